@@ -1,0 +1,67 @@
+// KeyWriter and KeyReader: the one codec of keys. The order of the bytes is the order of the values, field by field.
+//
+// Integers are big-endian of fixed width. Times are signed microseconds since 1970 with the sign bit flipped. Text is
+// escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01, so that no text is a prefix of another one's encoding and the
+// order stays that of the unescaped bytes.
+
+#ifndef COMMON_BASE_KEY_CODEC_H_
+#define COMMON_BASE_KEY_CODEC_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+
+namespace escapement {
+
+class KeyWriter {
+ public:
+  KeyWriter() = default;
+  explicit KeyWriter(std::string prefix) : key_(std::move(prefix)) {}
+
+  KeyWriter& U8(uint8_t value);
+  KeyWriter& U16(uint16_t value);
+  KeyWriter& U32(uint32_t value);
+  KeyWriter& U64(uint64_t value);
+  KeyWriter& Time(absl::Time value);  // rounded down to microseconds; infinities become the extremes
+  KeyWriter& Id(const Uid& uid);
+  KeyWriter& Text(absl::string_view text);
+  KeyWriter& Raw(absl::string_view bytes);  // only as the last field
+
+  std::string Take() { return std::move(key_); }
+
+ private:
+  std::string key_;
+};
+
+// Reads what KeyWriter wrote. After a failure (too short, bad escape) ok() is false and all further reads give zeros.
+class KeyReader {
+ public:
+  explicit KeyReader(absl::string_view key) : rest_(key) {}
+
+  uint8_t U8();
+  uint16_t U16();
+  uint32_t U32();
+  uint64_t U64();
+  absl::Time Time();
+  Uid Id();
+  std::string Text();
+  absl::string_view Rest() { return rest_; }
+
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && rest_.empty(); }
+
+ private:
+  bool Need(size_t bytes);
+  absl::string_view rest_;
+  bool ok_ = true;
+};
+
+// The smallest key that is greater than every key with this prefix; empty (= no end) if there is none.
+std::string PrefixEnd(std::string prefix);
+
+}  // namespace escapement
+
+#endif  // COMMON_BASE_KEY_CODEC_H_

@@ -1,0 +1,52 @@
+// The column families of the store (docs: DESIGN "Column families"; keys are built in common/storage).
+
+#ifndef COMMON_KV_COLUMN_FAMILY_H_
+#define COMMON_KV_COLUMN_FAMILY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace escapement::kv {
+
+// The numbers go over the wire and into watches: append, never renumber.
+enum class ColumnFamily : uint8_t {
+  kTenants = 0,
+  kPolicies = 1,
+  kSchedules = 2,
+  kStates = 3,
+  kDefinitions = 4,
+  kChildren = 5,
+  kCheckpoints = 6,
+  kInUse = 7,
+  kRuns = 8,
+  kRunParts = 9,
+  kEvents = 10,
+  kInflight = 11,
+  kWaiting = 12,
+  kGrants = 13,
+  kParked = 14,
+  kDone = 15,
+  kDeadLetters = 16,
+  kEventNames = 17,
+  kLeases = 18,
+  kMembers = 19,
+  kRequests = 20,
+  kMeta = 21,
+};
+
+inline constexpr size_t kColumnFamilyCount = 22;
+
+// Names on disk.
+inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamilyNames = {
+    "tenants",  "policies",  "schedules", "states", "definitions", "children",     "checkpoints", "in_use",
+    "runs",     "run_parts", "events",    "inflight", "waiting",   "grants",       "parked",      "done",
+    "dead_letters", "event_names", "leases", "members", "requests", "meta"};
+
+constexpr absl::string_view Name(ColumnFamily cf) { return kColumnFamilyNames[static_cast<size_t>(cf)]; }
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_COLUMN_FAMILY_H_
