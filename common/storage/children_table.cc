@@ -1,0 +1,73 @@
+#include "common/storage/children_table.h"
+
+#include "common/base/key_codec.h"
+
+namespace escapement {
+namespace {
+
+enum class Checkpoint : uint8_t { kPlannedTo = 0, kEmittedTo = 1, kCursor = 2 };
+
+std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
+  return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
+}
+
+ExpressionKey ReadExpression(KeyReader* reader) {
+  ExpressionKey expression;
+  expression.partition = reader->U16();
+  expression.zone = reader->Text();
+  expression.expression_class = reader->U8();
+  expression.date_value = reader->U16();
+  return expression;
+}
+
+}  // namespace
+
+std::string ChildrenPartitionPrefix(uint16_t partition) { return KeyWriter().U16(partition).Take(); }
+
+std::string ExpressionPrefix(const ExpressionKey& expression) {
+  return KeyWriter(ChildrenPartitionPrefix(expression.partition))
+      .Text(expression.zone)
+      .U8(expression.expression_class)
+      .U16(expression.date_value)
+      .Take();
+}
+
+std::string ChildPrefix(const ExpressionKey& expression, uint8_t hour, uint8_t minute) {
+  return KeyWriter(ExpressionPrefix(expression)).U8(hour).U8(minute).Take();
+}
+
+std::string EncodeChildKey(const ChildKey& key) {
+  return KeyWriter(ChildPrefix(key.expression, key.hour, key.minute)).Id(key.uid).Take();
+}
+
+std::optional<ChildKey> DecodeChildKey(absl::string_view bytes) {
+  KeyReader reader(bytes);
+  ChildKey key;
+  key.expression = ReadExpression(&reader);
+  key.hour = reader.U8();
+  key.minute = reader.U8();
+  key.uid = reader.Id();
+  if (!reader.done()) return std::nullopt;
+  return key;
+}
+
+std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key) {
+  KeyReader reader(in_use_key);
+  const ExpressionKey expression = ReadExpression(&reader);
+  if (!reader.done()) return std::nullopt;
+  return expression;
+}
+
+std::string PlannedToKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kPlannedTo); }
+std::string EmittedToKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kEmittedTo); }
+std::string CursorKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kCursor); }
+
+std::string EncodeCheckpoint(absl::Time time) { return KeyWriter().Time(time).Take(); }
+
+absl::Time DecodeCheckpoint(absl::string_view value) {
+  KeyReader reader(value);
+  const absl::Time time = reader.Time();
+  return reader.done() ? time : absl::InfinitePast();
+}
+
+}  // namespace escapement

@@ -1,0 +1,59 @@
+// The column families `children`, `in_use` and `checkpoints`.
+//
+// children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid → ChildRecord
+// in_use: partition, zone, class, date value → empty; present while any child has this prefix
+// checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or a cursor
+
+#ifndef COMMON_STORAGE_CHILDREN_TABLE_H_
+#define COMMON_STORAGE_CHILDREN_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+
+namespace escapement {
+
+inline constexpr uint8_t kAnyHour = 255;
+inline constexpr uint8_t kAnyMinute = 255;
+
+// One LaunchExpression: class and date value of the most significant restricted field.
+struct ExpressionKey {
+  uint16_t partition = 0;
+  std::string zone;
+  uint8_t expression_class = 0;  // cron::LaunchClass
+  uint16_t date_value = 0;       // month × 32 + day, month × 8 + weekday, day, weekday (0 = Sunday), or 0
+
+  friend bool operator==(const ExpressionKey&, const ExpressionKey&) = default;
+};
+
+struct ChildKey {
+  ExpressionKey expression;
+  uint8_t hour = kAnyHour;
+  uint8_t minute = kAnyMinute;
+  Uid uid;
+
+  friend bool operator==(const ChildKey&, const ChildKey&) = default;
+};
+
+std::string EncodeChildKey(const ChildKey& key);
+std::optional<ChildKey> DecodeChildKey(absl::string_view key);
+// Of an expression (its `in_use` key) / of an hour and minute of it.
+std::string ExpressionPrefix(const ExpressionKey& expression);
+std::string ChildPrefix(const ExpressionKey& expression, uint8_t hour, uint8_t minute);
+std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key);
+std::string ChildrenPartitionPrefix(uint16_t partition);
+
+std::string PlannedToKey(uint16_t partition);
+std::string EmittedToKey(uint16_t partition);
+std::string CursorKey(uint16_t partition);
+std::string EncodeCheckpoint(absl::Time time);
+// InfinitePast if `value` is malformed.
+absl::Time DecodeCheckpoint(absl::string_view value);
+
+}  // namespace escapement
+
+#endif  // COMMON_STORAGE_CHILDREN_TABLE_H_

@@ -1,0 +1,96 @@
+#include "common/storage/event_id.h"
+
+#include <algorithm>
+
+#include "common/base/key_codec.h"
+#include "common/base/stable_hash.h"
+
+namespace escapement {
+namespace {
+
+constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";
+constexpr size_t kIdBytes = 2 + 1 + 8 + Uid::kBytes;
+constexpr size_t kIdDigits = (kIdBytes * 8 + 4) / 5;
+
+std::string ToBase32Hex(absl::string_view bytes) {
+  std::string text;
+  text.reserve(kIdDigits);
+  uint32_t buffer = 0;
+  int bits = 0;
+  for (char c : bytes) {
+    buffer = (buffer << 8) | static_cast<unsigned char>(c);
+    for (bits += 8; bits >= 5; bits -= 5) text.push_back(kDigits[(buffer >> (bits - 5)) & 31]);
+  }
+  if (bits > 0) text.push_back(kDigits[(buffer << (5 - bits)) & 31]);
+  return text;
+}
+
+// Empty if a character is no digit.
+std::string FromBase32Hex(absl::string_view text) {
+  std::string bytes;
+  uint32_t buffer = 0;
+  int bits = 0;
+  for (char c : text) {
+    uint32_t digit = 0;
+    if (c >= '0' && c <= '9') {
+      digit = static_cast<uint32_t>(c - '0');
+    } else if (c >= 'a' && c <= 'v') {
+      digit = static_cast<uint32_t>(c - 'a') + 10;
+    } else {
+      return std::string();
+    }
+    buffer = (buffer << 5) | digit;
+    bits += 5;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes.push_back(static_cast<char>((buffer >> bits) & 0xff));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RunIdentity::RunIdentity(absl::string_view tenant, const Uid& uid, absl::string_view occurrence)
+    : prefix_(KeyWriter().Text(tenant).Id(uid).Text(occurrence).Take()) {}
+
+std::string RunIdentity::EventId(uint64_t index) const {
+  return StableHash128(KeyWriter(prefix_).U64(index).Take()).ToHex();
+}
+
+uint16_t ShardOfEventId(absl::string_view event_id, uint32_t queue_shards) {
+  return static_cast<uint16_t>(StableHash64(event_id) % queue_shards);
+}
+
+IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards) {
+  const uint64_t size = n / shards;
+  const uint64_t longer = n % shards;  // the first `longer` shards hold one more
+  IndexSlice slice;
+  slice.first = shard * size + std::min<uint64_t>(shard, longer);
+  slice.count = size + (shard < longer ? 1 : 0);
+  return slice;
+}
+
+std::string ServerMadeEventId(const EventKey& key) {
+  return ToBase32Hex(KeyWriter().U16(key.shard).U8(key.lane).Time(key.due_time).Id(key.uid).Take());
+}
+
+std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id) {
+  if (event_id.size() != kIdDigits) return std::nullopt;
+  const std::string bytes = FromBase32Hex(event_id);
+  if (bytes.size() != kIdBytes) return std::nullopt;
+  KeyReader reader(bytes);
+  EventKey key;
+  key.shard = reader.U16();
+  key.lane = reader.U8();
+  key.due_time = reader.Time();
+  key.uid = reader.Id();
+  if (!reader.done() || key.lane >= kLaneCount || ServerMadeEventId(key) != event_id) return std::nullopt;
+  return key;
+}
+
+Uid UidOfClientChosenId(absl::string_view tenant, absl::string_view event_id) {
+  return StableHash128(KeyWriter().Text(tenant).Text(event_id).Take());
+}
+
+}  // namespace escapement

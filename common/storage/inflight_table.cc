@@ -1,0 +1,40 @@
+#include "common/storage/inflight_table.h"
+
+#include "common/base/key_codec.h"
+
+namespace escapement {
+namespace {
+constexpr uint8_t kClaim = 0;
+constexpr uint8_t kEnd = 1;
+}  // namespace
+
+std::string ClaimPrefix(const ClaimId& claim) {
+  return KeyWriter().U16(claim.shard).U64(claim.epoch).U64(claim.number).Take();
+}
+
+std::string EncodeClaimKey(const ClaimId& claim) { return KeyWriter(ClaimPrefix(claim)).U8(kClaim).Take(); }
+
+std::string EncodeClaimEndKey(const ClaimId& claim, uint32_t end_number) {
+  return KeyWriter(ClaimPrefix(claim)).U8(kEnd).U32(end_number).Take();
+}
+
+std::optional<InflightKey> DecodeInflightKey(absl::string_view bytes) {
+  KeyReader reader(bytes);
+  InflightKey key;
+  key.claim.shard = reader.U16();
+  key.claim.epoch = reader.U64();
+  key.claim.number = reader.U64();
+  const uint8_t kind = reader.U8();
+  if (kind == kEnd) {
+    key.is_end = true;
+    key.end_number = reader.U32();
+  }
+  if (!reader.done() || kind > kEnd) return std::nullopt;
+  return key;
+}
+
+std::string InflightShardBegin(uint16_t shard) { return KeyWriter().U16(shard).Take(); }
+
+std::string InflightShardEnd(uint16_t shard) { return PrefixEnd(InflightShardBegin(shard)); }
+
+}  // namespace escapement

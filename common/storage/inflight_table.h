@@ -1,0 +1,42 @@
+// The `inflight` column family: claims and, beside each, what of it has ended.
+//
+// queue shard (u16), epoch of the lease (u64), number in that epoch (u64), 0 (u8) → ClaimRecord
+// the same with 1 (u8) instead, number of the end (u32) → ClaimEndRecord
+
+#ifndef COMMON_STORAGE_INFLIGHT_TABLE_H_
+#define COMMON_STORAGE_INFLIGHT_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace escapement {
+
+struct ClaimId {
+  uint16_t shard = 0;
+  uint64_t epoch = 0;
+  uint64_t number = 0;
+
+  friend bool operator==(const ClaimId&, const ClaimId&) = default;
+};
+
+struct InflightKey {
+  ClaimId claim;
+  bool is_end = false;
+  uint32_t end_number = 0;  // of an end
+};
+
+std::string EncodeClaimKey(const ClaimId& claim);
+std::string EncodeClaimEndKey(const ClaimId& claim, uint32_t end_number);
+std::optional<InflightKey> DecodeInflightKey(absl::string_view key);
+
+// All keys of one claim: [ClaimPrefix, PrefixEnd(ClaimPrefix)).
+std::string ClaimPrefix(const ClaimId& claim);
+std::string InflightShardBegin(uint16_t shard);
+std::string InflightShardEnd(uint16_t shard);
+
+}  // namespace escapement
+
+#endif  // COMMON_STORAGE_INFLIGHT_TABLE_H_

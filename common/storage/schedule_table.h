@@ -1,0 +1,29 @@
+// The column families `schedules`, `states` and `definitions`.
+//
+// schedules: tenant (text), schedule id (text) → ScheduleRecord
+// states: uid → StateRecord
+// definitions: uid, version (u64) → DefinitionRecord; of one-off events: hash of the DeliveryRecord, 0
+
+#ifndef COMMON_STORAGE_SCHEDULE_TABLE_H_
+#define COMMON_STORAGE_SCHEDULE_TABLE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/base/uid.h"
+
+namespace escapement {
+
+std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id);
+// All schedules of a tenant have this prefix.
+std::string SchedulePrefix(absl::string_view tenant);
+std::string StateKey(const Uid& uid);
+std::string DefinitionKey(const Uid& uid, uint64_t version);
+
+// partition of the children index: StableHash64(uid) % partitions.
+uint16_t PartitionOf(const Uid& uid, uint32_t partitions);
+
+}  // namespace escapement
+
+#endif  // COMMON_STORAGE_SCHEDULE_TABLE_H_
