@@ -3,6 +3,10 @@
 // children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid → ChildRecord
 // in_use: partition, zone, class, date value → empty; present while any child has this prefix
 // checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or a cursor
+//
+// Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before any emitter has run) makes
+// both with its own `now` under the condition that they are absent: what falls due before the first emitter starts is
+// then caught up like any other downtime.
 
 #ifndef COMMON_STORAGE_CHILDREN_TABLE_H_
 #define COMMON_STORAGE_CHILDREN_TABLE_H_
