@@ -1,0 +1,27 @@
+#include "common/rpc/channel.h"
+
+#include <grpc/grpc.h>
+
+#include "grpcpp/grpcpp.h"
+
+namespace escapement {
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const ChannelOptions& options) {
+  const auto millis = [](absl::Duration d) { return static_cast<int>(absl::ToInt64Milliseconds(d)); };
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, millis(options.reconnect_min));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, millis(options.reconnect_max));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, millis(options.reconnect_max));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, millis(options.keepalive));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, millis(options.keepalive_timeout));
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // No proxy of the environment stands between two services.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace escapement

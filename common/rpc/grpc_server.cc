@@ -1,0 +1,98 @@
+#include "common/rpc/grpc_server.h"
+
+#include <grpc/grpc.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/host_port.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+
+namespace escapement {
+namespace {
+
+// The client's keepalive (channel.cc) pings every 10 s; a shorter interval than this is answered by GOAWAY.
+constexpr int kMinPingIntervalMillis = 5'000;
+
+void EnablePlugins() {
+  static const bool once = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  (void)once;
+}
+
+}  // namespace
+
+struct GrpcServer::State {
+  std::unique_ptr<grpc::Server> server;
+  std::string address;
+  int port = 0;
+};
+
+GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+GrpcServer::~GrpcServer() { Shutdown(absl::Seconds(1)); }
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
+                                                              const std::vector<grpc::Service*>& services) {
+  auto listen = ParseHostPort(options.listen);
+  if (!listen.ok()) return listen.status();
+  if (!listen->IsLoopback() && !options.insecure) {
+    return absl::InvalidArgumentError(absl::StrCat("refusing to listen on ", listen->ToString(),
+                                                   ": without TLS and credentials only loopback is allowed "
+                                                   "(--insecure overrides)"));
+  }
+  EnablePlugins();
+
+  auto state = std::make_unique<State>();
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(listen->ToString(), grpc::InsecureServerCredentials(), &state->port);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
+  builder.SetMaxSendMessageSize(static_cast<int>(options.send_bytes_max));
+  builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  // Identity only: decompression in this gRPC is not bounded by the receive limit.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+  grpc::ResourceQuota quota("escapement");
+  quota.Resize(options.buffer_bytes_max);
+  builder.SetResourceQuota(quota);
+  // Without this a second process would share the port silently.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams_per_connection_max);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 * 1024);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMillis);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr || state->port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen->ToString(), " (is the port in use?)"));
+  }
+  listen->port = static_cast<uint16_t>(state->port);
+  state->address = listen->ToString();
+  std::unique_ptr<GrpcServer> server(new GrpcServer(std::move(state)));
+  server->SetServing(false);
+  return server;
+}
+
+const std::string& GrpcServer::address() const { return state_->address; }
+int GrpcServer::port() const { return state_->port; }
+
+void GrpcServer::SetServing(bool serving) {
+  auto* health = state_->server->GetHealthCheckService();
+  if (health != nullptr) health->SetServingStatus(serving);
+}
+
+void GrpcServer::Shutdown(absl::Duration grace) {
+  state_->server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(grace));
+  state_->server->Wait();
+}
+
+}  // namespace escapement

@@ -1,0 +1,64 @@
+// GrpcServer: the gRPC port of a process, with health service and reflection.
+//
+// Threads: Start, SetServing and Shutdown may be called from any thread; Shutdown blocks until the calls in
+// progress have ended or were cancelled at its deadline.
+
+#ifndef COMMON_RPC_GRPC_SERVER_H_
+#define COMMON_RPC_GRPC_SERVER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace escapement {
+
+class GrpcServer {
+ public:
+  struct Options {
+    std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
+    // Without it only loopback addresses are accepted, since the port has neither TLS nor credentials.
+    bool insecure = false;
+    // Larger requests are refused with RESOURCE_EXHAUSTED (gRPC buffers a message before it looks at its size).
+    size_t receive_bytes_max = 4 << 20;
+    size_t send_bytes_max = 64 << 20;
+    // Buffers of all connections together; beyond it gRPC stops reading.
+    size_t buffer_bytes_max = 512 << 20;
+    // Streams of one connection at once; further calls wait at the client.
+    int streams_per_connection_max = 1000;
+  };
+
+  // Listens and serves at once, with health NOT_SERVING. `services` outlive the server.
+  // INVALID_ARGUMENT: a bad address, or one beyond loopback without `insecure`. UNAVAILABLE: the port cannot be bound.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
+                                                           const std::vector<grpc::Service*>& services);
+  ~GrpcServer();  // as Shutdown(1 s)
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  // "host:port" with the real port.
+  const std::string& address() const;
+  int port() const;
+
+  // What the health service answers for every service of the server.
+  void SetServing(bool serving);
+
+  // Accepts nothing more, lets calls end, cancels those left after `grace`. Idempotent.
+  void Shutdown(absl::Duration grace);
+
+ private:
+  struct State;
+  explicit GrpcServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_GRPC_SERVER_H_

@@ -1,0 +1,30 @@
+// "host:port" addresses as flags give them.
+
+#ifndef COMMON_RPC_HOST_PORT_H_
+#define COMMON_RPC_HOST_PORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace escapement {
+
+struct HostPort {
+  std::string host;   // an IP address or a name, IPv6 without brackets; never empty
+  uint16_t port = 0;  // 0 = any
+
+  // "host:port", IPv6 in brackets.
+  std::string ToString() const;
+
+  // True for 127.0.0.0/8, ::1 and "localhost": what is not reachable from another machine.
+  bool IsLoopback() const;
+};
+
+// INVALID_ARGUMENT with a reason that a person can act on.
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_HOST_PORT_H_

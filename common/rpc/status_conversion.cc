@@ -1,0 +1,36 @@
+#include "common/rpc/status_conversion.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/support/status.h"
+
+namespace escapement {
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(status.code()));
+  details.set_message(std::string(status.message()));
+  status.ForEachPayload([&details](absl::string_view url, const absl::Cord& payload) {
+    auto* any = details.add_details();
+    any->set_type_url(std::string(url));
+    any->set_value(std::string(payload));
+  });
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+                      details.details_size() == 0 ? std::string() : details.SerializeAsString());
+}
+
+absl::Status FromGrpcStatus(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
+    for (const auto& any : details.details()) result.SetPayload(any.type_url(), absl::Cord(any.value()));
+  }
+  return result;
+}
+
+}  // namespace escapement

@@ -1,0 +1,24 @@
+// absl::Status ↔ grpc::Status, in one place for all services.
+//
+// The payloads of an absl::Status (common/status/errors.h) become the details of a google.rpc.Status in the
+// "grpc-status-details-bin" trailer, as AIP-193 asks, and come back as payloads.
+//
+// Threads: pure functions.
+
+#ifndef COMMON_RPC_STATUS_CONVERSION_H_
+#define COMMON_RPC_STATUS_CONVERSION_H_
+
+#include "absl/status/status.h"
+
+namespace grpc {
+class Status;
+}  // namespace grpc
+
+namespace escapement {
+
+grpc::Status ToGrpcStatus(const absl::Status& status);
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_STATUS_CONVERSION_H_
