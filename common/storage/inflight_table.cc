@@ -37,4 +37,6 @@ std::string InflightShardBegin(uint16_t shard) { return KeyWriter().U16(shard).T
 
 std::string InflightShardEnd(uint16_t shard) { return PrefixEnd(InflightShardBegin(shard)); }
 
+std::string ClaimMarkKey(uint16_t shard) { return KeyWriter("claim_mark/").U16(shard).Take(); }
+
 }  // namespace escapement
