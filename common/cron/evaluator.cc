@@ -1,0 +1,198 @@
+#include "common/cron/evaluator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "common/cron/civil_match.h"
+
+namespace escapement::cron {
+namespace {
+
+constexpr int64_t kLongChange = 3 * 3600;  // AUTO: a longer change is not taken for daylight saving
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+struct Candidate {
+  int64_t instant = kForever;
+  int64_t local = 0;
+  int fold = 0;
+  Note note = Note::kNone;
+  bool found() const { return instant != kForever; }
+};
+
+class Search {
+ public:
+  Search(const CronExpression& expression, const Zone& zone, const DstPolicy& policy)
+      : e_(expression), zone_(zone), policy_(policy) {}
+
+  // The first occurrence in [from, end), Unix seconds.
+  Candidate First(int64_t from, int64_t end) const {
+    from = std::max(from, kLocalBegin - 2 * 86400);  // keeps sums with offsets in range
+    end = std::min(end, kLocalEnd + 2 * 86400);
+    for (size_t span = zone_.SpanAt(from); from < end; ++span) {
+      const int64_t span_end = zone_.SpanEnd(span);
+      Candidate best = Direct(span, from, std::min(span_end, end));
+      // Order matters: of equal instants the existing time wins, then the later nominal one.
+      ConsiderGaps(span, from, std::min(span_end, end), best);
+      if (best.found()) return best;
+      if (span_end == kForever) break;
+      from = span_end;
+    }
+    return {};
+  }
+
+ private:
+  GapPolicy GapRule(int64_t change) const {
+    if (policy_.gap != GapPolicy::kAuto) return policy_.gap;
+    return e_.periodic || change > kLongChange ? GapPolicy::kSkip : GapPolicy::kFireAfter;
+  }
+
+  OverlapPolicy OverlapRule(int64_t change) const {
+    if (policy_.overlap != OverlapPolicy::kAuto) return policy_.overlap;
+    return e_.periodic || change > kLongChange ? OverlapPolicy::kBoth : OverlapPolicy::kFirst;
+  }
+
+  // The first existing civil time that fires within this span of constant offset, in [from, end).
+  Candidate Direct(size_t span, int64_t from, int64_t end) const {
+    const int64_t offset = zone_.spans()[span].offset;
+    const auto [unique_begin, unique_end] = zone_.UniqueRange(span);
+    int64_t local = from + offset;
+    while (true) {
+      const std::optional<int64_t> match = FirstMatch(e_, local, end == kForever ? end : end + offset);
+      if (!match) return {};
+      if (*match >= unique_begin && *match < unique_end) return {.instant = *match - offset, .local = *match};
+      const CivilInfo info = zone_.Classify(*match);
+      if (info.kind == CivilKind::kUnique) return {.instant = *match - offset, .local = *match};
+      const auto& instants = info.instants;
+      const size_t fold = std::find(instants.begin(), instants.end(), *match - offset) - instants.begin();
+      const OverlapPolicy rule = OverlapRule(instants.back() - instants.front());
+      if (rule == OverlapPolicy::kBoth || (rule == OverlapPolicy::kFirst && fold == 0) ||
+          (rule == OverlapPolicy::kLast && fold + 1 == instants.size())) {
+        return {.instant = *match - offset,
+                .local = *match,
+                .fold = static_cast<int>(fold),
+                .note = fold == 0 ? Note::kOverlapFirst : Note::kOverlapLast};
+      }
+      local = info.end;
+    }
+  }
+
+  // What the gap at the beginning of this span, and earlier ones close enough, move into [from, end).
+  void ConsiderGaps(size_t span, int64_t from, int64_t end, Candidate& best) const {
+    for (size_t i = span; i > 0; --i) {
+      const int64_t begin = zone_.spans()[i].begin;
+      if (begin < from - 2 * 86400) return;  // no change is longer than two days
+      const int64_t before = zone_.spans()[i - 1].offset, after = zone_.spans()[i].offset;
+      if (after <= before) continue;
+      const GapPolicy rule = GapRule(after - before);
+      if (rule == GapPolicy::kFireAfter && begin >= from && begin < end) {
+        if (const std::optional<int64_t> local = LastSkipped(i, begin + before, begin + after)) {
+          Offer({.instant = begin, .local = *local, .note = Note::kGapFiredAfter}, best);
+        }
+      }
+      if (rule == GapPolicy::kShift) {
+        const int64_t local_end = std::min(begin + after, end == kForever ? end : end + before);
+        if (const std::optional<int64_t> local = FirstSkipped(i, std::max(begin, from) + before, local_end)) {
+          Offer({.instant = *local - before, .local = *local, .note = Note::kGapShifted}, best);
+        }
+      }
+    }
+  }
+
+  static void Offer(const Candidate& gap, Candidate& best) {
+    const bool later_nominal = gap.instant == best.instant && best.note >= Note::kGapFiredAfter &&
+                               best.note <= Note::kGapShifted && gap.local > best.local;
+    if (gap.instant < best.instant || later_nominal) best = gap;
+  }
+
+  // The first / last matching time in [begin, end) that does not exist and belongs to the gap before span i.
+  std::optional<int64_t> FirstSkipped(size_t i, int64_t begin, int64_t end) const {
+    while (true) {
+      const std::optional<int64_t> match = FirstMatch(e_, begin, end);
+      if (!match) return std::nullopt;
+      const CivilInfo info = zone_.Classify(*match);
+      if (info.kind == CivilKind::kSkipped && info.gap == i) return match;
+      begin = info.end;
+    }
+  }
+
+  std::optional<int64_t> LastSkipped(size_t i, int64_t begin, int64_t end) const {
+    while (true) {
+      const std::optional<int64_t> match = LastMatch(e_, begin, end);
+      if (!match) return std::nullopt;
+      const CivilInfo info = zone_.Classify(*match);
+      if (info.kind == CivilKind::kSkipped && info.gap == i) return match;
+      end = info.begin;
+    }
+  }
+
+  const CronExpression& e_;
+  const Zone& zone_;
+  const DstPolicy& policy_;
+};
+
+// Occurrences are whole seconds, so a bound between two seconds is the next one.
+int64_t CeilSeconds(absl::Time t) {
+  if (t == absl::InfiniteFuture()) return kForever;
+  if (t == absl::InfinitePast()) return std::numeric_limits<int64_t>::min();
+  const int64_t floor = absl::ToUnixSeconds(t);
+  return absl::FromUnixSeconds(floor) == t ? floor : floor + 1;
+}
+
+Occurrence ToOccurrence(const Candidate& candidate) {
+  return {.instant = absl::FromUnixSeconds(candidate.instant),
+          .civil = FromLocalSeconds(candidate.local),
+          .fold = candidate.fold,
+          .note = candidate.note};
+}
+
+}  // namespace
+
+absl::string_view NoteName(Note note) {
+  switch (note) {
+    case Note::kNone:
+      return "";
+    case Note::kGapFiredAfter:
+      return "GAP_FIRED_AFTER";
+    case Note::kGapShifted:
+      return "GAP_SHIFTED";
+    case Note::kOverlapFirst:
+      return "OVERLAP_FIRST";
+    case Note::kOverlapLast:
+      return "OVERLAP_LAST";
+  }
+  return "";
+}
+
+std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
+                                         absl::Time from) {
+  const Candidate found = Search(expression, zone, policy).First(CeilSeconds(from), kForever);
+  if (!found.found()) return std::nullopt;
+  return ToOccurrence(found);
+}
+
+std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
+                                     absl::Time after) {
+  return FirstAtOrAfter(expression, zone, policy, after + absl::Nanoseconds(1));
+}
+
+std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
+                                  absl::Time begin, absl::Time end, size_t max) {
+  std::vector<Occurrence> occurrences;
+  const Search search(expression, zone, policy);
+  int64_t from = CeilSeconds(begin);
+  const int64_t until = CeilSeconds(end);
+  while (occurrences.size() < max) {
+    const Candidate found = search.First(from, until);
+    if (!found.found()) break;
+    occurrences.push_back(ToOccurrence(found));
+    from = found.instant + 1;
+  }
+  return occurrences;
+}
+
+bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy) {
+  return FirstAtOrAfter(expression, zone, policy, absl::InfinitePast()).has_value();
+}
+
+}  // namespace escapement::cron
