@@ -1,0 +1,88 @@
+// HttpServer: a small HTTP/1.1 server for /metrics, health and REST, with every size and time bounded.
+//
+// Routes are exact paths, or prefixes that end with '/'; the longest one that fits wins. A handler gets the whole
+// request and a responder that it calls once, at once or later, from any thread; a responder that is dropped uncalled
+// answers 500. Requests of one connection are handled one after the other (pipelined ones wait).
+//
+// Threads: handlers run on the server's one thread and must not block. Route before Start only.
+
+#ifndef COMMON_HTTP_HTTP_SERVER_H_
+#define COMMON_HTTP_HTTP_SERVER_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace escapement {
+
+struct HttpRequest {
+  std::string method;  // "GET"
+  std::string path;    // still percent-encoded, without the query
+  std::string query;   // after '?', still encoded
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body = {};
+
+  // The first header of that name in any case, or "".
+  absl::string_view Header(absl::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body = {};
+};
+
+// Copyable; the first call counts.
+using HttpResponder = std::function<void(HttpResponse)>;
+using HttpHandler = std::function<void(HttpRequest, HttpResponder)>;
+
+class HttpServer {
+ public:
+  struct Options {
+    std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
+    bool insecure = false;               // allows addresses beyond loopback
+    size_t header_bytes_max = 16 << 10;  // beyond: 431
+    size_t body_bytes_max = 4 << 20;     // beyond: 413
+    size_t connections_max = 1000;       // further ones are closed at once
+    absl::Duration read_timeout = absl::Seconds(15);   // from the first byte of a request to its last
+    absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
+    absl::Duration write_timeout = absl::Seconds(15);  // for a response, once it is there
+  };
+
+  explicit HttpServer(Options options);
+  ~HttpServer();  // as Shutdown
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // `method` "" = any; another method on the path answers 405. No handler of the path: 404.
+  void Route(std::string method, std::string path, HttpHandler handler);
+  // For handlers that answer at once.
+  void RouteSync(std::string method, std::string path, std::function<HttpResponse(const HttpRequest&)> handler);
+
+  // Listens and serves. INVALID_ARGUMENT: bad address, or beyond loopback. UNAVAILABLE: the port cannot be bound.
+  absl::Status Start();
+
+  // "host:port" with the real port; after Start.
+  const std::string& address() const;
+  int port() const;
+
+  // Closes all connections and joins the thread. Idempotent. Responders called later do nothing.
+  void Shutdown();
+
+ private:
+  class Core;
+  class Session;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_HTTP_HTTP_SERVER_H_

@@ -1,0 +1,110 @@
+#include "common/http/http_server.h"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Sends raw bytes and reads until the server closes.
+std::string Exchange(int port, const std::string& bytes) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::socket socket(io);
+  socket.connect({boost::asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(port)});
+  boost::system::error_code error;
+  boost::asio::write(socket, boost::asio::buffer(bytes), error);
+  std::string answer;
+  boost::asio::read(socket, boost::asio::dynamic_buffer(answer), error);
+  return answer;
+}
+
+std::string Get(int port, const std::string& path, const std::string& method = "GET") {
+  return Exchange(port, absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+}
+
+class HttpServerTest : public ::testing::Test {
+ protected:
+  HttpServerTest() : server_({.header_bytes_max = 2048, .body_bytes_max = 1000}) {
+    server_.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
+    server_.RouteSync("POST", "/v1/", [](const HttpRequest& request) {
+      return HttpResponse{.body = absl::StrCat(request.path, "|", request.query, "|", request.Header("x-test"), "|",
+                                               request.body)};
+    });
+    server_.Route("GET", "/dropped", [](HttpRequest, HttpResponder) {});
+    server_.Route("GET", "/later", [this](HttpRequest, HttpResponder respond) {
+      later_ = std::thread([respond] { respond(HttpResponse{.status = 202, .body = "later"}); });
+    });
+    EXPECT_TRUE(server_.Start().ok());
+  }
+  ~HttpServerTest() override {
+    if (later_.joinable()) later_.join();
+  }
+  std::thread later_;
+  HttpServer server_;
+};
+
+TEST_F(HttpServerTest, AnswersRoutesAndRefusesTheRest) {
+  EXPECT_THAT(Get(server_.port(), "/healthz"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nok\n")));
+  EXPECT_THAT(Get(server_.port(), "/nothing"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Get(server_.port(), "/healthz", "POST"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(Get(server_.port(), "/healthz", "HEAD"), AllOf(StartsWith("HTTP/1.1 200"), Not(HasSubstr("ok\n"))));
+}
+
+TEST_F(HttpServerTest, GivesTheWholeRequestToAPrefixRoute) {
+  const std::string answer = Exchange(server_.port(),
+                                      "POST /v1/a?b=c HTTP/1.1\r\nHost: x\r\nX-Test: t\r\nContent-Length: 4\r\n"
+                                      "Connection: close\r\n\r\nbody");
+  EXPECT_THAT(answer, HasSubstr("/v1/a|b=c|t|body"));
+}
+
+TEST_F(HttpServerTest, KeepsTheConnectionForPipelinedRequests) {
+  const std::string answer =
+      Exchange(server_.port(), "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n"
+                               "Connection: close\r\n\r\n");
+  EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("404 Not Found")));
+}
+
+TEST_F(HttpServerTest, BoundsHeadersBodiesAndNonsense) {
+  EXPECT_THAT(Exchange(server_.port(),
+                       absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(5000, 'x'), "\r\n\r\n")),
+              StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(Exchange(server_.port(), "POST /v1/ HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(Exchange(server_.port(), "nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+}
+
+TEST_F(HttpServerTest, AnswersLaterFromAnotherThreadAnd500WhenDropped) {
+  EXPECT_THAT(Get(server_.port(), "/later"), AllOf(StartsWith("HTTP/1.1 202"), HasSubstr("later")));
+  EXPECT_THAT(Get(server_.port(), "/dropped"), StartsWith("HTTP/1.1 500"));
+}
+
+TEST(HttpServerTimeoutTest, ClosesAConnectionThatSendsTooSlowly) {
+  HttpServer server({.read_timeout = absl::Milliseconds(50), .idle_timeout = absl::Milliseconds(50)});
+  ASSERT_TRUE(server.Start().ok());
+  EXPECT_EQ(Exchange(server.port(), "GET / HT"), "");
+  EXPECT_EQ(Exchange(server.port(), ""), "");
+}
+
+TEST(HttpServerStartTest, RefusesWhatItCannotOrMustNotBind) {
+  HttpServer beyond({.listen = "0.0.0.0:0"});
+  EXPECT_EQ(beyond.Start().code(), absl::StatusCode::kInvalidArgument);
+  HttpServer first({});
+  ASSERT_TRUE(first.Start().ok());
+  HttpServer second({.listen = first.address()});
+  EXPECT_EQ(second.Start().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace escapement

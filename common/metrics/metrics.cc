@@ -1,0 +1,133 @@
+#include "common/metrics/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace escapement {
+namespace {
+
+class RegisteredCounter final : public Counter {
+ public:
+  explicit RegisteredCounter(prometheus::Counter& child) : child_(child) {}
+  void Increment(double by) override { child_.Increment(by); }
+  double Value() const override { return child_.Value(); }
+
+ private:
+  prometheus::Counter& child_;
+};
+
+class RegisteredGauge final : public Gauge {
+ public:
+  explicit RegisteredGauge(prometheus::Gauge& child) : child_(child) {}
+  void Set(double value) override { child_.Set(value); }
+  void Add(double by) override { child_.Increment(by); }
+  double Value() const override { return child_.Value(); }
+
+ private:
+  prometheus::Gauge& child_;
+};
+
+class RegisteredHistogram final : public Histogram {
+ public:
+  explicit RegisteredHistogram(prometheus::Histogram& child) : child_(child) {}
+  void Observe(double value) override { child_.Observe(value); }
+
+ private:
+  prometheus::Histogram& child_;
+};
+
+using ChildKey = std::pair<std::string, MetricLabels>;
+
+}  // namespace
+
+struct Metrics::State {
+  prometheus::Registry registry{prometheus::Registry::InsertBehavior::Merge};
+  absl::Mutex mutex;
+  std::map<ChildKey, std::unique_ptr<Counter>> counters ABSL_GUARDED_BY(mutex);
+  std::map<ChildKey, std::unique_ptr<Gauge>> gauges ABSL_GUARDED_BY(mutex);
+  std::map<ChildKey, std::unique_ptr<Histogram>> histograms ABSL_GUARDED_BY(mutex);
+  std::map<std::string, std::string> help ABSL_GUARDED_BY(mutex);
+
+  // A lock of its own: a collector may look up and set children.
+  absl::Mutex collect_mutex;
+  std::map<int, std::function<void()>> collectors ABSL_GUARDED_BY(collect_mutex);
+  int next_collector ABSL_GUARDED_BY(collect_mutex) = 1;
+
+  // The registry counts a family with another help text as another family of the same name.
+  const std::string& FirstHelp(const std::string& name, const std::string& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return help.emplace(name, text).first->second;
+  }
+};
+
+std::vector<double> LatencyBuckets() {
+  return {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025,
+          0.05,   0.1,     0.25,   0.5,   1,     2.5,   5,     10,     30,   60};
+}
+
+Metrics::Metrics() : state_(std::make_shared<State>()) {}
+Metrics::~Metrics() = default;
+
+Counter* Metrics::GetCounter(const std::string& name, const std::string& help, const MetricLabels& labels) {
+  absl::MutexLock lock(&state_->mutex);
+  auto& slot = state_->counters[{name, labels}];
+  if (slot == nullptr) {
+    auto& family =
+        prometheus::BuildCounter().Name(name).Help(state_->FirstHelp(name, help)).Register(state_->registry);
+    slot = std::make_unique<RegisteredCounter>(family.Add(labels));
+  }
+  return slot.get();
+}
+
+Gauge* Metrics::GetGauge(const std::string& name, const std::string& help, const MetricLabels& labels) {
+  absl::MutexLock lock(&state_->mutex);
+  auto& slot = state_->gauges[{name, labels}];
+  if (slot == nullptr) {
+    auto& family =
+        prometheus::BuildGauge().Name(name).Help(state_->FirstHelp(name, help)).Register(state_->registry);
+    slot = std::make_unique<RegisteredGauge>(family.Add(labels));
+  }
+  return slot.get();
+}
+
+Histogram* Metrics::GetHistogram(const std::string& name, const std::string& help, std::vector<double> buckets,
+                                 const MetricLabels& labels) {
+  absl::MutexLock lock(&state_->mutex);
+  auto& slot = state_->histograms[{name, labels}];
+  if (slot == nullptr) {
+    auto& family =
+        prometheus::BuildHistogram().Name(name).Help(state_->FirstHelp(name, help)).Register(state_->registry);
+    slot = std::make_unique<RegisteredHistogram>(family.Add(labels, std::move(buckets)));
+  }
+  return slot.get();
+}
+
+std::unique_ptr<Metrics::CollectorHandle> Metrics::AddCollector(std::function<void()> collect) {
+  absl::MutexLock lock(&state_->collect_mutex);
+  const int id = state_->next_collector++;
+  state_->collectors.emplace(id, std::move(collect));
+  return std::make_unique<CollectorHandle>(state_, id);
+}
+
+std::string Metrics::Serialize() const {
+  absl::MutexLock lock(&state_->collect_mutex);
+  for (auto& [id, collect] : state_->collectors) collect();
+  return prometheus::TextSerializer().Serialize(state_->registry.Collect());
+}
+
+Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id) : state_(std::move(state)), id_(id) {}
+
+Metrics::CollectorHandle::~CollectorHandle() {
+  absl::MutexLock lock(&state_->collect_mutex);
+  state_->collectors.erase(id_);
+}
+
+}  // namespace escapement

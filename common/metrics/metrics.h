@@ -1,0 +1,85 @@
+// Metrics: the counters, gauges and histograms of one process, in Prometheus' text format.
+//
+// Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A child, that is a
+// name with its label values, is looked up once when a service is built, and updated through its pointer
+// afterwards; never look one up per event, and never put an id into a label.
+//
+// Threads: everything may be called from any thread; updates do not lock.
+
+#ifndef COMMON_METRICS_METRICS_H_
+#define COMMON_METRICS_METRICS_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace escapement {
+
+class Counter {
+ public:
+  virtual ~Counter() = default;
+  virtual void Increment(double by = 1) = 0;  // by >= 0
+  virtual double Value() const = 0;
+};
+
+class Gauge {
+ public:
+  virtual ~Gauge() = default;
+  virtual void Set(double value) = 0;
+  virtual void Add(double by) = 0;  // may be negative
+  virtual double Value() const = 0;
+};
+
+class Histogram {
+ public:
+  virtual ~Histogram() = default;
+  virtual void Observe(double value) = 0;
+};
+
+using MetricLabels = std::map<std::string, std::string>;
+
+// Bucket bounds in seconds, 0.1 ms to 60 s: for latencies and lateness.
+std::vector<double> LatencyBuckets();
+
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  // The child of `name` with `labels`; the same pointer for the same pair, owned by this object. One name keeps one
+  // kind and one help text: the first call's.
+  Counter* GetCounter(const std::string& name, const std::string& help, const MetricLabels& labels = {});
+  Gauge* GetGauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
+  Histogram* GetHistogram(const std::string& name, const std::string& help, std::vector<double> buckets,
+                          const MetricLabels& labels = {});
+
+  // `collect` runs before every Serialize, to set gauges that are cheaper to ask for than to keep. It is forgotten
+  // when the returned handle is destroyed (which waits for a running one).
+  class CollectorHandle;
+  std::unique_ptr<CollectorHandle> AddCollector(std::function<void()> collect);
+
+  // The text of /metrics (format 0.0.4).
+  std::string Serialize() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+class Metrics::CollectorHandle {
+ public:
+  CollectorHandle(std::shared_ptr<State> state, int id);
+  ~CollectorHandle();
+
+ private:
+  std::shared_ptr<State> state_;
+  int id_;
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_METRICS_METRICS_H_

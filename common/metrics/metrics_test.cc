@@ -1,0 +1,46 @@
+#include "common/metrics/metrics.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(MetricsTest, SerializesEveryKindWithItsLabels) {
+  Metrics metrics;
+  metrics.GetCounter("escapement_test_sent_total", "Sent.", {{"lane", "retry"}})->Increment(3);
+  metrics.GetGauge("escapement_test_loaded_events", "Loaded.")->Set(7);
+  metrics.GetHistogram("escapement_test_lateness_seconds", "Late.", {0.001, 0.01})->Observe(0.005);
+  const std::string text = metrics.Serialize();
+  EXPECT_THAT(text, HasSubstr("# TYPE escapement_test_sent_total counter"));
+  EXPECT_THAT(text, HasSubstr("escapement_test_sent_total{lane=\"retry\"} 3"));
+  EXPECT_THAT(text, HasSubstr("escapement_test_loaded_events 7"));
+  EXPECT_THAT(text, HasSubstr("escapement_test_lateness_seconds_bucket{le=\"0.01\"} 1"));
+}
+
+TEST(MetricsTest, TheSameNameAndLabelsAreTheSameChild) {
+  Metrics metrics;
+  Counter* a = metrics.GetCounter("escapement_test_total", "One.");
+  EXPECT_EQ(a, metrics.GetCounter("escapement_test_total", "Another help text."));
+  EXPECT_NE(a, metrics.GetCounter("escapement_test_total", "One.", {{"x", "1"}}));
+  const std::string text = metrics.Serialize();
+  EXPECT_EQ(text.find("# HELP escapement_test_total"), text.rfind("# HELP escapement_test_total"));
+}
+
+TEST(MetricsTest, CollectorsRunBeforeEachSerializeUntilTheirHandleGoes) {
+  Metrics metrics;
+  Gauge* gauge = metrics.GetGauge("escapement_test_depth", "Depth.");
+  int runs = 0;
+  auto handle = metrics.AddCollector([&] { gauge->Set(++runs); });
+  EXPECT_THAT(metrics.Serialize(), HasSubstr("escapement_test_depth 1"));
+  handle.reset();
+  EXPECT_THAT(metrics.Serialize(), Not(HasSubstr("escapement_test_depth 2")));
+}
+
+}  // namespace
+}  // namespace escapement
