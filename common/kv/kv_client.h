@@ -25,8 +25,8 @@
 namespace escapement::kv {
 
 struct Commit {
-  std::vector<Condition> fence;
-  std::vector<Group> groups;
+  std::vector<Condition> fence = {};
+  std::vector<Group> groups = {};
 };
 
 class KvClient {

@@ -4,11 +4,12 @@
 // moves towards its balanced share: with n live members each holds ⌊count / n⌋ or ⌈count / n⌉; who has too many releases, who has
 // too few acquires what is free or expired. Ownership is decided by the store alone: a lease's record is
 //
-//   leases: kind "/" index → epoch (u64, big-endian), expire_time (8-byte stamp), owner (text)
+//   leases: kind "/" index → epoch (u64, big-endian), end (8-byte stamp), owner (text; empty once released)
 //
 // acquired under the condition that the record is as it was read (absent, or its stamp has passed the store's time, or it was released),
 // with epoch + 1 and the stamp store time + ttl. Records are never deleted, so epochs only grow. Every commit that a holder
-// makes for the resource carries Fence(index) in its fence: after a takeover it no longer applies.
+// makes for the resource carries Fence(index) in its fence: after a takeover it no longer applies. (lease_table.h: keys and values;
+// lease_plan.h: who gives and takes.)
 //
 // The holder's own view of the end counts from when the request was *sent*, less a margin: Valid() turns false
 // before the store lets anyone steal.
@@ -34,9 +35,9 @@ namespace escapement::lease {
 struct HeldLease {
   uint32_t index = 0;
   uint64_t epoch = 0;
-  // What the former owner held may be in flight until this much later than the store's time of its end; unset (InfinitePast)
-  // if it was released in order.
-  absl::Time former_owner_end;
+  // The store's time after which the former owner has begun nothing more: its lease's end, or when it released it in
+  // order. InfinitePast if there was none.
+  absl::Time former_owner_end = absl::InfinitePast();
 };
 
 class LeaseKeeper {
@@ -53,6 +54,9 @@ class LeaseKeeper {
     absl::AnyInvocable<void(const HeldLease&)> on_acquired;
     // The lease has ended (lost, or about to be released for balance): drop all state of it at once.
     absl::AnyInvocable<void(uint32_t index)> on_lost;
+    // Optional: the balance wants the lease given up. The holder stops taking work, brings to an end what is under way, and
+    // calls `release` on the executor; until then it is renewed. Without it the lease is released at once.
+    absl::AnyInvocable<void(uint32_t index, Closure release)> on_release_wanted;
   };
 
   // `client` and `runtime` outlive the keeper.
@@ -70,12 +74,13 @@ class LeaseKeeper {
   // Forgets all leases without releasing them (the session was lost); on_lost is called for each; goes on acquiring.
   void DropAll();
 
-  // True while nobody else can hold the lease.
+  // True while nobody else can hold the lease. May turn true again when a late renewal still found it ours.
   bool Valid(uint32_t index) const;
 
   // The condition for the fence of each commit that writes for the resource. Must be held.
   kv::Condition Fence(uint32_t index) const;
 
+  // Ascending.
   std::vector<uint32_t> Held() const;
 
  private:

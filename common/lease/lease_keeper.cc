@@ -1,0 +1,388 @@
+#include "common/lease/lease_keeper.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/lease/lease_plan.h"
+#include "common/lease/lease_table.h"
+
+namespace escapement::lease {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using kv::Mutation;
+
+Condition EpochIs(const std::string& key, uint64_t epoch) {
+  return {.cf = ColumnFamily::kLeases, .key = key, .kind = Condition::Kind::kValuePrefix, .value = EpochPrefix(epoch)};
+}
+
+Mutation StampedLease(const std::string& key, uint64_t epoch, absl::string_view owner, absl::Duration ttl) {
+  return {.cf = ColumnFamily::kLeases,
+          .kind = Mutation::Kind::kPutStamped,
+          .key = key,
+          .value = EncodeLeaseValue(epoch, owner),
+          .stamp_offset = kLeaseStampOffset,
+          .stamp_add = ttl};
+}
+
+}  // namespace
+
+class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core> {
+ public:
+  Core(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor, Options options, Callbacks callbacks)
+      : client_(client),
+        runtime_(runtime),
+        executor_(std::move(executor)),
+        options_(std::move(options)),
+        callbacks_(std::move(callbacks)) {}
+
+  void Step();
+  void Release(Closure done);
+  void DropAll();
+  void Stop() { stopped_ = true; }
+
+  bool Valid(uint32_t index) const {
+    const auto held = held_.find(index);
+    return held != held_.end() && runtime_.clock().Elapsed() < held->second.valid_until;
+  }
+  Condition Fence(uint32_t index) const { return EpochIs(Key(index), held_.at(index).epoch); }
+  std::vector<uint32_t> Held() const;
+
+ private:
+  enum class Leaving { kNo, kAsked, kReady };
+  struct Lease {
+    uint64_t epoch = 0;
+    absl::Duration valid_until;  // of Clock::Elapsed
+    Leaving leaving = Leaving::kNo;
+  };
+  // What was read of the store in one step.
+  struct View {
+    std::vector<std::string> members;
+    std::vector<std::string> stale_members;  // keys
+    std::vector<std::optional<std::string>> values;
+    std::vector<SeenLease> leases;
+  };
+
+  std::string Key(uint32_t index) const { return LeaseKey(options_.kind, index); }
+  kv::Group MemberGroup() const;
+  void OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed, const absl::StatusOr<kv::CommitResult>& result);
+  void ReadLeases();
+  void ReadMembers(kv::ScanResult leases);
+  View MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const;
+  void Decide(const View& view);
+  void AskToLeave(uint32_t index);
+  void Acquire(const View& view, const std::vector<uint32_t>& indices);
+  void OnAcquired(absl::Duration sent, const std::vector<HeldLease>& asked,
+                  const absl::StatusOr<kv::CommitResult>& result);
+  void EndStep(bool soon);
+  void Lose(uint32_t index);
+  void ReleaseAll();
+
+  // Runs `then` with the answer unless the keeper has stopped or all leases were dropped since the request.
+  template <typename T, typename F>
+  auto Guarded(F then) {
+    return [self = shared_from_this(), generation = generation_, then = std::move(then)](T answer) mutable {
+      if (self->stopped_) return;
+      if (self->generation_ != generation) return;
+      then(std::move(answer));
+    };
+  }
+
+  kv::KvClient& client_;
+  Runtime& runtime_;
+  std::shared_ptr<Executor> executor_;
+  Options options_;
+  Callbacks callbacks_;
+
+  std::map<uint32_t, Lease> held_;
+  uint64_t generation_ = 0;
+  bool stepping_ = false;
+  bool again_ = false;  // a lease is ready to be released: step again at once
+  bool stopped_ = false;
+  absl::Duration step_began_ = absl::ZeroDuration();
+  Executor::TimerId timer_ = 0;
+  Closure released_;  // set by Release
+};
+
+std::vector<uint32_t> LeaseKeeper::Core::Held() const {
+  std::vector<uint32_t> held;
+  for (const auto& [index, lease] : held_) held.push_back(index);
+  return held;
+}
+
+kv::Group LeaseKeeper::Core::MemberGroup() const {
+  kv::Group group;
+  group.mutations.push_back({.cf = ColumnFamily::kMembers,
+                             .kind = Mutation::Kind::kPutStamped,
+                             .key = MemberKey(options_.kind, options_.instance),
+                             .value = EncodeMemberValue(),
+                             .stamp_offset = kMemberStampOffset,
+                             .stamp_add = options_.ttl});
+  return group;
+}
+
+// One step: renew (and release what is ready) → read leases and members → decide → acquire. Steps never overlap, so that no
+// late renewal can revive a lease that was released after it.
+void LeaseKeeper::Core::Step() {
+  if (stopped_ || stepping_) return;
+  stepping_ = true;
+  again_ = false;
+  timer_ = 0;
+  step_began_ = runtime_.clock().Elapsed();
+  std::vector<uint32_t> leaving;
+  for (const auto& [index, lease] : held_) {
+    if (lease.leaving == Leaving::kReady) leaving.push_back(index);
+  }
+  kv::Commit commit;
+  commit.groups.push_back(MemberGroup());
+  for (uint32_t index : leaving) {
+    const uint64_t epoch = held_.at(index).epoch;
+    Lose(index);
+    commit.groups.push_back({.conditions = {EpochIs(Key(index), epoch)},
+                             .mutations = {StampedLease(Key(index), epoch, "", absl::ZeroDuration())}});
+  }
+  const size_t released = leaving.size();
+  std::vector<uint32_t> renewed;
+  for (const auto& [index, lease] : held_) {
+    renewed.push_back(index);
+    commit.groups.push_back({.conditions = {EpochIs(Key(index), lease.epoch)},
+                             .mutations = {StampedLease(Key(index), lease.epoch, options_.instance, options_.ttl)}});
+  }
+  client_.CommitAsync(std::move(commit), executor_,
+                      Guarded<absl::StatusOr<kv::CommitResult>>(
+                          [this, sent = step_began_, renewed, released](absl::StatusOr<kv::CommitResult> result) {
+                            if (result.ok()) {
+                              auto& verdicts = result->verdicts;
+                              verdicts.erase(verdicts.begin(), verdicts.begin() + 1 + released);
+                            }
+                            OnRenewed(sent, renewed, result);
+                          }));
+}
+
+void LeaseKeeper::Core::OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed,
+                                  const absl::StatusOr<kv::CommitResult>& result) {
+  if (!result.ok()) return EndStep(true);
+  for (size_t i = 0; i < renewed.size(); ++i) {
+    const auto lease = held_.find(renewed[i]);
+    if (lease == held_.end()) continue;
+    if (result->verdicts[i].applied) {
+      lease->second.valid_until = sent + options_.ttl - options_.margin;
+    } else {
+      Lose(renewed[i]);
+    }
+  }
+  if (released_) return ReleaseAll();
+  ReadLeases();
+}
+
+void LeaseKeeper::Core::ReadLeases() {
+  const std::string prefix = KindPrefix(options_.kind);
+  kv::ScanRequest scan{.cf = ColumnFamily::kLeases, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
+  client_.Scan(std::move(scan), executor_,
+               Guarded<absl::StatusOr<kv::ScanResult>>([this](absl::StatusOr<kv::ScanResult> leases) {
+                 if (!leases.ok()) return EndStep(true);
+                 ReadMembers(*std::move(leases));
+               }));
+}
+
+void LeaseKeeper::Core::ReadMembers(kv::ScanResult leases) {
+  const std::string prefix = KindPrefix(options_.kind);
+  kv::ScanRequest scan{.cf = ColumnFamily::kMembers, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
+  client_.Scan(std::move(scan), executor_,
+               Guarded<absl::StatusOr<kv::ScanResult>>(
+                   [this, leases = std::move(leases)](absl::StatusOr<kv::ScanResult> members) {
+                     if (released_) return ReleaseAll();
+                     if (!members.ok()) return EndStep(true);
+                     Decide(MakeView(leases, *members));
+                   }));
+}
+
+LeaseKeeper::Core::View LeaseKeeper::Core::MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const {
+  View view;
+  view.values.resize(options_.count);
+  view.leases.resize(options_.count);
+  for (const kv::Entry& entry : leases.entries) {
+    const std::optional<uint32_t> index = LeaseIndexOf(options_.kind, entry.key);
+    const std::optional<LeaseRow> row = DecodeLeaseValue(entry.value);
+    if (!index || *index >= options_.count || !row) continue;
+    view.values[*index] = entry.value;
+    view.leases[*index] = {.owner = row->owner, .expired = row->end <= leases.store_time};
+  }
+  for (const kv::Entry& entry : members.entries) {
+    const std::optional<absl::Time> end = DecodeMemberValue(entry.value);
+    if (end && *end > members.store_time) {
+      view.members.push_back(entry.key.substr(options_.kind.size() + 1));
+    } else if (!end || *end + 10 * options_.ttl < members.store_time) {
+      view.stale_members.push_back(entry.key);
+    }
+  }
+  return view;
+}
+
+void LeaseKeeper::Core::Decide(const View& view) {
+  std::vector<uint32_t> held;
+  std::vector<SeenLease> leases = view.leases;
+  for (const auto& [index, lease] : held_) {
+    if (lease.leaving == Leaving::kNo) {
+      held.push_back(index);
+    } else {
+      leases[index] = {.owner = "\x01leaving", .expired = false};  // nobody's yet
+    }
+  }
+  const LeasePlan plan = PlanLeases(
+      {.self = options_.instance, .members = view.members, .leases = std::move(leases), .held = std::move(held)});
+  for (uint32_t index : plan.release) AskToLeave(index);
+  if (plan.acquire.empty() && view.stale_members.empty()) return EndStep(false);
+  Acquire(view, plan.acquire);
+}
+
+void LeaseKeeper::Core::AskToLeave(uint32_t index) {
+  held_.at(index).leaving = Leaving::kAsked;
+  Closure release = [self = shared_from_this(), index, epoch = held_.at(index).epoch] {
+    const auto lease = self->held_.find(index);
+    if (lease == self->held_.end() || lease->second.epoch != epoch) return;
+    lease->second.leaving = Leaving::kReady;
+    self->again_ = true;
+    if (!self->stepping_ && !self->stopped_) {
+      self->executor_->Cancel(self->timer_);
+      self->Step();
+    }
+  };
+  if (callbacks_.on_release_wanted) {
+    callbacks_.on_release_wanted(index, std::move(release));
+  } else {
+    release();
+  }
+}
+
+void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& indices) {
+  kv::Commit commit;
+  std::vector<HeldLease> asked;
+  for (uint32_t index : indices) {
+    const std::string key = Key(index);
+    kv::Group group;
+    HeldLease lease{.index = index, .epoch = 1};
+    if (!view.values[index].has_value()) {
+      group.conditions.push_back({.cf = ColumnFamily::kLeases, .key = key, .kind = Condition::Kind::kAbsent});
+    } else {
+      const LeaseRow row = *DecodeLeaseValue(*view.values[index]);
+      lease.epoch = row.epoch + 1;
+      lease.former_owner_end = row.end;
+      group.conditions.push_back({.cf = ColumnFamily::kLeases,
+                                  .key = key,
+                                  .kind = Condition::Kind::kValueEquals,
+                                  .value = *view.values[index]});
+      // A released lease and one of our own lost session are free; anybody else's only once the store's time has passed it.
+      if (!row.owner.empty() && row.owner != options_.instance) {
+        group.conditions.push_back({.cf = ColumnFamily::kLeases,
+                                    .key = key,
+                                    .kind = Condition::Kind::kStampPassed,
+                                    .number = kLeaseStampOffset});
+      }
+    }
+    group.mutations.push_back(StampedLease(key, lease.epoch, options_.instance, options_.ttl));
+    commit.groups.push_back(std::move(group));
+    asked.push_back(lease);
+  }
+  for (const std::string& key : view.stale_members) {
+    // Its instance may have come back since it was read.
+    commit.groups.push_back({.conditions = {{.cf = ColumnFamily::kMembers,
+                                             .key = key,
+                                             .kind = Condition::Kind::kStampPassed,
+                                             .number = kMemberStampOffset}},
+                             .mutations = {{.cf = ColumnFamily::kMembers, .kind = Mutation::Kind::kDelete, .key = key}}});
+  }
+  const absl::Duration sent = runtime_.clock().Elapsed();
+  client_.CommitAsync(std::move(commit), executor_,
+                      Guarded<absl::StatusOr<kv::CommitResult>>([this, sent, asked](absl::StatusOr<kv::CommitResult> result) {
+                        OnAcquired(sent, asked, result);
+                      }));
+}
+
+void LeaseKeeper::Core::OnAcquired(absl::Duration sent, const std::vector<HeldLease>& asked,
+                                   const absl::StatusOr<kv::CommitResult>& result) {
+  if (!result.ok()) return EndStep(true);
+  bool missed = false;
+  std::vector<HeldLease> acquired;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (!result->verdicts[i].applied) {
+      missed = true;
+      continue;
+    }
+    held_[asked[i].index] = {.epoch = asked[i].epoch, .valid_until = sent + options_.ttl - options_.margin};
+    acquired.push_back(asked[i]);
+  }
+  const uint64_t generation = generation_;
+  for (const HeldLease& lease : acquired) {
+    if (callbacks_.on_acquired) callbacks_.on_acquired(lease);
+    if (stopped_ || generation_ != generation) return;  // the callback dropped all
+  }
+  EndStep(missed);
+}
+
+void LeaseKeeper::Core::EndStep(bool soon) {
+  if (released_) return ReleaseAll();
+  stepping_ = false;
+  if (again_) return Step();
+  const absl::Duration spent = runtime_.clock().Elapsed() - step_began_;
+  const absl::Duration period = soon ? options_.renew_every / 5 : options_.renew_every;
+  timer_ = executor_->PostAfter(std::max(period - spent, absl::Milliseconds(1)),
+                                [weak = weak_from_this()] {
+                                  if (auto self = weak.lock()) self->Step();
+                                });
+}
+
+void LeaseKeeper::Core::Lose(uint32_t index) {
+  held_.erase(index);
+  if (callbacks_.on_lost) callbacks_.on_lost(index);
+}
+
+void LeaseKeeper::Core::DropAll() {
+  ++generation_;
+  for (uint32_t index : Held()) Lose(index);
+  if (stopped_) return;
+  executor_->Cancel(timer_);
+  EndStep(true);
+}
+
+void LeaseKeeper::Core::Release(Closure done) {
+  released_ = std::move(done);
+  executor_->Cancel(timer_);
+  if (!stepping_) ReleaseAll();
+}
+
+void LeaseKeeper::Core::ReleaseAll() {
+  stopped_ = true;
+  kv::Commit commit;
+  commit.groups.push_back({.mutations = {{.cf = ColumnFamily::kMembers,
+                                          .kind = Mutation::Kind::kDelete,
+                                          .key = MemberKey(options_.kind, options_.instance)}}});
+  for (const auto& [index, lease] : held_) {
+    commit.groups.push_back({.conditions = {EpochIs(Key(index), lease.epoch)},
+                             .mutations = {StampedLease(Key(index), lease.epoch, "", absl::ZeroDuration())}});
+  }
+  for (uint32_t index : Held()) Lose(index);
+  client_.CommitAsync(std::move(commit), executor_,
+                      [self = shared_from_this()](const absl::StatusOr<kv::CommitResult>&) {
+                        if (self->released_) std::exchange(self->released_, nullptr)();
+                      });
+}
+
+LeaseKeeper::LeaseKeeper(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor, Options options,
+                         Callbacks callbacks)
+    : core_(std::make_shared<Core>(client, runtime, std::move(executor), std::move(options), std::move(callbacks))) {}
+
+LeaseKeeper::~LeaseKeeper() { core_->Stop(); }
+
+void LeaseKeeper::Start() { core_->Step(); }
+void LeaseKeeper::Release(Closure done) { core_->Release(std::move(done)); }
+void LeaseKeeper::DropAll() { core_->DropAll(); }
+bool LeaseKeeper::Valid(uint32_t index) const { return core_->Valid(index); }
+kv::Condition LeaseKeeper::Fence(uint32_t index) const { return core_->Fence(index); }
+std::vector<uint32_t> LeaseKeeper::Held() const { return core_->Held(); }
+
+}  // namespace escapement::lease

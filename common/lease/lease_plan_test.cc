@@ -1,0 +1,93 @@
+#include "common/lease/lease_plan.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+
+namespace escapement::lease {
+namespace {
+
+// Leases and who holds them, changed by the plans of all instances, one after the other.
+class Cluster {
+ public:
+  explicit Cluster(size_t count) : leases_(count) {}
+
+  void Add(const std::string& name) { members_.push_back(name); }
+  void Remove(const std::string& name) {
+    members_.erase(std::find(members_.begin(), members_.end(), name));
+    for (SeenLease& lease : leases_) {
+      if (lease.owner == name) lease.expired = true;
+    }
+  }
+  std::vector<uint32_t> HeldBy(const std::string& name) const {
+    std::vector<uint32_t> held;
+    for (uint32_t i = 0; i < leases_.size(); ++i) {
+      if (leases_[i].owner == name && !leases_[i].expired) held.push_back(i);
+    }
+    return held;
+  }
+  // Returns how many leases were given up.
+  size_t Round() {
+    size_t released = 0;
+    for (const std::string& self : members_) {
+      const LeasePlan plan = PlanLeases({.self = self, .members = members_, .leases = leases_, .held = HeldBy(self)});
+      for (uint32_t i : plan.release) leases_[i] = {};
+      for (uint32_t i : plan.acquire) leases_[i] = {.owner = self};
+      released += plan.release.size();
+    }
+    return released;
+  }
+  const std::vector<std::string>& members() const { return members_; }
+
+ private:
+  std::vector<std::string> members_;
+  std::vector<SeenLease> leases_;
+};
+
+TEST(LeasePlanTest, AnyNumberOfInstancesShareWithinOne) {
+  for (size_t count : {1, 8, 16, 17}) {
+    for (int n = 1; n <= 20; ++n) {
+      Cluster cluster(count);
+      for (int i = 0; i < n; ++i) {
+        cluster.Add("instance-" + std::to_string(i));
+        cluster.Round();
+      }
+      cluster.Round();
+      cluster.Round();
+      size_t total = 0;
+      for (const std::string& name : cluster.members()) {
+        const size_t held = cluster.HeldBy(name).size();
+        EXPECT_GE(held, count / n);
+        EXPECT_LE(held, count / n + 1);
+        total += held;
+      }
+      EXPECT_EQ(total, count);
+      EXPECT_EQ(cluster.Round(), 0u) << "a balanced cluster must not move leases";
+    }
+  }
+}
+
+TEST(LeasePlanTest, WhatADeadInstanceHeldIsSharedWithoutMovingTheRest) {
+  Cluster cluster(12);
+  for (const char* name : {"a", "b", "c"}) cluster.Add(name);
+  for (int i = 0; i < 3; ++i) cluster.Round();
+  const std::vector<uint32_t> before = cluster.HeldBy("a");
+  cluster.Remove("b");
+  EXPECT_EQ(cluster.Round(), 0u);
+  const std::vector<uint32_t> after = cluster.HeldBy("a");
+  EXPECT_EQ(after.size(), 6u);
+  EXPECT_TRUE(std::includes(after.begin(), after.end(), before.begin(), before.end()));
+}
+
+TEST(LeasePlanTest, AnotherInstancesLeaseThatHasNotExpiredIsLeftAlone) {
+  const LeasePlan plan = PlanLeases({.self = "b", .members = {"b"}, .leases = {{.owner = "a"}, {}}, .held = {}});
+  EXPECT_EQ(plan.acquire, std::vector<uint32_t>({1}));
+}
+
+TEST(LeasePlanTest, OwnLeasesOfALostSessionAreTakenAnew) {
+  const LeasePlan plan = PlanLeases({.self = "a", .members = {"a"}, .leases = {{.owner = "a"}}, .held = {}});
+  EXPECT_EQ(plan.acquire, std::vector<uint32_t>({0}));
+}
+
+}  // namespace
+}  // namespace escapement::lease
