@@ -14,15 +14,18 @@
 //    which none applied answers with the sequence that was current when it was decided.
 //  - Nothing that is not synced is visible to a read, a watch or an answer.
 //  - What was answered survives kill -9 and power loss; groups are atomic.
+//  - Keys of kMeta that begin with a zero byte are the store's own: no commit may touch them, no scan shows them.
 
 #ifndef COMMON_KV_KV_STORE_H_
 #define COMMON_KV_KV_STORE_H_
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,9 +51,9 @@ struct Condition {
     kRangeCount,      // [key, value) holds exactly `number` keys
   };
   ColumnFamily cf = ColumnFamily::kMeta;
-  std::string key;
+  std::string key = {};
   Kind kind = Kind::kPresent;
-  std::string value;
+  std::string value = {};
   uint64_t number = 0;
   // For kUnchangedSince: the sequence. For kAbsent, kPresent, kValueEquals and kValuePrefix: if not 0, the caller
   // saw the condition hold at this sequence, and the store need not read the key if it is unchanged since.
@@ -67,24 +70,24 @@ struct Mutation {
   };
   ColumnFamily cf = ColumnFamily::kMeta;
   Kind kind = Kind::kPut;
-  std::string key;
-  std::string value;  // for kDeleteRange the end key
+  std::string key = {};
+  std::string value = {};  // for kDeleteRange the end key
   uint32_t stamp_offset = 0;
   absl::Duration stamp_add = absl::ZeroDuration();
 };
 
 // Applies as a whole or not at all.
 struct Group {
-  std::vector<Condition> conditions;
-  std::vector<Mutation> mutations;
+  std::vector<Condition> conditions = {};
+  std::vector<Mutation> mutations = {};
 };
 
 struct CommitRequest {
   uint64_t session = 0;  // from OpenSession
   uint64_t number = 0;   // 1, 2, 3 … of this session; at most kSessionWindow outstanding
   // Every fence condition must hold, or nothing of the commit applies and the status is FAILED_PRECONDITION.
-  std::vector<Condition> fence;
-  std::vector<Group> groups;  // at most kGroupsMax
+  std::vector<Condition> fence = {};
+  std::vector<Group> groups = {};  // at most kGroupsMax
 };
 
 struct Verdict {
@@ -101,7 +104,7 @@ struct CommitResult {
 
 struct Key {
   ColumnFamily cf = ColumnFamily::kMeta;
-  std::string key;
+  std::string key = {};
 };
 
 struct GetResult {
@@ -112,8 +115,8 @@ struct GetResult {
 
 struct ScanRequest {
   ColumnFamily cf = ColumnFamily::kMeta;
-  std::string begin;  // inclusive
-  std::string end;    // exclusive; empty = to the end of the column family
+  std::string begin = {};  // inclusive
+  std::string end = {};    // exclusive; empty = to the end of the column family
   uint32_t limit = 1000;
   uint32_t bytes_max = 1 << 20;  // stops after the entry that reaches it
   bool reverse = false;          // from the end downwards
@@ -121,8 +124,8 @@ struct ScanRequest {
 };
 
 struct Entry {
-  std::string key;
-  std::string value;
+  std::string key = {};
+  std::string value = {};
 };
 
 struct ScanResult {
@@ -134,16 +137,16 @@ struct ScanResult {
 
 struct WatchRequest {
   ColumnFamily cf = ColumnFamily::kMeta;
-  std::string begin;
-  std::string end;                // exclusive; movable by Watch::MoveEnd
-  CommitSeq from_seq = 0;         // commits after this one; too far back = lagged at once
+  std::string begin = {};
+  std::string end = {};                // exclusive; movable by Watch::MoveEnd
+  CommitSeq from_seq = 0;         // commits after this one; too far back = lagged at once; see kWatchFromNow
   uint64_t excluded_session = 0;  // commits of this session are left out
 };
 
 struct WatchedMutation {
   Mutation::Kind kind = Mutation::Kind::kPut;  // kPut, kDelete or kDeleteRange
-  std::string key;
-  std::string value;           // of a put if small (<= kWatchValueBytesMax); of a range its end
+  std::string key = {};
+  std::string value = {};           // of a put if small (<= kWatchValueBytesMax); of a range its end
   bool value_omitted = false;  // the put's value was larger: read it
 };
 
@@ -174,9 +177,17 @@ struct SessionInfo {
   absl::Time store_time;
 };
 
+// As WatchRequest::from_seq: commits that are decided after the call, with no look back.
+inline constexpr CommitSeq kWatchFromNow = std::numeric_limits<CommitSeq>::max();
+
 inline constexpr uint64_t kSessionWindow = 64;
 inline constexpr size_t kGroupsMax = 20'000;
 inline constexpr size_t kWatchValueBytesMax = 1024;
+inline constexpr size_t kKeyBytesMax = 8 << 10;
+inline constexpr size_t kValueBytesMax = 4 << 20;
+inline constexpr size_t kCommitBytesMax = 32 << 20;  // all keys and values of one commit
+inline constexpr size_t kMultiGetKeysMax = 20'000;
+inline constexpr uint32_t kScanBytesMax = 16 << 20;  // a larger ScanRequest::bytes_max is cut to this
 
 class KvStore {
  public:
@@ -193,7 +204,11 @@ class KvStore {
   // ABORTED: unknown session, or a number outside its window (start a new session; drop all leases).
   // RESOURCE_EXHAUSTED: no room (disk full, queue full); nothing was applied. Any other error: the result is unknown;
   // resend the same request. A resend answers as the first time.
-  virtual void Commit(CommitRequest request, Callback<CommitResult> done) = 0;
+  // `request` is shared so that a resend needs no copy; nobody changes it afterwards.
+  virtual void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) = 0;
+  void Commit(CommitRequest request, Callback<CommitResult> done) {
+    Commit(std::make_shared<const CommitRequest>(std::move(request)), std::move(done));
+  }
 
   virtual void MultiGet(std::vector<Key> keys, Callback<GetResult> done) = 0;
   virtual void Scan(ScanRequest request, Callback<ScanResult> done) = 0;

@@ -1,0 +1,117 @@
+#include "common/kv/commit_validation.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/kv/meta_keys.h"
+
+namespace escapement::kv {
+namespace {
+
+absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+bool KnownFamily(ColumnFamily cf) { return static_cast<size_t>(cf) < kColumnFamilyCount; }
+
+absl::Status ValidateKey(ColumnFamily cf, absl::string_view key) {
+  if (!KnownFamily(cf)) return Invalid("unknown column family");
+  if (key.empty()) return Invalid("empty key");
+  if (key.size() > kKeyBytesMax) return Invalid(absl::StrCat("a key of ", key.size(), " bytes"));
+  if (cf == ColumnFamily::kMeta && IsReservedMetaKey(key)) return Invalid("a key that is the store's own");
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCondition(const Condition& condition, size_t* bytes) {
+  if (auto status = ValidateKey(condition.cf, condition.key); !status.ok()) return status;
+  if (condition.kind > Condition::Kind::kRangeCount) return Invalid("unknown kind of condition");
+  if (condition.kind == Condition::Kind::kRangeCount && condition.value <= condition.key) {
+    return Invalid("a count over an empty range");
+  }
+  if (condition.value.size() > kValueBytesMax) return Invalid("a condition's value is too long");
+  *bytes += condition.key.size() + condition.value.size();
+  return absl::OkStatus();
+}
+
+bool HasCountOver(const Group& group, const Mutation& range) {
+  for (const Condition& condition : group.conditions) {
+    if (condition.kind == Condition::Kind::kRangeCount && condition.cf == range.cf && condition.key == range.key &&
+        condition.value == range.value) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool InsideOneClaimPrefix(const Mutation& range) {
+  if (range.key.size() < kClaimPrefixBytesMin) return false;
+  const std::string bound = PrefixEnd(range.key.substr(0, kClaimPrefixBytesMin));
+  return bound.empty() || range.value <= bound;
+}
+
+absl::Status ValidateDeleteRange(const Group& group, const Mutation& range) {
+  if (range.value <= range.key) return Invalid("DeleteRange over an empty range");
+  if (HasCountOver(group, range)) return absl::OkStatus();
+  if (range.cf == ColumnFamily::kInflight && InsideOneClaimPrefix(range)) return absl::OkStatus();
+  if (range.cf == ColumnFamily::kDone && range.key.size() == kDoneDayPrefixBytes &&
+      range.value == PrefixEnd(range.key)) {
+    return absl::OkStatus();
+  }
+  return Invalid(absl::StrCat("DeleteRange in ", Name(range.cf), " without a count over the same range"));
+}
+
+absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size_t* bytes) {
+  if (auto status = ValidateKey(mutation.cf, mutation.key); !status.ok()) return status;
+  if (mutation.value.size() > kValueBytesMax) {
+    return Invalid(absl::StrCat("a value of ", mutation.value.size(), " bytes"));
+  }
+  *bytes += mutation.key.size() + mutation.value.size();
+  switch (mutation.kind) {
+    case Mutation::Kind::kPut:
+    case Mutation::Kind::kDelete:
+      return absl::OkStatus();
+    case Mutation::Kind::kDeleteRange:
+      return ValidateDeleteRange(group, mutation);
+    case Mutation::Kind::kPutStamped:
+      if (uint64_t{mutation.stamp_offset} + 8 > mutation.value.size()) return Invalid("a stamp outside its value");
+      return absl::OkStatus();
+  }
+  return Invalid("unknown kind of mutation");
+}
+
+}  // namespace
+
+absl::Status ValidateCommit(const CommitRequest& request) {
+  if (request.groups.size() > kGroupsMax) return Invalid(absl::StrCat(request.groups.size(), " groups in one commit"));
+  size_t bytes = 0;
+  for (const Condition& condition : request.fence) {
+    if (auto status = ValidateCondition(condition, &bytes); !status.ok()) return status;
+  }
+  for (const Group& group : request.groups) {
+    for (const Condition& condition : group.conditions) {
+      if (auto status = ValidateCondition(condition, &bytes); !status.ok()) return status;
+    }
+    for (const Mutation& mutation : group.mutations) {
+      if (auto status = ValidateMutation(group, mutation, &bytes); !status.ok()) return status;
+    }
+    if (group.conditions.size() >= Verdict::kNone) return Invalid("too many conditions in one group");
+  }
+  if (bytes > kCommitBytesMax) return Invalid(absl::StrCat("a commit of ", bytes, " bytes"));
+  return absl::OkStatus();
+}
+
+absl::Status ValidateScan(const ScanRequest& request) {
+  if (!KnownFamily(request.cf)) return Invalid("unknown column family");
+  if (request.begin.size() > kKeyBytesMax || request.end.size() > kKeyBytesMax) return Invalid("a key is too long");
+  if (request.limit == 0) return Invalid("a scan of no entries");
+  return absl::OkStatus();
+}
+
+absl::Status ValidateKeys(const std::vector<Key>& keys) {
+  if (keys.size() > kMultiGetKeysMax) return Invalid(absl::StrCat(keys.size(), " keys in one read"));
+  for (const Key& key : keys) {
+    if (auto status = ValidateKey(key.cf, key.key); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace escapement::kv
