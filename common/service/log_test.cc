@@ -1,0 +1,37 @@
+#include "common/service/log.h"
+
+#include <limits>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace escapement {
+namespace {
+
+TEST(LogTest, ALineIsOneJsonObjectWhateverTheTextHolds) {
+  const std::string line = FormatLogLine(absl::FromUnixMicros(1'000'001), LogLevel::kWarning, "store", "store.commit",
+                                         "a \"quoted\"\nline\x01\\",
+                                         {{"count", 3}, {"rate", 0.5}, {"name", "x"}, {"neg", -7},
+                                          {"inf", std::numeric_limits<double>::infinity()}});
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["time"], "1970-01-01T00:00:01.000001Z");
+  EXPECT_EQ(json["level"], "warning");
+  EXPECT_EQ(json["service"], "store");
+  EXPECT_EQ(json["message"], "a \"quoted\"\nline\x01\\");
+  EXPECT_EQ(json["count"], 3);
+  EXPECT_EQ(json["rate"], 0.5);
+  EXPECT_EQ(json["neg"], -7);
+  EXPECT_EQ(json["inf"], "inf");
+}
+
+TEST(LogTest, ParsesLevels) {
+  LogLevel level = LogLevel::kInfo;
+  EXPECT_TRUE(ParseLogLevel("error", &level));
+  EXPECT_EQ(level, LogLevel::kError);
+  EXPECT_FALSE(ParseLogLevel("loud", &level));
+}
+
+}  // namespace
+}  // namespace escapement

@@ -1,0 +1,226 @@
+#include "common/service/service_process.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "common/rpc/grpc_server.h"
+#include "common/rpc/host_port.h"
+#include "common/runtime/system_runtime.h"
+#include "common/service/flag_sources.h"
+#include "common/service/log.h"
+
+ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any");
+ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any");
+ABSL_FLAG(bool, insecure, false, "listen beyond loopback although there is no TLS");
+ABSL_FLAG(std::string, port_file, "", "file to write the listening line to, once ready");
+ABSL_FLAG(std::string, config, "", "YAML file with flags");
+ABSL_FLAG(bool, print_config, false, "print the flags in force as a config file and exit");
+ABSL_FLAG(bool, version, false, "print the version and exit");
+ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
+ABSL_FLAG(std::string, instance, "", "name of this process; must be unique for each start; empty = made up");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(15), "how long SIGTERM waits for work under way");
+
+namespace escapement {
+namespace {
+
+constexpr const char* kVersion = "0.1.0";
+// How often gRPC health follows HostedService::Ready.
+constexpr absl::Duration kHealthEvery = absl::Milliseconds(200);
+// For calls that are still open after the drain, such as watches.
+constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
+
+void CheckListenFlag(const char* name, const std::string& value, std::vector<std::string>& errors) {
+  const auto address = ParseHostPort(value);
+  if (!address.ok()) {
+    errors.push_back(absl::StrCat("--", name, ": ", address.status().message()));
+  } else if (!address->IsLoopback() && !absl::GetFlag(FLAGS_insecure)) {
+    errors.push_back(absl::StrCat("--", name, ": ", value,
+                                  " is reachable from other machines and there is no TLS; --insecure allows it"));
+  }
+}
+
+// Returns false with the exit code set if the process is to end here.
+bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definition, int* exit_code) {
+  absl::SetFlag(&FLAGS_listen, definition.listen);
+  absl::SetFlag(&FLAGS_http_listen, definition.http_listen);
+  AppliedFlags applied = ApplyFlags({std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment});
+  *exit_code = 0;
+  if (applied.help) {
+    std::printf("%s: %s\n\n%s", definition.name.c_str(), definition.description.c_str(), FlagsHelp().c_str());
+    return false;
+  }
+  if (absl::GetFlag(FLAGS_version)) {
+    std::printf("escapement %s %s\n", definition.name.c_str(), kVersion);
+    return false;
+  }
+  CheckListenFlag("listen", absl::GetFlag(FLAGS_listen), applied.errors);
+  CheckListenFlag("http_listen", absl::GetFlag(FLAGS_http_listen), applied.errors);
+  LogLevel level;
+  if (!ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level)) {
+    applied.errors.push_back("--log_level: must be debug, info, warning or error");
+  }
+  if (absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
+    applied.errors.push_back("--drain_timeout: must not be negative");
+  }
+  if (definition.validate) definition.validate(applied.errors);
+  for (const std::string& error : applied.errors) std::fprintf(stderr, "%s: %s\n", definition.name.c_str(), error.c_str());
+  if (!applied.errors.empty()) {
+    *exit_code = 2;
+    return false;
+  }
+  if (absl::GetFlag(FLAGS_print_config)) {
+    std::fputs(FlagsAsYaml().c_str(), stdout);
+    return false;
+  }
+  return true;
+}
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// The line must be whole as soon as the file is there.
+bool WritePortFile(const std::string& path, const std::string& line) {
+  const std::string draft = absl::StrCat(path, ".new");
+  {
+    std::ofstream out(draft, std::ios::trunc);
+    out << line << "\n";
+    if (!out.flush()) return false;
+  }
+  return std::rename(draft.c_str(), path.c_str()) == 0;
+}
+
+class Process {
+ public:
+  explicit Process(const ServiceDefinition& definition)
+      : definition_(definition),
+        http_({.listen = absl::GetFlag(FLAGS_http_listen), .insecure = absl::GetFlag(FLAGS_insecure)}) {}
+
+  int Run() {
+    const absl::Status started = Start();
+    if (!started.ok()) {
+      Log(LogLevel::kError, "process", "could not start", {{"error", started.ToString()}});
+      std::fprintf(stderr, "%s: could not start: %s\n", definition_.name.c_str(), started.ToString().c_str());
+      Stop();
+      return 1;
+    }
+    WaitForSignal();
+    const bool drained = Drain();
+    Stop();
+    return drained ? 0 : 1;
+  }
+
+ private:
+  absl::Status Start() {
+    std::string instance = absl::GetFlag(FLAGS_instance);
+    if (instance.empty()) {
+      instance = absl::StrCat(definition_.name, "-", absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
+    }
+    auto service = definition_.make(ServiceContext{runtime_, metrics_, http_, instance});
+    if (!service.ok()) return service.status();
+    service_ = *std::move(service);
+    AddRoutes();
+    auto grpc = GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
+                                   .insecure = absl::GetFlag(FLAGS_insecure),
+                                   .receive_bytes_max = definition_.receive_bytes_max},
+                                  service_->GrpcServices());
+    if (!grpc.ok()) return grpc.status();
+    grpc_ = *std::move(grpc);
+    if (auto status = http_.Start(); !status.ok()) return status;
+    if (auto status = service_->Start(); !status.ok()) return status;
+    grpc_->SetServing(service_->Ready());
+
+    const std::string line = absl::StrCat("listening grpc=", grpc_->address(), " http=", http_.address());
+    const std::string port_file = absl::GetFlag(FLAGS_port_file);
+    if (!port_file.empty() && !WritePortFile(port_file, line)) {
+      return absl::UnavailableError(absl::StrCat("cannot write ", port_file));
+    }
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+    Log(LogLevel::kInfo, "process", "started",
+        {{"instance", instance}, {"grpc", grpc_->address()}, {"http", http_.address()}, {"version", kVersion}});
+    return absl::OkStatus();
+  }
+
+  void AddRoutes() {
+    http_.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
+    http_.RouteSync("GET", "/readyz", [this](const HttpRequest&) {
+      if (draining_) return HttpResponse{.status = 503, .body = "draining\n"};
+      if (!service_->Ready()) return HttpResponse{.status = 503, .body = "not ready\n"};
+      return HttpResponse{.body = "ok\n"};
+    });
+    http_.RouteSync("GET", "/metrics", [this](const HttpRequest&) {
+      return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_.Serialize()};
+    });
+  }
+
+  void WaitForSignal() {
+    const sigset_t signals = StopSignals();
+    const timespec every = absl::ToTimespec(kHealthEvery);
+    while (sigtimedwait(&signals, nullptr, &every) < 0) grpc_->SetServing(service_->Ready());
+    // A second signal is not held back any longer and ends the process by its default action.
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  }
+
+  bool Drain() {
+    Log(LogLevel::kInfo, "process", "draining");
+    draining_ = true;
+    grpc_->SetServing(false);
+    // Shared: after the deadline the service may still call it.
+    auto drained = std::make_shared<absl::Notification>();
+    service_->Drain([drained] { drained->Notify(); });
+    const bool in_time = drained->WaitForNotificationWithTimeout(absl::GetFlag(FLAGS_drain_timeout));
+    if (!in_time) Log(LogLevel::kWarning, "process", "the drain did not end in time");
+    return in_time;
+  }
+
+  // In the reverse order of Start. HTTP goes first since its handlers ask the service.
+  void Stop() {
+    http_.Shutdown();
+    if (grpc_ != nullptr) grpc_->Shutdown(kCallGrace);
+    grpc_.reset();
+    service_.reset();
+    Log(LogLevel::kInfo, "process", "stopped");
+  }
+
+  const ServiceDefinition& definition_;
+  SystemRuntime runtime_;
+  Metrics metrics_;
+  HttpServer http_;
+  std::unique_ptr<HostedService> service_;
+  std::unique_ptr<GrpcServer> grpc_;
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace
+
+int RunService(int argc, char** argv, const ServiceDefinition& definition) {
+  int exit_code = 0;
+  if (!ReadConfiguration(argc, argv, definition, &exit_code)) return exit_code;
+  // Before any thread, so that all of them inherit the mask and only WaitForSignal takes the signals.
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  LogLevel level = LogLevel::kInfo;
+  ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level);
+  StartLogging(definition.name, level);
+  exit_code = Process(definition).Run();
+  StopLogging();
+  return exit_code;
+}
+
+}  // namespace escapement
