@@ -1,0 +1,90 @@
+#include "common/sim/sim_process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace escapement::sim {
+
+class SimProcess::SimExecutor : public Executor {
+ public:
+  SimExecutor(SimWorld& world, std::shared_ptr<ProcessState> process, SimClock clock, std::string name)
+      : world_(world),
+        process_(std::move(process)),
+        clock_(std::move(clock)),
+        line_(world.NewLine()),
+        post_label_(name),
+        timer_label_(absl::StrCat(name, " timer")),
+        random_(world.seed() ^ line_, name) {}
+  ~SimExecutor() override { Stop(); }
+
+  void Post(Closure closure) override {
+    if (stopped_ || process_->dead) return;
+    // No closure overtakes another.
+    const absl::Duration latency = random_.Between(absl::ZeroDuration(), world_.options().post_latency_max);
+    next_post_ = std::max(next_post_, world_.Elapsed() + latency);
+    world_.At(next_post_, process_, line_, post_label_, std::move(closure));
+  }
+
+  TimerId PostAfter(absl::Duration delay, Closure closure) override {
+    if (stopped_ || process_->dead) return dropped_timer_;
+    return world_.At(clock_.WorldAfter(delay), process_, line_, timer_label_, std::move(closure));
+  }
+
+  bool Cancel(TimerId timer) override { return world_.Forget(timer); }
+
+  void Stop() override {
+    if (std::exchange(stopped_, true) || process_->dead) return;
+    world_.ForgetIf([this](const ProcessState*, uint64_t line) { return line == line_; });
+  }
+
+ private:
+  static constexpr TimerId dropped_timer_ = TimerId{1} << 63;
+
+  SimWorld& world_;
+  const std::shared_ptr<ProcessState> process_;
+  const SimClock clock_;  // the elapsed part: set when the process was made
+  const uint64_t line_;
+  const std::string post_label_;
+  const std::string timer_label_;
+  SimRandom random_;
+  bool stopped_ = false;
+  absl::Duration next_post_;
+};
+
+absl::Duration SimProcess::SimClock::WorldAfter(absl::Duration duration) const {
+  const absl::Duration now = world.Elapsed();
+  if (duration <= absl::ZeroDuration()) return now;
+  if (rate_ppm == 0 || duration > absl::Hours(24 * 365)) return now + duration;
+  const absl::Duration target = Local(now) + duration;
+  absl::Duration when = now + absl::Floor(duration * 1'000'000 / (1'000'000 + rate_ppm), absl::Nanoseconds(1));
+  while (Local(when) < target) when += absl::Nanoseconds(1);
+  return when;
+}
+
+SimProcess::SimProcess(SimWorld& world, std::string name, Options options)
+    : world_(world),
+      state_(std::make_shared<ProcessState>()),
+      clock_(world, options),
+      random_(world.seed(), absl::StrCat(name, "#", options.incarnation)) {
+  state_->name = std::move(name);
+  world_.Register(state_);
+}
+
+SimProcess::~SimProcess() { Kill(); }
+
+std::shared_ptr<Executor> SimProcess::NewExecutor(std::string name) {
+  return std::make_shared<SimExecutor>(world_, state_, clock_, std::move(name));
+}
+
+void SimProcess::Kill() {
+  if (std::exchange(state_->dead, true)) return;
+  world_.ForgetIf([this](const ProcessState* process, uint64_t) { return process == state_.get(); });
+}
+
+void SimProcess::Pause(absl::Duration duration) {
+  state_->paused_until = std::max(state_->paused_until, world_.Elapsed() + duration);
+}
+
+}  // namespace escapement::sim

@@ -1,0 +1,82 @@
+// SimProcess: one incarnation of a process in a SimWorld, as the Runtime of the services in it.
+//
+// A restart is a new SimProcess of the same name, after Kill() of the old one. Services are destroyed after Kill(), so that
+// nothing they post or send while they are destroyed has an effect: as after kill -9.
+//
+// Threads: the world's.
+
+#ifndef COMMON_SIM_SIM_PROCESS_H_
+#define COMMON_SIM_SIM_PROCESS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/runtime/runtime.h"
+#include "common/sim/sim_random.h"
+#include "common/sim/sim_world.h"
+
+namespace escapement::sim {
+
+class SimProcess : public Runtime {
+ public:
+  struct Options {
+    absl::Duration elapsed_offset = absl::ZeroDuration();     // of Elapsed() from the world's
+    absl::Duration wall_clock_offset = absl::ZeroDuration();  // of WallNow() from true time
+    // How much faster than true time Elapsed() runs, in millionths; may be negative.
+    int32_t elapsed_rate_ppm = 0;
+    uint64_t incarnation = 1;          // gives each incarnation its own stream of chance
+  };
+
+  SimProcess(SimWorld& world, std::string name) : SimProcess(world, std::move(name), Options()) {}
+  SimProcess(SimWorld& world, std::string name, Options options);
+  ~SimProcess() override;  // kills
+  SimProcess(const SimProcess&) = delete;
+  SimProcess& operator=(const SimProcess&) = delete;
+
+  Clock& clock() override { return clock_; }
+  SimRandom& random() override { return random_; }
+  std::shared_ptr<Executor> NewExecutor(std::string name) override;
+
+  // Its executors drop everything and take nothing any more. Idempotent.
+  void Kill();
+  bool alive() const { return !state_->dead; }
+
+  // Whatever it would run in the next `duration` runs at its end, in order; the world's time goes on meanwhile.
+  void Pause(absl::Duration duration);
+
+  // The wall clock is set.
+  void StepWallClock(absl::Duration by) { clock_.wall_offset += by; }
+
+  SimWorld& world() { return world_; }
+  const std::string& name() const { return state_->name; }
+  const std::shared_ptr<ProcessState>& state() const { return state_; }
+
+ private:
+  class SimExecutor;
+  struct SimClock : public Clock {
+    SimClock(SimWorld& world, const Options& options)
+        : world(world), offset(options.elapsed_offset), wall_offset(options.wall_clock_offset),
+          rate_ppm(options.elapsed_rate_ppm) {}
+    absl::Duration Elapsed() const override { return offset + Local(world.Elapsed()); }
+    absl::Time WallNow() const override { return world.Now() + wall_offset; }
+    // The process' own count of the world's first `elapsed`.
+    absl::Duration Local(absl::Duration elapsed) const { return elapsed + elapsed * rate_ppm / 1'000'000; }
+    // The first instant of the world at which the process has counted `duration` more than now.
+    absl::Duration WorldAfter(absl::Duration duration) const;
+
+    SimWorld& world;
+    absl::Duration offset;
+    absl::Duration wall_offset;
+    int64_t rate_ppm;
+  };
+
+  SimWorld& world_;
+  const std::shared_ptr<ProcessState> state_;
+  SimClock clock_;
+  SimRandom random_;
+};
+
+}  // namespace escapement::sim
+
+#endif  // COMMON_SIM_SIM_PROCESS_H_

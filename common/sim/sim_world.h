@@ -1,0 +1,121 @@
+// SimWorld: virtual time and everything that happens in it, on one thread, decided by one seed.
+//
+// What runs is a queue of events ordered by instant. Events of different executors at one instant run in an order that the
+// seed decides; those of one executor keep theirs. Time stands still while an event runs and jumps to the next one
+// after it. Two worlds of one seed and one program do exactly the same; trace_hash() tells whether they did.
+//
+// Threads: one; nothing here is locked. The world outlives all that was made from it.
+
+#ifndef COMMON_SIM_SIM_WORLD_H_
+#define COMMON_SIM_SIM_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/runtime/runtime.h"
+#include "common/sim/sim_random.h"
+
+namespace escapement::sim {
+
+// What the world knows of a process (sim_process.h makes them).
+struct ProcessState {
+  std::string name;
+  bool dead = false;
+  absl::Duration paused_until = -absl::InfiniteDuration();  // of SimWorld::Elapsed()
+};
+
+class SimWorld {
+ public:
+  using EventId = uint64_t;  // 0 is never an event's id.
+
+  struct Options {
+    absl::Time start_time = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
+    // Upper bound of the time that a closure waits for its executor; drawn anew for each.
+    absl::Duration post_latency_max = absl::ZeroDuration();
+  };
+
+  explicit SimWorld(uint64_t seed) : SimWorld(seed, Options()) {}
+  SimWorld(uint64_t seed, Options options);
+  ~SimWorld();
+  SimWorld(const SimWorld&) = delete;
+  SimWorld& operator=(const SimWorld&) = delete;
+
+  uint64_t seed() const { return seed_; }
+  absl::Duration Elapsed() const { return elapsed_; }                      // since the world began
+  absl::Time Now() const { return options_.start_time + elapsed_; }        // true time
+  const Options& options() const { return options_; }
+
+  // Queues `closure` for `process` (null: the world itself, never paused or killed). `line` orders: events of one line at one
+  // instant run in the order of the calls; `label` shows in traces.
+  EventId At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line, absl::string_view label,
+             Closure closure);
+  // As At, for the world itself: actors, faults and observers.
+  EventId After(absl::Duration delay, absl::string_view label, Closure closure);
+  // False if the event has run or was forgotten.
+  bool Forget(EventId event);
+  // Forgets all events for which `which` is true, in the order of their making.
+  void ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t line)> which);
+  uint64_t NewLine() { return ++last_line_; }
+
+  // Runs the next event, if it is due by `limit`; false if there is none.
+  bool Step(absl::Duration limit = absl::InfiniteDuration());
+  // Runs until nothing is left to do at the present instant.
+  void RunUntilIdle();
+  void AdvanceBy(absl::Duration duration);
+  void RunUntil(absl::Time time) { AdvanceBy(time - Now()); }
+  // Runs event after event until `done` is true; false if it is not within `limit`, or nothing is left to happen.
+  bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit);
+
+  // The process of that name that lives, or null.
+  std::shared_ptr<ProcessState> Find(absl::string_view name) const;
+  // `process` takes the name; the former bearer must be dead.
+  void Register(std::shared_ptr<ProcessState> process);
+
+  // Folds what an observer saw into the trace.
+  void Note(absl::string_view what);
+  uint64_t trace_hash() const { return trace_hash_; }
+  uint64_t events_run() const { return events_run_; }
+  // Called for each event and note, before it runs.
+  void set_tracer(std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer) {
+    tracer_ = std::move(tracer);
+  }
+
+ private:
+  using Place = std::tuple<absl::Duration, uint64_t /*tie*/, uint64_t /*order*/>;
+  struct Event {
+    EventId id;
+    std::shared_ptr<ProcessState> process;
+    uint64_t line;
+    std::string label;
+    Closure closure;
+  };
+  Place PlaceFor(absl::Duration when, uint64_t line);
+  void Fold(uint64_t value) { trace_hash_ = SimRandom::Mix(trace_hash_ ^ value) + 0x9e3779b97f4a7c15; }
+  bool DelayIfPaused(absl::btree_map<Place, Event>::iterator it);
+
+  const uint64_t seed_;
+  const Options options_;
+  absl::Duration elapsed_;
+  absl::btree_map<Place, Event> queue_;
+  absl::flat_hash_map<EventId, Place> places_;  // never iterated
+  absl::btree_map<std::string, std::shared_ptr<ProcessState>> processes_;
+  uint64_t last_event_ = 0;
+  uint64_t last_order_ = 0;
+  uint64_t last_line_ = 0;
+  uint64_t trace_hash_ = 0;
+  uint64_t events_run_ = 0;
+  uint64_t events_at_instant_ = 0;
+  std::function<void(absl::Time, absl::string_view, absl::string_view)> tracer_;
+};
+
+}  // namespace escapement::sim
+
+#endif  // COMMON_SIM_SIM_WORLD_H_
