@@ -153,7 +153,11 @@ class MemKvStore::Process {
   }
 
   // For a crash that loses the answers only.
-  void MakeDurable() { pending_.ApplyTo(*disk_); }
+  void MakeDurable() {
+    pending_.ApplyTo(*disk_);
+    if (!options_.on_durable) return;
+    for (const auto& record : records_) options_.on_durable(*record);
+  }
 
   void ConfirmClock() {
     kernel_->ConfirmClock(Read(runtime_.clock()));
@@ -205,7 +209,7 @@ class MemKvStore::Process {
   }
 
   void FinishSync() {
-    pending_.ApplyTo(*disk_);
+    MakeDurable();
     synced_seq_ = kernel_->seq();
     syncing_ = false;
     auto records = std::exchange(records_, {});

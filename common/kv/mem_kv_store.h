@@ -12,11 +12,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/kv/commit_engine.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
@@ -39,6 +41,8 @@ class MemKvStore final : public KvStore {
     size_t commits_queued_max = 65'536;
     size_t watch_history_bytes_max = 1 << 20;
     int recent_slots_log2 = 12;
+    // Each commit of which something applied, in order, once it is durable (told or not): the truth for checkers.
+    std::function<void(const CommitRecord&)> on_durable;
   };
 
   // A store over a new disk.

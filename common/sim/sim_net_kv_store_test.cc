@@ -1,0 +1,157 @@
+#include "common/sim/sim_net_kv_store.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "common/sim/sim_world.h"
+#include "gtest/gtest.h"
+
+namespace escapement::sim {
+namespace {
+
+using kv::ColumnFamily;
+
+// A store in a process that can be killed and started again over its disk.
+struct StoreProcess {
+  StoreProcess(SimWorld& world) : world(world) { Start(); }
+  void Start() {
+    process = std::make_unique<SimProcess>(world, "store", SimProcess::Options{.incarnation = ++incarnation});
+    store = std::make_unique<kv::MemKvStore>(*process, kv::MemKvStore::Options{}, disk);
+    endpoint.service = store.get();
+  }
+  void Kill() {
+    process->Kill();
+    endpoint.service = nullptr;
+    store.reset();
+    process.reset();
+  }
+  SimWorld& world;
+  uint64_t incarnation = 0;
+  std::shared_ptr<kv::MemDisk> disk = std::make_shared<kv::MemDisk>();
+  std::unique_ptr<SimProcess> process;
+  std::unique_ptr<kv::MemKvStore> store;
+  SimStoreEndpoint endpoint{"store", nullptr};
+};
+
+struct Client {
+  Client(SimNetwork& network, const SimStoreEndpoint& endpoint)
+      : process(network.world(), "client"),
+        store(network, process, endpoint, SimNetKvStore::Options()),
+        executor(process.NewExecutor("client")),
+        client(store, process, {.name = "client", .on_session_lost = nullptr, .session_executor = nullptr}) {}
+  SimProcess process;
+  SimNetKvStore store;
+  std::shared_ptr<Executor> executor;
+  kv::KvClient client;
+};
+
+kv::Commit Append(int number) {
+  kv::Group group;
+  // A key of its own for each application would hide a doubled one: one key for each, which must be absent.
+  const std::string key = absl::StrCat("k", number);
+  group.conditions.push_back({.cf = ColumnFamily::kEvents, .key = key, .kind = kv::Condition::Kind::kAbsent});
+  group.mutations.push_back({.cf = ColumnFamily::kEvents, .key = key, .value = "v"});
+  kv::Commit commit;
+  commit.groups.push_back(std::move(group));
+  return commit;
+}
+
+class LossyStore : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(LossyStore, EachCommitAppliesOnceAndSaysSoWhateverIsLostDoubledOrCrashes) {
+  SimWorld world(GetParam(), {.post_latency_max = absl::Microseconds(20)});
+  SimNetwork network(world, "net");
+  StoreProcess store(world);
+  Client client(network, store.endpoint);
+  network.set_faults({.loss = 100'000, .duplication = 200'000, .long_delay = 50'000});
+  int answered = 0;
+  int applied = 0;
+  for (int i = 0; i < 300; ++i) {
+    client.executor->PostAfter(absl::Milliseconds(100) * i, [&, i] {
+      client.client.CommitAsync(Append(i), client.executor, [&](absl::StatusOr<kv::CommitResult> result) {
+        ++answered;
+        if (result.ok() && result->verdicts[0].applied) ++applied;
+      });
+    });
+  }
+  for (int crash = 1; crash <= 3; ++crash) {
+    world.AdvanceBy(absl::Seconds(7));
+    if (crash % 2 == 0) {
+      store.store->Crash(kv::MemKvStore::Unsynced::kKept);
+      world.RunUntilIdle();
+    }
+    store.Kill();
+    world.AdvanceBy(absl::Seconds(1));
+    store.Start();
+  }
+  network.set_faults({});
+  world.AdvanceBy(absl::Seconds(30));
+  EXPECT_EQ(answered, 300);
+  EXPECT_EQ(applied, 300);
+  EXPECT_EQ(store.disk->families[static_cast<size_t>(ColumnFamily::kEvents)].size(), 300u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LossyStore, testing::Range<uint64_t>(0, 10));
+
+TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
+  SimWorld world(7);
+  SimNetwork network(world, "net");
+  StoreProcess store(world);
+  Client client(network, store.endpoint);
+  world.AdvanceBy(absl::Seconds(1));
+  std::vector<std::string> seen;
+  int lagged = 0;
+  auto watch = client.client.OpenWatch(
+      {.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0}, /*excluding_own=*/false, client.executor,
+      {.on_batch =
+           [&](kv::WatchBatch batch) {
+             for (const auto& mutation : batch.mutations) seen.push_back(mutation.key);
+           },
+       .on_lagged = [&](absl::Status) { ++lagged; }});
+  world.AdvanceBy(absl::Seconds(1));
+  for (int i = 0; i < 5; ++i) {
+    client.client.CommitAsync(Append(i), client.executor, [](absl::StatusOr<kv::CommitResult>) {});
+  }
+  world.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(seen, (std::vector<std::string>{"k0", "k1", "k2", "k3", "k4"}));
+  EXPECT_EQ(lagged, 0);
+  network.Block("store", "client");
+  client.client.CommitAsync(Append(9), client.executor, [](absl::StatusOr<kv::CommitResult>) {});
+  world.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(lagged, 1);
+  EXPECT_EQ(seen.size(), 5u);
+}
+
+TEST(SimNetKvStore, AWatchEndsWithItsStore) {
+  SimWorld world(7);
+  SimNetwork network(world, "net");
+  StoreProcess store(world);
+  Client client(network, store.endpoint);
+  world.AdvanceBy(absl::Seconds(1));
+  int lagged = 0;
+  auto open = [&] {
+    return client.client.OpenWatch({.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0}, false,
+                                   client.executor, {.on_batch = nullptr, .on_lagged = [&](absl::Status) { ++lagged; }});
+  };
+  auto watch = open();
+  world.AdvanceBy(absl::Seconds(1));
+  store.Kill();
+  world.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(lagged, 1);
+  auto refused = open();
+  world.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(lagged, 2);
+  auto closed = open();
+  closed.reset();
+  world.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(lagged, 2);
+}
+
+}  // namespace
+}  // namespace escapement::sim
