@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -130,6 +131,38 @@ TEST(LaunchExpressionTest, WindowsOneAfterTheOtherMissAndRepeatNothing) {
     for (const auto& [t, id] : NaiveOccurrences(naive, zone.time_zone(), policy, begin, end)) expected.push_back(t);
     ASSERT_EQ(found, expected) << "\"" << naive.text << "\" in " << zone.name() << " from " << absl::FormatTime(begin);
   }
+}
+
+// Times of day that fall into a gap, in short windows: each policy finds them where it has moved them.
+TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
+  std::mt19937_64 random(7);
+  size_t moved = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Zone zone = Zone::Load(RandomZoneName(random)).value();
+    const auto change = zone.NextChange(absl::FromUnixSeconds(random() % 2'000'000'000));
+    if (!change || change->after <= change->before) continue;
+    const absl::Duration length = change->after - change->before;
+    const absl::CivilSecond skipped =
+        FromLocalSeconds(absl::ToUnixSeconds(change->instant) + absl::ToInt64Seconds(change->before) +
+                         static_cast<int64_t>(random() % absl::ToInt64Seconds(length)));
+    const CronExpression e = Cron(absl::StrCat(skipped.second(), " ", skipped.minute(), " ", skipped.hour(), " * * *"));
+    for (const GapPolicy gap : {GapPolicy::kFireAfter, GapPolicy::kShift}) {
+      const DstPolicy policy{.gap = gap};
+      std::vector<Occurrence> found;
+      size_t rows_read = 0;
+      absl::Time end = change->instant - absl::Hours(1);
+      while (end < change->instant + length + absl::Hours(1)) {
+        const absl::Time begin = std::exchange(end, end + absl::Minutes(5));
+        for (const Occurrence& o : ThroughTheIndex(e, zone, policy, begin, end, rows_read)) {
+          found.push_back(o);
+          moved += o.civil == skipped;
+        }
+      }
+      ASSERT_EQ(found, Enumerate(e, zone, policy, change->instant - absl::Hours(1), end, 100'000))
+          << zone.name() << " " << skipped;
+    }
+  }
+  EXPECT_GT(moved, 100u);
 }
 
 // A window of one second, as the emitter's, reads about as many children as are due.
