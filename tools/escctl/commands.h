@@ -1,0 +1,16 @@
+// The commands of escctl; each adds itself below `app` and runs with the session once parsing has succeeded.
+
+#ifndef TOOLS_ESCCTL_COMMANDS_H_
+#define TOOLS_ESCCTL_COMMANDS_H_
+
+#include "tools/escctl/session.h"
+
+namespace escapement::escctl {
+
+void AddScheduleCommands(CLI::App& app, Session& session);
+void AddEventCommands(CLI::App& app, Session& session);
+void AddRunCommands(CLI::App& app, Session& session);
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_COMMANDS_H_

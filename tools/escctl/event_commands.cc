@@ -1,0 +1,219 @@
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "escapement/v1/event_service.grpc.pb.h"
+#include "tools/escctl/commands.h"
+#include "tools/escctl/target_flags.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using Stub = v1::EventService::Stub;
+
+constexpr int kIngestBatchEvents = 1000;
+constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 4 MiB for one message
+constexpr int kIngestOutstanding = 8;
+
+void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& event) {
+  if (!status.ok()) return session.Fail(status);
+  if (session.format() != OutputFormat::kTable) return session.Print(FormatMessage(event, session.format()));
+  const std::string outcome = event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome());
+  session.Print(FormatTable({"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"},
+                            {{event.name(), event.event_id(), TimeUtil::ToString(event.due_time()),
+                              v1::EventState_Name(event.state()), outcome, absl::StrCat(event.attempts())}}));
+}
+
+// RFC 3339, "now", or "+90s" from now on.
+bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
+  absl::string_view rest = text;
+  absl::Duration offset;
+  if (text == "now") {
+    *due = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now()));
+    return true;
+  }
+  if (absl::ConsumePrefix(&rest, "+")) {
+    if (!absl::ParseDuration(rest, &offset)) return false;
+    *due = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now() + offset));
+    return true;
+  }
+  return TimeUtil::FromString(text, due);
+}
+
+void AddCreate(CLI::App& group, Session& session) {
+  struct Options {
+    std::string id;
+    std::string due = "now";
+    std::string request_id;
+    TargetFlags target;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("create", "make one event");
+  command->add_option("id", o->id, "chosen by you; made by the server if left out");
+  command->add_option("--due", o->due, "2026-12-24T18:00:00Z, now, or +90s")->capture_default_str();
+  command->add_option("--request-id", o->request_id, "repeat-safe: the same id gives the first answer");
+  o->target.Add(*command);
+  command->callback([o, &session] {
+    v1::CreateEventRequest request;
+    if (auto status = o->target.Apply(request.mutable_event()); !status.ok()) {
+      return session.FailUsage(status.message());
+    }
+    if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
+      return session.FailUsage(absl::StrCat("--due: '", o->due, "' is neither an RFC 3339 time, now, nor +duration"));
+    }
+    request.set_parent(session.parent());
+    request.set_event_id(o->id);
+    request.set_request_id(o->request_id);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Event event;
+    PrintOrFail(session, Stub(session.channel()).CreateEvent(&context, request, &event), event);
+  });
+}
+
+void AddGetAndCancel(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* get = group.add_subcommand("get", "show one event");
+  get->add_option("name", *name, "id or full name")->required();
+  get->callback([name, &session] {
+    v1::GetEventRequest request;
+    request.set_name(session.FullName("events", *name));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Event event;
+    PrintOrFail(session, Stub(session.channel()).GetEvent(&context, request, &event), event);
+  });
+  CLI::App* cancel = group.add_subcommand("cancel", "end an event that has not been sent");
+  cancel->add_option("name", *name, "id or full name")->required();
+  cancel->callback([name, &session] {
+    v1::CancelEventRequest request;
+    request.set_name(session.FullName("events", *name));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Event event;
+    PrintOrFail(session, Stub(session.channel()).CancelEvent(&context, request, &event), event);
+  });
+}
+
+// Reads the next batch of lines, each an Event in JSON whose eventId is the client-chosen id. Returns false on a bad
+// line, with `*error` set; an empty batch means the end.
+bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch, std::string* error) {
+  std::string line;
+  size_t bytes = 0;
+  while (batch->events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes && std::getline(in, line)) {
+    ++*line_number;
+    if (line.empty()) continue;
+    bytes += line.size();
+    v1::Event parsed;
+    const auto status = google::protobuf::util::JsonStringToMessage(line, &parsed);
+    if (!status.ok()) {
+      *error = absl::StrCat("line ", *line_number, ": ", status.ToString());
+      return false;
+    }
+    v1::IngestEvent* event = batch->add_events();
+    event->set_event_id(parsed.event_id());
+    event->set_due_time_micros(parsed.has_due_time() ? TimeUtil::TimestampToMicroseconds(parsed.due_time()) : 0);
+    event->set_payload(std::move(*parsed.mutable_payload()));
+    parsed.clear_event_id();
+    parsed.clear_due_time();
+    parsed.clear_payload();
+    if (parsed.ByteSizeLong() > 0) *event->mutable_overrides() = std::move(parsed);
+  }
+  return true;
+}
+
+struct IngestTotals {
+  int64_t created = 0;
+  int64_t existing = 0;
+  int64_t refused_batches = 0;
+  uint64_t answered = 0;
+};
+
+bool TakeAnswer(Session& session, grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>& stream,
+                IngestTotals* totals) {
+  v1::IngestResponse answer;
+  if (!stream.Read(&answer)) return false;
+  ++totals->answered;
+  totals->created += answer.created_count();
+  totals->existing += answer.existing_count();
+  if (answer.error_code() != 0) {
+    ++totals->refused_batches;
+    session.Say(absl::StrCat("escctl: batch ", answer.batch_number(), " was refused: ", answer.error_message()));
+  }
+  return true;
+}
+
+void Ingest(Session& session, std::istream& in, const v1::Event& defaults) {
+  grpc::ClientContext context;
+  auto stream = Stub(session.channel()).Ingest(&context);
+  IngestTotals totals;
+  int64_t line_number = 0;
+  uint64_t sent = 0;
+  std::string error;
+  bool open = true;
+  while (open) {
+    v1::IngestRequest batch;
+    if (!ReadBatch(in, &line_number, &batch, &error) || batch.events_size() == 0) break;
+    if (sent == 0) {
+      batch.set_parent(session.parent());
+      *batch.mutable_defaults() = defaults;
+    }
+    batch.set_batch_number(++sent);
+    open = stream->Write(batch);
+    while (open && sent - totals.answered >= kIngestOutstanding) open = TakeAnswer(session, *stream, &totals);
+  }
+  stream->WritesDone();
+  while (open && totals.answered < sent) open = TakeAnswer(session, *stream, &totals);
+  const auto status = stream->Finish();
+  if (session.format() == OutputFormat::kTable) {
+    session.Print(FormatTable({"CREATED", "EXISTING"}, {{absl::StrCat(totals.created), absl::StrCat(totals.existing)}}));
+  } else {
+    session.Print(absl::StrCat("{\"created\": ", totals.created, ", \"existing\": ", totals.existing, "}\n"));
+  }
+  if (!status.ok()) return session.Fail(status);
+  if (!error.empty()) return session.FailUsage(error);
+  if (totals.refused_batches > 0 || totals.answered < sent) {
+    session.Fail(grpc::Status(grpc::StatusCode::ABORTED, "not all batches were taken"));
+  }
+}
+
+void AddIngest(CLI::App& group, Session& session) {
+  struct Options {
+    std::string file;
+    TargetFlags defaults;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("ingest", "make many events from a file of JSON lines");
+  command->add_option("-f,--file", o->file, "events.jsonl; - = stdin. Each line is an Event as the API gives it")
+      ->required();
+  o->defaults.Add(*command);
+  command->callback([o, &session] {
+    v1::Event defaults;
+    if (auto status = o->defaults.Apply(&defaults); !status.ok()) return session.FailUsage(status.message());
+    if (o->file == "-") return Ingest(session, std::cin, defaults);
+    std::ifstream in(o->file);
+    if (!in) return session.FailUsage(absl::StrCat("cannot read ", o->file));
+    Ingest(session, in, defaults);
+  });
+}
+
+}  // namespace
+
+void AddEventCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("event", "one-off events");
+  group->require_subcommand(1);
+  group->fallthrough();
+  AddCreate(*group, session);
+  AddGetAndCancel(*group, session);
+  AddIngest(*group, session);
+}
+
+}  // namespace escapement::escctl

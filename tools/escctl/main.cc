@@ -1,0 +1,25 @@
+// escctl: the command line of Escapement.
+//
+// Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the server refused or could not be reached, 2 wrong usage.
+
+#include "tools/escctl/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace escapement::escctl;
+  CLI::App app("Schedules, events and runs of an Escapement platform", "escctl");
+  app.require_subcommand(1);
+  app.fallthrough();
+  Session session;
+  session.AddFlags(app);
+  AddScheduleCommands(app, session);
+  AddEventCommands(app, session);
+  AddRunCommands(app, session);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asked = error.get_exit_code() == 0;  // --help
+    app.exit(error);
+    return asked ? kExitOk : kExitUsage;
+  }
+  return session.exit_code();
+}

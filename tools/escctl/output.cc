@@ -1,0 +1,90 @@
+#include "tools/escctl/output.h"
+
+#include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace escapement::escctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::util::JsonPrintOptions options;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
+  return status.ok() ? Json::parse(text, nullptr, false) : Json();
+}
+
+void EmitYaml(YAML::Emitter& out, const Json& json) {
+  if (json.is_object()) {
+    out << YAML::BeginMap;
+    for (const auto& [key, value] : json.items()) {
+      out << YAML::Key << key << YAML::Value;
+      EmitYaml(out, value);
+    }
+    out << YAML::EndMap;
+  } else if (json.is_array()) {
+    out << YAML::BeginSeq;
+    for (const auto& value : json) EmitYaml(out, value);
+    out << YAML::EndSeq;
+  } else if (json.is_string()) {
+    // Quoted, so that "5", "true" and times stay strings.
+    out << YAML::DoubleQuoted << json.get<std::string>();
+  } else {
+    out << json.dump();
+  }
+}
+
+std::string Format(const Json& json, OutputFormat format) {
+  if (format == OutputFormat::kYaml) {
+    YAML::Emitter out;
+    EmitYaml(out, json);
+    return absl::StrCat(out.c_str(), "\n");
+  }
+  return absl::StrCat(json.dump(2), "\n");
+}
+
+}  // namespace
+
+std::string FormatTable(const Row& header, const std::vector<Row>& rows) {
+  std::vector<size_t> widths(header.size());
+  for (size_t i = 0; i < header.size(); ++i) widths[i] = header[i].size();
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  const auto add = [&](const Row& row) {
+    std::string line;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::string cell = i < row.size() ? row[i] : "";
+      absl::StrAppend(&line, cell, std::string(widths[i] - cell.size() + 2, ' '));
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&text, line, "\n");
+  };
+  add(header);
+  for (const Row& row : rows) add(row);
+  return text;
+}
+
+std::string FormatMessage(const google::protobuf::Message& message, OutputFormat format) {
+  return Format(ToJson(message), format);
+}
+
+std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages, OutputFormat format) {
+  Json list = Json::array();
+  for (const auto* message : messages) list.push_back(ToJson(*message));
+  return Format(list, format);
+}
+
+std::string Counted(size_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+}  // namespace escapement::escctl

@@ -1,0 +1,35 @@
+// How escctl prints: tables for people, JSON and YAML (the API's JSON names) for programs.
+
+#ifndef TOOLS_ESCCTL_OUTPUT_H_
+#define TOOLS_ESCCTL_OUTPUT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace escapement::escctl {
+
+enum class OutputFormat { kTable, kJson, kYaml };
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell, two spaces between; rows shorter than `header` are filled with "".
+std::string FormatTable(const Row& header, const std::vector<Row>& rows);
+
+// One message as JSON (indented, with its newline) or YAML.
+std::string FormatMessage(const google::protobuf::Message& message, OutputFormat format);
+
+// A list: JSON array or YAML sequence.
+std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages, OutputFormat format);
+
+// "3" or "3 events": for the words on stderr.
+std::string Counted(size_t count, absl::string_view noun);
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_OUTPUT_H_

@@ -1,0 +1,31 @@
+#include "tools/escctl/output.h"
+
+#include "escapement/v1/resources.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement::escctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(OutputTest, TablesAlignTheirColumns) {
+  EXPECT_EQ(FormatTable({"NAME", "STATE"}, {{"a-long-name", "ENABLED"}, {"b"}}),
+            "NAME         STATE\n"
+            "a-long-name  ENABLED\n"
+            "b\n");
+}
+
+TEST(OutputTest, JsonAndYamlCarryTheNamesOfTheApi) {
+  v1::Schedule schedule;
+  schedule.set_name("tenants/default/schedules/a");
+  schedule.set_time_zone("UTC");
+  schedule.set_event_count(5);
+  EXPECT_THAT(FormatMessage(schedule, OutputFormat::kJson), HasSubstr("\"eventCount\": \"5\""));
+  EXPECT_THAT(FormatMessage(schedule, OutputFormat::kYaml), HasSubstr("eventCount: \"5\""));
+  EXPECT_THAT(FormatMessages({&schedule}, OutputFormat::kYaml), HasSubstr("- name: \"tenants/default/schedules/a\""));
+  EXPECT_EQ(FormatMessages({}, OutputFormat::kJson), "[]\n");
+}
+
+}  // namespace
+}  // namespace escapement::escctl

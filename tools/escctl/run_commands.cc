@@ -1,0 +1,133 @@
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/run_service.grpc.pb.h"
+#include "tools/escctl/commands.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using Stub = v1::RunService::Stub;
+
+Row ToRow(const v1::Run& r) {
+  return {r.name(),
+          v1::Run::State_Name(r.state()),
+          TimeUtil::ToString(r.nominal_time()),
+          absl::StrCat(r.event_count()),
+          absl::StrCat(r.succeeded_count()),
+          absl::StrCat(r.failed_count()),
+          absl::StrCat(r.skipped_count()),
+          absl::StrCat(r.cancelled_count()),
+          absl::StrCat(r.retry_count()),
+          r.has_complete_time() ? TimeUtil::ToString(r.complete_time()) : "-"};
+}
+
+const Row& RunHeader() {
+  static const Row header = {"RUN",    "STATE",   "NOMINAL",   "N",       "SUCCEEDED",
+                             "FAILED", "SKIPPED", "CANCELLED", "RETRIES", "COMPLETED"};
+  return header;
+}
+
+template <typename Message, typename ToRowFn>
+void PrintList(Session& session, const Row& header, const std::vector<Message>& list, ToRowFn to_row) {
+  if (session.format() == OutputFormat::kTable) {
+    std::vector<Row> rows;
+    for (const auto& message : list) rows.push_back(to_row(message));
+    return session.Print(FormatTable(header, rows));
+  }
+  std::vector<const google::protobuf::Message*> messages;
+  for (const auto& message : list) messages.push_back(&message);
+  session.Print(FormatMessages(messages, session.format()));
+}
+
+void ListRuns(Session& session, const std::string& schedule, size_t limit) {
+  std::vector<v1::Run> runs;
+  v1::ListRunsRequest request;
+  request.set_parent(session.FullName("schedules", schedule));
+  do {
+    request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - runs.size())));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::ListRunsResponse page;
+    const auto status = Stub(session.channel()).ListRuns(&context, request, &page);
+    if (!status.ok()) return session.Fail(status);
+    for (auto& run : *page.mutable_runs()) runs.push_back(std::move(run));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && runs.size() < limit);
+  PrintList(session, RunHeader(), runs, ToRow);
+  if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+}
+
+void GetRun(Session& session, const std::string& name) {
+  v1::GetRunRequest request;
+  request.set_name(session.FullName("schedules", name));
+  grpc::ClientContext context;
+  session.Prepare(context);
+  v1::Run run;
+  const auto status = Stub(session.channel()).GetRun(&context, request, &run);
+  if (!status.ok()) return session.Fail(status);
+  if (session.format() != OutputFormat::kTable) return session.Print(FormatMessage(run, session.format()));
+  session.Print(FormatTable(RunHeader(), {ToRow(run)}));
+}
+
+void ListRunEvents(Session& session, const std::string& name, const std::string& filter, size_t limit) {
+  std::vector<v1::Event> events;
+  v1::ListRunEventsRequest request;
+  request.set_parent(session.FullName("schedules", name));
+  request.set_filter(filter);
+  do {
+    request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - events.size())));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::ListRunEventsResponse page;
+    const auto status = Stub(session.channel()).ListRunEvents(&context, request, &page);
+    if (!status.ok()) return session.Fail(status);
+    for (auto& event : *page.mutable_events()) events.push_back(std::move(event));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && events.size() < limit);
+  PrintList(session, {"EVENT", "ID", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"}, events,
+            [](const v1::Event& e) {
+              return Row{e.name(),
+                         e.event_id(),
+                         v1::EventState_Name(e.state()),
+                         e.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(e.outcome()),
+                         absl::StrCat(e.attempts()),
+                         e.has_complete_time() ? TimeUtil::ToString(e.complete_time()) : "-",
+                         e.reason()};
+            });
+  if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+}
+
+}  // namespace
+
+void AddRunCommands(CLI::App& app, Session& session) {
+  struct Options {
+    std::string name;
+    std::string filter;
+    size_t limit = 100;
+  };
+  auto o = std::make_shared<Options>();
+
+  CLI::App* schedule = app.get_subcommand("schedule");
+  CLI::App* runs = schedule->add_subcommand("runs", "show the runs of a schedule");
+  runs->add_option("name", o->name, "id or full name of the schedule")->required();
+  runs->add_option("--limit", o->limit, "at most so many")->capture_default_str();
+  runs->callback([o, &session] { ListRuns(session, o->name, o->limit); });
+
+  CLI::App* group = app.add_subcommand("run", "what one occurrence set off");
+  group->require_subcommand(1);
+  group->fallthrough();
+  CLI::App* get = group->add_subcommand("get", "show one run with its counts");
+  get->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
+  get->callback([o, &session] { GetRun(session, o->name); });
+  CLI::App* events = group->add_subcommand("events", "show the events of a run");
+  events->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
+  events->add_option("--filter", o->filter, "outcome=FAILED and the like");
+  events->add_option("--limit", o->limit, "at most so many")->capture_default_str();
+  events->callback([o, &session] { ListRunEvents(session, o->name, o->filter, o->limit); });
+}
+
+}  // namespace escapement::escctl

@@ -1,0 +1,273 @@
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/run_service.grpc.pb.h"
+#include "escapement/v1/schedule_service.grpc.pb.h"
+#include "tools/escctl/commands.h"
+#include "tools/escctl/target_flags.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using Stub = v1::ScheduleService::Stub;
+
+std::string Time(bool has, const google::protobuf::Timestamp& time) { return has ? TimeUtil::ToString(time) : "-"; }
+
+Row ToRow(const v1::Schedule& s) {
+  return {s.name(),         v1::Schedule::State_Name(s.state()), s.cron(),
+          s.time_zone(),    absl::StrCat(s.event_count()),       Time(s.has_next_time(), s.next_time()),
+          absl::StrCat(s.version())};
+}
+
+void PrintSchedules(Session& session, const std::vector<v1::Schedule>& schedules, bool list) {
+  if (session.format() == OutputFormat::kTable) {
+    std::vector<Row> rows;
+    for (const auto& schedule : schedules) rows.push_back(ToRow(schedule));
+    return session.Print(FormatTable({"NAME", "STATE", "CRON", "ZONE", "N", "NEXT", "VERSION"}, rows));
+  }
+  if (!list) return session.Print(FormatMessage(schedules.front(), session.format()));
+  std::vector<const google::protobuf::Message*> messages;
+  for (const auto& schedule : schedules) messages.push_back(&schedule);
+  session.Print(FormatMessages(messages, session.format()));
+}
+
+void PrintOrFail(Session& session, const grpc::Status& status, const v1::Schedule& schedule) {
+  if (!status.ok()) return session.Fail(status);
+  PrintSchedules(session, {schedule}, /*list=*/false);
+}
+
+// Flags of create and update. What is given wins over the file.
+struct Definition {
+  std::string file;
+  std::string cron;
+  std::string time_zone;
+  std::string display_name;
+  int64_t event_count = 0;
+  std::vector<std::string> labels;
+  TargetFlags target;
+
+  void Add(CLI::App& command) {
+    command.add_option("-f,--file", file, "the schedule as JSON, as the API gives it; - = stdin");
+    command.add_option("--cron", cron, "cron expression, five or six fields");
+    command.add_option("--time-zone", time_zone, "IANA name; default UTC");
+    command.add_option("--event-count,-n", event_count, "events of each occurrence")->check(CLI::PositiveNumber);
+    command.add_option("--display-name", display_name, "for people");
+    command.add_option("--label", labels, "key=value; may be repeated");
+    target.Add(command);
+  }
+
+  absl::Status Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const {
+    if (!file.empty()) {
+      auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
+      if (!text.ok()) return text.status();
+      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, schedule);
+      if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
+    }
+    const auto set = [fields](const std::string& value, const char* field, auto&& setter) {
+      if (value.empty()) return;
+      setter(value);
+      fields->push_back(field);
+    };
+    set(cron, "cron", [&](const std::string& v) { schedule->set_cron(v); });
+    set(time_zone, "time_zone", [&](const std::string& v) { schedule->set_time_zone(v); });
+    set(display_name, "display_name", [&](const std::string& v) { schedule->set_display_name(v); });
+    if (event_count > 0) {
+      schedule->set_event_count(event_count);
+      fields->push_back("event_count");
+    }
+    if (!labels.empty()) {
+      auto pairs = ParsePairs("--label", labels);
+      if (!pairs.ok()) return pairs.status();
+      for (const auto& [key, value] : *pairs) (*schedule->mutable_labels())[key] = value;
+      fields->push_back("labels");
+    }
+    return target.Apply(schedule, fields);
+  }
+};
+
+void AddCreate(CLI::App& group, Session& session) {
+  struct Options {
+    Definition definition;
+    std::string id;
+    std::string request_id;
+    bool validate_only = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("create", "make a schedule");
+  command->add_option("id", o->id, "the last part of its name; made by the server if left out");
+  command->add_option("--request-id", o->request_id, "repeat-safe: the same id gives the first answer");
+  command->add_flag("--validate-only", o->validate_only, "check, but make nothing");
+  o->definition.Add(*command);
+  command->callback([o, &session] {
+    v1::CreateScheduleRequest request;
+    std::vector<std::string> fields;
+    if (auto status = o->definition.Apply(request.mutable_schedule(), &fields); !status.ok()) {
+      return session.FailUsage(status.message());
+    }
+    request.set_parent(session.parent());
+    request.set_schedule_id(o->id);
+    request.set_request_id(o->request_id);
+    request.set_validate_only(o->validate_only);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Schedule schedule;
+    PrintOrFail(session, Stub(session.channel()).CreateSchedule(&context, request, &schedule), schedule);
+  });
+}
+
+void AddUpdate(CLI::App& group, Session& session) {
+  struct Options {
+    Definition definition;
+    std::string name;
+    std::string etag;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("update", "change the fields that are given");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--etag", o->etag, "only if this is the current one");
+  o->definition.Add(*command);
+  command->callback([o, &session] {
+    v1::UpdateScheduleRequest request;
+    std::vector<std::string> fields;
+    if (auto status = o->definition.Apply(request.mutable_schedule(), &fields); !status.ok()) {
+      return session.FailUsage(status.message());
+    }
+    // Of a whole file every field counts: no mask means all that can be changed.
+    if (o->definition.file.empty()) {
+      if (fields.empty()) return session.FailUsage("nothing to change was given");
+      for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
+    }
+    request.mutable_schedule()->set_name(session.FullName("schedules", o->name));
+    if (!o->etag.empty()) request.mutable_schedule()->set_etag(o->etag);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Schedule schedule;
+    PrintOrFail(session, Stub(session.channel()).UpdateSchedule(&context, request, &schedule), schedule);
+  });
+}
+
+void AddGetAndList(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* get = group.add_subcommand("get", "show one schedule");
+  get->add_option("name", *name, "id or full name")->required();
+  get->callback([name, &session] {
+    v1::GetScheduleRequest request;
+    request.set_name(session.FullName("schedules", *name));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Schedule schedule;
+    PrintOrFail(session, Stub(session.channel()).GetSchedule(&context, request, &schedule), schedule);
+  });
+
+  auto limit = std::make_shared<size_t>(1000);
+  CLI::App* list = group.add_subcommand("list", "show the schedules of the tenant");
+  list->add_option("--limit", *limit, "at most so many")->capture_default_str();
+  list->callback([limit, &session] {
+    std::vector<v1::Schedule> schedules;
+    v1::ListSchedulesRequest request;
+    request.set_parent(session.parent());
+    do {
+      request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, *limit - schedules.size())));
+      grpc::ClientContext context;
+      session.Prepare(context);
+      v1::ListSchedulesResponse page;
+      const auto status = Stub(session.channel()).ListSchedules(&context, request, &page);
+      if (!status.ok()) return session.Fail(status);
+      for (auto& schedule : *page.mutable_schedules()) schedules.push_back(std::move(schedule));
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty() && schedules.size() < *limit);
+    PrintSchedules(session, schedules, /*list=*/true);
+    if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+  });
+}
+
+void AddDelete(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto etag = std::make_shared<std::string>();
+  CLI::App* command = group.add_subcommand("delete", "end a schedule for good");
+  command->add_option("name", *name, "id or full name")->required();
+  command->add_option("--etag", *etag, "only if this is the current one");
+  command->callback([name, etag, &session] {
+    v1::DeleteScheduleRequest request;
+    request.set_name(session.FullName("schedules", *name));
+    request.set_etag(*etag);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    google::protobuf::Empty nothing;
+    const auto status = Stub(session.channel()).DeleteSchedule(&context, request, &nothing);
+    if (!status.ok()) return session.Fail(status);
+    session.Say(absl::StrCat("deleted ", request.name()));
+  });
+}
+
+void AddPauseAndResume(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto reason = std::make_shared<std::string>();
+  CLI::App* pause = group.add_subcommand("pause", "let it fire nothing until it is resumed");
+  pause->add_option("name", *name, "id or full name")->required();
+  pause->add_option("--reason", *reason, "for those who wonder");
+  pause->callback([name, reason, &session] {
+    v1::PauseScheduleRequest request;
+    request.set_name(session.FullName("schedules", *name));
+    request.set_reason(*reason);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Schedule schedule;
+    PrintOrFail(session, Stub(session.channel()).PauseSchedule(&context, request, &schedule), schedule);
+  });
+  CLI::App* resume = group.add_subcommand("resume", "let it fire again");
+  resume->add_option("name", *name, "id or full name")->required();
+  resume->callback([name, &session] {
+    v1::ResumeScheduleRequest request;
+    request.set_name(session.FullName("schedules", *name));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Schedule schedule;
+    PrintOrFail(session, Stub(session.channel()).ResumeSchedule(&context, request, &schedule), schedule);
+  });
+}
+
+void AddTrigger(CLI::App& group, Session& session) {
+  struct Options {
+    std::string name;
+    std::string request_id;
+    int64_t event_count = 0;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("trigger", "fire once, now");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--event-count,-n", o->event_count, "events; default: the schedule's")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--request-id", o->request_id, "repeat-safe: the same id gives the first answer");
+  command->callback([o, &session] {
+    v1::TriggerScheduleRequest request;
+    request.set_name(session.FullName("schedules", o->name));
+    request.set_event_count(o->event_count);
+    request.set_request_id(o->request_id);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::Run run;
+    const auto status = Stub(session.channel()).TriggerSchedule(&context, request, &run);
+    if (!status.ok()) return session.Fail(status);
+    if (session.format() != OutputFormat::kTable) return session.Print(FormatMessage(run, session.format()));
+    session.Print(FormatTable({"RUN", "N"}, {{run.name(), absl::StrCat(run.event_count())}}));
+  });
+}
+
+}  // namespace
+
+void AddScheduleCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("schedule", "schedules: when, what, how many");
+  group->require_subcommand(1);
+  group->fallthrough();
+  AddCreate(*group, session);
+  AddUpdate(*group, session);
+  AddGetAndList(*group, session);
+  AddDelete(*group, session);
+  AddPauseAndResume(*group, session);
+  AddTrigger(*group, session);
+}
+
+}  // namespace escapement::escctl

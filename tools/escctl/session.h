@@ -1,0 +1,59 @@
+// Session: what every command of escctl shares: the flags before the command, the channel, printing, the exit code.
+
+#ifndef TOOLS_ESCCTL_SESSION_H_
+#define TOOLS_ESCCTL_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "grpcpp/grpcpp.h"
+#include "tools/escctl/output.h"
+
+namespace escapement::escctl {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+class Session {
+ public:
+  // Adds --server, --tenant, --timeout and -o to `app`.
+  void AddFlags(CLI::App& app);
+
+  std::shared_ptr<grpc::Channel> channel();
+
+  // "tenants/{tenant}", from --tenant.
+  std::string parent() const;
+  // `name` if it is a full resource name, else "{parent}/{collection}/{name}".
+  std::string FullName(absl::string_view collection, absl::string_view name) const;
+
+  // Sets the deadline of a call.
+  void Prepare(grpc::ClientContext& context) const;
+  OutputFormat format() const;
+
+  // Data on stdout.
+  void Print(absl::string_view text) const;
+  // Words on stderr.
+  void Say(absl::string_view words) const;
+
+  // Both set the exit code.
+  void Fail(const grpc::Status& status);
+  void FailUsage(absl::string_view words);
+  int exit_code() const { return exit_code_; }
+
+ private:
+  std::string server_ = "127.0.0.1:7410";
+  std::string tenant_ = "default";
+  std::string output_ = "table";
+  double timeout_seconds_ = 30;
+  std::shared_ptr<grpc::Channel> channel_;
+  int exit_code_ = kExitOk;
+};
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_SESSION_H_
