@@ -5,7 +5,7 @@
 namespace escapement {
 namespace {
 
-enum class Checkpoint : uint8_t { kPlannedTo = 0, kEmittedTo = 1, kCursor = 2 };
+enum class Checkpoint : uint8_t { kPlannedTo = 0, kEmittedTo = 1, kCursor = 2, kActiveRun = 3 };
 
 std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
@@ -61,6 +61,23 @@ std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key) {
 std::string PlannedToKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kPlannedTo); }
 std::string EmittedToKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kEmittedTo); }
 std::string CursorKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kCursor); }
+
+std::string ActiveRunPrefix(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kActiveRun); }
+
+std::string ActiveRunKey(uint16_t partition, const Uid& uid, absl::string_view occurrence) {
+  return KeyWriter(ActiveRunPrefix(partition)).Id(uid).Text(occurrence).Take();
+}
+
+std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key) {
+  KeyReader reader(key);
+  ActiveRun run;
+  run.partition = reader.U16();
+  if (reader.U8() != static_cast<uint8_t>(Checkpoint::kActiveRun)) return std::nullopt;
+  run.uid = reader.Id();
+  run.occurrence = reader.Text();
+  if (!reader.done()) return std::nullopt;
+  return run;
+}
 
 std::string EncodeCheckpoint(absl::Time time) { return KeyWriter().Time(time).Take(); }
 

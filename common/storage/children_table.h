@@ -2,7 +2,8 @@
 //
 // children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid → ChildRecord
 // in_use: partition, zone, class, date value → empty; present while any child has this prefix
-// checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or a cursor
+// checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or a cursor; under kind 3 also
+//   uid, occurrence (text) → empty: the run has not been closed
 //
 // Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before any emitter has run) makes
 // both with its own `now` under the condition that they are absent: what falls due before the first emitter starts is
@@ -54,6 +55,20 @@ std::string ChildrenPartitionPrefix(uint16_t partition);
 std::string PlannedToKey(uint16_t partition);
 std::string EmittedToKey(uint16_t partition);
 std::string CursorKey(uint16_t partition);
+// Present as long as events of a run of more than one event have not ended.
+std::string ActiveRunKey(uint16_t partition, const Uid& uid, absl::string_view occurrence);
+std::string ActiveRunPrefix(uint16_t partition);
+
+struct ActiveRun {
+  uint16_t partition = 0;
+  Uid uid;
+  std::string occurrence;
+
+  friend bool operator==(const ActiveRun&, const ActiveRun&) = default;
+};
+// nullopt if the key is another checkpoint.
+std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key);
+
 std::string EncodeCheckpoint(absl::Time time);
 // InfinitePast if `value` is malformed.
 absl::Time DecodeCheckpoint(absl::string_view value);
