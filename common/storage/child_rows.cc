@@ -3,8 +3,10 @@
 #include <set>
 #include <utility>
 
+#include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
+#include "common/storage/occurrence_rows.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -55,17 +57,23 @@ std::optional<cron::Place> PlaceOf(const ChildKey& key) {
   return cron::Place{*expression, key.hour, key.minute};
 }
 
-void AddChildren(const CronTrigger& trigger, const Uid& uid, uint64_t version, absl::Time from,
+void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger, absl::Time from,
                  const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+  const OccurrenceSource source = SourceOf(definition);
+  storage::v1::ChildRecord record;
+  record.set_version(source.version);
+  record.set_seconds(trigger.expression.seconds);
+  record.set_from_micros(ToMicros(from));
+  record.set_tenant(source.tenant);
+  record.set_schedule_id(source.schedule_id);
+  record.set_cron(definition.cron());
+  record.set_event_count(source.event_count);
+  record.set_priority(source.priority);
   std::set<std::string> in_use;
   for (const cron::Place& place : cron::ChildPlaces(trigger.expression)) {
-    const ChildKey key = ChildKeyOf(uid, trigger.zone.name(), place, layout);
-    storage::v1::ChildRecord record;
-    record.set_version(version);
-    if (place.hour == kAnyHour) record.set_hours(trigger.expression.hours);
-    if (place.minute == kAnyMinute) record.set_minutes(trigger.expression.minutes);
-    record.set_seconds(trigger.expression.seconds);
-    record.set_from_micros(ToMicros(from));
+    const ChildKey key = ChildKeyOf(source.uid, trigger.zone.name(), place, layout);
+    record.set_hours(place.hour == kAnyHour ? trigger.expression.hours : 0);
+    record.set_minutes(place.minute == kAnyMinute ? trigger.expression.minutes : 0);
     out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut, EncodeChildKey(key),
                           record.SerializeAsString()));
     in_use.insert(ExpressionPrefix(key.expression));
@@ -73,6 +81,9 @@ void AddChildren(const CronTrigger& trigger, const Uid& uid, uint64_t version, a
   for (const std::string& key : in_use) {
     out->push_back(Change(kv::ColumnFamily::kInUse, kv::Mutation::Kind::kPut, key, std::string()));
   }
+  out->push_back(Change(kv::ColumnFamily::kCheckpoints, kv::Mutation::Kind::kPut,
+                        InUseMarkKey(PartitionOf(source.uid, layout.partitions)),
+                        KeyWriter().Id(source.uid).U64(source.version).Time(from).Take()));
 }
 
 void RemoveChildren(const CronTrigger& trigger, const Uid& uid, const kv::Layout& layout,

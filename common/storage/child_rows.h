@@ -43,11 +43,12 @@ ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& p
 // The reverse; nullopt if its class is none.
 std::optional<cron::Place> PlaceOf(const ChildKey& key);
 
-// Appends puts of all children (ChildRecord with this version and `from`) and of the in_use keys to `out`.
-void AddChildren(const CronTrigger& trigger, const Uid& uid, uint64_t version, absl::Time from,
+// Appends puts of all children of the definition, of their in_use keys and of the in_use mark to `out`. `trigger` is TriggerOf the
+// definition; `from` is the later of planned_to and now: what is due before it was emitted with the change or is not owed.
+void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger, absl::Time from,
                  const kv::Layout& layout, std::vector<kv::Mutation>* out);
 
-// Appends deletes of all children. The in_use keys stay: the emitter removes those that nothing uses any more.
+// Appends deletes of all children of the uid that AddChildren made for this trigger. The in_use keys stay: the emitter removes those that nothing uses any more.
 void RemoveChildren(const CronTrigger& trigger, const Uid& uid, const kv::Layout& layout,
                     std::vector<kv::Mutation>* out);
 

@@ -5,7 +5,7 @@
 namespace escapement {
 namespace {
 
-enum class Checkpoint : uint8_t { kPlannedTo = 0, kEmittedTo = 1, kCursor = 2, kActiveRun = 3 };
+enum class Checkpoint : uint8_t { kPlannedTo = 0, kEmittedTo = 1, kCursor = 2, kActiveRun = 3, kInUseMark = 4 };
 
 std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
@@ -77,6 +77,21 @@ std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key) {
   run.occurrence = reader.Text();
   if (!reader.done()) return std::nullopt;
   return run;
+}
+
+std::string InUseMarkKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kInUseMark); }
+
+std::string EncodeCursor(const EmissionCursor& cursor) {
+  return KeyWriter().Time(cursor.window_end).Raw(cursor.last_key).Take();
+}
+
+std::optional<EmissionCursor> DecodeCursor(absl::string_view value) {
+  KeyReader reader(value);
+  EmissionCursor cursor;
+  cursor.window_end = reader.Time();
+  if (!reader.ok()) return std::nullopt;
+  cursor.last_key = std::string(reader.Rest());
+  return cursor;
 }
 
 std::string EncodeCheckpoint(absl::Time time) { return KeyWriter().Time(time).Take(); }

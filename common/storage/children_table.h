@@ -3,7 +3,7 @@
 // children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid → ChildRecord
 // in_use: partition, zone, class, date value → empty; present while any child has this prefix
 // checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or a cursor; under kind 3 also
-//   uid, occurrence (text) → empty: the run has not been closed
+//   uid, occurrence (text) → empty: the run has not been closed; kind 4: a mark that changes with every put of in_use
 //
 // Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before any emitter has run) makes
 // both with its own `now` under the condition that they are absent: what falls due before the first emitter starts is
@@ -68,6 +68,20 @@ struct ActiveRun {
 };
 // nullopt if the key is another checkpoint.
 std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key);
+
+// Written with another value by every group that puts `in_use` keys of the partition, so that they need not be read again.
+std::string InUseMarkKey(uint16_t partition);
+
+// How far the emitter has come within a window that takes several commits: children up to `last_key` are done for
+// [emitted_to, window_end).
+struct EmissionCursor {
+  absl::Time window_end;
+  std::string last_key;
+
+  friend bool operator==(const EmissionCursor&, const EmissionCursor&) = default;
+};
+std::string EncodeCursor(const EmissionCursor& cursor);
+std::optional<EmissionCursor> DecodeCursor(absl::string_view value);
 
 std::string EncodeCheckpoint(absl::Time time);
 // InfinitePast if `value` is malformed.

@@ -92,9 +92,9 @@ TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
   ASSERT_TRUE(trigger.ok()) << trigger.status();
   const Uid uid = Uid::FromHalves(1, 2);
   std::vector<Mutation> put, remove;
-  AddChildren(*trigger, uid, 3, kNow, kLayout, &put);
+  AddChildren(Definition(1), *trigger, kNow, kLayout, &put);
   RemoveChildren(*trigger, uid, kLayout, &remove);
-  ASSERT_EQ(put.size(), 3u + 1u);  // three hours of one LaunchExpression
+  ASSERT_EQ(put.size(), 3u + 1u + 1u);  // three hours of one LaunchExpression, and the mark
   std::vector<cron::Place> places;
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(put[i].key, remove[i].key);
@@ -108,6 +108,7 @@ TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
   EXPECT_EQ(places, cron::ChildPlaces(trigger->expression));
   EXPECT_EQ(put[3].cf, ColumnFamily::kInUse);
   EXPECT_EQ(put[3].key, ExpressionPrefix(DecodeChildKey(put[0].key)->expression));
+  EXPECT_EQ(put[4].key, InUseMarkKey(PartitionOf(uid, kLayout.partitions)));
   EXPECT_EQ(remove.size(), 3u);
 }
 
@@ -119,6 +120,12 @@ TEST(ChildRowsTest, ADefinitionThatCannotBeReadIsAnErrorNotACrash) {
   EXPECT_EQ(TriggerOf(definition)->zone.name(), "UTC");
   definition.set_cron("61 * * * *");
   EXPECT_FALSE(TriggerOf(definition).ok());
+}
+
+TEST(EmissionCursorTest, ReadsWhatItWrote) {
+  const EmissionCursor cursor{.window_end = kNow, .last_key = std::string("a\0b", 3)};
+  EXPECT_EQ(DecodeCursor(EncodeCursor(cursor)), cursor);
+  EXPECT_FALSE(DecodeCursor("short").has_value());
 }
 
 TEST(ActiveRunKeyTest, IsToldFromTheCheckpoints) {
