@@ -24,6 +24,16 @@ size_t BytesOf(const CommitRequest& request) {
   return bytes;
 }
 
+absl::StatusOr<CommitResult> Answered(absl::string_view answer) {
+  uint64_t number = 0;
+  return DecodeAnswer(answer, &number);
+}
+
+absl::Status OutsideWindow(const CommitRequest& request) {
+  return absl::AbortedError(absl::StrCat("session ", request.session, ", number ", request.number,
+                                         ": unknown session, or a number outside its window"));
+}
+
 }  // namespace
 
 CommitEngine::CommitEngine(Options options, BaseState& base, CommitSeq seq)
@@ -57,12 +67,18 @@ uint64_t CommitEngine::OpenSession() {
   return sessions_.Open(*sink_);
 }
 
-absl::Status CommitEngine::Refuse(const CommitRequest& request, absl::Status why) {
+absl::StatusOr<CommitResult> CommitEngine::Refuse(const CommitRequest& request, absl::Status why) {
   absl::string_view answered;
-  if (sessions_.Admit(request.session, request.number, &answered) == SessionTable::Admission::kNew) {
-    sessions_.Record(request.session, request.number, EncodeAnswer(request.number, why), nullptr);
+  switch (sessions_.Admit(request.session, request.number, &answered)) {
+    case SessionTable::Admission::kNew:
+      sessions_.Record(request.session, request.number, EncodeAnswer(request.number, why), nullptr);
+      return why;
+    case SessionTable::Admission::kAnswered:
+      return Answered(answered);
+    case SessionTable::Admission::kRefused:
+      break;
   }
-  return why;
+  return OutsideWindow(request);
 }
 
 CommitEngine::Decision CommitEngine::DecideOwn(std::shared_ptr<const CommitRequest> request) {
@@ -76,14 +92,10 @@ CommitEngine::Decision CommitEngine::Decide(std::shared_ptr<const CommitRequest>
   switch (sessions_.Admit(session, number, &answered)) {
     case SessionTable::Admission::kNew:
       break;
-    case SessionTable::Admission::kAnswered: {
-      uint64_t ignored = 0;
-      return {DecodeAnswer(answered, &ignored), nullptr};
-    }
+    case SessionTable::Admission::kAnswered:
+      return {Answered(answered), nullptr};
     case SessionTable::Admission::kRefused:
-      return {absl::AbortedError(absl::StrCat("session ", session, ", number ", number,
-                                              ": unknown session, or a number outside its window")),
-              nullptr};
+      return {OutsideWindow(*request), nullptr};
   }
   Decision decision;
   if (auto status = ValidateCommit(*request); !status.ok()) {

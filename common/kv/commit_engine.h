@@ -56,8 +56,9 @@ class CommitEngine {
   Decision Decide(std::shared_ptr<const CommitRequest> request);
   // A commit of the store itself: no session, no validation.
   Decision DecideOwn(std::shared_ptr<const CommitRequest> request);
-  // Answers a commit without deciding it (no room); remembered as its answer.
-  absl::Status Refuse(const CommitRequest& request, absl::Status why);
+  // Answers a commit without deciding it (no room). `why` is remembered as its answer, unless an earlier copy of it
+  // has been answered: then that answer is given.
+  absl::StatusOr<CommitResult> Refuse(const CommitRequest& request, absl::Status why);
 
   uint64_t OpenSession();
 

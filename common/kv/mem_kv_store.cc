@@ -17,6 +17,8 @@ namespace {
 
 absl::Status Down() { return absl::UnavailableError("the store is down; the result is unknown"); }
 
+absl::Status QueueFull() { return absl::ResourceExhaustedError("too many commits wait for the store"); }
+
 ClockReading Read(Clock& clock) { return {clock.Elapsed(), clock.WallNow()}; }
 
 class DiskState final : public BaseState {
@@ -54,6 +56,8 @@ class PendingWrites final : public WriteSink {
   void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
     writes_.push_back({Write::Kind::kDeleteRange, cf, std::string(begin), std::string(end)});
   }
+
+  void Clear() { writes_.clear(); }
 
   void ApplyTo(MemDisk& disk) {
     for (Write& write : writes_) {
@@ -118,6 +122,7 @@ class MemKvStore::Process {
   struct Work {
     std::shared_ptr<const CommitRequest> request;  // null for an opening of a session
     std::optional<PendingAnswer<CommitResult>> committed;
+    bool refused = false;  // the queue was full; answered in its turn, after an earlier copy of itself
     uint64_t seen_incarnation = 0;
     CommitSeq seen = 0;
     std::optional<PendingAnswer<SessionInfo>> opened;
@@ -144,10 +149,7 @@ class MemKvStore::Process {
   }
 
   void Enqueue(Work work) {
-    if (queue_.size() >= options_.commits_queued_max && work.request != nullptr) {
-      work.committed->Give(kernel_->engine().Refuse(*work.request, absl::ResourceExhaustedError("the queue is full")));
-      return;
-    }
+    work.refused = queue_.size() >= options_.commits_queued_max;
     queue_.push_back(std::move(work));
     if (!syncing_) StartSync();
   }
@@ -192,7 +194,7 @@ class MemKvStore::Process {
     if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock()))) records_.push_back(std::move(record));
     for (Work& work : queue_) Decide(std::move(work));
     queue_.clear();
-    kernel_->EndBatch();
+    if (!kernel_->EndBatch()) pending_.Clear();
     executor_.PostAfter(options_.sync_delay, [this, alive = alive_] {
       if (*alive) FinishSync();
     });
@@ -201,6 +203,10 @@ class MemKvStore::Process {
   void Decide(Work work) {
     if (work.request == nullptr) {
       opened_.emplace_back(*std::move(work.opened), kernel_->OpenSession(work.seen_incarnation, work.seen));
+      return;
+    }
+    if (work.refused) {
+      committed_.emplace_back(*std::move(work.committed), kernel_->engine().Refuse(*work.request, QueueFull()));
       return;
     }
     auto decision = kernel_->engine().Decide(std::move(work.request));

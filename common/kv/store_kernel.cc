@@ -92,7 +92,7 @@ bool StoreKernel::WantsBatch(const ClockReading& now) {
 std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink, const ClockReading& now) {
   const ClockRecord record = clock_.Record(now);
   batch_time_ = clock_.Now(now);
-  recorded_ = now.boottime;
+  batch_boottime_ = now.boottime;
   engine_.BeginBatch(sink, batch_time_, now.boottime - started_ >= lease_ttl_);
   sink.Put(ColumnFamily::kMeta, kClockKey, EncodeClockRecord(record));
   if (clock_.hold() == hold_stored_) return nullptr;
@@ -105,6 +105,13 @@ std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink, con
   request->groups.resize(1);
   request->groups[0].mutations.push_back(std::move(mutation));
   return engine_.DecideOwn(std::move(request)).record;
+}
+
+bool StoreKernel::EndBatch() {
+  const bool wrote = engine_.EndBatch();
+  const bool record_due = batch_boottime_ - recorded_ >= StoreClock::kRecordInterval;
+  if (wrote || record_due) recorded_ = batch_boottime_;
+  return wrote || record_due;
 }
 
 absl::StatusOr<SessionInfo> StoreKernel::OpenSession(uint64_t seen_incarnation, CommitSeq seen) {

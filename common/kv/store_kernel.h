@@ -38,7 +38,7 @@ class StoreKernel {
   uint64_t incarnation() const { return incarnation_; }
   // Of the last commit decided.
   CommitSeq seq() const { return engine_.seq(); }
-  // True once per StoreClock::kRecordInterval without a batch, or when the hold has changed: make an empty batch.
+  // True after StoreClock::kRecordInterval without a write, or when the hold has changed: make an empty batch.
   bool WantsBatch(const ClockReading& now);
 
   absl::Time Now(const ClockReading& now) { return clock_.Now(now); }
@@ -49,8 +49,8 @@ class StoreKernel {
   std::shared_ptr<const CommitRecord> BeginBatch(WriteSink& sink, const ClockReading& now);
   // FAILED_PRECONDITION if the store is behind what the client has seen.
   absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation, CommitSeq seen);
-  // True if there is something to write.
-  bool EndBatch() { return engine_.EndBatch(); }
+  // True if what the sink has received must be written; else it may be dropped.
+  bool EndBatch();
 
   // Throws the incarnation away for a new, larger one (loss was accepted). Only before the first batch.
   static void NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_least);
@@ -65,7 +65,8 @@ class StoreKernel {
   const absl::Duration started_;  // boottime
   StoreClock clock_;
   bool hold_stored_;
-  absl::Duration recorded_;  // boottime of the last clock record
+  absl::Duration recorded_;  // boottime of the last clock record that was written
+  absl::Duration batch_boottime_;
   absl::Time batch_time_;
 };
 

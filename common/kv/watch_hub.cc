@@ -43,6 +43,7 @@ std::bitset<kColumnFamilyCount> FamiliesOf(const CommitRecord& record) {
 
 void WatchHub::Deliver(Watcher& watcher, const CommitRecord& record) {
   const WatchRequest& watch = watcher.request;
+  if (watch.from_seq != kWatchFromNow && record.seq <= watch.from_seq) return;
   if (watch.excluded_session != 0 && record.request->session == watch.excluded_session) return;
   WatchBatch batch;
   size_t stamped = 0;

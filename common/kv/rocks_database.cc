@@ -1,0 +1,188 @@
+#include "common/kv/rocks_database.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/kv/meta_keys.h"
+#include "common/kv/rocks_options.h"
+#include "rocksdb/db.h"
+#include "rocksdb/write_batch.h"
+
+namespace escapement::kv {
+namespace {
+
+rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+absl::Status ToStatus(const rocksdb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat("RocksDB: ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  if (status.IsNoSpace()) return absl::ResourceExhaustedError(text);
+  return absl::InternalError(text);
+}
+
+}  // namespace
+
+struct RocksDatabase::State {
+  class Batch final : public WriteSink {
+   public:
+    explicit Batch(State& state) : state_(state) {}
+    void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
+      Check(batch.Put(state_.Handle(cf), ToSlice(key), ToSlice(value)));
+    }
+    void Delete(ColumnFamily cf, absl::string_view key) override {
+      Check(batch.Delete(state_.Handle(cf), ToSlice(key)));
+    }
+    void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
+      Check(batch.DeleteRange(state_.Handle(cf), ToSlice(begin), ToSlice(end)));
+    }
+    rocksdb::WriteBatch batch{/*reserved_bytes=*/1 << 20};
+
+   private:
+    void Check(const rocksdb::Status& status) {
+      if (!status.ok()) state_.options.on_fatal(ToStatus(status));
+    }
+    State& state_;
+  };
+
+  ~State() {
+    for (auto* handle : handles) {
+      if (db != nullptr) db->DestroyColumnFamilyHandle(handle);
+    }
+    if (db != nullptr) db->Close();
+  }
+
+  rocksdb::ColumnFamilyHandle* Handle(ColumnFamily cf) const { return handles[static_cast<size_t>(cf)]; }
+
+  Options options;
+  std::shared_ptr<rocksdb::Cache> cache;
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;  // in the order of ColumnFamily
+  Batch batch{*this};
+  rocksdb::PinnableSlice scratch;
+};
+
+RocksDatabase::RocksDatabase(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RocksDatabase::~RocksDatabase() = default;
+
+absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path, Options options) {
+  auto state = std::make_unique<State>();
+  state->options = std::move(options);
+  state->cache = rocksdb::NewLRUCache(state->options.block_cache_bytes);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (size_t i = 0; i < kColumnFamilyCount; ++i) {
+    const auto cf = static_cast<ColumnFamily>(i);
+    families.emplace_back(std::string(Name(cf)), FamilyOptions(cf, state->options.write_buffer_bytes, state->cache));
+  }
+  // RocksDB insists on a family of this name; it stays empty.
+  families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
+  rocksdb::DB* db = nullptr;
+  auto status = rocksdb::DB::Open(DatabaseOptions(state->options.write_buffers_bytes_max), path, families,
+                                  &state->handles, &db);
+  if (status.IsIOError() && absl::StrContains(status.ToString(), "lock")) {
+    return absl::UnavailableError(absl::StrCat("another process has the store open: ", status.ToString()));
+  }
+  if (!status.ok()) return ToStatus(status);
+  state->db.reset(db);
+  return std::unique_ptr<RocksDatabase>(new RocksDatabase(std::move(state)));
+}
+
+bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string* value) {
+  state_->scratch.Reset();
+  const auto status = state_->db->Get(rocksdb::ReadOptions(), state_->Handle(cf), ToSlice(key), &state_->scratch);
+  if (status.IsNotFound()) return false;
+  if (!status.ok()) state_->options.on_fatal(ToStatus(status));
+  value->assign(state_->scratch.data(), state_->scratch.size());
+  return true;
+}
+
+void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end, Visitor visit) {
+  rocksdb::ReadOptions read;
+  const rocksdb::Slice bound = ToSlice(end);
+  if (!end.empty()) read.iterate_upper_bound = &bound;
+  std::unique_ptr<rocksdb::Iterator> it(state_->db->NewIterator(read, state_->Handle(cf)));
+  for (it->Seek(ToSlice(begin)); it->Valid(); it->Next()) {
+    if (!visit(ToView(it->key()), ToView(it->value()))) break;
+  }
+  if (!it->status().ok()) state_->options.on_fatal(ToStatus(it->status()));
+}
+
+WriteSink& RocksDatabase::batch() { return state_->batch; }
+size_t RocksDatabase::batch_bytes() const { return state_->batch.batch.GetDataSize(); }
+void RocksDatabase::ClearBatch() { state_->batch.batch.Clear(); }
+
+void RocksDatabase::Write() {
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  const auto status = state_->db->Write(write, &state_->batch.batch);
+  if (!status.ok()) state_->options.on_fatal(ToStatus(status));
+  ClearBatch();
+}
+
+class RocksDatabase::RocksSnapshot final : public Snapshot {
+ public:
+  explicit RocksSnapshot(const State& state) : state_(state), snapshot_(state.db->GetSnapshot()) {}
+  ~RocksSnapshot() override { state_.db->ReleaseSnapshot(snapshot_); }
+
+  absl::Status MultiGet(const std::vector<Key>& keys, GetResult* result) const override {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    std::vector<rocksdb::Slice> slices;
+    handles.reserve(keys.size());
+    slices.reserve(keys.size());
+    for (const Key& key : keys) {
+      handles.push_back(state_.Handle(key.cf));
+      slices.push_back(ToSlice(key.key));
+    }
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<rocksdb::Status> statuses(keys.size());
+    state_.db->MultiGet(read, keys.size(), handles.data(), slices.data(), values.data(), statuses.data());
+    result->values.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses[i].IsNotFound()) continue;
+      if (!statuses[i].ok()) return ToStatus(statuses[i]);
+      result->values[i].emplace(values[i].data(), values[i].size());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Scan(const ScanRequest& request, ScanResult* result) const override {
+    std::string begin = request.begin;
+    if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin) begin = std::string(kMetaVisibleBegin);
+    if (!request.end.empty() && request.end <= begin) return absl::OkStatus();
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    read.readahead_size = 0;
+    const rocksdb::Slice lower = begin;
+    const rocksdb::Slice upper = request.end;
+    read.iterate_lower_bound = &lower;
+    if (!request.end.empty()) read.iterate_upper_bound = &upper;
+    std::unique_ptr<rocksdb::Iterator> it(state_.db->NewIterator(read, state_.Handle(request.cf)));
+    const size_t bytes_max = std::min(request.bytes_max, kScanBytesMax);
+    size_t bytes = 0;
+    request.reverse ? it->SeekToLast() : it->Seek(lower);
+    while (it->Valid() && result->entries.size() < request.limit && (bytes < bytes_max || bytes == 0)) {
+      Entry& entry = result->entries.emplace_back();
+      entry.key.assign(it->key().data(), it->key().size());
+      if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());
+      bytes += entry.key.size() + entry.value.size();
+      request.reverse ? it->Prev() : it->Next();
+    }
+    result->more = it->Valid();
+    return ToStatus(it->status());
+  }
+
+ private:
+  const State& state_;
+  const rocksdb::Snapshot* const snapshot_;
+};
+
+std::shared_ptr<const RocksDatabase::Snapshot> RocksDatabase::TakeSnapshot() {
+  return std::make_shared<const RocksSnapshot>(*state_);
+}
+
+}  // namespace escapement::kv
