@@ -1,0 +1,46 @@
+// How events are delivered: the fields that schedules and one-off events share ↔ DeliveryRecord, with validation
+// and defaults. Pure.
+
+#ifndef SERVICES_MASTER_DELIVERY_CODEC_H_
+#define SERVICES_MASTER_DELIVERY_CODEC_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/base/uid.h"
+#include "common/status/errors.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+
+namespace escapement::master {
+
+// target, content_type, delivery_timeout and retry_policy. What is wrong is added to `violations`, with fields below
+// `prefix` ("schedule").
+storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
+                                         FieldViolations* violations);
+storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
+                                         FieldViolations* violations);
+
+void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule);
+void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event);
+
+uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix, FieldViolations* violations);
+uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix, FieldViolations* violations);
+void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations* violations);
+// Of a request_id.
+void CheckRequestId(absl::string_view request_id, FieldViolations* violations);
+
+// The definition of one-off events, by content: the same delivery always has the same hash and bytes.
+struct InternedDelivery {
+  Uid hash;
+  std::string definition;  // the serialized DefinitionRecord
+};
+InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery);
+
+// Serialized so that equal messages have equal bytes.
+std::string SerializeDeterministically(const google::protobuf::MessageLite& message);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_DELIVERY_CODEC_H_

@@ -1,0 +1,86 @@
+// Bounds of the master, each with what it causes. Those of user input are part of the public contract
+// (proto/escapement/v1); none is configuration.
+
+#ifndef SERVICES_MASTER_LIMITS_H_
+#define SERVICES_MASTER_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace escapement::master {
+
+// User input: larger is refused with INVALID_ARGUMENT.
+inline constexpr size_t kResourceIdBytesMax = 63;
+inline constexpr size_t kRequestIdBytesMax = 64;
+inline constexpr size_t kDisplayNameCharsMax = 200;
+inline constexpr size_t kPauseReasonCharsMax = 200;
+inline constexpr size_t kLabelsMax = 64;
+inline constexpr size_t kLabelBytesMax = 63;
+inline constexpr size_t kPayloadBytesMax = 262'144;
+inline constexpr size_t kContentTypeBytesMax = 255;
+inline constexpr size_t kUriBytesMax = 2048;
+inline constexpr size_t kHeadersMax = 32;
+inline constexpr size_t kHeaderNameBytesMax = 128;
+inline constexpr size_t kHeaderValueBytesMax = 4096;
+inline constexpr int64_t kEventCountMax = 100'000'000;
+inline constexpr int32_t kPriorityMax = 9;
+inline constexpr int32_t kPriorityDefault = 5;
+inline constexpr int32_t kMaxAttemptsMax = 100;
+inline constexpr int32_t kMaxAttemptsDefault = 4;
+inline constexpr double kMultiplierMin = 1;
+inline constexpr double kMultiplierMax = 10;
+inline constexpr double kMultiplierDefault = 2;
+inline constexpr absl::Duration kDeliveryTimeoutMin = absl::Milliseconds(10);
+inline constexpr absl::Duration kDeliveryTimeoutMax = absl::Hours(1);
+inline constexpr absl::Duration kDeliveryTimeoutDefault = absl::Seconds(10);
+inline constexpr absl::Duration kMinBackoffMin = absl::Milliseconds(1);
+inline constexpr absl::Duration kMinBackoffDefault = absl::Seconds(1);
+inline constexpr absl::Duration kMaxBackoffMax = absl::Hours(24);
+inline constexpr absl::Duration kMaxBackoffDefault = absl::Seconds(300);
+inline constexpr absl::Duration kMaxAgeMin = absl::Milliseconds(1);
+inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
+inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
+// Due times are at most the end of 2199, as far as occurrences reach.
+inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
+
+inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
+inline constexpr int32_t kPageSizeDefault = 100;
+// A page of whole definitions ends before its answer grows beyond this: fewer entries than asked for.
+inline constexpr size_t kPageBytesMax = 2 << 20;
+
+inline constexpr int kBatchCreateEventsMax = 1000;
+inline constexpr int kIngestEventsMax = 5000;
+// Of a batch: keeps one commit well below the store's bound. (The wire's own bound is lower.)
+inline constexpr size_t kIngestBytesMax = 8 << 20;
+// Batches of one stream whose commit is under way; then the stream is not read further.
+inline constexpr int kIngestOutstandingMax = 8;
+// Hashes of delivery records known to be stored; when full, all are forgotten and written again.
+inline constexpr size_t kInternedKnownMax = 10'000;
+
+// Tries of a change whose conditions failed (a race with an emitter, a handler or another change) before ABORTED.
+inline constexpr int kChangeAttemptsMax = 20;
+// Rows that one change may write for occurrences: what an emitter that is hours behind still owes can exceed it; then the
+// change is refused with RESOURCE_EXHAUSTED until the emitter has caught up.
+inline constexpr size_t kChangeRowsMax = 20'000;
+// Occurrences looked at when two versions are compared over a window.
+inline constexpr size_t kChangeOccurrencesMax = 20'000;
+// Parked rows that one commit of a resume or delete takes.
+inline constexpr uint32_t kParkedChunkMax = 2'000;
+// Tries of a cancel against claims of the same shard before ABORTED.
+inline constexpr int kCancelAttemptsMax = 50;
+
+// Reads of one ListRuns / ListRunEvents call: then the page ends early, with a token.
+inline constexpr int kRunScansMax = 128;
+// Rows of a shard's retry lane or claims that a lookup of one event reads.
+inline constexpr uint32_t kLookupRowsMax = 50'000;
+
+// Remembered answers (request_id): kept at least this long.
+inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
+inline constexpr absl::Duration kRequestSweepEvery = absl::Minutes(1);
+inline constexpr uint32_t kRequestSweepRowsMax = 1000;
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_LIMITS_H_

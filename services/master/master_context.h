@@ -1,0 +1,38 @@
+// MasterContext: what the services of one master share.
+//
+// Threads: `layout` is written before `ready` turns true and never after; the rest may be used from any thread.
+
+#ifndef SERVICES_MASTER_MASTER_CONTEXT_H_
+#define SERVICES_MASTER_MASTER_CONTEXT_H_
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/runtime/runtime.h"
+#include "services/master/api/done.h"
+#include "services/master/metrics.h"
+
+namespace escapement::master {
+
+struct MasterContext {
+  kv::KvClient& client;
+  Runtime& runtime;
+  std::shared_ptr<Executor> executor;  // answers run here
+  Metrics& metrics;
+  std::atomic<bool> ready{false};  // the layout is known, and the service does not stop
+  kv::Layout layout;
+
+  // Answers on the executor.
+  template <typename Response>
+  void Refuse(absl::Status status, Done<Response> done) {
+    executor->Post([status = std::move(status), done = std::move(done)]() mutable { done(std::move(status)); });
+  }
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_MASTER_CONTEXT_H_

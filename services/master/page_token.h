@@ -1,0 +1,27 @@
+// Page tokens: they name where the list goes on, so a page costs nothing to keep and is right whatever changed meanwhile.
+//
+// A token is the base64url of a check of the list it belongs to (method, parent, filter) and the position. Pure.
+
+#ifndef SERVICES_MASTER_PAGE_TOKEN_H_
+#define SERVICES_MASTER_PAGE_TOKEN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace escapement::master {
+
+// `list` names the list; never empty.
+std::string EncodePageToken(absl::string_view list, absl::string_view position);
+
+// The position; empty for the empty token. INVALID_ARGUMENT (page_token) if it is malformed or of another list.
+absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string_view token);
+
+// The default if 0, cut at the maximum. INVALID_ARGUMENT (page_size) if negative.
+absl::StatusOr<int32_t> ReadPageSize(int32_t page_size);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_PAGE_TOKEN_H_

@@ -1,0 +1,43 @@
+#include "services/master/proto_time.h"
+
+namespace escapement::master {
+namespace {
+constexpr int64_t kMicros = 1'000'000;
+constexpr int64_t kYear1 = -62'135'596'800;
+constexpr int64_t kYear10000 = 253'402'300'800;
+constexpr int64_t kDurationSecondsMax = 315'576'000'000;
+}  // namespace
+
+std::optional<int64_t> TimestampMicros(const google::protobuf::Timestamp& timestamp) {
+  if (timestamp.seconds() < kYear1 || timestamp.seconds() >= kYear10000) return std::nullopt;
+  if (timestamp.nanos() < 0 || timestamp.nanos() > 999'999'999) return std::nullopt;
+  return timestamp.seconds() * kMicros + timestamp.nanos() / 1000;
+}
+
+void SetTimestamp(int64_t micros, google::protobuf::Timestamp* timestamp) {
+  int64_t seconds = micros / kMicros;
+  int64_t rest = micros % kMicros;
+  if (rest < 0) {
+    rest += kMicros;
+    --seconds;
+  }
+  timestamp->set_seconds(seconds);
+  timestamp->set_nanos(static_cast<int32_t>(rest * 1000));
+}
+
+std::optional<absl::Duration> ToDuration(const google::protobuf::Duration& duration) {
+  const bool opposite_signs = (duration.seconds() > 0 && duration.nanos() < 0) ||
+                              (duration.seconds() < 0 && duration.nanos() > 0);
+  if (opposite_signs || duration.nanos() > 999'999'999 || duration.nanos() < -999'999'999 ||
+      duration.seconds() > kDurationSecondsMax || duration.seconds() < -kDurationSecondsMax) {
+    return std::nullopt;
+  }
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+void SetDuration(int64_t micros, google::protobuf::Duration* duration) {
+  duration->set_seconds(micros / kMicros);
+  duration->set_nanos(static_cast<int32_t>(micros % kMicros * 1000));
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,213 @@
+#include "services/master/schedule_codec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/cron/evaluator.h"
+#include "common/status/errors.h"
+#include "google/protobuf/util/field_mask_util.h"
+#include "services/master/delivery_codec.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/proto_time.h"
+#include "services/master/resource_name.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr char kTimeZoneDefault[] = "UTC";
+
+// Code points of valid UTF-8.
+size_t CharsOf(absl::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* record, FieldViolations* violations) {
+  if (CharsOf(schedule.display_name()) > kDisplayNameCharsMax) {
+    violations->Add("schedule.display_name", absl::StrCat("is longer than ", kDisplayNameCharsMax, " characters"));
+  }
+  record->set_display_name(schedule.display_name());
+  if (schedule.labels().size() > kLabelsMax) {
+    violations->Add("schedule.labels", absl::StrCat("holds more than ", kLabelsMax, " labels"));
+    return;
+  }
+  const std::map<std::string, std::string> sorted(schedule.labels().begin(), schedule.labels().end());
+  for (const auto& [key, value] : sorted) {
+    if (key.empty() || key.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
+      violations->Add(absl::StrCat("schedule.labels[", key.substr(0, kLabelBytesMax), "]"),
+                      absl::StrCat("key and value must have at most ", kLabelBytesMax, " bytes, the key at least 1"));
+    }
+    (*record->mutable_labels())[key] = value;
+  }
+}
+
+void ReadWhen(const v1::Schedule& schedule, Definition* definition, FieldViolations* violations) {
+  const std::string zone_name = schedule.time_zone().empty() ? kTimeZoneDefault : schedule.time_zone();
+  definition->record.set_time_zone(zone_name);
+  definition->record.set_cron(schedule.cron());
+  if (schedule.when_case() == v1::Schedule::WHEN_NOT_SET) {
+    violations->Add("schedule.cron", "is required");
+  } else if (auto expression = cron::ParseCron(schedule.cron()); expression.ok()) {
+    definition->expression = *expression;
+  } else {
+    violations->Add("schedule.cron", expression.status().message());
+  }
+  if (auto zone = cron::Zone::Load(zone_name); zone.ok()) {
+    definition->zone = *std::move(zone);
+  } else {
+    violations->Add("schedule.time_zone", zone.status().message());
+  }
+}
+
+// Fields that only the server sets, and the name.
+void KeepOutputOnly(const v1::Schedule& from, v1::Schedule* to) {
+  to->set_name(from.name());
+  to->set_state(from.state());
+  to->set_uid(from.uid());
+  to->set_version(from.version());
+  to->set_etag(from.etag());
+  to->set_pause_reason(from.pause_reason());
+  *to->mutable_create_time() = from.create_time();
+  *to->mutable_update_time() = from.update_time();
+  to->clear_next_time();
+  if (from.has_next_time()) *to->mutable_next_time() = from.next_time();
+}
+
+v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
+  switch (kind) {
+    case storage::v1::SCHEDULE_STATE_KIND_ENABLED:
+      return v1::Schedule::ENABLED;
+    case storage::v1::SCHEDULE_STATE_KIND_PAUSED:
+      return v1::Schedule::PAUSED;
+    case storage::v1::SCHEDULE_STATE_KIND_FINISHED:
+      return v1::Schedule::FINISHED;
+    default:
+      return v1::Schedule::STATE_UNSPECIFIED;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
+  FieldViolations violations;
+  ScheduleDraft draft;
+  storage::v1::DefinitionRecord& record = draft.definition.record;
+  ReadLabels(schedule, &draft.record, &violations);
+  ReadWhen(schedule, &draft.definition, &violations);
+  const int64_t count = schedule.event_count() == 0 ? 1 : schedule.event_count();
+  if (count < 1 || count > kEventCountMax) {
+    violations.Add("schedule.event_count", absl::StrCat("must be from 1 to ", kEventCountMax));
+  }
+  record.set_event_count(static_cast<uint64_t>(count));
+  record.set_priority(ReadPriority(schedule, "schedule", &violations));
+  *record.mutable_delivery() = ReadDelivery(schedule, "schedule", &violations);
+  CheckPayload(schedule.payload(), "schedule.payload", &violations);
+  record.set_payload(schedule.payload());
+  if (!violations.empty()) return violations.ToStatus();
+  if (!cron::HasAnyOccurrence(draft.definition.expression, draft.definition.zone, cron::DstPolicy())) {
+    return ImpossibleExpression("schedule.cron");
+  }
+  return draft;
+}
+
+absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record) {
+  const auto expression = cron::ParseCron(record.cron());
+  const auto zone = cron::Zone::Load(record.time_zone());
+  if (!expression.ok() || !zone.ok()) {
+    return BrokenRecord(absl::StrCat("version ", record.version(), " of schedule ", record.schedule_id()));
+  }
+  return Definition{std::move(record), *expression, *zone};
+}
+
+absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch, bool has_mask,
+                                       const google::protobuf::FieldMask& mask) {
+  using google::protobuf::util::FieldMaskUtil;
+  v1::Schedule result = current;
+  if (!has_mask || mask.paths().empty()) {
+    google::protobuf::FieldMask set_fields;
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    v1::Schedule::GetReflection()->ListFields(patch, &fields);
+    for (const auto* field : fields) set_fields.add_paths(field->name());
+    FieldMaskUtil::MergeOptions replace;
+    replace.set_replace_message_fields(true);
+    replace.set_replace_repeated_fields(true);
+    FieldMaskUtil::MergeMessageTo(patch, set_fields, replace, &result);
+    KeepOutputOnly(current, &result);
+    return result;
+  }
+  FieldViolations violations;
+  bool everything = false;
+  for (const std::string& path : mask.paths()) {
+    if (path == "*") {
+      everything = true;
+    } else if (!FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
+      violations.Add("update_mask", absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
+    }
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  if (everything) {
+    result = patch;
+  } else {
+    FieldMaskUtil::MergeOptions replace;
+    replace.set_replace_message_fields(true);
+    replace.set_replace_repeated_fields(true);
+    FieldMaskUtil::MergeMessageTo(patch, mask, replace, &result);
+  }
+  KeepOutputOnly(current, &result);
+  return result;
+}
+
+std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition,
+                                   absl::Time now) {
+  if (state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return std::nullopt;
+  const auto next = cron::FirstAfter(definition.expression, definition.zone, cron::DstPolicy(), now);
+  if (!next.has_value()) return std::nullopt;
+  return next->instant;
+}
+
+v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> next) {
+  const auto& [record, state, definition] = shown;
+  v1::Schedule schedule;
+  schedule.set_name(ScheduleName{state.tenant(), state.schedule_id()}.ToString());
+  schedule.set_display_name(record.display_name());
+  *schedule.mutable_labels() = record.labels();
+  schedule.set_state(ShowState(state.kind()));
+  schedule.set_cron(definition.cron());
+  schedule.set_time_zone(definition.time_zone());
+  schedule.set_event_count(static_cast<int64_t>(definition.event_count()));
+  schedule.set_priority(static_cast<int32_t>(definition.priority()));
+  schedule.set_payload(definition.payload());
+  WriteDelivery(definition.delivery(), &schedule);
+  schedule.set_uid(record.uid().size() == Uid::kBytes ? Uid::FromBytes(record.uid()).ToHex() : std::string());
+  schedule.set_version(static_cast<int64_t>(state.version()));
+  schedule.set_etag(Etag(state));
+  SetTimestamp(record.create_time_micros(), schedule.mutable_create_time());
+  SetTimestamp(record.update_time_micros(), schedule.mutable_update_time());
+  if (next.has_value()) SetTimestamp(ToMicros(*next), schedule.mutable_next_time());
+  schedule.set_pause_reason(state.pause_reason());
+  return schedule;
+}
+
+std::string Etag(const storage::v1::StateRecord& state) {
+  return absl::StrCat("\"", state.version(), "-", state.change_count(), "\"");
+}
+
+absl::string_view StateName(storage::v1::ScheduleStateKind kind) {
+  switch (kind) {
+    case storage::v1::SCHEDULE_STATE_KIND_ENABLED:
+      return "ENABLED";
+    case storage::v1::SCHEDULE_STATE_KIND_PAUSED:
+      return "PAUSED";
+    case storage::v1::SCHEDULE_STATE_KIND_FINISHED:
+      return "FINISHED";
+    case storage::v1::SCHEDULE_STATE_KIND_DELETED:
+      return "DELETED";
+    default:
+      return "UNSPECIFIED";
+  }
+}
+
+}  // namespace escapement::master

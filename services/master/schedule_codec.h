@@ -1,0 +1,64 @@
+// Schedules: public messages ↔ records, with full validation. Pure.
+
+#ifndef SERVICES_MASTER_SCHEDULE_CODEC_H_
+#define SERVICES_MASTER_SCHEDULE_CODEC_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/cron/cron_expression.h"
+#include "common/cron/zone.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "google/protobuf/field_mask.pb.h"
+
+namespace escapement::master {
+
+// A definition with what is derived from it.
+struct Definition {
+  storage::v1::DefinitionRecord record;
+  cron::CronExpression expression;
+  cron::Zone zone = cron::Zone::Utc();
+};
+
+// What a client asked for, checked: all but name, uid, version and times.
+struct ScheduleDraft {
+  storage::v1::ScheduleRecord record;  // display_name and labels
+  Definition definition;
+};
+
+// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of an expression that never fires, if nothing else is
+// wrong, with the reason IMPOSSIBLE_EXPRESSION.
+absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule);
+
+// DATA_LOSS if a stored definition cannot be read any more.
+absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);
+
+// `current` with the fields of `patch` that the mask names; without a mask, with all that are set in `patch`; "*" replaces
+// all. Output-only fields and the name stay. INVALID_ARGUMENT (update_mask) for a path that is no field.
+absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch, bool has_mask,
+                                       const google::protobuf::FieldMask& mask);
+
+struct ShownSchedule {
+  const storage::v1::ScheduleRecord& record;
+  const storage::v1::StateRecord& state;
+  const storage::v1::DefinitionRecord& definition;
+};
+// `next` is its next occurrence, if it has one.
+v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> next);
+
+// The next occurrence after `now` of an enabled schedule.
+std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition, absl::Time now);
+
+// Quoted, weak in nothing: version and change count.
+std::string Etag(const storage::v1::StateRecord& state);
+
+absl::string_view StateName(storage::v1::ScheduleStateKind kind);  // "ENABLED", …
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULE_CODEC_H_
