@@ -1,0 +1,18 @@
+// Never early: no receipt before the true time at which its event is due, by the naive expander and by what users asked.
+//
+// Pure.
+
+#ifndef TESTS_SIMULATION_CHECK_EARLY_H_
+#define TESTS_SIMULATION_CHECK_EARLY_H_
+
+#include <vector>
+
+#include "tests/simulation/history.h"
+
+namespace escapement::simulation {
+
+std::vector<Violation> CheckEarly(const History& history);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_CHECK_EARLY_H_

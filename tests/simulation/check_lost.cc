@@ -1,0 +1,98 @@
+#include "tests/simulation/check_lost.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/expectations.h"
+
+namespace escapement::simulation {
+namespace {
+
+using RunRows = std::map<std::pair<std::string, std::string>, std::vector<const DoneRow*>>;
+
+class LostChecker {
+ public:
+  explicit LostChecker(const History& history) : history_(history), expected_(ExpectRuns(history)) {}
+
+  std::vector<Violation> Run() {
+    RunRows rows;
+    std::map<std::string, std::vector<const DoneRow*>> one_off_rows;
+    for (const DoneRow& row : history_.done) {
+      if (row.uid.empty()) {
+        one_off_rows[row.event_id].push_back(&row);
+      } else {
+        rows[{row.uid, row.occurrence}].push_back(&row);
+      }
+    }
+    for (auto& [key, of_run] : rows) CheckRows(key, of_run);
+    for (const auto& [key, run] : expected_) {
+      if (run.required && rows.count(key) == 0) Report(Name(key, run), " has no outcome");
+    }
+    for (const OneOff& one_off : history_.one_offs) CheckOneOff(one_off, one_off_rows[one_off.event_id]);
+    for (const std::string& row : history_.leftover) Report("left over: ", row);
+    return std::move(violations_);
+  }
+
+ private:
+  template <typename... Parts>
+  void Report(const Parts&... parts) {
+    violations_.push_back({"lost", absl::StrCat(parts...)});
+  }
+
+  static std::string Name(const std::pair<std::string, std::string>& key, const ExpectedRun& run) {
+    return absl::StrCat("run ", key.second, " of ", key.first, " due ", absl::FormatTime(run.due, absl::UTCTimeZone()));
+  }
+
+  // The rows of one run must cover [0, n) once.
+  void CheckRows(const std::pair<std::string, std::string>& key, std::vector<const DoneRow*>& rows) {
+    const bool all_skipped = std::all_of(rows.begin(), rows.end(), [](const DoneRow* row) {
+      return row->outcome == Outcome::kSkipped;
+    });
+    auto expected = expected_.find(key);
+    if (expected == expected_.end()) {
+      return Report("run ", key.second, " of ", key.first, " has an outcome, but nobody asked for it");
+    }
+    const std::string name = Name(key, expected->second);
+    if (expected->second.only_skips && !all_skipped) {
+      return Report(name, " was delivered, but its schedule was not to fire then");
+    }
+    std::sort(rows.begin(), rows.end(), [](const DoneRow* a, const DoneRow* b) { return a->first < b->first; });
+    uint64_t covered = 0;
+    for (const DoneRow* row : rows) {
+      if (row->outcome == Outcome::kNone) Report(name, " index ", row->first, " ended without an outcome");
+      if (row->outcome == Outcome::kSkipped && row->reason.empty()) Report(name, " was skipped for no reason");
+      if (row->first < covered) Report(name, " index ", row->first, " ended twice");
+      if (row->first > covered) Report(name, " indices ", covered, " to ", row->first - 1, " have no outcome");
+      covered = std::max(covered, row->first + row->count);
+    }
+    if (expected->second.counts.count(static_cast<int64_t>(covered)) == 0) {
+      Report(name, " has ", covered, " outcomes, not ", *expected->second.counts.rbegin());
+    }
+  }
+
+  void CheckOneOff(const OneOff& one_off, const std::vector<const DoneRow*>& rows) {
+    const std::string name = absl::StrCat("event ", one_off.event_id);
+    if (rows.size() > 1) Report(name, " ended twice");
+    if (rows.empty()) {
+      if (one_off.created) Report(name, " has no outcome");
+      return;
+    }
+    if (rows[0]->count != 1 || rows[0]->outcome == Outcome::kNone) Report(name, " has a malformed outcome");
+    if (one_off.cancelled != (rows[0]->outcome == Outcome::kCancelled)) {
+      Report(name, one_off.cancelled ? " was cancelled, but ended otherwise" : " was cancelled by nobody");
+    }
+  }
+
+  const History& history_;
+  const ExpectedRuns expected_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckLost(const History& history) { return LostChecker(history).Run(); }
+
+}  // namespace escapement::simulation

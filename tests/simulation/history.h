@@ -1,0 +1,155 @@
+// What an observer outside the services wrote down about one run, in values that checkers judge.
+//
+// Instants are true time (that of the simulated world) unless they say otherwise.
+
+#ifndef TESTS_SIMULATION_HISTORY_H_
+#define TESTS_SIMULATION_HISTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace escapement::simulation {
+
+// What a user asked a schedule to be.
+struct Definition {
+  std::string cron;
+  std::string zone;
+  int64_t count = 1;
+};
+
+// A call that changed a schedule, and was answered OK in the end.
+struct ScheduleChange {
+  enum class Kind { kCreate, kUpdate, kPause, kResume, kDelete };
+  Kind kind = Kind::kCreate;
+  absl::Time called;      // when it was first sent
+  absl::Time answered;    // when the user knew; it took effect somewhere between
+  Definition definition;  // of kCreate and kUpdate
+};
+
+// A run set off by TriggerSchedule.
+struct TriggeredRun {
+  std::string occurrence;
+  int64_t count = 1;
+  absl::Time called;
+};
+
+// One incarnation of a schedule.
+struct ScheduleLife {
+  std::string id;
+  std::string uid;  // 32 hex digits
+  std::vector<ScheduleChange> changes;  // in order; each was called after the one before it had been answered
+  std::vector<TriggeredRun> triggered;
+};
+
+struct OneOff {
+  std::string event_id;
+  absl::Time due;
+  absl::Time called;
+  bool created = false;    // false: the user never learnt whether
+  bool cancelled = false;  // CancelEvent was answered OK
+  absl::Time cancel_answered = absl::InfiniteFuture();
+};
+
+// How a handler learnt what became of a sending.
+enum class SendResult { kNone, kAccepted, kFailed, kRejected, kUnknown };
+
+// One attempt that reached the consumer.
+struct Receipt {
+  absl::Time time;
+  std::string event_id;
+  std::string uid;         // of the schedule; empty for one-off events
+  std::string occurrence;  // empty for one-off events
+  uint64_t index = 0;
+  uint64_t run_count = 1;
+  uint32_t attempt = 1;
+  uint64_t version = 0;
+  absl::Time nominal;
+  absl::Time launch;
+  uint64_t body_hash = 0;
+  std::string sender;  // process and incarnation
+  absl::Time sent;
+  SendResult result = SendResult::kNone;                // what the sender was told, if anything
+  absl::Time result_time = absl::InfiniteFuture();      // when
+};
+
+enum class Outcome { kNone, kSucceeded, kFailed, kExpired, kCancelled, kSkipped };
+
+// A row of Done as the store holds it in the end.
+struct DoneRow {
+  std::string uid;  // of a one-off event: empty
+  std::string event_id;  // of a one-off event
+  std::string occurrence;
+  uint64_t first = 0;
+  uint64_t count = 1;
+  uint16_t shard = 0;
+  Outcome outcome = Outcome::kNone;
+  std::string reason;
+  absl::Time nominal;
+};
+
+// A lease as a commit wrote it.
+struct LeaseWrite {
+  std::string lease;  // kind "/" index
+  uint64_t epoch = 0;
+  std::string owner;  // empty: released
+};
+
+// A write that only the owner of a lease may make.
+struct OwnedWrite {
+  std::string what;
+  std::string lease;
+  std::optional<uint64_t> epoch;  // that the written key itself names
+};
+
+struct FenceSeen {
+  std::string lease;
+  uint64_t epoch = 0;
+};
+
+struct CheckpointWrite {
+  std::string checkpoint;
+  int64_t micros = 0;
+};
+
+struct DoneWrite {
+  std::string key;
+  std::string value_digest;  // outcome and reason
+};
+
+// A durable commit.
+struct Commit {
+  uint64_t seq = 0;
+  absl::Time store_time;
+  std::vector<FenceSeen> fence;
+  std::vector<LeaseWrite> leases;
+  std::vector<OwnedWrite> owned;
+  std::vector<CheckpointWrite> checkpoints;
+  std::vector<DoneWrite> done;
+};
+
+struct History {
+  uint64_t seed = 0;
+  bool fault_free = false;
+  absl::Time begin;
+  absl::Time end;  // of the run: what falls due later is not expected
+  std::vector<ScheduleLife> schedules;
+  std::vector<OneOff> one_offs;
+  std::vector<Receipt> receipts;  // in order of time
+  std::vector<DoneRow> done;
+  std::vector<Commit> commits;        // in order of seq
+  std::vector<std::string> leftover;  // rows of queues that should be empty at the end
+};
+
+// What a checker found: which rule was broken, and how.
+struct Violation {
+  std::string rule;  // lost, early, doubled, stale_epoch
+  std::string what;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_HISTORY_H_
