@@ -1,0 +1,60 @@
+#include "tests/integration/http_get.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement::integration {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
+// Runs the operation that `start` begins with a completion token, to its end or to the stream's own timeout.
+template <typename Start>
+beast::error_code Await(asio::io_context& io, Start start) {
+  beast::error_code result;
+  start([&result](beast::error_code error, auto&&...) { result = error; });
+  io.restart();
+  io.run();
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view path, absl::Duration timeout) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  beast::error_code error;
+  const auto ip = asio::ip::make_address(std::string(address.substr(0, colon)), error);
+  if (colon == absl::string_view::npos || error || !absl::SimpleAtoi(address.substr(colon + 1), &port)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", address, "' is no address"));
+  }
+  const auto failed = [&](const beast::error_code& why) {
+    const std::string words = absl::StrCat("GET ", address, path, ": ", why.message());
+    return why == beast::error::timeout ? absl::DeadlineExceededError(words) : absl::UnavailableError(words);
+  };
+  asio::io_context io;
+  beast::tcp_stream stream(io);
+  stream.expires_after(absl::ToChronoNanoseconds(timeout));
+  error = Await(io, [&](auto done) { stream.async_connect({ip, static_cast<uint16_t>(port)}, done); });
+  if (error) return failed(error);
+  http::request<http::empty_body> request(http::verb::get, std::string(path), 11);
+  request.set(http::field::host, std::string(address));
+  request.keep_alive(false);
+  error = Await(io, [&](auto done) { http::async_write(stream, request, done); });
+  if (error) return failed(error);
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(uint64_t{1} << 30);
+  error = Await(io, [&](auto done) { http::async_read(stream, buffer, parser, done); });
+  if (error) return failed(error);
+  return HttpAnswer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
+}
+
+}  // namespace escapement::integration

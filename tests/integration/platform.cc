@@ -1,0 +1,83 @@
+#include "tests/integration/platform.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "tests/integration/http_get.h"
+
+namespace escapement::integration {
+
+Platform::Platform(Options options) : options_(std::move(options)) {}
+Platform::~Platform() = default;
+
+absl::Status Platform::Start(const std::vector<std::string>& services) {
+  for (const std::string& service : services) {
+    if (auto status = Restart(service); !status.ok()) return status;
+    if (auto status = AwaitReady(service); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void Platform::Kill(const std::string& service) { services_.at(service).process->Kill(); }
+
+absl::Status Platform::Restart(const std::string& service) {
+  Served& served = services_[service];
+  std::vector<std::string> arguments = {absl::StrCat("--listen=", served.grpc),
+                                        absl::StrCat("--http_listen=", served.http)};
+  if (service == "store" || service == "standalone") {
+    arguments.push_back(absl::StrCat("--data_dir=", options_.folder, "/data"));
+  } else {
+    arguments.push_back(absl::StrCat("--store=", services_.at("store").grpc));
+  }
+  const auto extra = options_.extra_arguments.find(service);
+  if (extra != options_.extra_arguments.end()) {
+    arguments.insert(arguments.end(), extra->second.begin(), extra->second.end());
+  }
+  auto process = ChildProcess::Start({.program = absl::StrCat(options_.bin, "/services/", service, "/", service),
+                                      .arguments = std::move(arguments),
+                                      .log = log(service)});
+  if (!process.ok()) return process.status();
+  served.process = *std::move(process);
+  const auto line = served.process->AwaitLine("listening ", absl::Seconds(30));
+  if (!line.ok()) {
+    return absl::Status(line.status().code(), absl::StrCat(service, ": ", line.status().message(), "; see ", log(service)));
+  }
+  for (absl::string_view word : absl::StrSplit(*line, ' ')) {
+    if (absl::ConsumePrefix(&word, "grpc=")) served.grpc = std::string(word);
+    if (absl::ConsumePrefix(&word, "http=")) served.http = std::string(word);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Platform::Terminate(const std::string& service, absl::Duration timeout) {
+  ChildProcess& process = *services_.at(service).process;
+  process.Signal(SIGTERM);
+  return process.Wait(timeout);
+}
+
+absl::Status Platform::AwaitReady(const std::string& service, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  std::string last;
+  do {
+    const auto answer = HttpGet(http_address(service), "/readyz");
+    if (answer.ok() && answer->status == 200) return absl::OkStatus();
+    last = answer.ok() ? answer->body : answer.status().ToString();
+    // The question is asked again in a while; poll() on nothing is that while.
+    poll(nullptr, 0, 20);
+  } while (absl::Now() < deadline);
+  return absl::DeadlineExceededError(absl::StrCat(service, " did not become ready: ", last));
+}
+
+const std::string& Platform::grpc_address(const std::string& service) const { return services_.at(service).grpc; }
+const std::string& Platform::http_address(const std::string& service) const { return services_.at(service).http; }
+std::string Platform::log(const std::string& service) const {
+  return absl::StrCat(options_.folder, "/", service, ".log");
+}
+
+}  // namespace escapement::integration

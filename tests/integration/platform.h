@@ -1,0 +1,64 @@
+// Platform: store, master, emitter and handler as real processes on loopback, with data and logs in one folder.
+//
+// Ports are chosen by the system at the first start and kept over restarts, as those of a real installation are.
+//
+// Threads: none of its own; the main thread only (see ChildProcess).
+
+#ifndef TESTS_INTEGRATION_PLATFORM_H_
+#define TESTS_INTEGRATION_PLATFORM_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tests/integration/child_process.h"
+
+namespace escapement::integration {
+
+class Platform {
+ public:
+  struct Options {
+    std::string bin;     // holds services/{service}/{service}
+    std::string folder;  // exists; data and logs go below it
+    std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
+  };
+
+  explicit Platform(Options options);
+  ~Platform();  // kills what runs
+
+  // Starts the services in this order and waits until each is ready to be called.
+  absl::Status Start(const std::vector<std::string>& services = {"store", "master", "emitter", "handler"});
+
+  // SIGKILL. The service must run.
+  void Kill(const std::string& service);
+  // Starts it again on its former ports and waits for its line, not until it is ready.
+  absl::Status Restart(const std::string& service);
+  // SIGTERM; the exit code.
+  absl::StatusOr<int> Terminate(const std::string& service, absl::Duration timeout = absl::Seconds(20));
+  // Waits until /readyz answers 200.
+  absl::Status AwaitReady(const std::string& service, absl::Duration timeout = absl::Seconds(30));
+
+  // "host:port".
+  const std::string& grpc_address(const std::string& service) const;
+  const std::string& http_address(const std::string& service) const;
+  std::string log(const std::string& service) const;
+
+ private:
+  struct Served {
+    std::string grpc = "127.0.0.1:0";
+    std::string http = "127.0.0.1:0";
+    std::unique_ptr<ChildProcess> process;
+  };
+
+  const Options options_;
+  std::map<std::string, Served> services_;
+};
+
+}  // namespace escapement::integration
+
+#endif  // TESTS_INTEGRATION_PLATFORM_H_
