@@ -43,6 +43,11 @@ std::string ClaimPrefix(const ClaimId& claim);
 std::string InflightShardBegin(uint16_t shard);
 std::string InflightShardEnd(uint16_t shard);
 
+// A key in `meta` that every claim which takes one-off events of the shard writes. Who wants to decide that such a row is not
+// claimed (cancel) reads this key and the shard's claims at a snapshot S, and makes its group conditional on the row's presence
+// and on this key being unchanged since S.
+std::string ClaimsMetaKey(uint16_t shard);
+
 // In `meta`: touched by every group that puts a claim of the shard.
 std::string ClaimMarkKey(uint16_t shard);
 
