@@ -1,0 +1,294 @@
+#include "services/handler/grpc_transport_lane.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "escapement/v1/trigger_receiver_service.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
+constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
+constexpr char kStopping[] = "the platform is stopping";
+
+// Consumers are servers of other people: pings more frequent than gRPC's default limit (5 minutes) would make them
+// close the connection. A dead peer is noticed by TCP's user timeout, which is keepalive_timeout.
+ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
+  ChannelOptions channel;
+  channel.receive_bytes_max = 4 << 20;
+  channel.reconnect_min = options.reconnect_min;
+  channel.reconnect_max = options.reconnect_max;
+  channel.keepalive = absl::Minutes(6);
+  channel.keepalive_timeout = absl::Seconds(20);
+  return channel;
+}
+
+DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
+  DeliveryResult result;
+  result.message = from.message().substr(0, kDeliveryMessageBytesMax);
+  switch (from.status()) {
+    case v1::DeliveryResult::ACCEPTED:
+      result.status = DeliveryStatus::kAccepted;
+      break;
+    case v1::DeliveryResult::REJECTED:
+      result.status = DeliveryStatus::kRejected;
+      break;
+    default:  // a receiver that forgets the status has not accepted
+      result.status = DeliveryStatus::kFailed;
+      result.retry_after = std::clamp(absl::Milliseconds(from.retry_after_millis()), absl::ZeroDuration(), kRetryAfterMax);
+  }
+  return result;
+}
+
+}  // namespace
+
+MonotonicMicros MonotonicNow() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// One call of Deliver. The flags are guarded by the lane's lock.
+class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::DeliveryResult> {
+ public:
+  explicit Stream(std::shared_ptr<GrpcLane> lane) : lane_(std::move(lane)), stub_(lane_->channel_) {
+    stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
+  }
+
+  void Start() {
+    AddHold();  // for the writes from outside; released by OnReadDone(false)
+    StartRead(&result_);
+    StartCall();
+  }
+
+  void Write(absl::string_view bytes, bool more) {
+    const grpc::Slice slice(bytes.data(), bytes.size());
+    request_ = grpc::ByteBuffer(&slice, 1);
+    grpc::WriteOptions options;
+    if (more) options.set_buffer_hint();
+    StartWrite(&request_, options);
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnWriteDone(bool ok) override { lane_->OnWritten(this, ok); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      lane_->OnBroken(this);
+      RemoveHold();
+      return;
+    }
+    lane_->OnResult(this, result_);
+    StartRead(&result_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::shared_ptr<GrpcLane> lane = lane_;
+    lane->OnEnded(this, status);
+    // `this` is gone.
+  }
+
+  bool writing = false;
+  bool broken = false;    // no further write may begin
+  bool answered = false;  // a result has come: the receiver works
+  bool closing = false;   // by us, as idle
+
+ private:
+  const std::shared_ptr<GrpcLane> lane_;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::DeliveryResult> stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer request_;
+  v1::DeliveryResult result_;
+};
+
+GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri)
+    : options_(options), channel_(NewChannel(uri, ConsumerChannel(options))) {}
+
+GrpcLane::~GrpcLane() = default;
+
+std::optional<MonotonicMicros> GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
+                                              const std::shared_ptr<DeliverySink>& sink) {
+  const MonotonicMicros now = MonotonicNow();
+  absl::MutexLock lock(&mutex_);
+  if (retired_) return std::nullopt;
+  for (DeliveryAttempt& attempt : *attempts) {
+    const MonotonicMicros deadline = now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
+    earliest_deadline_ = std::min(earliest_deadline_, deadline);
+    waiting_.push_back({std::move(attempt), sink, deadline});
+  }
+  idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
+  OpenStream(now);
+  WriteNext();
+  return NextTick();
+}
+
+void GrpcLane::OpenStream(MonotonicMicros now) {
+  if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
+  stream_ = new Stream(shared_from_this());
+  stream_->Start();
+}
+
+void GrpcLane::WriteNext() {
+  if (stream_ == nullptr || stream_->writing || stream_->broken || waiting_.empty()) return;
+  const Waiting next = std::move(waiting_.front());
+  waiting_.pop_front();
+  const uint64_t number = next_number_++;
+  encoder_.Encode(next.attempt, number, &bytes_);
+  unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline});
+  stream_->writing = true;
+  // A message with the hint stays in gRPC's buffer for the next one; the last of the queue never has it.
+  stream_->Write(bytes_, !waiting_.empty());
+}
+
+MonotonicMicros GrpcLane::NextTick() const {
+  MonotonicMicros at = earliest_deadline_;
+  if (stream_ == nullptr && !waiting_.empty()) at = std::min(at, reconnect_at_);
+  if (stream_ != nullptr && !stream_->closing) at = std::min(at, idle_at_);
+  return at;
+}
+
+std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
+  Answers answers;
+  std::optional<MonotonicMicros> next;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (now >= earliest_deadline_) ExpireAll(now, &answers);
+    OpenStream(now);
+    WriteNext();
+    const bool holds_attempts = !waiting_.empty() || !unanswered_.empty();
+    if (stream_ != nullptr && now >= idle_at_) {
+      idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
+      if (!holds_attempts && !stream_->writing) {
+        stream_->closing = true;
+        stream_->Cancel();
+      }
+    }
+    if (stream_ == nullptr && !holds_attempts) {
+      retired_ = true;
+    } else {
+      next = NextTick();
+    }
+  }
+  Give(std::move(answers));
+  return next;
+}
+
+void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
+  earliest_deadline_ = kNeverMicros;
+  std::deque<Waiting> kept;
+  for (Waiting& waiting : waiting_) {
+    if (waiting.deadline <= now) {
+      answers->push_back({std::move(waiting.sink),
+                          waiting.attempt.tag,
+                          {.status = DeliveryStatus::kUnknown, .message = "timed out before it could be sent"}});
+      continue;
+    }
+    earliest_deadline_ = std::min(earliest_deadline_, waiting.deadline);
+    kept.push_back(std::move(waiting));
+  }
+  waiting_ = std::move(kept);
+  for (auto entry = unanswered_.begin(); entry != unanswered_.end();) {
+    const auto current = entry++;
+    Unanswered& unanswered = current->second;
+    if (unanswered.deadline > now) {
+      earliest_deadline_ = std::min(earliest_deadline_, unanswered.deadline);
+      continue;
+    }
+    answers->push_back({std::move(unanswered.sink),
+                        unanswered.tag,
+                        {.status = DeliveryStatus::kUnknown, .message = "timed out without an answer"}});
+    unanswered_.erase(current);
+  }
+}
+
+void GrpcLane::BreakUnanswered(const std::string& why, Answers* answers) {
+  for (auto& [number, unanswered] : unanswered_) {
+    answers->push_back(
+        {std::move(unanswered.sink), unanswered.tag, {.status = DeliveryStatus::kUnknown, .message = why}});
+  }
+  unanswered_.clear();
+}
+
+void GrpcLane::BreakWaiting(const std::string& why, Answers* answers) {
+  for (Waiting& waiting : waiting_) {
+    answers->push_back(
+        {std::move(waiting.sink), waiting.attempt.tag, {.status = DeliveryStatus::kUnknown, .message = why}});
+  }
+  waiting_.clear();
+}
+
+void GrpcLane::Give(Answers answers) {
+  for (Answer& answer : answers) answer.sink->OnResult(answer.tag, std::move(answer.result));
+}
+
+void GrpcLane::OnResult(Stream* stream, const v1::DeliveryResult& result) {
+  Unanswered unanswered;
+  {
+    absl::MutexLock lock(&mutex_);
+    stream->answered = true;
+    backoff_ = absl::ZeroDuration();
+    const auto found = unanswered_.find(result.delivery_number());
+    if (found == unanswered_.end()) return;  // past its deadline, or answered twice
+    unanswered = std::move(found->second);
+    unanswered_.erase(found);
+  }
+  unanswered.sink->OnResult(unanswered.tag, ToDeliveryResult(result));
+}
+
+void GrpcLane::OnWritten(Stream* stream, bool ok) {
+  absl::MutexLock lock(&mutex_);
+  stream->writing = false;
+  if (!ok) stream->broken = true;
+  if (stream == stream_) WriteNext();
+}
+
+void GrpcLane::OnBroken(Stream* stream) {
+  absl::MutexLock lock(&mutex_);
+  stream->broken = true;
+}
+
+void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
+  const std::string why =
+      absl::StrCat("the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    BreakUnanswered(why, &answers);
+    if (!stream->answered && !stream->closing) BreakWaiting(why, &answers);
+  }
+  Give(std::move(answers));
+  const MonotonicMicros now = MonotonicNow();
+  absl::MutexLock lock(&mutex_);
+  if (!stream->closing) {
+    backoff_ = std::clamp(backoff_ * 2, options_.reconnect_min, options_.reconnect_max);
+    reconnect_at_ = now + absl::ToInt64Microseconds(backoff_);
+  }
+  stream_ = nullptr;
+  delete stream;
+  OpenStream(now);
+  WriteNext();
+}
+
+void GrpcLane::Stop() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    retired_ = true;
+    BreakUnanswered(kStopping, &answers);
+    BreakWaiting(kStopping, &answers);
+    if (stream_ != nullptr) stream_->Cancel();
+    const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
+    mutex_.Await(absl::Condition(&ended));
+  }
+  Give(std::move(answers));
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,112 @@
+// GrpcLane: one stream's worth of a target: its queue, its unanswered attempts and its reconnects.
+//
+// Threads: any. Results are given without the lane's lock held.
+
+#ifndef SERVICES_HANDLER_GRPC_TRANSPORT_LANE_H_
+#define SERVICES_HANDLER_GRPC_TRANSPORT_LANE_H_
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "services/handler/delivery_transport.h"
+#include "services/handler/grpc_transport.h"
+#include "services/handler/grpc_transport_message.h"
+
+namespace grpc {
+class Channel;
+class Status;
+}  // namespace grpc
+
+namespace escapement::v1 {
+class DeliveryResult;
+}  // namespace escapement::v1
+
+namespace escapement::handler {
+
+// Microseconds of the monotonic clock.
+using MonotonicMicros = int64_t;
+inline constexpr MonotonicMicros kNeverMicros = std::numeric_limits<int64_t>::max();
+MonotonicMicros MonotonicNow();
+
+class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
+ public:
+  // `uri` as in GrpcTarget.
+  GrpcLane(const GrpcTransport::Options& options, const std::string& uri);
+  ~GrpcLane();
+
+  // Takes the attempts and returns when Tick must be called at the latest; nullopt if the lane has been retired, and
+  // the attempts are left.
+  std::optional<MonotonicMicros> Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink);
+
+  // Answers what is past its deadline, reconnects when it is time to, closes an idle stream. Returns when it must be
+  // called next; nullopt if the lane held nothing any more and is retired now.
+  std::optional<MonotonicMicros> Tick(MonotonicMicros now);
+
+  // Retires the lane, answers everything with kUnknown, and returns when its stream has ended.
+  void Stop();
+
+ private:
+  class Stream;
+  struct Waiting {
+    DeliveryAttempt attempt;
+    std::shared_ptr<DeliverySink> sink;
+    MonotonicMicros deadline = 0;
+  };
+  struct Unanswered {
+    uint64_t tag = 0;
+    std::shared_ptr<DeliverySink> sink;
+    MonotonicMicros deadline = 0;
+  };
+  // Results that are given once the lock is released.
+  struct Answer {
+    std::shared_ptr<DeliverySink> sink;
+    uint64_t tag = 0;
+    DeliveryResult result;
+  };
+  using Answers = std::vector<Answer>;
+
+  // Opens a stream if one is needed and its time has come.
+  void OpenStream(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ExpireAll(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BreakUnanswered(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MonotonicMicros NextTick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void Give(Answers answers);
+
+  // The stream's calls.
+  void OnResult(Stream* stream, const v1::DeliveryResult& result);
+  void OnWritten(Stream* stream, bool ok);
+  void OnBroken(Stream* stream);  // nothing more can be read or written
+  void OnEnded(Stream* stream, const grpc::Status& status);
+
+  const GrpcTransport::Options options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+
+  mutable absl::Mutex mutex_;
+  // Owns itself from OpenStream to OnEnded; null = there is none. A new one is opened only after the old one's end, so
+  // that all unanswered attempts are of one stream.
+  Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool retired_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
+  DeliveryEncoder encoder_ ABSL_GUARDED_BY(mutex_);
+  std::string bytes_ ABSL_GUARDED_BY(mutex_);  // of the message being made
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);  // by delivery number
+  MonotonicMicros earliest_deadline_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;      // a lower bound over both
+  MonotonicMicros reconnect_at_ ABSL_GUARDED_BY(mutex_) = 0;                      // no stream is opened before
+  MonotonicMicros idle_at_ ABSL_GUARDED_BY(mutex_) = 0;  // when the stream is closed if nothing more is sent
+  absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_GRPC_TRANSPORT_LANE_H_

@@ -1,0 +1,61 @@
+// HttpTransport: delivers events by HTTP/1.1 to http:// and https:// targets.
+//
+// One thread of its own drives all connections (libcurl multi). Connections are kept alive and shared by the
+// attempts of one origin (DeliveryContext::target_key); attempts beyond in_flight_per_origin_max wait in their order,
+// their timeout running. Redirects are not followed, the environment's proxies are not used, certificates are
+// checked. The first response_bytes_max of a response's body are read and dropped.
+//
+// An attempt that meets a kept connection which the receiver has just closed is sent again on a new one: the
+// receiver may then see it twice (same event id and attempt), as after every broken connection.
+//
+//   2xx                      kAccepted
+//   410                      kRejected
+//   429, 503 + Retry-After   kFailed with retry_after (at most kRetryAfterMax)
+//   any other status         kFailed
+//   timeout, reset, refused, no such host, bad certificate      kUnknown
+//   a URI or header that no request can be made of              kRejected
+//
+// Threads: Send from any thread; results come on the transport's thread. Destruction answers what is outstanding with
+// kUnknown before it returns.
+
+#ifndef SERVICES_HANDLER_HTTP_TRANSPORT_H_
+#define SERVICES_HANDLER_HTTP_TRANSPORT_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "services/handler/delivery_transport.h"
+
+namespace escapement::handler {
+
+class HttpTransport final : public DeliveryTransport {
+ public:
+  struct Options {
+    // Requests at once, and so connections, to one origin: more hide latency, fewer cost less CPU.
+    int in_flight_per_origin_max = 64;
+    // Of all origins; hanging receivers can hold this many back. About 40 KiB each while in use.
+    int in_flight_max = 1024;
+    // Idle connections that are kept, of all origins.
+    int connections_max = 1024;
+    size_t response_bytes_max = 64 << 10;
+    absl::Duration connect_timeout = absl::Seconds(10);
+  };
+  static constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
+
+  explicit HttpTransport(const Options& options);
+  ~HttpTransport() override;
+  HttpTransport(const HttpTransport&) = delete;
+  HttpTransport& operator=(const HttpTransport&) = delete;
+
+  // The definition's target is an http one.
+  void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override;
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_HTTP_TRANSPORT_H_

@@ -1,0 +1,37 @@
+// The request headers of an HTTP delivery: CloudEvents 1.0 in binary mode, and the platform's own.
+//
+// They are built in three parts, by what they depend on, so that a sender builds the first once for each definition
+// and the second once for each queue row. Each part is whole lines, each ended by CR LF, but for the last line
+// of the third, which the HTTP client ends.
+//
+// Pure functions.
+
+#ifndef SERVICES_HANDLER_HTTP_TRANSPORT_HEADERS_H_
+#define SERVICES_HANDLER_HTTP_TRANSPORT_HEADERS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "services/handler/delivery_transport.h"
+
+namespace escapement::handler {
+
+// Content-Type (always first), the target's own headers, User-Agent, ce-specversion, ce-type.
+// INVALID_ARGUMENT if a name or value cannot stand in a header.
+absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition);
+
+// ce-source, ce-time, Escapement-Launch-Time, Escapement-Count.
+// INVALID_ARGUMENT if the source or occurrence cannot stand in a header.
+absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context);
+
+// ce-id, Idempotency-Key, ce-subject (occurrence/index; not of one-off events), Escapement-Attempt,
+// Escapement-Index, traceparent (trace by event, span by attempt).
+void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines);
+
+// RFC 3339 in UTC, with six digits of microseconds unless they are zero. Years 0 to 9999.
+void AppendRfc3339(absl::Time time, std::string* out);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_HTTP_TRANSPORT_HEADERS_H_

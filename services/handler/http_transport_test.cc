@@ -1,0 +1,199 @@
+#include "services/handler/http_transport.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "services/handler/http_transport_headers.h"
+#include "tests/fixtures/attempts.h"
+#include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/http_request.h"
+
+namespace escapement::handler {
+namespace {
+
+using fixtures::AttemptOptions;
+using fixtures::CollectingSink;
+using fixtures::HttpReceiver;
+using fixtures::MakeAttempts;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class HttpTransportTest : public ::testing::Test {
+ protected:
+  HttpTransportTest() : receiver_(*HttpReceiver::Start({.kept_requests_max = 10}, &receipts_)) {}
+
+  // Sends one attempt to a path of the receiver and waits for its result.
+  DeliveryResult SendTo(const std::string& path, absl::Duration timeout = absl::Seconds(30)) {
+    const uint64_t tag = next_tag_++;
+    transport_.Send(MakeAttempts({.uri = receiver_->origin() + path, .timeout = timeout}, tag, 1), sink_);
+    EXPECT_TRUE(sink_->Await(++sent_));
+    return sink_->Only(tag);
+  }
+
+  fixtures::Receipts receipts_;
+  std::unique_ptr<HttpReceiver> receiver_;
+  std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
+  HttpTransport transport_{HttpTransport::Options{}};
+  uint64_t next_tag_ = 1;
+  size_t sent_ = 0;
+};
+
+TEST_F(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
+  const AttemptOptions options = {.uri = receiver_->origin() + "/hook?x=1",
+                                  .method = "PUT",
+                                  .payload = "hello",
+                                  .content_type = "text/plain",
+                                  .launch_time = absl::FromUnixMicros(1'772'323'200'000'250),
+                                  .run_count = 9};
+  transport_.Send(MakeAttempts(options, 7, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(7).status, DeliveryStatus::kAccepted);
+  const auto requests = receiver_->KeptRequests();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].second, "hello");
+  std::vector<std::string> lines = absl::StrSplit(requests[0].first, "\r\n");
+  ASSERT_EQ(lines.size(), 19u);
+  EXPECT_THAT(lines[17], ::testing::MatchesRegex("traceparent: 00-[0-9a-f]{32}-[0-9a-f]{16}-00"));
+  lines.erase(lines.begin() + 17);
+  EXPECT_THAT(lines, ElementsAre("PUT /hook?x=1 HTTP/1.1",                                      //
+                                 "Host: 127.0.0.1:" + absl::StrCat(receiver_->port()),          //
+                                 "Accept: */*",                                                 //
+                                 "Content-Type: text/plain",                                    //
+                                 "X-Team: night shift",                                         //
+                                 "User-Agent: Escapement",                                      //
+                                 "ce-specversion: 1.0",                                         //
+                                 "ce-type: escapement.trigger.v1",                              //
+                                 "ce-source: /tenants/default/schedules/nightly",               //
+                                 "ce-time: 2026-03-01T00:00:00.000250Z",                        //
+                                 "Escapement-Launch-Time: 2026-03-01T00:00:00.000250Z",         //
+                                 "Escapement-Count: 9",                                         //
+                                 "ce-id: event-7",                                              //
+                                 "Idempotency-Key: event-7",                                    //
+                                 "ce-subject: 2026-03-01T00:00:00Z/7",                          //
+                                 "Escapement-Attempt: 1",                                       //
+                                 "Escapement-Index: 7",                                         //
+                                 "Content-Length: 5"));
+}
+
+TEST_F(HttpTransportTest, StatusesDecideAsTheContractSays) {
+  EXPECT_EQ(SendTo("/status/204").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);
+  EXPECT_EQ(SendTo("/status/404").status, DeliveryStatus::kFailed);
+  EXPECT_EQ(SendTo("/status/410").status, DeliveryStatus::kRejected);
+  const DeliveryResult failed = SendTo("/status/500/body/40");
+  EXPECT_EQ(failed.status, DeliveryStatus::kFailed);
+  EXPECT_EQ(failed.message, "HTTP 500: " + std::string(40, 'x'));
+  EXPECT_EQ(receiver_->requests(), 5u) << "a redirect was followed";
+}
+
+TEST_F(HttpTransportTest, RetryAfterIsReadFromOverloadAnswersOnly) {
+  EXPECT_EQ(SendTo("/status/503/retryafter/7").retry_after, absl::Seconds(7));
+  EXPECT_EQ(SendTo("/status/429/retryafter/9").retry_after, absl::Seconds(9));
+  EXPECT_EQ(SendTo("/status/429").retry_after, absl::ZeroDuration());
+  EXPECT_EQ(SendTo("/status/500/retryafter/9").retry_after, absl::ZeroDuration());
+  EXPECT_EQ(SendTo("/status/503/retryafter/999999").retry_after, HttpTransport::kRetryAfterMax);
+}
+
+TEST_F(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
+  const DeliveryResult result = SendTo("/hang", absl::Milliseconds(30));
+  EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
+  EXPECT_THAT(result.message, HasSubstr("timed out"));
+}
+
+TEST_F(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
+  HttpTransport transport({.in_flight_per_origin_max = 2});
+  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang", .timeout = absl::Milliseconds(40)}, 1, 6), sink_);
+  ASSERT_TRUE(sink_->Await(6));
+  EXPECT_EQ(receiver_->requests(), 2u);
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(sink_->Only(6).status, DeliveryStatus::kFailed) << "it was never sent";
+}
+
+TEST_F(HttpTransportTest, AResetConnectionIsUnknown) { EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown); }
+
+TEST_F(HttpTransportTest, AClosedPortIsUnknown) {
+  const std::string origin = receiver_->origin();
+  receiver_.reset();
+  transport_.Send(MakeAttempts({.uri = origin}, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kUnknown);
+  EXPECT_THAT(sink_->Only(1).message, HasSubstr("connect"));
+}
+
+TEST_F(HttpTransportTest, WhatNoRequestCanBeMadeOfIsRejected) {
+  transport_.Send(MakeAttempts({.uri = "httpx://host/"}, 1, 1), sink_);
+  transport_.Send(MakeAttempts({.uri = receiver_->origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1), sink_);
+  ASSERT_TRUE(sink_->Await(2));
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kRejected);
+  EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kRejected);
+  EXPECT_EQ(receiver_->requests(), 0u);
+}
+
+TEST_F(HttpTransportTest, OneConnectionServesAttemptsInSequence) {
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->connections(), 1u);
+}
+
+TEST_F(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
+  EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+  receiver_->ResetConnections();
+  EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->connections(), 2u);
+}
+
+TEST_F(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
+  EXPECT_EQ(SendTo("/body/1000000").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(SendTo("/body/1000").status, DeliveryStatus::kAccepted);
+}
+
+TEST_F(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections) {
+  constexpr uint64_t kCount = 10'000;
+  for (uint64_t first = 1; first <= kCount; first += 500) {
+    transport_.Send(MakeAttempts({.uri = receiver_->origin() + "/ok", .payload = std::string(500, 'p')}, first, 500), sink_);
+  }
+  ASSERT_TRUE(sink_->Await(kCount));
+  EXPECT_EQ(sink_->count(), kCount);
+  for (const auto& [tag, results] : sink_->results()) {
+    ASSERT_EQ(results.size(), 1u);
+    ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted);
+  }
+  const fixtures::ReceiptStats stats = receipts_.Stats();
+  EXPECT_EQ(stats.received, kCount);
+  EXPECT_EQ(stats.distinct, kCount);
+  EXPECT_LE(receiver_->connections(), 64u);
+}
+
+TEST_F(HttpTransportTest, DestructionAnswersWhatIsOutstanding) {
+  {
+    HttpTransport transport({.in_flight_per_origin_max = 1});
+    transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 3), sink_);
+    receiver_->AwaitRequests(1);
+  }
+  EXPECT_EQ(sink_->count(), 3u);
+  for (uint64_t tag : {1, 2, 3}) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+}
+
+TEST(HttpTransportHeadersTest, TimesAreRfc3339) {
+  const auto text = [](int64_t micros) {
+    std::string out;
+    AppendRfc3339(absl::FromUnixMicros(micros), &out);
+    return out;
+  };
+  EXPECT_EQ(text(0), "1970-01-01T00:00:00Z");
+  EXPECT_EQ(text(-1), "1969-12-31T23:59:59.999999Z");
+  for (const char* time : {"2024-02-29T23:59:59.000001Z", "2000-03-01T00:00:00Z", "2100-02-28T12:34:56Z"}) {
+    absl::Time parsed;
+    std::string error;
+    ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, time, &parsed, &error)) << error;
+    EXPECT_EQ(text(absl::ToUnixMicros(parsed)), time);
+    EXPECT_EQ(fixtures::ParseUtcMicros(time), absl::ToUnixMicros(parsed));
+  }
+}
+
+}  // namespace
+}  // namespace escapement::handler
