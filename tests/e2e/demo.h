@@ -1,0 +1,29 @@
+// The demo: a platform of separate processes, a consumer, real schedules and events, kills; then the judge.
+
+#ifndef TESTS_E2E_DEMO_H_
+#define TESTS_E2E_DEMO_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace escapement::e2e {
+
+struct DemoOptions {
+  std::string bin;     // holds services/… and tests/fixtures/receiver
+  std::string folder;  // exists; data and logs go there
+  int64_t one_off_events = 1000;
+  int64_t batch_events = 100'000;
+  int kills = 3;
+  absl::Duration kill_every = absl::Seconds(3);
+  absl::Duration phase_timeout = absl::Seconds(90);  // of each phase; what has not come by then is lost
+};
+
+// Shows progress on stderr and the table on stdout. Returns whether everything held.
+absl::StatusOr<bool> RunDemo(const DemoOptions& options);
+
+}  // namespace escapement::e2e
+
+#endif  // TESTS_E2E_DEMO_H_

@@ -1,0 +1,48 @@
+// The judge of the demo: what arrived against what had to, in pure functions.
+
+#ifndef TESTS_E2E_JUDGE_H_
+#define TESTS_E2E_JUDGE_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace escapement::e2e {
+
+// One delivery as the consumer noted it. Times in microseconds since 1970.
+struct Arrival {
+  std::string event_id;
+  int64_t index = 0;
+  int64_t launch_micros = 0;
+  int64_t wall_micros = 0;
+  std::string body_hash;
+};
+
+struct Verdict {
+  std::string what;
+  uint64_t expected = 0;
+  uint64_t events = 0;  // distinct ids
+  uint64_t again = 0;   // further arrivals of an id
+  uint64_t early = 0;   // arrivals before their launch time
+  // Of each event's first arrival after its launch time.
+  int64_t p50_micros = 0;
+  int64_t p99_micros = 0;
+  int64_t max_micros = 0;
+  std::vector<std::string> problems;  // empty: all held
+};
+
+// Exactly one event for each of `instants` (launch times), none for another, each id with one body, none early.
+// Arrivals of an id after the first are a problem unless `again_allowed`.
+Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals, const std::set<int64_t>& instants,
+                      bool again_allowed);
+
+// A run of n events: each index from 0 to n - 1 exactly one id, and the rest as above.
+Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n, bool again_allowed);
+
+// The table for people, one line a verdict, problems below it.
+std::string FormatVerdicts(const std::vector<Verdict>& verdicts);
+
+}  // namespace escapement::e2e
+
+#endif  // TESTS_E2E_JUDGE_H_

@@ -1,0 +1,82 @@
+#include "tests/e2e/judge.h"
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement::e2e {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<Arrival> Batch(int n) {
+  std::vector<Arrival> arrivals;
+  for (int i = 0; i < n; ++i) arrivals.push_back({absl::StrCat("id", i), i, 1000, 1000 + i, "h"});
+  return arrivals;
+}
+
+TEST(JudgeTest, AcceptsAWholeBatch) {
+  const Verdict verdict = JudgeBatch("batch", Batch(100), 100, false);
+  EXPECT_THAT(verdict.problems, IsEmpty());
+  EXPECT_EQ(verdict.events, 100u);
+  EXPECT_EQ(verdict.p50_micros, 50);
+  EXPECT_EQ(verdict.max_micros, 99);
+}
+
+TEST(JudgeTest, SeesALostEvent) {
+  auto arrivals = Batch(100);
+  arrivals.erase(arrivals.begin() + 7);
+  EXPECT_THAT(JudgeBatch("", arrivals, 100, true).problems, Contains(HasSubstr("1 events never came")));
+}
+
+TEST(JudgeTest, SeesASecondIdForAnIndexAndAWrongIndex) {
+  auto arrivals = Batch(10);
+  arrivals.push_back({"other", 3, 1000, 1000, "h"});
+  arrivals.push_back({"beyond", 10, 1000, 1000, "h"});
+  EXPECT_THAT(JudgeBatch("", arrivals, 10, true).problems,
+              testing::ElementsAre(HasSubstr("index 3 has a second id"), HasSubstr("index 10")));
+}
+
+TEST(JudgeTest, CountsWhatComesAgainAndRefusesItIfItMustNot) {
+  auto arrivals = Batch(10);
+  arrivals.push_back(arrivals[4]);
+  EXPECT_EQ(JudgeBatch("", arrivals, 10, true).again, 1u);
+  EXPECT_THAT(JudgeBatch("", arrivals, 10, true).problems, IsEmpty());
+  EXPECT_THAT(JudgeBatch("", arrivals, 10, false).problems, Contains(HasSubstr("id4 arrived 2 times")));
+}
+
+TEST(JudgeTest, SeesAnotherBodyUnderTheSameId) {
+  auto arrivals = Batch(10);
+  arrivals.push_back(arrivals[4]);
+  arrivals.back().body_hash = "changed";
+  EXPECT_THAT(JudgeBatch("", arrivals, 10, true).problems, Contains(HasSubstr("id4 came again as something else")));
+}
+
+TEST(JudgeTest, SeesWhatIsEarly) {
+  auto arrivals = Batch(10);
+  arrivals[2].wall_micros = 999;
+  const Verdict verdict = JudgeBatch("", arrivals, 10, false);
+  EXPECT_EQ(verdict.early, 1u);
+  EXPECT_THAT(verdict.problems, Contains(HasSubstr("1 µs early")));
+}
+
+TEST(JudgeTest, ComparesInstants) {
+  const std::vector<Arrival> arrivals = {{"a", 0, 1000, 1001, ""}, {"b", 0, 2000, 2001, ""}};
+  EXPECT_THAT(JudgeInstants("", arrivals, {1000, 2000}, false).problems, IsEmpty());
+  EXPECT_THAT(JudgeInstants("", arrivals, {1000, 2000, 3000}, false).problems, Contains(HasSubstr("3000")));
+  EXPECT_THAT(JudgeInstants("", arrivals, {1000}, false).problems, Contains(HasSubstr("wrong instant 2000")));
+  EXPECT_THAT(JudgeInstants("", {{"a", 0, 1000, 1001, ""}, {"b", 0, 1000, 1001, ""}}, {1000}, false).problems,
+              Contains(HasSubstr("2 events came for instant 1000")));
+}
+
+TEST(JudgeTest, TheTableShowsProblems) {
+  auto arrivals = Batch(3);
+  arrivals.pop_back();
+  const std::string table = FormatVerdicts({JudgeBatch("good", Batch(3), 3, false), JudgeBatch("bad", arrivals, 3, false)});
+  EXPECT_THAT(table, testing::AllOf(HasSubstr("ok\n"), HasSubstr("FAILED\n"), HasSubstr("never came")));
+}
+
+}  // namespace
+}  // namespace escapement::e2e

@@ -1,0 +1,143 @@
+#include "tests/integration/api_client.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "escapement/v1/event_service.grpc.pb.h"
+#include "escapement/v1/run_service.grpc.pb.h"
+#include "escapement/v1/schedule_service.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace escapement::integration {
+namespace {
+
+constexpr char kParent[] = "tenants/default";
+constexpr size_t kBatchEvents = 500;
+
+std::string ScheduleName(const std::string& id) { return absl::StrCat(kParent, "/schedules/", id); }
+
+// Calls `method` of `stub`.
+template <typename Response, typename Stub, typename Method, typename Request>
+absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request, absl::Duration timeout) {
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return FromGrpcStatus(status);
+  return response;
+}
+
+}  // namespace
+
+struct ApiClient::Stubs {
+  explicit Stubs(std::shared_ptr<grpc::Channel> channel) : schedules(channel), events(channel), runs(channel) {}
+  v1::ScheduleService::Stub schedules;
+  v1::EventService::Stub events;
+  v1::RunService::Stub runs;
+};
+
+ApiClient::ApiClient(const std::string& address, absl::Duration timeout)
+    : stubs_(std::make_unique<Stubs>(NewChannel(address))), timeout_(timeout) {}
+ApiClient::~ApiClient() = default;
+
+absl::StatusOr<v1::Schedule> ApiClient::CreateSchedule(const std::string& id, const v1::Schedule& schedule) {
+  v1::CreateScheduleRequest request;
+  request.set_parent(kParent);
+  request.set_schedule_id(id);
+  *request.mutable_schedule() = schedule;
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::CreateSchedule, request, timeout_);
+}
+
+absl::StatusOr<v1::Schedule> ApiClient::GetSchedule(const std::string& id) {
+  v1::GetScheduleRequest request;
+  request.set_name(ScheduleName(id));
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::GetSchedule, request, timeout_);
+}
+
+absl::StatusOr<v1::Schedule> ApiClient::PauseSchedule(const std::string& id) {
+  v1::PauseScheduleRequest request;
+  request.set_name(ScheduleName(id));
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::PauseSchedule, request, timeout_);
+}
+
+absl::Status ApiClient::DeleteSchedule(const std::string& id) {
+  v1::DeleteScheduleRequest request;
+  request.set_name(ScheduleName(id));
+  return Call<google::protobuf::Empty>(stubs_->schedules, &v1::ScheduleService::Stub::DeleteSchedule, request, timeout_)
+      .status();
+}
+
+absl::StatusOr<v1::Run> ApiClient::TriggerSchedule(const std::string& id, int64_t event_count,
+                                                   const std::string& request_id) {
+  v1::TriggerScheduleRequest request;
+  request.set_name(ScheduleName(id));
+  request.set_event_count(event_count);
+  request.set_request_id(request_id);
+  return Call<v1::Run>(stubs_->schedules, &v1::ScheduleService::Stub::TriggerSchedule, request, timeout_);
+}
+
+absl::StatusOr<std::vector<v1::Run>> ApiClient::ListRuns(const std::string& id) {
+  std::vector<v1::Run> runs;
+  v1::ListRunsRequest request;
+  request.set_parent(ScheduleName(id));
+  request.set_page_size(1000);
+  do {
+    auto page = Call<v1::ListRunsResponse>(stubs_->runs, &v1::RunService::Stub::ListRuns, request, timeout_);
+    if (!page.ok()) return page.status();
+    for (auto& run : *page->mutable_runs()) runs.push_back(std::move(run));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return runs;
+}
+
+absl::StatusOr<v1::Run> ApiClient::GetRun(const std::string& name) {
+  v1::GetRunRequest request;
+  request.set_name(name);
+  return Call<v1::Run>(stubs_->runs, &v1::RunService::Stub::GetRun, request, timeout_);
+}
+
+absl::Status ApiClient::CreateEvents(const std::vector<v1::Event>& events) {
+  for (size_t begin = 0; begin < events.size(); begin += kBatchEvents) {
+    v1::BatchCreateEventsRequest request;
+    request.set_parent(kParent);
+    for (size_t i = begin; i < std::min(events.size(), begin + kBatchEvents); ++i) {
+      *request.add_requests()->mutable_event() = events[i];
+    }
+    auto response = Call<v1::BatchCreateEventsResponse>(stubs_->events, &v1::EventService::Stub::BatchCreateEvents,
+                                                        request, timeout_);
+    if (!response.ok()) return response.status();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Event> ApiClient::CreateEvent(const std::string& event_id, const v1::Event& event) {
+  v1::CreateEventRequest request;
+  request.set_parent(kParent);
+  request.set_event_id(event_id);
+  *request.mutable_event() = event;
+  return Call<v1::Event>(stubs_->events, &v1::EventService::Stub::CreateEvent, request, timeout_);
+}
+
+absl::StatusOr<v1::Event> ApiClient::GetEvent(const std::string& name) {
+  v1::GetEventRequest request;
+  request.set_name(name);
+  return Call<v1::Event>(stubs_->events, &v1::EventService::Stub::GetEvent, request, timeout_);
+}
+
+v1::Target HttpTo(const std::string& uri) {
+  v1::Target target;
+  target.mutable_http()->set_uri(uri);
+  return target;
+}
+
+v1::Target GrpcTo(const std::string& uri) {
+  v1::Target target;
+  target.mutable_grpc()->set_uri(uri);
+  return target;
+}
+
+}  // namespace escapement::integration

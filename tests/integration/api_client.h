@@ -1,0 +1,59 @@
+// ApiClient: the public gRPC API as plain blocking calls, for tests and the demo.
+//
+// Every call waits for the server to be reachable, at most `timeout`.
+//
+// Threads: any.
+
+#ifndef TESTS_INTEGRATION_API_CLIENT_H_
+#define TESTS_INTEGRATION_API_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/run_service.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
+
+namespace escapement::integration {
+
+class ApiClient {
+ public:
+  // `address` is a master's "host:port".
+  explicit ApiClient(const std::string& address, absl::Duration timeout = absl::Seconds(20));
+  ~ApiClient();
+
+  // In tenant "default". The id is the last part of the name.
+  absl::StatusOr<v1::Schedule> CreateSchedule(const std::string& id, const v1::Schedule& schedule);
+  absl::StatusOr<v1::Schedule> GetSchedule(const std::string& id);
+  absl::StatusOr<v1::Schedule> PauseSchedule(const std::string& id);
+  absl::Status DeleteSchedule(const std::string& id);
+  // `request_id`, if given, makes it safe to repeat.
+  absl::StatusOr<v1::Run> TriggerSchedule(const std::string& id, int64_t event_count = 0,
+                                          const std::string& request_id = "");
+  // All runs of the schedule.
+  absl::StatusOr<std::vector<v1::Run>> ListRuns(const std::string& id);
+  absl::StatusOr<v1::Run> GetRun(const std::string& name);
+
+  // In batches; all or the first error.
+  absl::Status CreateEvents(const std::vector<v1::Event>& events);
+  // An event with a client-chosen id.
+  absl::StatusOr<v1::Event> CreateEvent(const std::string& event_id, const v1::Event& event);
+  absl::StatusOr<v1::Event> GetEvent(const std::string& name);
+
+ private:
+  struct Stubs;
+  std::unique_ptr<Stubs> stubs_;
+  const absl::Duration timeout_;
+};
+
+// Targets.
+v1::Target HttpTo(const std::string& uri);
+v1::Target GrpcTo(const std::string& uri);
+
+}  // namespace escapement::integration
+
+#endif  // TESTS_INTEGRATION_API_CLIENT_H_
