@@ -47,8 +47,6 @@ inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 
 
 inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
 inline constexpr int32_t kPageSizeDefault = 100;
-// A page of whole definitions ends before its answer grows beyond this: fewer entries than asked for.
-inline constexpr size_t kPageBytesMax = 2 << 20;
 
 inline constexpr int kBatchCreateEventsMax = 1000;
 inline constexpr int kIngestEventsMax = 5000;

@@ -19,12 +19,6 @@ namespace {
 
 constexpr char kTimeZoneDefault[] = "UTC";
 
-// Code points of valid UTF-8.
-size_t CharsOf(absl::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* record, FieldViolations* violations) {
   if (CharsOf(schedule.display_name()) > kDisplayNameCharsMax) {
     violations->Add("schedule.display_name", absl::StrCat("is longer than ", kDisplayNameCharsMax, " characters"));
@@ -51,12 +45,12 @@ void ReadWhen(const v1::Schedule& schedule, Definition* definition, FieldViolati
   if (schedule.when_case() == v1::Schedule::WHEN_NOT_SET) {
     violations->Add("schedule.cron", "is required");
   } else if (auto expression = cron::ParseCron(schedule.cron()); expression.ok()) {
-    definition->expression = *expression;
+    definition->trigger.expression = *expression;
   } else {
     violations->Add("schedule.cron", expression.status().message());
   }
   if (auto zone = cron::Zone::Load(zone_name); zone.ok()) {
-    definition->zone = *std::move(zone);
+    definition->trigger.zone = *std::move(zone);
   } else {
     violations->Add("schedule.time_zone", zone.status().message());
   }
@@ -91,6 +85,11 @@ v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
 
 }  // namespace
 
+size_t CharsOf(absl::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
 absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
   FieldViolations violations;
   ScheduleDraft draft;
@@ -107,19 +106,19 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
   CheckPayload(schedule.payload(), "schedule.payload", &violations);
   record.set_payload(schedule.payload());
   if (!violations.empty()) return violations.ToStatus();
-  if (!cron::HasAnyOccurrence(draft.definition.expression, draft.definition.zone, cron::DstPolicy())) {
+  const CronTrigger& trigger = draft.definition.trigger;
+  if (!cron::HasAnyOccurrence(trigger.expression, trigger.zone, trigger.policy)) {
     return ImpossibleExpression("schedule.cron");
   }
   return draft;
 }
 
 absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record) {
-  const auto expression = cron::ParseCron(record.cron());
-  const auto zone = cron::Zone::Load(record.time_zone());
-  if (!expression.ok() || !zone.ok()) {
+  absl::StatusOr<CronTrigger> trigger = TriggerOf(record);
+  if (!trigger.ok()) {
     return BrokenRecord(absl::StrCat("version ", record.version(), " of schedule ", record.schedule_id()));
   }
-  return Definition{std::move(record), *expression, *zone};
+  return Definition{std::move(record), *std::move(trigger)};
 }
 
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch, bool has_mask,
@@ -163,7 +162,8 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
 std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition,
                                    absl::Time now) {
   if (state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return std::nullopt;
-  const auto next = cron::FirstAfter(definition.expression, definition.zone, cron::DstPolicy(), now);
+  const auto next = cron::FirstAfter(definition.trigger.expression, definition.trigger.zone,
+                                     definition.trigger.policy, now);
   if (!next.has_value()) return std::nullopt;
   return next->instant;
 }

@@ -10,8 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/cron/cron_expression.h"
-#include "common/cron/zone.h"
+#include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
@@ -21,8 +20,7 @@ namespace escapement::master {
 // A definition with what is derived from it.
 struct Definition {
   storage::v1::DefinitionRecord record;
-  cron::CronExpression expression;
-  cron::Zone zone = cron::Zone::Utc();
+  CronTrigger trigger = {{}, cron::Zone::Utc(), {}};
 };
 
 // What a client asked for, checked: all but name, uid, version and times.
@@ -54,7 +52,10 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
 // The next occurrence after `now` of an enabled schedule.
 std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition, absl::Time now);
 
-// Quoted, weak in nothing: version and change count.
+// Code points of valid UTF-8.
+size_t CharsOf(absl::string_view text);
+
+// Quoted: version and change count.
 std::string Etag(const storage::v1::StateRecord& state);
 
 absl::string_view StateName(storage::v1::ScheduleStateKind kind);  // "ENABLED", …

@@ -1,0 +1,211 @@
+#include "services/master/change_builder.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/cron/evaluator.h"
+#include "common/storage/child_rows.h"
+#include "common/storage/children_table.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+using ConditionKind = kv::Condition::Kind;
+using MutationKind = kv::Mutation::Kind;
+
+// One more than allowed tells that there are too many.
+std::vector<cron::Occurrence> OccurrencesIn(const Definition& definition, absl::Time begin, absl::Time end) {
+  if (begin >= end) return {};
+  const CronTrigger& trigger = definition.trigger;
+  return cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, begin, end, kChangeOccurrencesMax + 1);
+}
+
+}  // namespace
+
+ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name, const kv::Layout& layout,
+                             absl::Time now)
+    : snapshot_(snapshot), name_(name), layout_(layout), now_(now), planned_to_(now), covered_(now) {
+  const std::string schedule_key = ScheduleKey(name.tenant, name.schedule);
+  if (snapshot.record.has_value()) {
+    group_.conditions.push_back(
+        {.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kPresent});
+    group_.conditions.push_back({.cf = ColumnFamily::kStates, .key = StateKey(snapshot.uid),
+                                 .kind = ConditionKind::kValueEquals, .value = snapshot.state_bytes});
+  } else {
+    group_.conditions.push_back({.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kAbsent});
+  }
+  const uint16_t partition = PartitionOf(snapshot.uid, layout.partitions);
+  RequireCheckpoint(PlannedToKey(partition), snapshot.planned_to);
+  RequireCheckpoint(EmittedToKey(partition), snapshot.emitted_to);
+  group_.conditions.push_back(
+      {.cf = ColumnFamily::kCheckpoints, .key = CursorKey(partition), .kind = ConditionKind::kAbsent});
+  if (snapshot.planned_to.has_value()) planned_to_ = DecodeCheckpoint(*snapshot.planned_to);
+  if (!snapshot.record.has_value()) return;
+  covered_ = FromMicros(snapshot.state.covered_to_micros());
+  if (snapshot.state.kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) {
+    const absl::Time emitted_to = snapshot.emitted_to.has_value() ? DecodeCheckpoint(*snapshot.emitted_to) : now;
+    covered_ = std::max(covered_, emitted_to);
+  }
+}
+
+void ChangeBuilder::RequireCheckpoint(const std::string& key, const std::optional<std::string>& value) {
+  kv::Condition condition;
+  condition.cf = ColumnFamily::kCheckpoints;
+  condition.key = key;
+  condition.kind = value.has_value() ? ConditionKind::kValueEquals : ConditionKind::kAbsent;
+  condition.value = value.value_or(std::string());
+  group_.conditions.push_back(std::move(condition));
+  if (value.has_value()) return;
+  group_.mutations.push_back({.cf = ColumnFamily::kCheckpoints, .key = key, .value = EncodeCheckpoint(now_)});
+}
+
+absl::Status ChangeBuilder::CheckRows() const {
+  return group_.mutations.size() > kChangeRowsMax ? EmissionBehind(name_.ToString()) : absl::OkStatus();
+}
+
+void ChangeBuilder::EmitOne(const Definition& definition, const cron::Occurrence& occurrence) {
+  EmittedOccurrence emitted;
+  emitted.id = OccurrenceIdOf(definition.trigger, occurrence);
+  emitted.nominal_time = occurrence.instant;
+  emitted.launch_time = occurrence.instant;
+  AddOccurrenceRows(SourceOf(definition.record), emitted, layout_, now_, &group_.mutations);
+  ++occurrences_;
+}
+
+absl::Status ChangeBuilder::Emit(const Definition& definition, absl::Time begin, absl::Time end) {
+  for (const cron::Occurrence& occurrence : OccurrencesIn(definition, begin, end)) {
+    EmitOne(definition, occurrence);
+    if (absl::Status status = CheckRows(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChangeBuilder::EmitOwed(const Definition& former) { return Emit(former, covered_, now_); }
+
+absl::Status ChangeBuilder::EmitUpcoming(const Definition& next) {
+  return Emit(next, std::max(now_, covered_), planned_to_);
+}
+
+absl::Status ChangeBuilder::EmitAdded(const Definition& former, const Definition& next) {
+  std::set<std::string> known;
+  for (const cron::Occurrence& occurrence : OccurrencesIn(former, now_, covered_)) {
+    known.insert(OccurrenceIdOf(former.trigger, occurrence));
+  }
+  const std::vector<cron::Occurrence> wanted = OccurrencesIn(next, now_, covered_);
+  if (known.size() > kChangeOccurrencesMax || wanted.size() > kChangeOccurrencesMax) {
+    return EmissionBehind(name_.ToString());
+  }
+  for (const cron::Occurrence& occurrence : wanted) {
+    if (known.contains(OccurrenceIdOf(next.trigger, occurrence))) continue;
+    EmitOne(next, occurrence);
+  }
+  return CheckRows();
+}
+
+void ChangeBuilder::PutChildren(const Definition& definition) {
+  AddChildren(definition.record, definition.trigger, from(), layout_, &group_.mutations);
+}
+
+void ChangeBuilder::DeleteChildren(const Definition& definition) {
+  RemoveChildren(definition.trigger, snapshot_.uid, layout_, &group_.mutations);
+}
+
+void ChangeBuilder::PutSchedule(const storage::v1::ScheduleRecord& record) {
+  group_.mutations.push_back({.cf = ColumnFamily::kSchedules, .key = ScheduleKey(name_.tenant, name_.schedule),
+                              .value = record.SerializeAsString()});
+}
+
+void ChangeBuilder::DeleteSchedule() {
+  group_.mutations.push_back({.cf = ColumnFamily::kSchedules, .kind = MutationKind::kDelete,
+                              .key = ScheduleKey(name_.tenant, name_.schedule)});
+}
+
+void ChangeBuilder::PutDefinition(const Definition& definition) {
+  group_.mutations.push_back({.cf = ColumnFamily::kDefinitions,
+                              .key = DefinitionKey(snapshot_.uid, definition.record.version()),
+                              .value = definition.record.SerializeAsString()});
+}
+
+void ChangeBuilder::PutState(storage::v1::StateRecord state) {
+  state.set_change_count(snapshot_.state.change_count() + 1);
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kStates, .key = StateKey(snapshot_.uid), .value = state.SerializeAsString()});
+}
+
+void ChangeBuilder::GuardParked() {
+  const std::string prefix = ParkedPrefix(snapshot_.uid);
+  group_.conditions.push_back({.cf = ColumnFamily::kParked, .key = prefix, .kind = ConditionKind::kRangeCount,
+                               .value = PrefixEnd(prefix), .number = snapshot_.parked.size()});
+}
+
+void ChangeBuilder::ReturnParked(const kv::Entry& parked) {
+  group_.mutations.push_back({.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = EventKeyOfParked(parked.key), .value = parked.value});
+}
+
+absl::Time ChangeBuilder::DueOfParked(const kv::Entry& parked) {
+  const auto key = DecodeEventKey(EventKeyOfParked(parked.key));
+  return key.has_value() ? key->due_time : absl::InfinitePast();
+}
+
+absl::Status ChangeBuilder::SkipParked(const kv::Entry& parked, absl::string_view reason) {
+  const auto key = DecodeEventKey(EventKeyOfParked(parked.key));
+  storage::v1::EventRecord row;
+  if (!key.has_value() || !row.ParseFromString(parked.value)) return BrokenRecord("a parked event");
+  storage::v1::DoneRecord done;
+  done.set_tenant(row.tenant());
+  done.set_count(row.count());
+  done.set_outcome(storage::v1::OUTCOME_KIND_SKIPPED);
+  done.set_reason(std::string(reason));
+  done.set_attempts(row.attempts());
+  done.set_nominal_time_micros(row.nominal_time_micros());
+  done.set_launch_time_micros(row.launch_time_micros());
+  done.set_complete_time_micros(ToMicros(now_));
+  done.set_version(row.version());
+  done.set_run_count(row.run_count());
+  group_.conditions.push_back({.cf = ColumnFamily::kParked, .key = parked.key, .kind = ConditionKind::kPresent});
+  group_.mutations.push_back({.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
+  group_.mutations.push_back({.cf = ColumnFamily::kDone,
+                              .key = EncodeDoneKey({.shard = key->shard,
+                                                    .day = DoneDay(FromMicros(row.launch_time_micros())),
+                                                    .uid = key->uid,
+                                                    .occurrence = key->occurrence,
+                                                    .first = key->first}),
+                              .value = done.SerializeAsString()});
+  if (row.run_count() <= 1) return absl::OkStatus();
+  const std::string part_key = RunPartKey({key->uid, key->occurrence}, kMasterRunPart);
+  const auto [part, fresh] = run_parts_.try_emplace(part_key);
+  const auto stored = snapshot_.run_parts.find(part_key);
+  if (fresh && stored != snapshot_.run_parts.end() && stored->second.has_value() &&
+      !part->second.ParseFromString(*stored->second)) {
+    return BrokenRecord("a part of a run");
+  }
+  part->second.set_skipped(part->second.skipped() + row.count());
+  return absl::OkStatus();
+}
+
+void ChangeBuilder::PutRunParts() {
+  for (const auto& [key, part] : run_parts_) {
+    const auto stored = snapshot_.run_parts.find(key);
+    const bool present = stored != snapshot_.run_parts.end() && stored->second.has_value();
+    group_.conditions.push_back({.cf = ColumnFamily::kRunParts, .key = key,
+                                 .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
+                                 .value = present ? *stored->second : std::string()});
+    group_.mutations.push_back({.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
+  }
+}
+
+}  // namespace escapement::master

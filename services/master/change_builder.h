@@ -1,0 +1,88 @@
+// ChangeBuilder: puts together the one group by which a schedule changes.
+//
+// The contract with the emitter and the handlers. `covered` is the instant before which all occurrences of the uid have been emitted
+// (or were never owed): of an enabled schedule the later of the partition's emitted_to and what the last updater noted
+// (StateRecord.covered_to); of a paused one only the latter, since it has no children. A change
+//  - has planned_to, emitted_to, the state and "no cursor" as conditions, each as it was read, and writes the state, so
+//    that it and every emission of the uid, every claim and every other change exclude each other;
+//  - emits what the former version still owes in [covered, now), with the former version (catch-up lane where it is late);
+//  - emits, for the version that holds from now on, what it has in [now, covered) and the former one had not, and all it has in
+//    [max(now, covered), planned_to);
+//  - writes children with from = max(now, covered, planned_to), and notes that instant as covered_to.
+// Rows that are common to both versions exist already; the handler re-keys them. Those that only the former version
+// had end as skipped (superseded) when they are claimed.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_CHANGE_BUILDER_H_
+#define SERVICES_MASTER_CHANGE_BUILDER_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "services/master/resource_name.h"
+#include "services/master/schedule_snapshot.h"
+
+namespace escapement::master {
+
+class ChangeBuilder {
+ public:
+  // `snapshot` outlives the builder. Adds the conditions on what was read (of a schedule that does not exist: that it
+  // does not), and makes the partition's checkpoints if nobody has.
+  ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name, const kv::Layout& layout, absl::Time now);
+
+  absl::Time now() const { return now_; }
+  absl::Time planned_to() const { return planned_to_; }
+  absl::Time covered() const { return covered_; }
+  // Where the emitter takes over: children carry it, the state notes it.
+  absl::Time from() const { return std::max({now_, covered_, planned_to_}); }
+
+  // Each: RESOURCE_EXHAUSTED if it is more than one change may write.
+  absl::Status EmitOwed(const Definition& former);
+  absl::Status EmitAdded(const Definition& former, const Definition& next);  // in [now, covered)
+  absl::Status EmitUpcoming(const Definition& next);                         // in [max(now, covered), planned_to)
+
+  void PutChildren(const Definition& definition);
+  void DeleteChildren(const Definition& definition);
+  void PutSchedule(const storage::v1::ScheduleRecord& record);
+  void DeleteSchedule();
+  void PutDefinition(const Definition& definition);
+  // Counts the change.
+  void PutState(storage::v1::StateRecord state);
+
+  // What became of parked rows. The group that handles all of them guards that no other is added meanwhile.
+  void GuardParked();
+  void ReturnParked(const kv::Entry& parked);
+  absl::Status SkipParked(const kv::Entry& parked, absl::string_view reason);
+  // When the row is due; InfinitePast if the key is malformed.
+  static absl::Time DueOfParked(const kv::Entry& parked);
+  // Writes the masters' run parts that SkipParked has counted up.
+  void PutRunParts();
+
+  size_t occurrences() const { return occurrences_; }
+  kv::Group& group() { return group_; }
+
+ private:
+  absl::Status Emit(const Definition& definition, absl::Time begin, absl::Time end);
+  void EmitOne(const Definition& definition, const cron::Occurrence& occurrence);
+  absl::Status CheckRows() const;
+  void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);
+
+  const ScheduleSnapshot& snapshot_;
+  const ScheduleName name_;
+  const kv::Layout layout_;
+  const absl::Time now_;
+  absl::Time planned_to_;
+  absl::Time covered_;
+  kv::Group group_;
+  size_t occurrences_ = 0;
+  std::map<std::string, storage::v1::RunPartRecord> run_parts_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_CHANGE_BUILDER_H_

@@ -1,0 +1,251 @@
+#include "services/master/schedule_decisions.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
+#include "common/status/errors.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "common/storage/schedule_table.h"
+#include "google/protobuf/empty.pb.h"
+#include "services/master/change_builder.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/proto_time.h"
+
+namespace escapement::master {
+namespace {
+
+using storage::v1::SCHEDULE_STATE_KIND_DELETED;
+using storage::v1::SCHEDULE_STATE_KIND_ENABLED;
+using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
+
+#define RETURN_IF_ERROR(expression) \
+  if (absl::Status status_ = (expression); !status_.ok()) return status_
+
+absl::Status CheckCurrent(const ChangeInput& input, const std::string& etag) {
+  if (!input.snapshot.record.has_value()) return NotFound(input.name.ToString());
+  if (!etag.empty() && etag != Etag(input.snapshot.state)) return EtagMismatch(input.name.ToString());
+  return absl::OkStatus();
+}
+
+// The state as it will be stored by PutState.
+storage::v1::StateRecord NextState(const ChangeInput& input) {
+  storage::v1::StateRecord state = input.snapshot.state;
+  state.set_tenant(input.name.tenant);
+  state.set_schedule_id(input.name.schedule);
+  return state;
+}
+
+Decision Finish(ChangeBuilder* builder, std::unique_ptr<google::protobuf::Message> response) {
+  Decision decision;
+  decision.group = std::move(builder->group());
+  decision.response = std::move(response);
+  decision.occurrences = builder->occurrences();
+  return decision;
+}
+
+std::unique_ptr<google::protobuf::Message> Shown(const ChangeInput& input, const storage::v1::ScheduleRecord& record,
+                                                 storage::v1::StateRecord state, const Definition& definition) {
+  state.set_change_count(input.snapshot.state.change_count() + 1);
+  return std::make_unique<v1::Schedule>(
+      ShowSchedule({record, state, definition.record}, NextTime(state, definition, input.now)));
+}
+
+void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition* definition) {
+  definition->record.set_tenant(input.name.tenant);
+  definition->record.set_schedule_id(input.name.schedule);
+  definition->record.set_uid(std::string(input.snapshot.uid.bytes()));
+  definition->record.set_version(version);
+  definition->record.set_create_time_micros(ToMicros(input.now));
+}
+
+bool Enabled(const ScheduleSnapshot& snapshot) { return snapshot.state.kind() == SCHEDULE_STATE_KIND_ENABLED; }
+
+// More rows are parked than one commit takes: those that fell due during the pause end first, which is what becomes of
+// them in any case, and the schedule stays paused meanwhile.
+absl::StatusOr<Decision> SkipSomeParked(const ChangeInput& input, ChangeBuilder* builder) {
+  size_t skipped = 0;
+  for (const kv::Entry& parked : input.snapshot.parked) {
+    if (ChangeBuilder::DueOfParked(parked) >= input.now) continue;
+    RETURN_IF_ERROR(builder->SkipParked(parked, "paused"));
+    ++skipped;
+  }
+  if (skipped == 0) return EmissionBehind(input.name.ToString());
+  builder->PutRunParts();
+  builder->PutState(input.snapshot.state);
+  Decision decision = Finish(builder, nullptr);
+  decision.partial = true;
+  return decision;
+}
+
+}  // namespace
+
+absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDraft& draft) {
+  if (input.snapshot.record.has_value()) return AlreadyExists(input.name.ToString());
+  ChangeBuilder builder(input.snapshot, input.name, input.layout, input.now);
+  Definition definition = draft.definition;
+  CompleteDefinition(input, 1, &definition);
+  storage::v1::ScheduleRecord record = draft.record;
+  record.set_uid(std::string(input.snapshot.uid.bytes()));
+  record.set_create_time_micros(ToMicros(input.now));
+  record.set_update_time_micros(ToMicros(input.now));
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+  state.set_version(1);
+  state.set_covered_to_micros(ToMicros(builder.from()));
+  RETURN_IF_ERROR(builder.EmitUpcoming(definition));
+  builder.PutSchedule(record);
+  builder.PutDefinition(definition);
+  builder.PutChildren(definition);
+  builder.PutState(state);
+  return Finish(&builder, Shown(input, record, state, definition));
+}
+
+absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input, const v1::UpdateScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.schedule().etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  const v1::Schedule current =
+      ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
+  const absl::StatusOr<v1::Schedule> wanted =
+      ApplyMask(current, request.schedule(), request.has_update_mask(), request.update_mask());
+  if (!wanted.ok()) return wanted.status();
+  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(*wanted);
+  if (!draft.ok()) return draft.status();
+
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  Definition& next = draft->definition;
+  CompleteDefinition(input, snapshot.state.version() + 1, &next);
+  storage::v1::ScheduleRecord record = draft->record;
+  record.set_uid(snapshot.record->uid());
+  record.set_create_time_micros(snapshot.record->create_time_micros());
+  record.set_update_time_micros(ToMicros(input.now));
+  storage::v1::StateRecord state = NextState(input);
+  state.set_version(next.record.version());
+  if (Enabled(snapshot)) {
+    RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+    builder.DeleteChildren(*snapshot.definition);
+  }
+  RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
+  if (snapshot.state.kind() != SCHEDULE_STATE_KIND_PAUSED) {
+    state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+    RETURN_IF_ERROR(builder.EmitUpcoming(next));
+    state.set_covered_to_micros(ToMicros(builder.from()));
+    builder.PutChildren(next);
+  }
+  builder.PutSchedule(record);
+  builder.PutDefinition(next);
+  builder.PutState(state);
+  return Finish(&builder, Shown(input, record, state, next));
+}
+
+absl::StatusOr<Decision> DecidePause(const ChangeInput& input, const v1::PauseScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  if (!Enabled(snapshot)) return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+  builder.DeleteChildren(*snapshot.definition);
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_PAUSED);
+  state.set_pause_reason(request.reason());
+  state.set_pause_time_micros(ToMicros(input.now));
+  // Not planned_to: what an emitter has planned and not emitted yet it will not emit any more.
+  state.set_covered_to_micros(ToMicros(std::max(builder.now(), builder.covered())));
+  builder.PutState(state);
+  return Finish(&builder, Shown(input, *snapshot.record, state, *snapshot.definition));
+}
+
+absl::StatusOr<Decision> DecideResume(const ChangeInput& input, const v1::ResumeScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  if (snapshot.state.kind() != SCHEDULE_STATE_KIND_PAUSED) {
+    return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "PAUSED");
+  }
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  if (snapshot.parked_more) return SkipSomeParked(input, &builder);
+  builder.GuardParked();
+  for (const kv::Entry& parked : snapshot.parked) {
+    if (ChangeBuilder::DueOfParked(parked) >= input.now) {
+      builder.ReturnParked(parked);
+    } else {
+      RETURN_IF_ERROR(builder.SkipParked(parked, "paused"));
+    }
+  }
+  builder.PutRunParts();
+  RETURN_IF_ERROR(builder.EmitUpcoming(*snapshot.definition));
+  builder.PutChildren(*snapshot.definition);
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+  state.clear_pause_reason();
+  state.clear_pause_time_micros();
+  state.set_covered_to_micros(ToMicros(builder.from()));
+  builder.PutState(state);
+  return Finish(&builder, Shown(input, *snapshot.record, state, *snapshot.definition));
+}
+
+absl::StatusOr<Decision> DecideDelete(const ChangeInput& input, const v1::DeleteScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  if (snapshot.parked_more) return SkipSomeParked(input, &builder);
+  if (Enabled(snapshot)) {
+    RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+    builder.DeleteChildren(*snapshot.definition);
+  }
+  if (snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED) builder.GuardParked();
+  for (const kv::Entry& parked : snapshot.parked) RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
+  builder.PutRunParts();
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_DELETED);
+  builder.DeleteSchedule();
+  builder.PutState(state);
+  return Finish(&builder, std::make_unique<google::protobuf::Empty>());
+}
+
+absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input, const v1::TriggerScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, std::string()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  if (!Enabled(snapshot)) return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
+  OccurrenceSource source = SourceOf(snapshot.definition->record);
+  if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());
+  EmittedOccurrence occurrence;
+  occurrence.id = cron::FormatInstantOccurrence(input.now);
+  occurrence.nominal_time = occurrence.launch_time = input.now;
+  occurrence.triggered = true;
+  Decision decision;
+  kv::Group& group = decision.group;
+  // The state only: a run of its own neither hinders nor needs the emitter.
+  group.conditions.push_back({.cf = kv::ColumnFamily::kStates, .key = StateKey(snapshot.uid),
+                              .kind = kv::Condition::Kind::kValueEquals, .value = snapshot.state_bytes});
+  AddOccurrenceRows(source, occurrence, input.layout, input.now, &group.mutations);
+  // The identity must be new: no row of it in the queue, no run, no Done record.
+  for (const kv::Mutation& mutation : group.mutations) {
+    group.conditions.push_back({.cf = mutation.cf, .key = mutation.key, .kind = kv::Condition::Kind::kAbsent});
+    const auto key = mutation.cf == kv::ColumnFamily::kEvents ? DecodeEventKey(mutation.key) : std::nullopt;
+    if (!key.has_value()) continue;
+    group.conditions.push_back({.cf = kv::ColumnFamily::kDone,
+                                .key = EncodeDoneKey({.shard = key->shard,
+                                                      .day = DoneDay(input.now),
+                                                      .uid = key->uid,
+                                                      .occurrence = key->occurrence,
+                                                      .first = key->first}),
+                                .kind = kv::Condition::Kind::kAbsent});
+  }
+  auto run = std::make_unique<v1::Run>();
+  run->set_name(RunName{input.name, occurrence.id}.ToString());
+  SetTimestamp(ToMicros(input.now), run->mutable_nominal_time());
+  run->set_event_count(static_cast<int64_t>(source.event_count));
+  run->set_version(static_cast<int64_t>(source.version));
+  run->set_state(v1::Run::ACTIVE);
+  decision.response = std::move(run);
+  decision.occurrences = 1;
+  return decision;
+}
+
+}  // namespace escapement::master

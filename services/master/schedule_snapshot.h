@@ -1,0 +1,41 @@
+// What the store holds of one schedule, as a change reads it. Plain values.
+
+#ifndef SERVICES_MASTER_SCHEDULE_SNAPSHOT_H_
+#define SERVICES_MASTER_SCHEDULE_SNAPSHOT_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/master/schedule_codec.h"
+
+namespace escapement::master {
+
+struct ScheduleSnapshot {
+  // Of the schedule, or fresh where there is none.
+  Uid uid;
+  // Unset if there is no such schedule. `state` and `definition` are set with it.
+  std::optional<storage::v1::ScheduleRecord> record;
+  storage::v1::StateRecord state;
+  std::string state_bytes;
+  std::optional<Definition> definition;
+
+  // Of the uid's partition, as stored.
+  std::optional<std::string> planned_to;
+  std::optional<std::string> emitted_to;
+  bool cursor_present = false;  // an emitter has committed a part of a window
+
+  // Rows that wait in `parked`; read only for resume and delete of a paused schedule.
+  std::vector<kv::Entry> parked;
+  bool parked_more = false;
+  // The masters' parts of the runs of `parked`, by their key.
+  std::map<std::string, std::optional<std::string>> run_parts;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULE_SNAPSHOT_H_

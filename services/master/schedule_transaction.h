@@ -1,0 +1,42 @@
+// ScheduleTransaction: one change of a schedule: read → decide → commit, again from the read while races are lost.
+//
+// A remembered answer (request_id) is given before anything is decided. A partition whose emitter is in the middle of a
+// window (a cursor is present) is waited for, a little longer each time.
+//
+// Threads: runs on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULE_TRANSACTION_H_
+#define SERVICES_MASTER_SCHEDULE_TRANSACTION_H_
+
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "services/master/master_context.h"
+#include "services/master/request_table.h"
+#include "services/master/resource_name.h"
+#include "services/master/schedule_decisions.h"
+#include "services/master/schedule_snapshot.h"
+
+namespace escapement::master {
+
+struct ScheduleChange {
+  ScheduleName name;
+  RequestMark mark;
+  // Called with what was read, once for each try.
+  absl::AnyInvocable<absl::StatusOr<Decision>(const ChangeInput& input)> decide = nullptr;
+  std::unique_ptr<google::protobuf::Message> response = nullptr;  // an empty one of the RPC's type
+  bool takes_parked = false;    // resume, delete
+  bool waits_for_emitter = true;
+  bool validate_only = false;   // decide and answer, write nothing
+};
+
+using ScheduleChanged = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;
+
+// ABORTED (CONTENDED) after too many lost races.
+void ChangeSchedule(MasterContext& context, ScheduleChange change, ScheduleChanged done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULE_TRANSACTION_H_
