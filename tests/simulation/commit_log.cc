@@ -1,0 +1,201 @@
+#include "tests/simulation/commit_log.h"
+
+#include <optional>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/lease/lease_table.h"
+#include "common/storage/children_table.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::simulation {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using kv::Mutation;
+
+// kind "/" index without leading zeros, as the rest of the history names leases.
+std::optional<std::string> LeaseName(absl::string_view key) {
+  for (const char* kind : {"partition", "queue_shard", "policy_shard"}) {
+    if (const auto index = lease::LeaseIndexOf(kind, key)) return absl::StrCat(kind, "/", *index);
+  }
+  return std::nullopt;
+}
+
+void ReadFence(const Condition& condition, Commit* commit) {
+  if (condition.cf != ColumnFamily::kLeases || condition.kind != Condition::Kind::kValuePrefix) return;
+  const auto name = LeaseName(condition.key);
+  if (name.has_value() && condition.value.size() >= 8) {
+    commit->fence.push_back({*name, ReadBigEndian<uint64_t>(condition.value)});
+  }
+}
+
+void ReadCheckpoint(const kv::Group& group, const Mutation& mutation, Commit* commit) {
+  if (mutation.key.size() < 3 || mutation.value.size() != 8) return;
+  const uint16_t partition = ReadBigEndian<uint16_t>(mutation.key);
+  const bool planned = mutation.key == PlannedToKey(partition);
+  if (!planned && mutation.key != EmittedToKey(partition)) return;
+  const std::string name = absl::StrCat(planned ? "planned_to/" : "emitted_to/", partition);
+  commit->checkpoints.push_back({name, ToMicros(DecodeCheckpoint(mutation.value))});
+  // Whoever needs the first ones may make them.
+  for (const Condition& condition : group.conditions) {
+    if (condition.kind == Condition::Kind::kAbsent && condition.key == mutation.key) return;
+  }
+  commit->owned.push_back({name, absl::StrCat("partition/", partition), std::nullopt});
+}
+
+void ReadInflight(const Mutation& mutation, Commit* commit) {
+  const auto key = DecodeInflightKey(mutation.key);
+  if (!key.has_value()) return;
+  OwnedWrite write;
+  write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".", key->claim.number);
+  write.lease = absl::StrCat("queue_shard/", key->claim.shard);
+  // The ends of a claim may be written by its next owner.
+  if (!key->is_end && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
+  commit->owned.push_back(std::move(write));
+}
+
+Outcome OutcomeOf(storage::v1::OutcomeKind kind) {
+  switch (kind) {
+    case storage::v1::OUTCOME_KIND_SUCCEEDED:
+      return Outcome::kSucceeded;
+    case storage::v1::OUTCOME_KIND_FAILED:
+      return Outcome::kFailed;
+    case storage::v1::OUTCOME_KIND_EXPIRED:
+      return Outcome::kExpired;
+    case storage::v1::OUTCOME_KIND_CANCELLED:
+      return Outcome::kCancelled;
+    case storage::v1::OUTCOME_KIND_SKIPPED:
+      return Outcome::kSkipped;
+    default:
+      return Outcome::kNone;
+  }
+}
+
+void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
+  const auto key = DecodeDoneKey(mutation.key);
+  storage::v1::DoneRecord record;
+  if (!key.has_value() || !record.ParseFromString(mutation.value)) return;
+  const std::string name =
+      absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first, " +", record.count(), "]");
+  commit->done.push_back({name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
+  const Outcome outcome = OutcomeOf(record.outcome());
+  // Deliveries are ended by their shard's owner only; cancelling and skipping is also done by the master.
+  if (outcome == Outcome::kSucceeded || outcome == Outcome::kFailed) {
+    commit->owned.push_back({absl::StrCat("outcome of ", name), absl::StrCat("queue_shard/", key->shard), std::nullopt});
+  }
+}
+
+void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string_view stamped, Commit* commit) {
+  const bool put = mutation.kind == Mutation::Kind::kPut || mutation.kind == Mutation::Kind::kPutStamped;
+  switch (mutation.cf) {
+    case ColumnFamily::kLeases:
+      if (const auto name = LeaseName(mutation.key); name.has_value() && put) {
+        const auto row = lease::DecodeLeaseValue(stamped.empty() ? absl::string_view(mutation.value) : stamped);
+        if (row.has_value()) commit->leases.push_back({*name, row->epoch, row->owner});
+      }
+      break;
+    case ColumnFamily::kCheckpoints:
+      if (put) ReadCheckpoint(group, mutation, commit);
+      break;
+    case ColumnFamily::kInflight:
+      ReadInflight(mutation, commit);
+      break;
+    case ColumnFamily::kDone:
+      if (put) ReadDoneWrite(mutation, commit);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+Commit ReadCommit(const kv::CommitRecord& record) {
+  Commit commit;
+  commit.seq = record.seq;
+  commit.store_time = record.store_time;
+  for (const Condition& condition : record.request->fence) ReadFence(condition, &commit);
+  size_t stamped = 0;
+  for (size_t i = 0; i < record.request->groups.size(); ++i) {
+    const kv::Group& group = record.request->groups[i];
+    if (i >= record.verdicts.size() || !record.verdicts[i].applied) continue;
+    for (const Condition& condition : group.conditions) ReadFence(condition, &commit);
+    for (const Mutation& mutation : group.mutations) {
+      absl::string_view value;
+      if (mutation.kind == Mutation::Kind::kPutStamped && stamped < record.stamped.size()) {
+        value = record.stamped[stamped++];
+      }
+      ReadMutation(group, mutation, value, &commit);
+    }
+  }
+  return commit;
+}
+
+std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
+  std::vector<DoneRow> rows;
+  for (const auto& [key_bytes, value] : disk.families[static_cast<size_t>(ColumnFamily::kDone)]) {
+    const auto key = DecodeDoneKey(key_bytes);
+    storage::v1::DoneRecord record;
+    DoneRow row;
+    if (!key.has_value() || !record.ParseFromString(value)) {
+      row.event_id = absl::StrCat("broken row ", absl::BytesToHexString(key_bytes));
+      rows.push_back(row);
+      continue;
+    }
+    const bool one_off = key->occurrence.empty();
+    if (one_off) {
+      row.event_id = record.event_id();
+    } else {
+      row.uid = key->uid.ToHex();
+    }
+    row.occurrence = key->occurrence;
+    row.first = key->first;
+    row.count = record.count();
+    row.shard = key->shard;
+    row.outcome = OutcomeOf(record.outcome());
+    row.reason = record.reason();
+    row.nominal = FromMicros(record.nominal_time_micros());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
+  std::vector<std::string> rows;
+  auto describe = [](const EventKey& key) {
+    return absl::StrCat("shard ", key.shard, " lane ", key.lane, " due ",
+                        absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(), " ",
+                        key.occurrence, "[", key.first, "]");
+  };
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kEvents)]) {
+    const auto event = DecodeEventKey(key);
+    rows.push_back(absl::StrCat("events: ", event.has_value() ? describe(*event) : absl::BytesToHexString(key)));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kParked)]) {
+    const auto event = DecodeEventKey(EventKeyOfParked(key));
+    rows.push_back(absl::StrCat("parked: ", event.has_value() ? describe(*event) : absl::BytesToHexString(key)));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kInflight)]) {
+    const auto claim = DecodeInflightKey(key);
+    if (!claim.has_value()) {
+      rows.push_back(absl::StrCat("inflight: ", absl::BytesToHexString(key)));
+      continue;
+    }
+    rows.push_back(absl::StrCat("inflight: shard ", claim->claim.shard, " claim ", claim->claim.epoch, ".",
+                                claim->claim.number, claim->is_end ? " end" : ""));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kWaiting)]) {
+    rows.push_back(absl::StrCat("waiting: ", absl::BytesToHexString(key)));
+  }
+  return rows;
+}
+
+}  // namespace escapement::simulation

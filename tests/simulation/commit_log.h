@@ -1,0 +1,26 @@
+// From the store's records to the values of a history.
+
+#ifndef TESTS_SIMULATION_COMMIT_LOG_H_
+#define TESTS_SIMULATION_COMMIT_LOG_H_
+
+#include <string>
+#include <vector>
+
+#include "common/kv/commit_engine.h"
+#include "common/kv/mem_kv_store.h"
+#include "tests/simulation/history.h"
+
+namespace escapement::simulation {
+
+// What the checkers look at of a durable commit: leases, fences, what only owners write, checkpoints, ends.
+Commit ReadCommit(const kv::CommitRecord& record);
+
+// All rows of Done.
+std::vector<DoneRow> ReadDone(const kv::MemDisk& disk);
+
+// Rows of `events`, `inflight`, `waiting` and `parked`, as text.
+std::vector<std::string> ReadLeftover(const kv::MemDisk& disk);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_COMMIT_LOG_H_

@@ -1,0 +1,144 @@
+#include "tests/simulation/consumer.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/stable_hash.h"
+#include "common/base/uid.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::simulation {
+namespace {
+
+SendResult ResultOf(handler::DeliveryStatus status) {
+  switch (status) {
+    case handler::DeliveryStatus::kAccepted:
+      return SendResult::kAccepted;
+    case handler::DeliveryStatus::kFailed:
+      return SendResult::kFailed;
+    case handler::DeliveryStatus::kRejected:
+      return SendResult::kRejected;
+    case handler::DeliveryStatus::kUnknown:
+      return SendResult::kUnknown;
+  }
+  return SendResult::kNone;
+}
+
+}  // namespace
+
+// One attempt on its way.
+struct Consumer::Sending {
+  handler::DeliveryAttempt attempt;
+  std::shared_ptr<handler::DeliverySink> sink;
+  std::shared_ptr<sim::ProcessState> handler;
+  std::weak_ptr<bool> transport;
+  std::string sender;
+  absl::Time sent;
+  bool answered = false;
+  sim::SimWorld::EventId timeout = 0;
+  std::optional<size_t> receipt;
+  std::vector<Receipt>* receipts = nullptr;
+
+  // At the handler.
+  void Result(sim::SimWorld& world, handler::DeliveryResult result) {
+    if (std::exchange(answered, true) || transport.expired()) return;
+    world.Forget(timeout);
+    if (receipt.has_value()) {
+      (*receipts)[*receipt].result = ResultOf(result.status);
+      (*receipts)[*receipt].result_time = world.Now();
+    }
+    sink->OnResult(attempt.tag, std::move(result));
+  }
+};
+
+class Consumer::Transport final : public handler::DeliveryTransport {
+ public:
+  Transport(Consumer& consumer, sim::SimProcess& handler, std::string sender)
+      : consumer_(consumer), handler_(handler.state()), sender_(std::move(sender)) {}
+
+  void Send(std::vector<handler::DeliveryAttempt> attempts, std::shared_ptr<handler::DeliverySink> sink) override {
+    sim::SimWorld& world = consumer_.network_.world();
+    for (handler::DeliveryAttempt& attempt : attempts) {
+      auto sending = std::make_shared<Sending>();
+      sending->attempt = std::move(attempt);
+      sending->sink = sink;
+      sending->handler = handler_;
+      sending->transport = alive_;
+      sending->sender = sender_;
+      sending->sent = world.Now();
+      sending->receipts = &consumer_.receipts_;
+      sending->timeout = world.At(
+          world.Elapsed() + sending->attempt.context->timeout, handler_, world.NewLine(), "delivery timeout",
+          [&world, sending] {
+            sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time", absl::ZeroDuration()});
+          });
+      consumer_.network_.Send(handler_, "consumer",
+                              [consumer = &consumer_, sending] { consumer->Receive(sending); });
+    }
+  }
+
+ private:
+  Consumer& consumer_;
+  const std::shared_ptr<sim::ProcessState> handler_;
+  const std::string sender_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+std::unique_ptr<handler::DeliveryTransport> Consumer::NewTransport(sim::SimProcess& handler, std::string sender) {
+  return std::make_unique<Transport>(*this, handler, std::move(sender));
+}
+
+void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
+  sim::SimWorld& world = network_.world();
+  const handler::DeliveryContext& context = *sending->attempt.context;
+  Receipt receipt;
+  receipt.time = world.Now();
+  receipt.event_id = sending->attempt.event_id;
+  receipt.occurrence = context.occurrence;
+  if (!context.occurrence.empty()) receipt.uid = Uid::FromBytes(context.definition->uid()).ToHex();
+  receipt.index = sending->attempt.index;
+  receipt.run_count = context.run_count;
+  receipt.attempt = sending->attempt.attempt;
+  receipt.version = context.definition->version();
+  receipt.nominal = context.nominal_time;
+  receipt.launch = context.launch_time;
+  receipt.body_hash = StableHash64(*context.payload);
+  receipt.sender = sending->sender;
+  receipt.sent = sending->sent;
+  world.Note(absl::StrCat("receipt ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index, "] attempt ",
+                          receipt.attempt, " from ", receipt.sender));
+  sending->receipt = receipts_.size();
+  receipts_.push_back(std::move(receipt));
+
+  // The same for the same attempt, whoever sends it.
+  sim::SimRandom random(world.seed(), absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));
+  uint64_t lot = random.Below(1'000'000);
+  auto drawn = [&lot](uint32_t share) {
+    if (lot < share) return true;
+    lot -= share;
+    return false;
+  };
+  using handler::DeliveryStatus;
+  if (drawn(habits_.fails)) return Answer(sending, {DeliveryStatus::kFailed, "500", absl::ZeroDuration()}, absl::ZeroDuration());
+  if (drawn(habits_.asks_for_delay)) {
+    return Answer(sending, {DeliveryStatus::kFailed, "429", absl::Milliseconds(700)}, absl::ZeroDuration());
+  }
+  if (drawn(habits_.rejects)) return Answer(sending, {DeliveryStatus::kRejected, "400", absl::ZeroDuration()}, absl::ZeroDuration());
+  if (drawn(habits_.hangs)) return;
+  const absl::Duration after = drawn(habits_.dawdles) ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
+                                                      : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));
+  Answer(sending, {DeliveryStatus::kAccepted, "", absl::ZeroDuration()}, after);
+}
+
+void Consumer::Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result, absl::Duration after) {
+  sim::SimWorld& world = network_.world();
+  world.At(world.Elapsed() + after, process_.state(), world.NewLine(), "consumer answers",
+           [this, &world, sending, result = std::move(result)] {
+             network_.Send(process_.state(), sending->handler->name, [&world, sending, result] {
+               if (!sending->handler->dead) sending->Result(world, result);
+             });
+           });
+}
+
+}  // namespace escapement::simulation

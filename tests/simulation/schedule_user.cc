@@ -1,0 +1,184 @@
+#include "tests/simulation/schedule_user.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "tests/simulation/message_parts.h"
+
+namespace escapement::simulation {
+
+void ScheduleUser::Start() {
+  calls_.After(calls_.Between(absl::ZeroDuration(), options_.first_call_max), [this] { Create(); });
+}
+
+void ScheduleUser::Next() {
+  calls_.After(finishing_ ? absl::ZeroDuration() : calls_.Between(options_.rest_min, options_.rest_max), [this] {
+    if (finishing_) {
+      if (state_ == State::kNone) {
+        finished_ = true;
+        return;
+      }
+      // A paused schedule is sometimes deleted with rows that wait for its resume.
+      return state_ == State::kPaused && calls_.random().Below(2) == 0 ? Resume() : Delete();
+    }
+    if (state_ == State::kNone) return Create();
+    const uint64_t lot = calls_.random().Below(100);
+    if (lot < 6) return Delete();
+    if (lot < 36) return Update();
+    if (state_ == State::kPaused) return Resume();
+    return lot < 62 ? Pause() : Trigger();
+  });
+}
+
+template <typename T>
+void ScheduleUser::Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
+                          std::function<void(const T&)> then) {
+  change.called = calls_.Now();
+  calls_.UntilKnown<T>(std::move(invoke), [this, change, state, then = std::move(then)](absl::StatusOr<T> answer) mutable {
+    if (!answer.ok()) {
+      Complain("a change", answer.status());
+      return Next();
+    }
+    change.answered = calls_.Now();
+    if (then) then(*answer);
+    lives_.back().changes.push_back(std::move(change));
+    state_ = state;
+    Next();
+  });
+}
+
+void ScheduleUser::Create() {
+  const Definition definition = DrawDefinition();
+  v1::CreateScheduleRequest request;
+  request.set_parent("tenants/default");
+  request.set_schedule_id(options_.id);
+  *request.mutable_schedule() = Message(definition);
+  request.set_request_id(calls_.NewRequestId());
+  ScheduleChange change;
+  change.kind = ScheduleChange::Kind::kCreate;
+  change.definition = definition;
+  Change<v1::Schedule>(
+      change, State::kEnabled,
+      [request](MasterApis& master, auto done) { master.schedules->CreateSchedule(request, std::move(done)); },
+      [this](const v1::Schedule& made) {
+        lives_.push_back({.id = options_.id, .uid = made.uid(), .changes = {}, .triggered = {}});
+      });
+}
+
+void ScheduleUser::Update() {
+  const Definition definition = DrawDefinition();
+  v1::UpdateScheduleRequest request;
+  *request.mutable_schedule() = Message(definition);
+  request.mutable_schedule()->set_name(Name());
+  for (const char* path : {"cron", "time_zone", "event_count", "payload"}) request.mutable_update_mask()->add_paths(path);
+  request.set_request_id(calls_.NewRequestId());
+  ScheduleChange change;
+  change.kind = ScheduleChange::Kind::kUpdate;
+  change.definition = definition;
+  Change<v1::Schedule>(change, state_, [request](MasterApis& master, auto done) {
+    master.schedules->UpdateSchedule(request, std::move(done));
+  });
+}
+
+void ScheduleUser::Pause() {
+  v1::PauseScheduleRequest request;
+  request.set_name(Name());
+  request.set_reason("simulated");
+  request.set_request_id(calls_.NewRequestId());
+  ScheduleChange change;
+  change.kind = ScheduleChange::Kind::kPause;
+  Change<v1::Schedule>(change, State::kPaused, [request](MasterApis& master, auto done) {
+    master.schedules->PauseSchedule(request, std::move(done));
+  });
+}
+
+void ScheduleUser::Resume() {
+  v1::ResumeScheduleRequest request;
+  request.set_name(Name());
+  request.set_request_id(calls_.NewRequestId());
+  ScheduleChange change;
+  change.kind = ScheduleChange::Kind::kResume;
+  Change<v1::Schedule>(change, State::kEnabled, [request](MasterApis& master, auto done) {
+    master.schedules->ResumeSchedule(request, std::move(done));
+  });
+}
+
+void ScheduleUser::Delete() {
+  v1::DeleteScheduleRequest request;
+  request.set_name(Name());
+  request.set_request_id(calls_.NewRequestId());
+  ScheduleChange change;
+  change.kind = ScheduleChange::Kind::kDelete;
+  Change<google::protobuf::Empty>(change, State::kNone, [request](MasterApis& master, auto done) {
+    master.schedules->DeleteSchedule(request, std::move(done));
+  });
+}
+
+void ScheduleUser::Trigger() {
+  v1::TriggerScheduleRequest request;
+  request.set_name(Name());
+  if (calls_.random().Below(2) == 0) request.set_event_count(1 + static_cast<int64_t>(calls_.random().Below(5)));
+  request.set_request_id(calls_.NewRequestId());
+  const absl::Time called = calls_.Now();
+  calls_.UntilKnown<v1::Run>(
+      [request](MasterApis& master, auto done) { master.schedules->TriggerSchedule(request, std::move(done)); },
+      [this, called](absl::StatusOr<v1::Run> run) {
+        if (run.ok()) {
+          const std::string occurrence = run->name().substr(run->name().rfind('/') + 1);
+          lives_.back().triggered.push_back({occurrence, run->event_count(), called});
+        } else {
+          Complain("trigger", run.status());
+        }
+        Next();
+      });
+}
+
+void ScheduleUser::Complain(absl::string_view call, const absl::Status& status) {
+  complaints_.push_back(absl::StrCat(call, " of ", options_.id, " at ",
+                                     absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ", status.ToString()));
+}
+
+Definition ScheduleUser::DrawDefinition() {
+  Definition definition;
+  definition.zone = options_.zones[calls_.random().Below(options_.zones.size())];
+  definition.cron = DrawCron();
+  const uint64_t lot = calls_.random().Below(10);
+  definition.count = lot < 5 ? 1 : 1 + static_cast<int64_t>(calls_.random().Below(lot < 8 ? 4 : options_.count_max));
+  return definition;
+}
+
+std::string ScheduleUser::DrawCron() {
+  sim::SimRandom& random = calls_.random();
+  // Times of day of the next minutes, in some zone whose offset is whole hours.
+  const absl::CivilSecond soon =
+      absl::ToCivilSecond(calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))), absl::UTCTimeZone());
+  switch (random.Below(6)) {
+    case 0:
+      return absl::StrCat("*/", 2 + random.Below(9), " * * * * *");
+    case 1:
+      return absl::StrCat(random.Below(20), ",", 20 + random.Below(20), ",", 40 + random.Below(20), " * * * * *");
+    case 2:
+      return absl::StrCat(random.Below(30), "-59/", 3 + random.Below(9), " * * * * *");
+    case 3:
+      return "* * * * *";
+    case 4:
+      return absl::StrCat(soon.second(), " ", soon.minute(), " * * * *");
+    default:
+      return absl::StrCat(soon.second(), " ", soon.minute(), " ", (soon.hour() + random.Below(4)) % 24, " ", soon.day(),
+                          " ", soon.month(), " *");
+  }
+}
+
+v1::Schedule ScheduleUser::Message(const Definition& definition) {
+  v1::Schedule schedule;
+  schedule.set_cron(definition.cron);
+  schedule.set_time_zone(definition.zone);
+  schedule.set_event_count(definition.count);
+  schedule.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
+  schedule.set_payload(absl::StrCat("definition ", ++definitions_, " of ", options_.id));
+  SetDelivery(&schedule);
+  return schedule;
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,72 @@
+// A user who makes a schedule, changes, pauses, resumes and triggers it at random, may delete it and make it anew, and
+// deletes it in the end.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_SCHEDULE_USER_H_
+#define TESTS_SIMULATION_SCHEDULE_USER_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/history.h"
+#include "tests/simulation/user_calls.h"
+
+namespace escapement::simulation {
+
+class ScheduleUser {
+ public:
+  struct Options {
+    std::string id;
+    absl::Duration first_call_max = absl::Seconds(12);  // the schedule is made within it
+    absl::Duration rest_min = absl::Seconds(1);         // between two calls
+    absl::Duration rest_max = absl::Seconds(9);
+    int64_t count_max = 40;
+    std::vector<std::string> zones;  // not empty
+  };
+
+  // `calls` outlives the user.
+  ScheduleUser(UserCalls& calls, Options options) : calls_(calls), options_(std::move(options)) {}
+  void Start();
+  // Ends with a delete. Changes that are under way are finished before.
+  void Finish() { finishing_ = true; }
+  bool finished() const { return finished_; }
+
+  const std::vector<ScheduleLife>& lives() const { return lives_; }
+  // Answers that a user had no reason to expect.
+  const std::vector<std::string>& complaints() const { return complaints_; }
+
+ private:
+  enum class State { kNone, kEnabled, kPaused };
+
+  void Next();
+  void Create();
+  void Update();
+  void Pause();
+  void Resume();
+  void Delete();
+  void Trigger();
+  template <typename T>
+  void Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
+              std::function<void(const T&)> then = nullptr);
+  void Complain(absl::string_view call, const absl::Status& status);
+
+  Definition DrawDefinition();
+  std::string DrawCron();
+  v1::Schedule Message(const Definition& definition);
+  std::string Name() const { return "tenants/default/schedules/" + options_.id; }
+
+  UserCalls& calls_;
+  const Options options_;
+  State state_ = State::kNone;
+  bool finishing_ = false;
+  bool finished_ = false;
+  int definitions_ = 0;
+  std::vector<ScheduleLife> lives_;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_SCHEDULE_USER_H_

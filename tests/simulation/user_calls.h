@@ -1,0 +1,78 @@
+// How users call masters over the simulated network: again, under the same request_id and at any master, until the answer is known.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_USER_CALLS_H_
+#define TESTS_SIMULATION_USER_CALLS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "common/sim/sim_rpc.h"
+#include "services/master/api/event_api.h"
+#include "services/master/api/schedule_api.h"
+
+namespace escapement::simulation {
+
+struct MasterApis {
+  master::ScheduleApi* schedules = nullptr;
+  master::EventApi* events = nullptr;
+};
+
+class UserCalls {
+ public:
+  using Endpoint = sim::SimEndpoint<MasterApis>;
+
+  // All outlive the calls. `masters` is not empty.
+  UserCalls(sim::SimNetwork& network, sim::SimProcess& user, std::vector<const Endpoint*> masters)
+      : network_(network), user_(user), masters_(std::move(masters)) {}
+
+  template <typename T>
+  using Invoke = std::function<void(MasterApis&, std::function<void(absl::StatusOr<T>)>)>;
+
+  // `done` has the answer that is known: OK, or an error that another try would not change.
+  template <typename T>
+  void UntilKnown(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done) {
+    const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
+    sim::SimCall<T, MasterApis>(network_, user_.state(), master, absl::Milliseconds(1500), invoke,
+                                [this, invoke, done](absl::StatusOr<T> answer) {
+                                  if (answer.ok() || !Unknown(answer.status())) return done(std::move(answer));
+                                  After(Between(absl::Milliseconds(50), absl::Milliseconds(400)),
+                                        [this, invoke, done] { UntilKnown<T>(invoke, done); });
+                                });
+  }
+
+  void After(absl::Duration delay, Closure closure) {
+    sim::SimWorld& world = network_.world();
+    world.At(world.Elapsed() + delay, user_.state(), world.NewLine(), "user", std::move(closure));
+  }
+
+  absl::Duration Between(absl::Duration low, absl::Duration high) { return user_.random().Between(low, high); }
+  sim::SimRandom& random() { return user_.random(); }
+  absl::Time Now() const { return network_.world().Now(); }
+  std::string NewRequestId() { return absl::StrCat("r", ++last_request_); }
+
+ private:
+  static bool Unknown(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsResourceExhausted(status) ||
+           absl::IsDeadlineExceeded(status);
+  }
+
+  sim::SimNetwork& network_;
+  sim::SimProcess& user_;
+  const std::vector<const Endpoint*> masters_;
+  uint64_t last_request_ = 0;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_USER_CALLS_H_
