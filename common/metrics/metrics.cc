@@ -49,7 +49,8 @@ using ChildKey = std::pair<std::string, MetricLabels>;
 }  // namespace
 
 struct Metrics::State {
-  prometheus::Registry registry{prometheus::Registry::InsertBehavior::Merge};
+  std::shared_ptr<prometheus::Registry> registry =
+      std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
   absl::Mutex mutex;
   std::map<ChildKey, std::unique_ptr<Counter>> counters ABSL_GUARDED_BY(mutex);
   std::map<ChildKey, std::unique_ptr<Gauge>> gauges ABSL_GUARDED_BY(mutex);
@@ -59,6 +60,7 @@ struct Metrics::State {
   // A lock of its own: a collector may look up and set children.
   absl::Mutex collect_mutex;
   std::map<int, std::function<void()>> collectors ABSL_GUARDED_BY(collect_mutex);
+  std::map<int, std::function<std::string()>> texts ABSL_GUARDED_BY(collect_mutex);
   int next_collector ABSL_GUARDED_BY(collect_mutex) = 1;
 
   // The registry counts a family with another help text as another family of the same name.
@@ -81,7 +83,7 @@ Counter* Metrics::GetCounter(const std::string& name, const std::string& help, c
   auto& slot = state_->counters[{name, labels}];
   if (slot == nullptr) {
     auto& family =
-        prometheus::BuildCounter().Name(name).Help(state_->FirstHelp(name, help)).Register(state_->registry);
+        prometheus::BuildCounter().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
     slot = std::make_unique<RegisteredCounter>(family.Add(labels));
   }
   return slot.get();
@@ -92,7 +94,7 @@ Gauge* Metrics::GetGauge(const std::string& name, const std::string& help, const
   auto& slot = state_->gauges[{name, labels}];
   if (slot == nullptr) {
     auto& family =
-        prometheus::BuildGauge().Name(name).Help(state_->FirstHelp(name, help)).Register(state_->registry);
+        prometheus::BuildGauge().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
     slot = std::make_unique<RegisteredGauge>(family.Add(labels));
   }
   return slot.get();
@@ -104,7 +106,7 @@ Histogram* Metrics::GetHistogram(const std::string& name, const std::string& hel
   auto& slot = state_->histograms[{name, labels}];
   if (slot == nullptr) {
     auto& family =
-        prometheus::BuildHistogram().Name(name).Help(state_->FirstHelp(name, help)).Register(state_->registry);
+        prometheus::BuildHistogram().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
     slot = std::make_unique<RegisteredHistogram>(family.Add(labels, std::move(buckets)));
   }
   return slot.get();
@@ -117,10 +119,21 @@ std::unique_ptr<Metrics::CollectorHandle> Metrics::AddCollector(std::function<vo
   return std::make_unique<CollectorHandle>(state_, id);
 }
 
+std::unique_ptr<Metrics::CollectorHandle> Metrics::AddText(std::function<std::string()> text) {
+  absl::MutexLock lock(&state_->collect_mutex);
+  const int id = state_->next_collector++;
+  state_->texts.emplace(id, std::move(text));
+  return std::make_unique<CollectorHandle>(state_, id);
+}
+
+std::shared_ptr<prometheus::Registry> Metrics::registry() const { return state_->registry; }
+
 std::string Metrics::Serialize() const {
   absl::MutexLock lock(&state_->collect_mutex);
   for (auto& [id, collect] : state_->collectors) collect();
-  return prometheus::TextSerializer().Serialize(state_->registry.Collect());
+  std::string all = prometheus::TextSerializer().Serialize(state_->registry->Collect());
+  for (auto& [id, text] : state_->texts) all += text();
+  return all;
 }
 
 Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id) : state_(std::move(state)), id_(id) {}
@@ -128,6 +141,7 @@ Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id) 
 Metrics::CollectorHandle::~CollectorHandle() {
   absl::MutexLock lock(&state_->collect_mutex);
   state_->collectors.erase(id_);
+  state_->texts.erase(id_);
 }
 
 }  // namespace escapement

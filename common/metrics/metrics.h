@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
 namespace escapement {
 
 class Counter {
@@ -61,6 +65,12 @@ class Metrics {
   // when the returned handle is destroyed (which waits for a running one).
   class CollectorHandle;
   std::unique_ptr<CollectorHandle> AddCollector(std::function<void()> collect);
+
+  // As AddCollector, for a service that counts by itself: `text` gives whole families in the text format 0.0.4.
+  std::unique_ptr<CollectorHandle> AddText(std::function<std::string()> text);
+
+  // For code that is written against prometheus-cpp.
+  std::shared_ptr<prometheus::Registry> registry() const;
 
   // The text of /metrics (format 0.0.4).
   std::string Serialize() const;

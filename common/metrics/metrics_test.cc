@@ -42,5 +42,13 @@ TEST(MetricsTest, CollectorsRunBeforeEachSerializeUntilTheirHandleGoes) {
   EXPECT_THAT(metrics.Serialize(), Not(HasSubstr("escapement_test_depth 2")));
 }
 
+TEST(MetricsTest, AddsTheTextOfServicesThatCountByThemselves) {
+  Metrics metrics;
+  auto handle = metrics.AddText([] { return std::string("escapement_test_own_total 5\n"); });
+  EXPECT_THAT(metrics.Serialize(), HasSubstr("escapement_test_own_total 5\n"));
+  handle.reset();
+  EXPECT_THAT(metrics.Serialize(), Not(HasSubstr("own_total")));
+}
+
 }  // namespace
 }  // namespace escapement

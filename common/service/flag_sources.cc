@@ -128,15 +128,14 @@ AppliedFlags ApplyFlags(const FlagSources& sources) {
 }
 
 std::string FlagsAsYaml() {
-  YAML::Emitter out;
-  out << YAML::BeginMap;
+  std::string text;
   for (const auto& [name, flag] : OurFlags()) {
     if (name == "config" || name == "print_config" || name == "version") continue;
-    out << YAML::Comment(flag->Help()) << YAML::Newline;
-    out << YAML::Key << name << YAML::Value << YAML::DoubleQuoted << flag->CurrentValue();
+    YAML::Emitter value;
+    value << YAML::DoubleQuoted << flag->CurrentValue();
+    absl::StrAppend(&text, "# ", flag->Help(), "\n", name, ": ", value.c_str(), "\n");
   }
-  out << YAML::EndMap;
-  return absl::StrCat(out.c_str(), "\n");
+  return text;
 }
 
 std::string FlagsHelp() {

@@ -1,0 +1,48 @@
+// The store: the only process that opens RocksDB.
+
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "common/service/service_process.h"
+#include "services/store/store_flags.h"
+#include "services/store/store_metrics.h"
+#include "services/store/store_server.h"
+
+namespace escapement::store {
+namespace {
+
+class StoreProcess final : public HostedService {
+ public:
+  StoreProcess(std::unique_ptr<StoreServer> server, Metrics& metrics)
+      : server_(std::move(server)), metrics_(metrics, server_->store()) {}
+
+  std::vector<grpc::Service*> GrpcServices() override { return server_->services(); }
+  absl::Status Start() override { return absl::OkStatus(); }
+  bool Ready() override { return true; }
+  // Clients resend what had no answer: there is nothing to wait for.
+  void Drain(Closure done) override { done(); }
+
+ private:
+  std::unique_ptr<StoreServer> server_;
+  StoreMetrics metrics_;
+};
+
+absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
+  auto server = StoreServer::Open(StoreOptionsFromFlags(), context.runtime.clock());
+  if (!server.ok()) return server.status();
+  return std::make_unique<StoreProcess>(*std::move(server), context.metrics);
+}
+
+}  // namespace
+}  // namespace escapement::store
+
+int main(int argc, char** argv) {
+  return escapement::RunService(argc, argv,
+                                {.name = "store",
+                                 .description = "keeps everything durable, in RocksDB",
+                                 .listen = "127.0.0.1:7400",
+                                 .http_listen = "127.0.0.1:7401",
+                                 .receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax,
+                                 .validate = escapement::store::ValidateStoreFlags,
+                                 .make = escapement::store::Make});
+}

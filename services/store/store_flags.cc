@@ -1,0 +1,44 @@
+#include "services/store/store_flags.h"
+
+#include <cstdint>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/kv/layout.h"
+
+ABSL_FLAG(std::string, data_dir, "", "folder of the data; made if it is missing");
+ABSL_FLAG(bool, accept_loss, false, "serve although acknowledged commits are missing from the data folder");
+ABSL_FLAG(absl::Duration, store_lease_ttl, absl::Seconds(5), "no lease is taken over in this time after a start");
+ABSL_FLAG(uint32_t, partitions, 16, "of the children index, when the data folder is new; 1 to 1024");
+ABSL_FLAG(uint32_t, queue_shards, 8, "of the event queue, when the data folder is new; 1 to 1024");
+ABSL_FLAG(uint64_t, free_mib_min, 256, "MiB of disk that must stay free; commits are refused below");
+ABSL_FLAG(uint64_t, block_cache_mib, 256, "MiB of memory for blocks read from disk");
+
+namespace escapement::store {
+
+void ValidateStoreFlags(std::vector<std::string>& errors) {
+  if (absl::GetFlag(FLAGS_data_dir).empty()) errors.push_back("--data_dir: is required");
+  const auto check_count = [&errors](const char* name, uint32_t count) {
+    if (count < 1 || count > kv::kLayoutNumberMax) {
+      errors.push_back(absl::StrCat("--", name, ": must be from 1 to ", kv::kLayoutNumberMax));
+    }
+  };
+  check_count("partitions", absl::GetFlag(FLAGS_partitions));
+  check_count("queue_shards", absl::GetFlag(FLAGS_queue_shards));
+  if (absl::GetFlag(FLAGS_store_lease_ttl) <= absl::ZeroDuration()) {
+    errors.push_back("--store_lease_ttl: must be positive");
+  }
+}
+
+StoreServer::Options StoreOptionsFromFlags() {
+  return {.data_dir = absl::GetFlag(FLAGS_data_dir),
+          .accept_loss = absl::GetFlag(FLAGS_accept_loss),
+          .lease_ttl = absl::GetFlag(FLAGS_store_lease_ttl),
+          .partitions = absl::GetFlag(FLAGS_partitions),
+          .queue_shards = absl::GetFlag(FLAGS_queue_shards),
+          .free_bytes_min = absl::GetFlag(FLAGS_free_mib_min) << 20,
+          .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20};
+}
+
+}  // namespace escapement::store
