@@ -42,7 +42,7 @@ class GrpcTransport::Core {
     const std::string& uri = attempts.front().context->definition->delivery().target().grpc().uri();
     while (true) {
       const std::shared_ptr<GrpcLane> lane = LaneOf(key, uri);
-      if (const std::optional<MonotonicMicros> next = lane->Send(&attempts, sink)) return TickBy(*next);
+      if (lane->Send(&attempts, sink)) return;
       Forget(key, lane);  // it was retired meanwhile
     }
   }
@@ -60,7 +60,7 @@ class GrpcTransport::Core {
   std::shared_ptr<GrpcLane> LaneOf(const Key& key, const std::string& uri) {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<GrpcLane>& lane = lanes_[key];
-    if (lane == nullptr) lane = std::make_shared<GrpcLane>(options_, uri);
+    if (lane == nullptr) lane = std::make_shared<GrpcLane>(options_, uri, [this](MonotonicMicros at) { TickBy(at); });
     return lane;
   }
 

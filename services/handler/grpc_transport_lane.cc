@@ -109,16 +109,16 @@ class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
   v1::DeliveryResult result_;
 };
 
-GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri)
-    : options_(options), channel_(NewChannel(uri, ConsumerChannel(options))) {}
+GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+                   std::function<void(MonotonicMicros)> tick_by)
+    : options_(options), tick_by_(std::move(tick_by)), channel_(NewChannel(uri, ConsumerChannel(options))) {}
 
 GrpcLane::~GrpcLane() = default;
 
-std::optional<MonotonicMicros> GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
-                                              const std::shared_ptr<DeliverySink>& sink) {
+bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink) {
   const MonotonicMicros now = MonotonicNow();
   absl::MutexLock lock(&mutex_);
-  if (retired_) return std::nullopt;
+  if (retired_) return false;
   for (DeliveryAttempt& attempt : *attempts) {
     const MonotonicMicros deadline = now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
     earliest_deadline_ = std::min(earliest_deadline_, deadline);
@@ -127,7 +127,8 @@ std::optional<MonotonicMicros> GrpcLane::Send(std::vector<DeliveryAttempt>* atte
   idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
   OpenStream(now);
   WriteNext();
-  return NextTick();
+  tick_by_(NextTick());
+  return true;
 }
 
 void GrpcLane::OpenStream(MonotonicMicros now) {
@@ -149,6 +150,7 @@ void GrpcLane::WriteNext() {
 }
 
 MonotonicMicros GrpcLane::NextTick() const {
+  if (stream_ == nullptr && waiting_.empty() && unanswered_.empty()) return 0;  // to be retired
   MonotonicMicros at = earliest_deadline_;
   if (stream_ == nullptr && !waiting_.empty()) at = std::min(at, reconnect_at_);
   if (stream_ != nullptr && !stream_->closing) at = std::min(at, idle_at_);
@@ -275,6 +277,7 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
   delete stream;
   OpenStream(now);
   WriteNext();
+  if (!retired_) tick_by_(NextTick());
 }
 
 void GrpcLane::Stop() {

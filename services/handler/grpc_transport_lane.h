@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -38,13 +39,14 @@ MonotonicMicros MonotonicNow();
 
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
-  // `uri` as in GrpcTarget.
-  GrpcLane(const GrpcTransport::Options& options, const std::string& uri);
+  // `uri` as in GrpcTarget. `tick_by` asks for a Tick at that instant; it is called with the lane's lock held, and never
+  // after Stop has returned.
+  GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+           std::function<void(MonotonicMicros)> tick_by);
   ~GrpcLane();
 
-  // Takes the attempts and returns when Tick must be called at the latest; nullopt if the lane has been retired, and
-  // the attempts are left.
-  std::optional<MonotonicMicros> Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink);
+  // Takes the attempts. False if the lane has been retired, and the attempts are left.
+  bool Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink);
 
   // Answers what is past its deadline, reconnects when it is time to, closes an idle stream. Returns when it must be
   // called next; nullopt if the lane held nothing any more and is retired now.
@@ -89,6 +91,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   void OnEnded(Stream* stream, const grpc::Status& status);
 
   const GrpcTransport::Options options_;
+  const std::function<void(MonotonicMicros)> tick_by_;
   const std::shared_ptr<grpc::Channel> channel_;
 
   mutable absl::Mutex mutex_;
