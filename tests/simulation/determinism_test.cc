@@ -1,0 +1,22 @@
+// The same seed is the same run, to the last event.
+
+#include "gtest/gtest.h"
+#include "tests/simulation/scenario.h"
+
+namespace escapement::simulation {
+namespace {
+
+TEST(Determinism, TheSameSeedGivesTheSameTraceAndAnotherSeedAnotherOne) {
+  ScenarioOptions options;
+  options.seed = 11;
+  const ScenarioResult first = RunScenario(options);
+  const ScenarioResult second = RunScenario(options);
+  EXPECT_EQ(first.trace_hash, second.trace_hash);
+  EXPECT_EQ(first.events_run, second.events_run);
+  EXPECT_EQ(first.history.receipts.size(), second.history.receipts.size());
+  options.seed = 12;
+  EXPECT_NE(RunScenario(options).trace_hash, first.trace_hash);
+}
+
+}  // namespace
+}  // namespace escapement::simulation

@@ -1,0 +1,125 @@
+#include "tests/simulation/fault_plan.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace escapement::simulation {
+
+FaultPlan::FaultPlan(sim::SimWorld& world, Parts parts, Options options)
+    : world_(world), parts_(std::move(parts)), options_(options), random_(world.seed(), "faults") {}
+
+void FaultPlan::Schedule() {
+  for (int i = 0; i < options_.faults; ++i) {
+    world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Draw(); });
+  }
+  world_.After(options_.end, "heal", [this] { Heal(); });
+}
+
+void FaultPlan::Tell(absl::string_view what) { world_.Note(absl::StrCat("fault: ", what)); }
+
+void FaultPlan::Draw() {
+  if (healed_) return;
+  Host& host = *parts_.services[random_.Below(parts_.services.size())];
+  switch (random_.Below(10)) {
+    case 0:
+    case 1:
+    case 2:
+      return CrashService(host);
+    case 3:
+      return RestartInOrder(host);
+    case 4:
+    case 5: {
+      const absl::Duration pause = Lasting(absl::Milliseconds(200), absl::Seconds(12));
+      Tell(absl::StrCat(host.name(), " stands still for ", absl::FormatDuration(pause)));
+      return host.Pause(pause);
+    }
+    case 6:
+      return CrashStore();
+    case 7:
+      return random_.Below(2) == 0 ? Partition(parts_.store_network, host.name(), "store")
+                                   : Partition(parts_.store_network, "store", host.name());
+    case 8:
+      return Noise(parts_.store_network);
+    default:
+      return random_.Below(2) == 0 ? Noise(parts_.consumer_network)
+                                   : Partition(parts_.consumer_network, "consumer", host.name());
+  }
+}
+
+void FaultPlan::StartLater(Host& host, absl::Duration after) {
+  world_.After(after, "start", [this, &host] {
+    if (host.up()) return;
+    Tell(absl::StrCat(host.name(), " starts"));
+    host.Start();
+  });
+}
+
+void FaultPlan::CrashService(Host& host) {
+  if (!host.up()) return;
+  Tell(absl::StrCat(host.name(), " is killed"));
+  host.Kill();
+  StartLater(host, Lasting(absl::Milliseconds(50), absl::Seconds(9)));
+}
+
+void FaultPlan::RestartInOrder(Host& host) {
+  if (!host.up()) return;
+  Tell(absl::StrCat(host.name(), " is stopped"));
+  host.Stop([this, &host] { StartLater(host, Lasting(absl::Milliseconds(50), absl::Seconds(3))); });
+}
+
+void FaultPlan::CrashStore() {
+  if (!parts_.store.up()) return;
+  if (random_.Below(4) == 0) {
+    const absl::Duration pause = Lasting(absl::Milliseconds(100), absl::Seconds(4));
+    Tell(absl::StrCat("the store stands still for ", absl::FormatDuration(pause)));
+    return parts_.store.Pause(pause);
+  }
+  const bool kept = random_.Below(2) == 0;
+  Tell(absl::StrCat("the store is killed", kept ? " after a sync that it told nobody of" : ""));
+  if (kept) {
+    parts_.store.KillAfterSync();
+  } else {
+    parts_.store.Kill();
+  }
+  StartLater(parts_.store, Lasting(absl::Milliseconds(50), absl::Seconds(4)));
+}
+
+void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from, const std::string& to) {
+  Tell(absl::StrCat(from, " does not reach ", to));
+  network.Block(from, to);
+  world_.After(Lasting(absl::Milliseconds(300), absl::Seconds(10)), "unblock", [this, &network, from, to] {
+    Tell(absl::StrCat(from, " reaches ", to));
+    network.Unblock(from, to);
+  });
+}
+
+void FaultPlan::Noise(sim::SimNetwork& network) {
+  sim::SimNetwork::Faults faults;
+  faults.loss = static_cast<uint32_t>(random_.Below(200'000));
+  // Consumers are reached by connections, which do not double.
+  if (&network == &parts_.store_network) faults.duplication = static_cast<uint32_t>(random_.Below(300'000));
+  faults.long_delay = static_cast<uint32_t>(random_.Below(100'000));
+  faults.long_delay_max = Lasting(absl::Milliseconds(10), absl::Seconds(4));
+  Tell(absl::StrCat("noise: loss ", faults.loss, " duplication ", faults.duplication, " delay ", faults.long_delay));
+  network.set_faults(faults);
+  world_.After(Lasting(absl::Seconds(1), absl::Seconds(10)), "quiet", [this, &network] {
+    Tell("quiet");
+    network.set_faults({});
+  });
+}
+
+void FaultPlan::Heal() {
+  healed_ = true;
+  Tell("all is healed");
+  for (sim::SimNetwork* network : {&parts_.store_network, &parts_.consumer_network}) {
+    network->UnblockAll();
+    network->set_faults({});
+  }
+  if (!parts_.store.up()) parts_.store.Start();
+  for (Host* host : parts_.services) {
+    if (!host->up()) host->Start();
+  }
+}
+
+}  // namespace escapement::simulation

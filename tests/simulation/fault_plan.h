@@ -1,0 +1,62 @@
+// What goes wrong, drawn from the seed: crashes and restarts, orderly restarts, pauses beyond leases, crashes of the
+// store, partitions in one direction, and times in which messages are lost, doubled and late.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_FAULT_PLAN_H_
+#define TESTS_SIMULATION_FAULT_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_random.h"
+#include "common/sim/sim_world.h"
+#include "tests/simulation/hosts.h"
+
+namespace escapement::simulation {
+
+class FaultPlan {
+ public:
+  struct Options {
+    absl::Duration begin;  // since the world began
+    absl::Duration end;    // by then everything is healed
+    int faults = 8;
+  };
+  struct Parts {
+    StoreHost& store;
+    std::vector<Host*> services;
+    sim::SimNetwork& store_network;     // services to the store
+    sim::SimNetwork& consumer_network;  // handlers to the consumer
+  };
+
+  // All outlive the plan.
+  FaultPlan(sim::SimWorld& world, Parts parts, Options options);
+
+  // Lets it happen.
+  void Schedule();
+
+ private:
+  void Draw();
+  void CrashService(Host& host);
+  void RestartInOrder(Host& host);
+  void CrashStore();
+  void Partition(sim::SimNetwork& network, const std::string& from, const std::string& to);
+  void Noise(sim::SimNetwork& network);
+  void Heal();
+  void StartLater(Host& host, absl::Duration after);
+  absl::Duration Lasting(absl::Duration low, absl::Duration high) { return random_.Between(low, high); }
+  // Shows in the trace.
+  void Tell(absl::string_view what);
+
+  sim::SimWorld& world_;
+  const Parts parts_;
+  const Options options_;
+  sim::SimRandom random_;
+  bool healed_ = false;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_FAULT_PLAN_H_

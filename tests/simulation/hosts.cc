@@ -1,0 +1,71 @@
+#include "tests/simulation/hosts.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace escapement::simulation {
+
+void StoreHost::Start() {
+  process_ = std::make_unique<sim::SimProcess>(world_, name_, sim::SimProcess::Options{.incarnation = ++incarnation_});
+  store_ = std::make_unique<kv::MemKvStore>(*process_, options_, disk_);
+  endpoint_.service = store_.get();
+}
+
+void StoreHost::Kill() {
+  if (!up()) return;
+  process_->Kill();
+  endpoint_.service = nullptr;
+  store_.reset();
+  process_.reset();
+}
+
+void StoreHost::KillAfterSync() {
+  if (!up()) return;
+  endpoint_.service = nullptr;
+  store_->Crash(kv::MemKvStore::Unsynced::kKept);
+  world_.After(absl::Milliseconds(1), "store dies", [this] { Kill(); });
+}
+
+void ServiceHost::Start() {
+  sim::SimWorld& world = network_.world();
+  ++incarnation_;
+  // No two machines agree on the time of day, on when they were started or on how long a second is.
+  sim::SimRandom random(world.seed(), absl::StrCat("clock of ", name_));
+  sim::SimProcess::Options options;
+  options.elapsed_offset = random.Between(absl::ZeroDuration(), absl::Hours(1000));
+  options.wall_clock_offset = random.Between(-absl::Hours(30), absl::Hours(30));
+  options.elapsed_rate_ppm = static_cast<int32_t>(random.Below(401)) - 200;
+  options.incarnation = incarnation_;
+  process_ = std::make_unique<sim::SimProcess>(world, name_, options);
+  store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_, sim::SimNetKvStore::Options());
+  if (options_.decorate) decorated_ = options_.decorate(*store_, *process_);
+  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *store_,
+                           absl::StrCat(name_, "#", incarnation_));
+}
+
+void ServiceHost::Kill() {
+  if (!up()) return;
+  process_->Kill();
+  if (options_.on_down) options_.on_down();
+  service_ = {};
+  decorated_.reset();
+  store_.reset();
+  process_.reset();
+}
+
+void ServiceHost::Stop(std::function<void()> done) {
+  if (!up() || !service_.stop) {
+    Kill();
+    return done();
+  }
+  const uint64_t incarnation = incarnation_;
+  service_.stop([this, incarnation, done = std::move(done)] {
+    // Not from within the service.
+    network_.world().After(absl::ZeroDuration(), "exit", [this, incarnation, done] {
+      if (incarnation != incarnation_ || !up()) return;  // killed meanwhile
+      Kill();
+      done();
+    });
+  });
+}
+
+}  // namespace escapement::simulation

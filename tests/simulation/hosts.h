@@ -1,0 +1,105 @@
+// Machines of the simulation: each runs one service in a process that can be killed, paused and started again.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_HOSTS_H_
+#define TESTS_SIMULATION_HOSTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_net_kv_store.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "common/sim/sim_world.h"
+
+namespace escapement::simulation {
+
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void Start() = 0;   // not while it is up
+  virtual void Kill() = 0;    // as kill -9; nothing if it is down
+  // Ends in order, then calls `done`; after it the host is down. By default the same as Kill.
+  virtual void Stop(std::function<void()> done) {
+    Kill();
+    done();
+  }
+  bool up() const { return process_ != nullptr; }
+  const std::string& name() const { return name_; }
+  void Pause(absl::Duration duration) {
+    if (up()) process_->Pause(duration);
+  }
+
+ protected:
+  explicit Host(std::string name) : name_(std::move(name)) {}
+  const std::string name_;
+  uint64_t incarnation_ = 0;
+  std::unique_ptr<sim::SimProcess> process_;
+};
+
+// The store: its disk outlives its processes.
+class StoreHost final : public Host {
+ public:
+  StoreHost(sim::SimWorld& world, kv::MemKvStore::Options options)
+      : Host("store"), world_(world), options_(std::move(options)) {}
+
+  void Start() override;
+  void Kill() override;
+  // As Kill, but what is just being synced becomes durable though nobody is told.
+  void KillAfterSync();
+
+  const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
+  const kv::MemDisk& disk() const { return *disk_; }
+
+ private:
+  sim::SimWorld& world_;
+  const kv::MemKvStore::Options options_;
+  const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
+  std::unique_ptr<kv::MemKvStore> store_;
+  sim::SimStoreEndpoint endpoint_{"store", nullptr};
+};
+
+// A process with a service that reaches the store over the network.
+class ServiceHost final : public Host {
+ public:
+  struct Service {
+    std::shared_ptr<void> service;
+    // Drains the service, then calls `done` on one of its executors; empty if it has no such thing.
+    std::function<void(Closure done)> stop;
+  };
+  struct Options {
+    std::string name;
+    std::function<Service(sim::SimProcess&, kv::KvStore&, const std::string& instance)> make;
+    std::function<void()> on_down;  // may be empty
+    // Wraps the way to the store (to plant a fault); may be empty.
+    std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate;
+  };
+
+  // All outlive the host.
+  ServiceHost(sim::SimNetwork& network, const sim::SimStoreEndpoint& store, Options options)
+      : Host(options.name), network_(network), store_endpoint_(store), options_(std::move(options)) {}
+  ~ServiceHost() override { Kill(); }
+
+  void Start() override;
+  void Kill() override;
+  void Stop(std::function<void()> done) override;
+
+ private:
+  sim::SimNetwork& network_;
+  const sim::SimStoreEndpoint& store_endpoint_;
+  const Options options_;
+  std::unique_ptr<kv::KvStore> store_;
+  std::unique_ptr<kv::KvStore> decorated_;
+  Service service_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_HOSTS_H_

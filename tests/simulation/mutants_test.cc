@@ -1,0 +1,46 @@
+// The checkers are not blind: each catches a fault that was planted in the running platform, and none cries without one.
+
+#include "tests/simulation/mutants.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/simulation/scenario.h"
+
+namespace escapement::simulation {
+namespace {
+
+// In how many of the seeds the rule is found broken.
+int Caught(absl::string_view rule, ScenarioOptions options, std::initializer_list<uint64_t> seeds) {
+  int caught = 0;
+  for (uint64_t seed : seeds) {
+    options.seed = seed;
+    for (const Violation& violation : RunScenario(options).violations) {
+      if (violation.rule != rule) continue;
+      ++caught;
+      break;
+    }
+  }
+  return caught;
+}
+
+TEST(Mutants, ARowThatWasAcknowledgedAndLostIsCaught) {
+  EXPECT_EQ(Caught("lost", {.faults = false, .decorate_store = LosesAcknowledgedRow(7)}, {1, 2}), 2);
+}
+
+TEST(Mutants, AHandlerWhoseClockRunsAheadIsCaught) {
+  EXPECT_EQ(Caught("early", {.faults = false, .decorate_store = ClockOfHandlersRunsAhead(absl::Milliseconds(100))}, {1, 2}),
+            2);
+}
+
+TEST(Mutants, ATransportThatSendsTwiceIsCaught) {
+  EXPECT_EQ(Caught("doubled", {.faults = false, .decorate_transport = SendsTwice(20)}, {1, 2}), 2);
+  EXPECT_EQ(Caught("doubled", {.faults = true, .decorate_transport = SendsTwice(20)}, {3}), 1);
+}
+
+TEST(Mutants, HandlersThatWriteWithoutFenceAreCaught) {
+  EXPECT_EQ(Caught("stale_epoch", {.decorate_store = HandlersWriteUnfenced()}, {1, 2}), 2);
+}
+
+}  // namespace
+}  // namespace escapement::simulation

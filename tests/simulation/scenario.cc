@@ -1,0 +1,232 @@
+#include "tests/simulation/scenario.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_world.h"
+#include "tests/simulation/check_doubled.h"
+#include "tests/simulation/check_early.h"
+#include "tests/simulation/check_lost.h"
+#include "tests/simulation/check_stale_epoch.h"
+#include "tests/simulation/commit_log.h"
+#include "tests/simulation/consumer.h"
+#include "tests/simulation/event_user.h"
+#include "tests/simulation/fault_plan.h"
+#include "tests/simulation/hosts.h"
+#include "tests/simulation/schedule_user.h"
+#include "tests/simulation/services.h"
+#include "tests/simulation/user_calls.h"
+
+namespace escapement::simulation {
+namespace {
+
+constexpr absl::Duration kFaultsBegin = absl::Seconds(4);
+constexpr absl::Duration kFaultsEnd = absl::Seconds(50);
+constexpr absl::Duration kUsersEnd = absl::Seconds(65);
+// What is under way when the users have ended is done by then, or it is left over.
+constexpr absl::Duration kSettleMax = absl::Seconds(150);
+
+// When the world begins: an ordinary day, changes of clocks, the end of a year.
+absl::Time BeginOf(uint64_t seed) {
+  constexpr int64_t kBegins[] = {
+      1'772'323'200,       // 2026-03-01T00:00:00Z
+      1'774'745'990,       // 2026-03-29T00:59:50Z: at 01:00 Berlin goes from 02:00 to 03:00
+      1'792'889'980,       // 2026-10-25T00:59:40Z: at 01:00 Berlin goes from 03:00 to 02:00
+      1'793'512'775,       // 2026-11-01T05:59:35Z: at 06:00 New York goes from 02:00 to 01:00
+      1'798'761'570,       // 2026-12-31T23:59:30Z
+      1'782'864'007,       // 2026-07-01T00:00:07Z
+  };
+  return absl::FromUnixSeconds(kBegins[seed % std::size(kBegins)]);
+}
+
+class Scenario {
+ public:
+  explicit Scenario(const ScenarioOptions& options)
+      : options_(options),
+        world_(options.seed, {.start_time = BeginOf(options.seed), .post_latency_max = absl::Microseconds(30)}),
+        random_(options.seed, "scenario"),
+        store_network_(world_, "store network"),
+        user_network_(world_, "user network"),
+        consumer_network_(world_, "consumer network"),
+        consumer_(consumer_network_, options.faults ? ConsumerHabits{.fails = 60'000,
+                                                                     .asks_for_delay = 20'000,
+                                                                     .rejects = 10'000,
+                                                                     .hangs = 20'000,
+                                                                     .dawdles = 40'000}
+                                                    : ConsumerHabits{.fails = 50'000, .rejects = 10'000}),
+        user_process_(world_, "user") {
+    if (options.tracer) world_.set_tracer(options.tracer);
+    MakeHosts();
+    MakeUsers();
+  }
+
+  ScenarioResult Run() {
+    store_->Start();
+    for (const auto& host : hosts_) host->Start();
+    for (const auto& user : schedule_users_) user->Start();
+    for (const auto& user : event_users_) user->Start();
+    if (options_.faults) ScheduleFaults();
+    world_.AdvanceBy(kUsersEnd);
+    for (const auto& user : schedule_users_) user->Finish();
+    world_.RunUntil([this] { return Settled(); }, kSettleMax);
+    // Whoever was to double something has the time for it.
+    world_.AdvanceBy(absl::Seconds(5));
+    return Judge();
+  }
+
+ private:
+  void MakeHosts() {
+    kv::MemKvStore::Options store_options;
+    store_options.layout.partitions = static_cast<uint32_t>(1 + random_.Below(6));
+    store_options.layout.queue_shards = static_cast<uint32_t>(1 + random_.Below(5));
+    store_options.on_durable = [this](const kv::CommitRecord& record) { commits_.push_back(ReadCommit(record)); };
+    store_ = std::make_unique<StoreHost>(world_, store_options);
+    const int masters = 2;
+    const int emitters = 1 + static_cast<int>(random_.Below(3));
+    const int handlers = 1 + static_cast<int>(random_.Below(3));
+    for (int i = 0; i < masters; ++i) {
+      endpoints_.push_back(std::make_unique<UserCalls::Endpoint>());
+      UserCalls::Endpoint* endpoint = endpoints_.back().get();
+      endpoint->process = absl::StrCat("master", i);
+      apis_.push_back(std::make_unique<MasterApis>());
+      MasterApis* apis = apis_.back().get();
+      AddHost(endpoint->process,
+              [endpoint, apis](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+                auto service = MakeMaster(process, store, instance, apis);
+                endpoint->service = apis;
+                return service;
+              },
+              [endpoint] { endpoint->service = nullptr; });
+    }
+    for (int i = 0; i < emitters; ++i) AddHost(absl::StrCat("emitter", i), MakeEmitter, nullptr);
+    for (int i = 0; i < handlers; ++i) {
+      AddHost(absl::StrCat("handler", i),
+              [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+                auto transport = consumer_.NewTransport(process, instance);
+                if (options_.decorate_transport) transport = options_.decorate_transport(std::move(transport), process);
+                return MakeHandler(process, store, instance, std::move(transport));
+              },
+              nullptr);
+    }
+  }
+
+  template <typename Make>
+  void AddHost(std::string name, Make make, std::function<void()> on_down) {
+    hosts_.push_back(std::make_unique<ServiceHost>(
+        store_network_, store_->endpoint(),
+        ServiceHost::Options{std::move(name), std::move(make), std::move(on_down), options_.decorate_store}));
+  }
+
+  void MakeUsers() {
+    std::vector<const UserCalls::Endpoint*> masters;
+    for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
+    calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
+    const int schedules = 3 + static_cast<int>(random_.Below(6));
+    for (int i = 0; i < schedules; ++i) {
+      ScheduleUser::Options options;
+      options.id = absl::StrCat("s", i);
+      options.zones = {"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"};
+      schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
+    }
+    for (int i = 0; i < 3; ++i) {
+      EventUser::Options options;
+      options.name = absl::StrCat("e", i);
+      event_users_.push_back(std::make_unique<EventUser>(*calls_, std::move(options)));
+    }
+  }
+
+  void ScheduleFaults() {
+    std::vector<Host*> services;
+    for (const auto& host : hosts_) services.push_back(host.get());
+    FaultPlan::Options options{kFaultsBegin, kFaultsEnd, 3 + static_cast<int>(random_.Below(12))};
+    plan_ = std::make_unique<FaultPlan>(
+        world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_}, options);
+    plan_->Schedule();
+    sim::SimNetwork::Faults user_faults;
+    user_faults.loss = 20'000;
+    user_faults.duplication = 20'000;
+    user_network_.set_faults(user_faults);
+    world_.After(kFaultsEnd, "calm", [this] { user_network_.set_faults({}); });
+  }
+
+  bool Settled() const {
+    for (const auto& user : schedule_users_) {
+      if (!user->finished()) return false;
+    }
+    for (const auto& user : event_users_) {
+      if (!user->finished()) return false;
+    }
+    for (kv::ColumnFamily cf : {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight, kv::ColumnFamily::kParked}) {
+      if (!store_->disk().families[static_cast<size_t>(cf)].empty()) return false;
+    }
+    return true;
+  }
+
+  ScenarioResult Judge() {
+    ScenarioResult result;
+    History& history = result.history;
+    history.seed = options_.seed;
+    history.fault_free = !options_.faults;
+    history.begin = world_.options().start_time;
+    history.end = world_.Now();
+    auto complain = [&](const std::string& what) { result.violations.push_back({"answer", what}); };
+    for (const auto& user : schedule_users_) {
+      for (const ScheduleLife& life : user->lives()) history.schedules.push_back(life);
+      for (const std::string& complaint : user->complaints()) complain(complaint);
+      if (!user->finished()) complain("a user of a schedule never came to an end");
+    }
+    for (const auto& user : event_users_) {
+      history.one_offs.insert(history.one_offs.end(), user->events().begin(), user->events().end());
+      for (const std::string& complaint : user->complaints()) complain(complaint);
+      if (!user->finished()) complain("a user of events never came to an end");
+    }
+    history.receipts = consumer_.receipts();
+    history.done = ReadDone(store_->disk());
+    history.leftover = ReadLeftover(store_->disk());
+    history.commits = std::move(commits_);
+    for (const auto& check : {CheckLost, CheckEarly, CheckDoubled, CheckStaleEpoch}) {
+      for (Violation& violation : check(history)) result.violations.push_back(std::move(violation));
+    }
+    result.trace_hash = world_.trace_hash();
+    result.events_run = world_.events_run();
+    return result;
+  }
+
+  const ScenarioOptions& options_;
+  std::vector<Commit> commits_;
+  sim::SimWorld world_;
+  sim::SimRandom random_;
+  sim::SimNetwork store_network_;
+  sim::SimNetwork user_network_;
+  sim::SimNetwork consumer_network_;
+  Consumer consumer_;
+  sim::SimProcess user_process_;
+  std::unique_ptr<StoreHost> store_;
+  std::vector<std::unique_ptr<MasterApis>> apis_;
+  std::vector<std::unique_ptr<UserCalls::Endpoint>> endpoints_;
+  std::unique_ptr<UserCalls> calls_;
+  std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
+  std::vector<std::unique_ptr<EventUser>> event_users_;
+  std::unique_ptr<FaultPlan> plan_;
+  std::vector<std::unique_ptr<ServiceHost>> hosts_;  // before everything that they reach is destroyed
+};
+
+}  // namespace
+
+ScenarioResult RunScenario(const ScenarioOptions& options) { return Scenario(options).Run(); }
+
+std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
+  if (result.violations.empty()) return "";
+  std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults", ": ",
+                                    result.violations.size(), " violations\n");
+  for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
+    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what, "\n");
+  }
+  absl::StrAppend(&report, "run it again: bazel run //tests/simulation:sim_main -- --seed=", options.seed,
+                  options.faults ? "" : " --nofaults", " --trace\n");
+  return report;
+}
+
+}  // namespace escapement::simulation

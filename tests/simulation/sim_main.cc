@@ -1,0 +1,65 @@
+// Runs the simulation for seeds and says which of them fail.
+//
+//   sim_main --seeds=1000 --first=1       many seeds
+//   sim_main --seed=17 --trace            one, with everything that happened in it on stdout
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/scenario.h"
+
+ABSL_FLAG(uint64_t, seeds, 50, "how many seeds to run");
+ABSL_FLAG(uint64_t, first, 1, "the first of them");
+ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
+ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
+ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
+ABSL_FLAG(bool, trace_events, false, "print every event as well");
+
+namespace escapement::simulation {
+namespace {
+
+void PrintTrace(absl::Time time, absl::string_view process, absl::string_view what) {
+  const bool note = absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ");
+  if (!note && !absl::GetFlag(FLAGS_trace_events)) return;
+  std::printf("%s %s %s\n", absl::FormatTime("%H:%M:%E6S", time, absl::UTCTimeZone()).c_str(),
+              std::string(process).c_str(), std::string(what).c_str());
+}
+
+bool RunSeed(uint64_t seed) {
+  ScenarioOptions options;
+  options.seed = seed;
+  options.faults = absl::GetFlag(FLAGS_faults);
+  if (absl::GetFlag(FLAGS_trace)) options.tracer = PrintTrace;
+  const ScenarioResult result = RunScenario(options);
+  const std::string report = Report(options, result);
+  std::printf("seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %llu steps, trace %016llx\n%s",
+              static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED", result.history.receipts.size(),
+              result.history.done.size(), result.history.commits.size(),
+              static_cast<unsigned long long>(result.events_run), static_cast<unsigned long long>(result.trace_hash),
+              report.c_str());
+  std::fflush(stdout);
+  return report.empty();
+}
+
+int Main() {
+  if (absl::GetFlag(FLAGS_seed) >= 0) return RunSeed(static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))) ? 0 : 1;
+  uint64_t failed = 0;
+  const uint64_t first = absl::GetFlag(FLAGS_first);
+  for (uint64_t seed = first; seed < first + absl::GetFlag(FLAGS_seeds); ++seed) failed += RunSeed(seed) ? 0 : 1;
+  std::printf("%llu seeds, %llu failed\n", static_cast<unsigned long long>(absl::GetFlag(FLAGS_seeds)),
+              static_cast<unsigned long long>(failed));
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace escapement::simulation
+
+int main(int argc, char** argv) {
+  absl::ParseCommandLine(argc, argv);
+  return escapement::simulation::Main();
+}
