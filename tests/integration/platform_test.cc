@@ -1,0 +1,244 @@
+// The whole way with real processes: schedules and events through the public API, to an HTTP and a gRPC consumer, while
+// each process is killed in turn.
+
+#include <poll.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/receipts.h"
+#include "tests/integration/api_client.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::integration {
+namespace {
+
+using fixtures::GrpcReceiver;
+using fixtures::HttpReceiver;
+using fixtures::Receipt;
+
+constexpr char kEvents[] = "/tenants/default/events/";
+const std::vector<std::string> kServices = {"store", "master", "emitter", "handler"};
+
+std::string Source(const std::string& schedule) { return absl::StrCat("/tenants/default/schedules/", schedule); }
+
+class PlatformTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/platform.XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    // Short leases: what a killed process held is taken over soon.
+    platform_ = std::make_unique<Platform>(
+        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+                          .folder = folder_,
+                          .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
+                                              {"emitter", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
+                                              {"handler", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
+                                              {"standalone",
+                                               {"--store_lease_ttl=1s", "--lease_ttl=1s", "--lease_renew_every=200ms"}}}});
+    http_ = *HttpReceiver::Start({}, &receipts_);
+    grpc_ = *GrpcReceiver::Start({}, &receipts_);
+  }
+
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const std::string& service : {"store", "master", "emitter", "handler", "standalone"}) {
+      std::ifstream in(platform_->log(service));
+      if (in) std::cerr << "--- " << service << "\n" << std::string(std::istreambuf_iterator<char>(in), {});
+    }
+  }
+
+  void Start(const std::vector<std::string>& services, const std::string& front) {
+    const absl::Status status = platform_->Start(services);
+    ASSERT_TRUE(status.ok()) << status;
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address(front));
+  }
+
+  v1::Schedule Definition(const std::string& cron, v1::Target target, int64_t event_count) {
+    v1::Schedule schedule;
+    schedule.set_cron(cron);
+    schedule.set_event_count(event_count);
+    schedule.set_payload("{}");
+    *schedule.mutable_target() = std::move(target);
+    schedule.mutable_delivery_timeout()->set_seconds(1);
+    schedule.mutable_retry_policy()->set_max_attempts(50);
+    schedule.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
+    return schedule;
+  }
+
+  // `count` events, `gap` apart, from a second from now on, by HTTP and gRPC in turn. Returns their instants.
+  std::set<int64_t> CreateEvents(int count, absl::Duration gap) {
+    std::set<int64_t> instants;
+    std::vector<v1::Event> events;
+    const int64_t first = absl::ToUnixMicros(absl::Now() + absl::Seconds(1));
+    for (int i = 0; i < count; ++i) {
+      const int64_t micros = first + i * absl::ToInt64Microseconds(gap);
+      instants.insert(micros);
+      v1::Event event;
+      event.mutable_due_time()->set_seconds(micros / 1'000'000);
+      event.mutable_due_time()->set_nanos(static_cast<int32_t>(micros % 1'000'000 * 1000));
+      event.set_payload(absl::StrCat(i));
+      event.mutable_delivery_timeout()->set_seconds(1);
+      event.mutable_retry_policy()->set_max_attempts(50);
+      event.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
+      *event.mutable_target() = i % 2 == 0 ? HttpTo(http_->origin() + "/event") : GrpcTo(grpc_->target());
+      events.push_back(std::move(event));
+    }
+    const absl::Status status = api_->CreateEvents(events);
+    EXPECT_TRUE(status.ok()) << status;
+    return instants;
+  }
+
+  // Until `done` or the time is over; whether it came true.
+  bool Await(const std::function<bool()>& done, absl::Duration timeout = absl::Seconds(30)) {
+    const absl::Time deadline = absl::Now() + timeout;
+    while (!done()) {
+      if (absl::Now() > deadline) return false;
+      poll(nullptr, 0, 10);
+    }
+    return true;
+  }
+  bool AwaitDistinct(const std::string& prefix, uint64_t count) {
+    return Await([&] { return receipts_.Stats(prefix).distinct >= count; });
+  }
+
+  // One id for each launch instant, one body for each id, nothing early.
+  void ExpectInstants(const std::string& prefix, const std::set<int64_t>& instants) {
+    const fixtures::ReceiptStats stats = receipts_.Stats(prefix);
+    EXPECT_EQ(stats.early, 0u);
+    EXPECT_EQ(stats.changed, 0u);
+    std::map<int64_t, std::set<std::string>> ids;
+    for (const Receipt& receipt : receipts_.List(prefix)) ids[receipt.launch_micros].insert(receipt.event_id);
+    std::set<int64_t> arrived;
+    for (const auto& [instant, of_instant] : ids) {
+      arrived.insert(instant);
+      EXPECT_EQ(of_instant.size(), 1u) << "at " << instant;
+    }
+    EXPECT_EQ(arrived, instants);
+  }
+
+  // The platform's own record: every run of the schedule is complete, all events succeeded, `n` each.
+  void ExpectRunsComplete(const std::string& schedule, size_t runs_min, int64_t n) {
+    std::vector<v1::Run> runs;
+    EXPECT_TRUE(Await([&] {
+      auto listed = api_->ListRuns(schedule);
+      if (!listed.ok() || listed->size() < runs_min) return false;
+      runs = *std::move(listed);
+      return std::all_of(runs.begin(), runs.end(), [](const v1::Run& run) { return run.state() == v1::Run::COMPLETED; });
+    })) << schedule << " has " << runs.size() << " runs";
+    for (const v1::Run& run : runs) {
+      EXPECT_EQ(run.succeeded_count(), n) << run.ShortDebugString();
+      EXPECT_EQ(run.failed_count() + run.skipped_count() + run.cancelled_count(), 0) << run.ShortDebugString();
+    }
+  }
+
+  std::string folder_;
+  fixtures::Receipts receipts_;
+  std::unique_ptr<HttpReceiver> http_;
+  std::unique_ptr<GrpcReceiver> grpc_;
+  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<ApiClient> api_;
+};
+
+TEST_F(PlatformTest, DeliversEverythingOnceWithoutFaults) {
+  ASSERT_NO_FATAL_FAILURE(Start(kServices, "master"));
+  ASSERT_TRUE(api_->CreateSchedule("ticks", Definition("* * * * * *", HttpTo(http_->origin() + "/tick"), 1)).ok());
+  ASSERT_TRUE(api_->CreateSchedule("batch", Definition("0 0 1 1 *", GrpcTo(grpc_->target()), 5000)).ok());
+  const auto run = api_->TriggerSchedule("batch", 0, "first");
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto again = api_->TriggerSchedule("batch", 0, "first");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(run->name(), again->name());
+  const std::set<int64_t> instants = CreateEvents(100, absl::Milliseconds(7));
+
+  EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
+  EXPECT_TRUE(AwaitDistinct(Source("batch"), 5000));
+  EXPECT_TRUE(AwaitDistinct(Source("ticks"), 3));
+  ExpectInstants(kEvents, instants);
+  ExpectRunsComplete("batch", 1, 5000);
+  const fixtures::ReceiptStats all = receipts_.Stats();
+  EXPECT_EQ(all.duplicates, 0u);
+  EXPECT_EQ(all.received, all.distinct);
+  EXPECT_EQ(all.early, 0u);
+}
+
+TEST_F(PlatformTest, LosesNothingWhenEachProcessIsKilledInTurn) {
+  ASSERT_NO_FATAL_FAILURE(Start(kServices, "master"));
+  ASSERT_TRUE(api_->CreateSchedule("ticks", Definition("* * * * * *", GrpcTo(grpc_->target()), 20)).ok());
+  const std::set<int64_t> instants = CreateEvents(400, absl::Milliseconds(10));
+  uint64_t seen = 0;
+  for (const std::string& service : {"handler", "emitter", "store", "master"}) {
+    // Work is under way, also since the last kill.
+    EXPECT_TRUE(AwaitDistinct("", seen + 20));
+    platform_->Kill(service);
+    seen = receipts_.Stats().distinct;
+    const absl::Status status = platform_->Restart(service);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
+  ExpectInstants(kEvents, instants);
+
+  EXPECT_TRUE(AwaitDistinct(Source("ticks"), 100));
+  ASSERT_TRUE(api_->PauseSchedule("ticks").ok());
+  // What was claimed before the pause ends; every run that began is whole.
+  ExpectRunsComplete("ticks", 3, 20);
+  std::map<int64_t, std::set<std::string>> ids;
+  for (const Receipt& receipt : receipts_.List(Source("ticks"))) ids[receipt.launch_micros].insert(receipt.event_id);
+  ASSERT_FALSE(ids.empty());
+  for (int64_t second = ids.begin()->first; second <= ids.rbegin()->first; second += 1'000'000) {
+    EXPECT_EQ(ids[second].size(), 20u) << "at " << second;
+  }
+  EXPECT_EQ(receipts_.Stats(Source("ticks")).changed, 0u);
+  EXPECT_EQ(receipts_.Stats(Source("ticks")).early, 0u);
+}
+
+TEST_F(PlatformTest, StopsAndGoesOnWithoutLossOrRepetition) {
+  ASSERT_NO_FATAL_FAILURE(Start(kServices, "master"));
+  const std::set<int64_t> instants = CreateEvents(300, absl::Milliseconds(10));
+  EXPECT_TRUE(AwaitDistinct(kEvents, 20));
+  for (const std::string& service : {"handler", "emitter", "master", "store"}) {
+    const auto exit_code = platform_->Terminate(service);
+    ASSERT_TRUE(exit_code.ok()) << service << ": " << exit_code.status();
+    EXPECT_EQ(*exit_code, 0) << service;
+  }
+  for (const std::string& service : kServices) {
+    const absl::Status status = platform_->Restart(service);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
+  ExpectInstants(kEvents, instants);
+  // A drain in order leaves nothing claimed, so nothing is sent again.
+  EXPECT_EQ(receipts_.Stats(kEvents).duplicates, 0u);
+}
+
+TEST_F(PlatformTest, StandaloneDoesTheSameInOneProcess) {
+  ASSERT_NO_FATAL_FAILURE(Start({"standalone"}, "standalone"));
+  ASSERT_TRUE(api_->CreateSchedule("ticks", Definition("* * * * * *", HttpTo(http_->origin() + "/tick"), 3)).ok());
+  const std::set<int64_t> instants = CreateEvents(100, absl::Milliseconds(10));
+  EXPECT_TRUE(AwaitDistinct("", 20));
+  platform_->Kill("standalone");
+  const absl::Status status = platform_->Restart("standalone");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
+  ExpectInstants(kEvents, instants);
+  EXPECT_TRUE(AwaitDistinct(Source("ticks"), 6));
+  const auto exit_code = platform_->Terminate("standalone");
+  ASSERT_TRUE(exit_code.ok()) << exit_code.status();
+  EXPECT_EQ(*exit_code, 0);
+}
+
+}  // namespace
+}  // namespace escapement::integration

@@ -1,0 +1,122 @@
+// What every process has in common: flags, ports, health, metrics, drain. One real process at a time, but for the store that
+// the others need.
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/child_process.h"
+#include "tests/integration/grpc_health.h"
+#include "tests/integration/http_get.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Bin() { return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")); }
+
+std::string NewFolder() {
+  std::string folder = ::testing::TempDir() + "/process.XXXXXX";
+  EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  return folder;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+class ProcessTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  ProcessTest() : folder_(NewFolder()), platform_({.bin = Bin(), .folder = folder_}) {}
+
+  bool OpensTheData() const { return GetParam() == "store" || GetParam() == "standalone"; }
+  void StartAll() {
+    if (!OpensTheData()) ASSERT_TRUE(platform_.Start({"store"}).ok());
+    const absl::Status status = platform_.Start({GetParam()});
+    ASSERT_TRUE(status.ok()) << status << "\n" << ReadFile(platform_.log(GetParam()));
+  }
+  std::unique_ptr<ChildProcess> Run(std::vector<std::string> arguments) {
+    auto child = ChildProcess::Start({.program = absl::StrCat(Bin(), "/services/", GetParam(), "/", GetParam()),
+                                      .arguments = std::move(arguments),
+                                      .log = folder_ + "/words"});
+    EXPECT_TRUE(child.ok()) << child.status();
+    return *std::move(child);
+  }
+
+  const std::string folder_;
+  Platform platform_;
+};
+
+TEST_P(ProcessTest, TellsAllErrorsOfItsFlagsAtOnce) {
+  auto child = Run({"--listen=nonsense", "--http_listen=0.0.0.0:0", "--bogus", "--log_level=loud"});
+  EXPECT_EQ(*child->Wait(absl::Seconds(20)), 2);
+  EXPECT_THAT(ReadFile(folder_ + "/words"),
+              AllOf(HasSubstr("--listen: 'nonsense'"), HasSubstr("--http_listen: 0.0.0.0:0 is reachable"),
+                    HasSubstr("unknown flag --bogus"), HasSubstr("--log_level")));
+}
+
+TEST_P(ProcessTest, PrintsItsVersionAndConfiguration) {
+  auto version = Run({"--version"});
+  EXPECT_TRUE(version->AwaitLine("escapement " + GetParam(), absl::Seconds(20)).ok());
+  EXPECT_EQ(*version->Wait(absl::Seconds(20)), 0);
+  std::vector<std::string> arguments = {"--print_config", "--drain_timeout=7s"};
+  if (OpensTheData()) arguments.push_back("--data_dir=x");
+  auto config = Run(arguments);
+  EXPECT_EQ(*config->AwaitLine("drain_timeout", absl::Seconds(20)), "drain_timeout: \"7s\"");
+  EXPECT_EQ(*config->Wait(absl::Seconds(20)), 0);
+}
+
+TEST_P(ProcessTest, AnswersHealthReadinessAndMetricsAndDrainsOnSigterm) {
+  StartAll();
+  EXPECT_EQ(CheckHealth(platform_.grpc_address(GetParam())), Health::kServing);
+  const std::string& http = platform_.http_address(GetParam());
+  EXPECT_EQ(HttpGet(http, "/healthz")->status, 200);
+  const auto metrics = HttpGet(http, "/metrics");
+  ASSERT_TRUE(metrics.ok());
+  EXPECT_EQ(metrics->status, 200);
+  EXPECT_THAT(metrics->body, HasSubstr("# TYPE escapement_"));
+  EXPECT_EQ(HttpGet(http, "/nothing")->status, 404);
+
+  const auto exit_code = platform_.Terminate(GetParam());
+  ASSERT_TRUE(exit_code.ok()) << exit_code.status();
+  EXPECT_EQ(*exit_code, 0) << ReadFile(platform_.log(GetParam()));
+}
+
+TEST_P(ProcessTest, APortThatIsTakenIsAnErrorNotASharedPort) {
+  StartAll();
+  std::vector<std::string> arguments = {"--listen=" + platform_.grpc_address(GetParam()), "--http_listen=127.0.0.1:0"};
+  if (OpensTheData()) arguments.push_back("--data_dir=" + folder_ + "/other");
+  auto second = Run(arguments);
+  EXPECT_EQ(*second->Wait(absl::Seconds(20)), 1);
+  EXPECT_THAT(ReadFile(folder_ + "/words"), HasSubstr("could not start"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Services, ProcessTest,
+                         ::testing::Values("store", "master", "emitter", "handler", "standalone"),
+                         [](const auto& info) { return info.param; });
+
+TEST(StoreProcessTest, ASecondStoreCannotOpenTheSameData) {
+  const std::string folder = NewFolder();
+  Platform platform({.bin = Bin(), .folder = folder});
+  ASSERT_TRUE(platform.Start({"store"}).ok());
+  auto second = ChildProcess::Start({.program = Bin() + "/services/store/store",
+                                     .arguments = {"--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0",
+                                                   "--data_dir=" + folder + "/data"},
+                                     .log = folder + "/words"});
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(*(*second)->Wait(absl::Seconds(20)), 1);
+}
+
+}  // namespace
+}  // namespace escapement::integration
