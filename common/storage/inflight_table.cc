@@ -39,6 +39,4 @@ std::string InflightShardEnd(uint16_t shard) { return PrefixEnd(InflightShardBeg
 
 std::string ClaimMarkKey(uint16_t shard) { return KeyWriter("claim_mark/").U16(shard).Take(); }
 
-std::string ClaimsMetaKey(uint16_t shard) { return KeyWriter(std::string("claims/")).U16(shard).Take(); }
-
 }  // namespace escapement

@@ -4,7 +4,7 @@
 // the same with 1 (u8) instead, number of the end (u32) → ClaimEndRecord
 //
 // Cancelling a one-off event against its claim: its row stays in `events` while it is claimed, so the row alone does not say
-// whether it may still be cancelled. Therefore every group that puts a claim (a) has the condition kPresent on each
+// whether it may still be cancelled. Therefore every group that puts a claim of one-off events (a) has the condition kPresent on each
 // one-off row it claims, and (b) puts ClaimMarkKey(shard), with an empty value: one small put per claim, however many events
 // it holds. CancelEvent reads the shard's claims at a snapshot S, refuses if one of them holds the row, and otherwise deletes
 // the row under the conditions that it is present and that the mark is unchanged since S. Whoever commits first wins.
@@ -43,12 +43,7 @@ std::string ClaimPrefix(const ClaimId& claim);
 std::string InflightShardBegin(uint16_t shard);
 std::string InflightShardEnd(uint16_t shard);
 
-// A key in `meta` that every claim which takes one-off events of the shard writes. Who wants to decide that such a row is not
-// claimed (cancel) reads this key and the shard's claims at a snapshot S, and makes its group conditional on the row's presence
-// and on this key being unchanged since S.
-std::string ClaimsMetaKey(uint16_t shard);
-
-// In `meta`: touched by every group that puts a claim of the shard.
+// In `meta`: put by every group that puts a claim with a one-off event of the shard.
 std::string ClaimMarkKey(uint16_t shard);
 
 }  // namespace escapement
