@@ -1,11 +1,11 @@
 #include "common/http/http_server.h"
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -202,7 +202,8 @@ absl::Status HttpServer::Core::Start() {
   if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot listen on ", listen->ToString(), ": ", error.message()));
+  if (error)
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen->ToString(), ": ", error.message()));
   port_ = acceptor_.local_endpoint().port();
   listen->port = static_cast<uint16_t>(port_);
   address_ = listen->ToString();

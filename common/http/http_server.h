@@ -47,11 +47,11 @@ using HttpHandler = std::function<void(HttpRequest, HttpResponder)>;
 class HttpServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
-    bool insecure = false;               // allows addresses beyond loopback
-    size_t header_bytes_max = 16 << 10;  // beyond: 431
-    size_t body_bytes_max = 4 << 20;     // beyond: 413
-    size_t connections_max = 1000;       // further ones are closed at once
+    std::string listen = "127.0.0.1:0";                // host:port; port 0 = any
+    bool insecure = false;                             // allows addresses beyond loopback
+    size_t header_bytes_max = 16 << 10;                // beyond: 431
+    size_t body_bytes_max = 4 << 20;                   // beyond: 413
+    size_t connections_max = 1000;                     // further ones are closed at once
     absl::Duration read_timeout = absl::Seconds(15);   // from the first byte of a request to its last
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
     absl::Duration write_timeout = absl::Seconds(15);  // for a response, once it is there

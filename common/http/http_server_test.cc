@@ -39,8 +39,8 @@ class HttpServerTest : public ::testing::Test {
   HttpServerTest() : server_({.header_bytes_max = 2048, .body_bytes_max = 1000}) {
     server_.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
     server_.RouteSync("POST", "/v1/", [](const HttpRequest& request) {
-      return HttpResponse{.body = absl::StrCat(request.path, "|", request.query, "|", request.Header("x-test"), "|",
-                                               request.body)};
+      return HttpResponse{
+          .body = absl::StrCat(request.path, "|", request.query, "|", request.Header("x-test"), "|", request.body)};
     });
     server_.Route("GET", "/dropped", [](HttpRequest, HttpResponder) {});
     server_.Route("GET", "/later", [this](HttpRequest, HttpResponder respond) {
@@ -70,15 +70,14 @@ TEST_F(HttpServerTest, GivesTheWholeRequestToAPrefixRoute) {
 }
 
 TEST_F(HttpServerTest, KeepsTheConnectionForPipelinedRequests) {
-  const std::string answer =
-      Exchange(server_.port(), "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n"
-                               "Connection: close\r\n\r\n");
+  const std::string answer = Exchange(server_.port(),
+                                      "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n"
+                                      "Connection: close\r\n\r\n");
   EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("404 Not Found")));
 }
 
 TEST_F(HttpServerTest, BoundsHeadersBodiesAndNonsense) {
-  EXPECT_THAT(Exchange(server_.port(),
-                       absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(5000, 'x'), "\r\n\r\n")),
+  EXPECT_THAT(Exchange(server_.port(), absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(5000, 'x'), "\r\n\r\n")),
               StartsWith("HTTP/1.1 431"));
   EXPECT_THAT(Exchange(server_.port(), "POST /v1/ HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n"),
               StartsWith("HTTP/1.1 413"));

@@ -64,8 +64,7 @@ struct Metrics::State {
   int next_collector ABSL_GUARDED_BY(collect_mutex) = 1;
 
   // The registry counts a family with another help text as another family of the same name.
-  const std::string& FirstHelp(const std::string& name, const std::string& text)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  const std::string& FirstHelp(const std::string& name, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return help.emplace(name, text).first->second;
   }
 };
@@ -93,8 +92,7 @@ Gauge* Metrics::GetGauge(const std::string& name, const std::string& help, const
   absl::MutexLock lock(&state_->mutex);
   auto& slot = state_->gauges[{name, labels}];
   if (slot == nullptr) {
-    auto& family =
-        prometheus::BuildGauge().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
+    auto& family = prometheus::BuildGauge().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
     slot = std::make_unique<RegisteredGauge>(family.Add(labels));
   }
   return slot.get();

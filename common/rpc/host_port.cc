@@ -25,8 +25,7 @@ bool HostPort::IsLoopback() const {
 
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   const auto bad = [text](absl::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not host:port: ", why));
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not host:port: ", why));
   };
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) return bad("it has no colon");

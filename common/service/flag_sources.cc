@@ -78,7 +78,9 @@ std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std:
   return read;
 }
 
-std::string EnvironmentName(const std::string& flag) { return absl::StrCat("ESCAPEMENT_", absl::AsciiStrToUpper(flag)); }
+std::string EnvironmentName(const std::string& flag) {
+  return absl::StrCat("ESCAPEMENT_", absl::AsciiStrToUpper(flag));
+}
 
 void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::string>* errors) {
   try {

@@ -73,7 +73,8 @@ bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definitio
     applied.errors.push_back("--drain_timeout: must not be negative");
   }
   if (definition.validate) definition.validate(applied.errors);
-  for (const std::string& error : applied.errors) std::fprintf(stderr, "%s: %s\n", definition.name.c_str(), error.c_str());
+  for (const std::string& error : applied.errors)
+    std::fprintf(stderr, "%s: %s\n", definition.name.c_str(), error.c_str());
   if (!applied.errors.empty()) {
     *exit_code = 2;
     return false;

@@ -114,8 +114,8 @@ absl::Status FieldViolations::ToStatus() const {
   }
   const int left_out = static_cast<int>(violations_.size()) - bad_request.field_violations_size();
   if (left_out > 0) absl::StrAppend(&message, "; and ", left_out, " more");
-  absl::Status status = MakeError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", message,
-                                  {{"field", violations_.front().first}});
+  absl::Status status =
+      MakeError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", message, {{"field", violations_.front().first}});
   SetDetail(status, kBadRequestUrl, bad_request);
   return status;
 }
@@ -150,8 +150,7 @@ std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
-  absl::Status result(status.code(), absl::StrCat(context, ": ",
-                                                  status.message()));
+  absl::Status result(status.code(), absl::StrCat(context, ": ", status.message()));
   status.ForEachPayload(
       [&result](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
   return result;

@@ -46,7 +46,8 @@ absl::Status EtagMismatch(absl::string_view resource);
 absl::Status Aborted(absl::string_view reason, absl::string_view message);
 
 // FAILED_PRECONDITION: the resource's state does not allow it; trying again without a change is useless.
-absl::Status FailedPrecondition(absl::string_view reason, absl::string_view message, const ErrorMetadata& metadata = {});
+absl::Status FailedPrecondition(absl::string_view reason, absl::string_view message,
+                                const ErrorMetadata& metadata = {});
 
 // RESOURCE_EXHAUSTED with a RetryInfo: no room now; nothing was done.
 absl::Status ResourceExhausted(absl::string_view reason, absl::string_view message, absl::Duration retry_delay);

@@ -227,7 +227,8 @@ class Demo {
       ++kills;
       next_kill += options_.kill_every;
       progress_.Clear();
-      Say(absl::StrCat("kill -9 of handler and emitter, ", kills, " of ", options_.kills, ", after ", count, " events"));
+      Say(absl::StrCat("kill -9 of handler and emitter, ", kills, " of ", options_.kills, ", after ", count,
+                       " events"));
       for (const char* service : {"handler", "emitter"}) {
         platform_.Kill(service);
         if (auto status = platform_.Restart(service); !status.ok()) return status;

@@ -56,7 +56,8 @@ std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_a
     ++seen.arrivals;
     if (arrival.wall_micros < arrival.launch_micros) {
       ++verdict->early;
-      problems->Add(absl::StrCat(arrival.event_id, " arrived ", arrival.launch_micros - arrival.wall_micros, " µs early"));
+      problems->Add(
+          absl::StrCat(arrival.event_id, " arrived ", arrival.launch_micros - arrival.wall_micros, " µs early"));
     }
     if (arrival.body_hash != seen.first->body_hash || arrival.index != seen.first->index ||
         arrival.launch_micros != seen.first->launch_micros) {
@@ -121,8 +122,8 @@ std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
   std::string text = absl::StrFormat("%-44s %9s %9s %7s %6s %9s %9s %9s  %s\n", "what", "expected", "arrived", "again",
                                      "early", "p50 ms", "p99 ms", "max ms", "verdict");
   for (const Verdict& v : verdicts) {
-    absl::StrAppendFormat(&text, "%-44s %9d %9d %7d %6d %9s %9s %9s  %s\n", v.what, v.expected, v.events, v.again, v.early,
-                          millis(v.p50_micros), millis(v.p99_micros), millis(v.max_micros),
+    absl::StrAppendFormat(&text, "%-44s %9d %9d %7d %6d %9s %9s %9s  %s\n", v.what, v.expected, v.events, v.again,
+                          v.early, millis(v.p50_micros), millis(v.p99_micros), millis(v.max_micros),
                           v.problems.empty() ? "ok" : "FAILED");
     for (const std::string& problem : v.problems) absl::StrAppend(&text, "    ", problem, "\n");
   }

@@ -74,7 +74,8 @@ TEST(JudgeTest, ComparesInstants) {
 TEST(JudgeTest, TheTableShowsProblems) {
   auto arrivals = Batch(3);
   arrivals.pop_back();
-  const std::string table = FormatVerdicts({JudgeBatch("good", Batch(3), 3, false), JudgeBatch("bad", arrivals, 3, false)});
+  const std::string table =
+      FormatVerdicts({JudgeBatch("good", Batch(3), 3, false), JudgeBatch("bad", arrivals, 3, false)});
   EXPECT_THAT(table, testing::AllOf(HasSubstr("ok\n"), HasSubstr("FAILED\n"), HasSubstr("never came")));
 }
 

@@ -25,7 +25,8 @@ Health CheckHealth(const std::string& address) {
   bool ok = false;
   queue.Next(&tag, &ok);
   std::vector<grpc::Slice> slices;
-  if (!status.ok() || !answer.Dump(&slices).ok() || slices.empty() || slices[0].size() != 2) return Health::kUnreachable;
+  if (!status.ok() || !answer.Dump(&slices).ok() || slices.empty() || slices[0].size() != 2)
+    return Health::kUnreachable;
   return slices[0].begin()[1] == 1 ? Health::kServing : Health::kNotServing;
 }
 

@@ -46,7 +46,8 @@ absl::Status Platform::Restart(const std::string& service) {
   served.process = *std::move(process);
   const auto line = served.process->AwaitLine("listening ", absl::Seconds(30));
   if (!line.ok()) {
-    return absl::Status(line.status().code(), absl::StrCat(service, ": ", line.status().message(), "; see ", log(service)));
+    return absl::Status(line.status().code(),
+                        absl::StrCat(service, ": ", line.status().message(), "; see ", log(service)));
   }
   for (absl::string_view word : absl::StrSplit(*line, ' ')) {
     if (absl::ConsumePrefix(&word, "grpc=")) served.grpc = std::string(word);

@@ -23,8 +23,8 @@ namespace escapement::integration {
 class Platform {
  public:
   struct Options {
-    std::string bin;     // holds services/{service}/{service}
-    std::string folder;  // exists; data and logs go below it
+    std::string bin;                                                       // holds services/{service}/{service}
+    std::string folder;                                                    // exists; data and logs go below it
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
   };
 

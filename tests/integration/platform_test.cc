@@ -1,6 +1,8 @@
 // The whole way with real processes: schedules and events through the public API, to an HTTP and a gRPC consumer, while
 // each process is killed in turn.
 
+#include "tests/integration/platform.h"
+
 #include <poll.h>
 
 #include <cstdlib>
@@ -21,7 +23,6 @@
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/platform.h"
 
 namespace escapement::integration {
 namespace {
@@ -41,14 +42,13 @@ class PlatformTest : public ::testing::Test {
     folder_ = ::testing::TempDir() + "/platform.XXXXXX";
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     // Short leases: what a killed process held is taken over soon.
-    platform_ = std::make_unique<Platform>(
-        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
-                          .folder = folder_,
-                          .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
-                                              {"emitter", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
-                                              {"handler", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
-                                              {"standalone",
-                                               {"--store_lease_ttl=1s", "--lease_ttl=1s", "--lease_renew_every=200ms"}}}});
+    platform_ = std::make_unique<Platform>(Platform::Options{
+        .bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+        .folder = folder_,
+        .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
+                            {"emitter", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
+                            {"handler", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
+                            {"standalone", {"--store_lease_ttl=1s", "--lease_ttl=1s", "--lease_renew_every=200ms"}}}});
     http_ = *HttpReceiver::Start({}, &receipts_);
     grpc_ = *GrpcReceiver::Start({}, &receipts_);
   }
@@ -137,8 +137,10 @@ class PlatformTest : public ::testing::Test {
       auto listed = api_->ListRuns(schedule);
       if (!listed.ok() || listed->size() < runs_min) return false;
       runs = *std::move(listed);
-      return std::all_of(runs.begin(), runs.end(), [](const v1::Run& run) { return run.state() == v1::Run::COMPLETED; });
-    })) << schedule << " has " << runs.size() << " runs";
+      return std::all_of(runs.begin(), runs.end(),
+                         [](const v1::Run& run) { return run.state() == v1::Run::COMPLETED; });
+    })) << schedule
+        << " has " << runs.size() << " runs";
     for (const v1::Run& run : runs) {
       EXPECT_EQ(run.succeeded_count(), n) << run.ShortDebugString();
       EXPECT_EQ(run.failed_count() + run.skipped_count() + run.cancelled_count(), 0) << run.ShortDebugString();

@@ -110,10 +110,10 @@ TEST(StoreProcessTest, ASecondStoreCannotOpenTheSameData) {
   const std::string folder = NewFolder();
   Platform platform({.bin = Bin(), .folder = folder});
   ASSERT_TRUE(platform.Start({"store"}).ok());
-  auto second = ChildProcess::Start({.program = Bin() + "/services/store/store",
-                                     .arguments = {"--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0",
-                                                   "--data_dir=" + folder + "/data"},
-                                     .log = folder + "/words"});
+  auto second = ChildProcess::Start(
+      {.program = Bin() + "/services/store/store",
+       .arguments = {"--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0", "--data_dir=" + folder + "/data"},
+       .log = folder + "/words"});
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(*(*second)->Wait(absl::Seconds(20)), 1);
 }

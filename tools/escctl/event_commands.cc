@@ -174,7 +174,8 @@ void Ingest(Session& session, std::istream& in, const v1::Event& defaults) {
   while (open && totals.answered < sent) open = TakeAnswer(session, *stream, &totals);
   const auto status = stream->Finish();
   if (session.format() == OutputFormat::kTable) {
-    session.Print(FormatTable({"CREATED", "EXISTING"}, {{absl::StrCat(totals.created), absl::StrCat(totals.existing)}}));
+    session.Print(
+        FormatTable({"CREATED", "EXISTING"}, {{absl::StrCat(totals.created), absl::StrCat(totals.existing)}}));
   } else {
     session.Print(absl::StrCat("{\"created\": ", totals.created, ", \"existing\": ", totals.existing, "}\n"));
   }

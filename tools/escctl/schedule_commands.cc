@@ -16,8 +16,12 @@ using Stub = v1::ScheduleService::Stub;
 std::string Time(bool has, const google::protobuf::Timestamp& time) { return has ? TimeUtil::ToString(time) : "-"; }
 
 Row ToRow(const v1::Schedule& s) {
-  return {s.name(),         v1::Schedule::State_Name(s.state()), s.cron(),
-          s.time_zone(),    absl::StrCat(s.event_count()),       Time(s.has_next_time(), s.next_time()),
+  return {s.name(),
+          v1::Schedule::State_Name(s.state()),
+          s.cron(),
+          s.time_zone(),
+          absl::StrCat(s.event_count()),
+          Time(s.has_next_time(), s.next_time()),
           absl::StrCat(s.version())};
 }
 
