@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/service/service_process.h"
 
 namespace escapement {
 
@@ -16,6 +18,24 @@ void ValidateStoreFlag(std::vector<std::string>& errors);
 
 // A client of the store at --store. It connects on demand and again after every break.
 std::unique_ptr<kv::KvStore> NewStoreClient();
+
+// A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store, which outlives it.
+template <typename Hosted>
+std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
+  class WithStore final : public HostedService {
+   public:
+    explicit WithStore(const ServiceContext& context) : store_(NewStoreClient()), hosted_(context, *store_) {}
+    std::vector<grpc::Service*> GrpcServices() override { return hosted_.GrpcServices(); }
+    absl::Status Start() override { return hosted_.Start(); }
+    bool Ready() override { return hosted_.Ready(); }
+    void Drain(Closure done) override { hosted_.Drain(std::move(done)); }
+
+   private:
+    std::unique_ptr<kv::KvStore> store_;
+    Hosted hosted_;
+  };
+  return std::make_unique<WithStore>(context);
+}
 
 }  // namespace escapement
 

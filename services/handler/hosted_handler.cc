@@ -1,0 +1,72 @@
+#include "services/handler/hosted_handler.h"
+
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "common/service/lease_flags.h"
+#include "services/handler/grpc_transport.h"
+#include "services/handler/handler_metrics.h"
+#include "services/handler/handler_service.h"
+#include "services/handler/http_transport.h"
+#include "services/handler/target_transport.h"
+
+ABSL_FLAG(int, http_connections_per_target, 64, "HTTP requests at once to one origin");
+ABSL_FLAG(uint64_t, events_out_max, 16'384, "events claimed and not answered, of one handler");
+ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7), "how long the records of ended events are kept");
+
+namespace escapement::handler {
+namespace {
+
+HandlerOptions OptionsFromFlags(const ServiceContext& context) {
+  HandlerOptions options;
+  options.instance = context.instance;
+  options.lease_ttl = LeaseTtl();
+  options.lease_renew_every = LeaseRenewEvery();
+  options.events_out_max = absl::GetFlag(FLAGS_events_out_max);
+  options.retention = absl::GetFlag(FLAGS_retention);
+  return options;
+}
+
+HttpTransport::Options HttpOptionsFromFlags() {
+  HttpTransport::Options options;
+  options.in_flight_per_origin_max = absl::GetFlag(FLAGS_http_connections_per_target);
+  return options;
+}
+
+}  // namespace
+
+void ValidateHandlerFlags(std::vector<std::string>& errors) {
+  if (absl::GetFlag(FLAGS_http_connections_per_target) < 1 || absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
+    errors.push_back("--http_connections_per_target: must be from 1 to 1024");
+  }
+  if (absl::GetFlag(FLAGS_events_out_max) < 1) errors.push_back("--events_out_max: must be at least 1");
+  if (absl::GetFlag(FLAGS_retention) < absl::Hours(24)) errors.push_back("--retention: must be at least 24h");
+}
+
+struct HostedHandler::Parts {
+  Parts(const ServiceContext& context, kv::KvStore& store)
+      : transport(std::make_unique<HttpTransport>(HttpOptionsFromFlags()),
+                  std::make_unique<GrpcTransport>(GrpcTransport::Options{})),
+        service(OptionsFromFlags(context), store, context.runtime, transport),
+        metrics(context.metrics.AddText([this] { return FormatHandlerMetrics(service.stats()); })) {}
+
+  TargetTransport transport;
+  HandlerService service;
+  std::unique_ptr<Metrics::CollectorHandle> metrics;
+};
+
+HostedHandler::HostedHandler(const ServiceContext& context, kv::KvStore& store)
+    : parts_(std::make_unique<Parts>(context, store)) {}
+HostedHandler::~HostedHandler() = default;
+
+std::vector<grpc::Service*> HostedHandler::GrpcServices() { return {}; }
+
+absl::Status HostedHandler::Start() {
+  parts_->service.Start();
+  return absl::OkStatus();
+}
+
+bool HostedHandler::Ready() { return parts_->service.Ready(); }
+void HostedHandler::Drain(Closure done) { parts_->service.Drain(std::move(done)); }
+
+}  // namespace escapement::handler

@@ -1,0 +1,36 @@
+// HostedHandler: a HandlerService with its transports, flags and metrics, as a process hosts it: the handler's own and standalone.
+
+#ifndef SERVICES_HANDLER_HOSTED_HANDLER_H_
+#define SERVICES_HANDLER_HOSTED_HANDLER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "common/service/service_process.h"
+
+namespace escapement::handler {
+
+// Appends a sentence for each of the handler's flags that cannot be.
+void ValidateHandlerFlags(std::vector<std::string>& errors);
+
+class HostedHandler final : public HostedService {
+ public:
+  // Both outlive it.
+  HostedHandler(const ServiceContext& context, kv::KvStore& store);
+  ~HostedHandler() override;
+
+  std::vector<grpc::Service*> GrpcServices() override;
+  absl::Status Start() override;
+  bool Ready() override;
+  void Drain(Closure done) override;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_HOSTED_HANDLER_H_

@@ -1,0 +1,32 @@
+// The handler: delivers what is due.
+
+#include "common/service/lease_flags.h"
+#include "common/service/service_process.h"
+#include "common/service/store_client.h"
+#include "services/handler/hosted_handler.h"
+
+namespace escapement::handler {
+namespace {
+
+void Validate(std::vector<std::string>& errors) {
+  ValidateStoreFlag(errors);
+  ValidateLeaseFlags(errors);
+  ValidateHandlerFlags(errors);
+}
+
+absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
+  return HostWithStore<HostedHandler>(context);
+}
+
+}  // namespace
+}  // namespace escapement::handler
+
+int main(int argc, char** argv) {
+  return escapement::RunService(argc, argv,
+                                {.name = "handler",
+                                 .description = "delivers what is due to its consumers",
+                                 .listen = "127.0.0.1:7430",
+                                 .http_listen = "127.0.0.1:7431",
+                                 .validate = escapement::handler::Validate,
+                                 .make = escapement::handler::Make});
+}

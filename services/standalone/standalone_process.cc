@@ -1,0 +1,80 @@
+#include "services/standalone/standalone_process.h"
+
+#include <atomic>
+#include <utility>
+
+#include "common/service/lease_flags.h"
+#include "services/emitter/hosted_emitter.h"
+#include "services/handler/hosted_handler.h"
+#include "services/master/hosted_master.h"
+#include "services/store/store_flags.h"
+#include "services/store/store_metrics.h"
+#include "services/store/store_server.h"
+
+namespace escapement::standalone {
+namespace {
+
+class StandaloneProcess final : public HostedService {
+ public:
+  StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
+      : server_(std::move(server)),
+        store_metrics_(context.metrics, server_->store()),
+        handler_(context, server_->store()),
+        emitter_(context, server_->store()),
+        master_(context, server_->store()) {}
+
+  std::vector<grpc::Service*> GrpcServices() override { return master_.GrpcServices(); }
+
+  absl::Status Start() override {
+    for (HostedService* service : services_) {
+      if (auto status = service->Start(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  bool Ready() override {
+    for (HostedService* service : services_) {
+      if (!service->Ready()) return false;
+    }
+    return true;
+  }
+
+  void Drain(Closure done) override {
+    struct Joined {
+      std::atomic<int> left{3};
+      Closure done;
+    };
+    auto joined = std::make_shared<Joined>();
+    joined->done = std::move(done);
+    for (HostedService* service : services_) {
+      service->Drain([joined] {
+        if (joined->left.fetch_sub(1) == 1) joined->done();
+      });
+    }
+  }
+
+ private:
+  // Destroyed in the reverse order: the store last.
+  std::unique_ptr<store::StoreServer> server_;
+  store::StoreMetrics store_metrics_;
+  handler::HostedHandler handler_;
+  emitter::HostedEmitter emitter_;
+  master::HostedMaster master_;
+  HostedService* const services_[3] = {&handler_, &emitter_, &master_};
+};
+
+}  // namespace
+
+void ValidateFlags(std::vector<std::string>& errors) {
+  store::ValidateStoreFlags(errors);
+  ValidateLeaseFlags(errors);
+  handler::ValidateHandlerFlags(errors);
+}
+
+absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
+  auto server = store::StoreServer::Open(store::StoreOptionsFromFlags(), context.runtime.clock());
+  if (!server.ok()) return server.status();
+  return std::make_unique<StandaloneProcess>(context, *std::move(server));
+}
+
+}  // namespace escapement::standalone

@@ -1,0 +1,23 @@
+// Standalone: all services in one process, over a store that it opens itself. The same classes as in separate processes, only
+// without the wire between them; the gRPC port serves the master's API.
+
+#ifndef SERVICES_STANDALONE_STANDALONE_PROCESS_H_
+#define SERVICES_STANDALONE_STANDALONE_PROCESS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/service/service_process.h"
+
+namespace escapement::standalone {
+
+void ValidateFlags(std::vector<std::string>& errors);
+
+// Opens the store; errors as of StoreServer::Open.
+absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context);
+
+}  // namespace escapement::standalone
+
+#endif  // SERVICES_STANDALONE_STANDALONE_PROCESS_H_
