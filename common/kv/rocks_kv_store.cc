@@ -111,8 +111,12 @@ class RocksKvStore::Core {
   void Enqueue(Work work) ABSL_LOCKS_EXCLUDED(mu_);
   // Runs on the writer's thread before the next commit is published.
   void Control(Closure control) ABSL_LOCKS_EXCLUDED(mu_);
-  void ConfirmClock() {
-    Control([this] { kernel_->ConfirmClock(Reading()); });
+  void ConfirmClock(Callback<Info> done) {
+    Control([this, answer = PendingAnswer<Info>(std::move(done))]() mutable {
+      kernel_->ConfirmClock(Reading());
+      Publish(/*wrote=*/false);
+      answer.Give(info());
+    });
   }
 
   struct View {
@@ -254,8 +258,8 @@ void RocksKvStore::Core::RunControls() {
 void RocksKvStore::Core::RunWriter() {
   std::vector<Work> batch;
   while (TakeQueue(&batch)) {
+    if (batch.empty()) RunControls();
     if (batch.empty() && !kernel_->WantsBatch(Reading())) {
-      RunControls();
       Publish(/*wrote=*/false);
     } else if (HasRoom()) {
       CommitBatch(std::move(batch));
@@ -464,7 +468,7 @@ RocksKvStore::RocksKvStore(std::shared_ptr<Core> core) : core_(std::move(core)) 
 RocksKvStore::~RocksKvStore() { core_->Stop(); }
 
 RocksKvStore::Info RocksKvStore::info() const { return core_->info(); }
-void RocksKvStore::ConfirmClock() { core_->ConfirmClock(); }
+void RocksKvStore::ConfirmClock(Callback<Info> done) { core_->ConfirmClock(std::move(done)); }
 
 class RocksKvStore::Handle final : public Watch {
  public:

@@ -72,7 +72,8 @@ class RocksKvStore final : public KvStore {
   Info info() const;
 
   // The operator says that the machine's wall clock is right: store time steps forward to it, or is drawn back.
-  void ConfirmClock();
+  // `done` is given what is in force then.
+  void ConfirmClock(Callback<Info> done);
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;

@@ -62,6 +62,10 @@ void WatchHub::Deliver(Watcher& watcher, const CommitRecord& record) {
 }
 
 void WatchHub::Add(std::shared_ptr<Watcher> watcher) {
+  if (static_cast<size_t>(watcher->request.cf) >= kColumnFamilyCount) {
+    watcher->gate.Lagged(absl::InvalidArgumentError("unknown column family"));
+    return;
+  }
   const CommitSeq from = watcher->request.from_seq;
   if (from < seq_) {
     const CommitSeq oldest = seq_ - history_.size();  // the state before the oldest commit kept

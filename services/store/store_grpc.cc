@@ -1,0 +1,205 @@
+#include "services/store/store_grpc.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/kv/kv_wire.h"
+#include "common/kv/message_queue.h"
+#include "escapement/internal/v1/store.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace escapement::store {
+
+namespace wire = ::escapement::internal::v1;
+
+// One client's stream. Reads run one after the other, so the client's calls reach the store in their order.
+class StoreGrpc::Connection final : public grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse> {
+ public:
+  // What answers need: outlives the reactor while the store still holds callbacks.
+  class Outlet {
+   public:
+    explicit Outlet(Connection* connection) : connection_(connection) {}
+
+    // Adds what `fill` makes of an answer. False if the connection is over or, with a bound, too much is waiting.
+    template <typename Fill>
+    bool Send(uint64_t call_id, size_t bytes, size_t backlog_bytes_max, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
+      absl::MutexLock lock(&mu_);
+      if (connection_ == nullptr || outgoing_.bytes() + bytes > backlog_bytes_max) return false;
+      wire::StoreAnswer* answer = outgoing_.Next(bytes)->add_answers();
+      answer->set_call_id(call_id);
+      fill(answer);
+      WriteNext();
+      return true;
+    }
+
+    void OnWriteDone(bool ok) ABSL_LOCKS_EXCLUDED(mu_) {
+      absl::MutexLock lock(&mu_);
+      writing_ = false;
+      if (!ok) ending_ = true;
+      outgoing_.PopSent();
+      WriteNext();
+    }
+
+    // No more calls will come: ends the stream once the write in progress is done.
+    void End() ABSL_LOCKS_EXCLUDED(mu_) {
+      absl::MutexLock lock(&mu_);
+      ending_ = true;
+      WriteNext();
+    }
+
+    // The reactor is about to go.
+    void Detach() ABSL_LOCKS_EXCLUDED(mu_) {
+      absl::MutexLock lock(&mu_);
+      connection_ = nullptr;
+    }
+
+   private:
+    void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      if (connection_ == nullptr || writing_ || finished_) return;
+      if (ending_) {
+        finished_ = true;
+        connection_->Finish(grpc::Status::OK);
+        return;
+      }
+      if (outgoing_.empty()) return;
+      writing_ = true;
+      connection_->StartWrite(outgoing_.Front());
+    }
+
+    absl::Mutex mu_;
+    Connection* connection_ ABSL_GUARDED_BY(mu_);  // null once it has gone
+    kv::MessageQueue<wire::StoreResponse> outgoing_ ABSL_GUARDED_BY(mu_);
+    bool writing_ ABSL_GUARDED_BY(mu_) = false;
+    bool ending_ ABSL_GUARDED_BY(mu_) = false;
+    bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  };
+
+  explicit Connection(kv::KvStore& store) : store_(store), outlet_(std::make_shared<Outlet>(this)) {
+    StartRead(&incoming_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return outlet_->End();
+    for (wire::StoreCall& call : *incoming_.mutable_calls()) Take(call);
+    StartRead(&incoming_);
+  }
+  void OnWriteDone(bool ok) override { outlet_->OnWriteDone(ok); }
+  void OnCancel() override { outlet_->End(); }
+  void OnDone() override {
+    outlet_->Detach();
+    delete this;
+  }
+
+ private:
+  static constexpr size_t kNoBound = ~size_t{0} / 2;
+
+  void Take(wire::StoreCall& call);
+  void OpenWatch(uint64_t id, kv::WatchRequest request);
+
+  // A callback that sends the store's result as the answer of call `id`.
+  template <typename T>
+  kv::KvStore::Callback<T> Answer(uint64_t id) {
+    return [outlet = outlet_, id](absl::StatusOr<T> result) {
+      const size_t bytes = BytesOf(result);
+      outlet->Send(id, bytes, kNoBound, [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(result), answer); });
+    };
+  }
+
+  static size_t BytesOf(const absl::StatusOr<kv::SessionInfo>&) { return 32; }
+  static size_t BytesOf(const absl::StatusOr<kv::CommitResult>&) { return 32; }
+  static size_t BytesOf(const absl::StatusOr<kv::GetResult>& result) {
+    size_t bytes = 32;
+    if (!result.ok()) return bytes;
+    for (const auto& value : result->values) bytes += 4 + (value.has_value() ? value->size() : 0);
+    return bytes;
+  }
+  static size_t BytesOf(const absl::StatusOr<kv::ScanResult>& result) {
+    size_t bytes = 32;
+    if (!result.ok()) return bytes;
+    for (const auto& entry : result->entries) bytes += 8 + entry.key.size() + entry.value.size();
+    return bytes;
+  }
+
+  kv::KvStore& store_;
+  const std::shared_ptr<Outlet> outlet_;
+  wire::StoreRequest incoming_;
+  std::map<uint64_t, std::unique_ptr<kv::Watch>> watches_;  // touched by reads only, and by the end
+};
+
+void StoreGrpc::Connection::Take(wire::StoreCall& call) {
+  const uint64_t id = call.call_id();
+  switch (call.call_case()) {
+    case wire::StoreCall::kOpenSession:
+      store_.OpenSession(call.open_session().seen_incarnation(), call.open_session().seen_seq(),
+                         Answer<kv::SessionInfo>(id));
+      break;
+    case wire::StoreCall::kCommit:
+      store_.Commit(kv::FromWire(*call.mutable_commit()), Answer<kv::CommitResult>(id));
+      break;
+    case wire::StoreCall::kMultiGet:
+      store_.MultiGet(kv::FromWire(*call.mutable_multi_get()), Answer<kv::GetResult>(id));
+      break;
+    case wire::StoreCall::kScan:
+      store_.Scan(kv::FromWire(*call.mutable_scan()), Answer<kv::ScanResult>(id));
+      break;
+    case wire::StoreCall::kOpenWatch:
+      OpenWatch(id, kv::FromWire(*call.mutable_open_watch()));
+      break;
+    case wire::StoreCall::kMoveWatchEnd: {
+      auto watch = watches_.find(call.move_watch_end().watch_id());
+      if (watch != watches_.end()) watch->second->MoveEnd(std::move(*call.mutable_move_watch_end()->mutable_end()));
+      break;
+    }
+    case wire::StoreCall::kCloseWatch:
+      watches_.erase(call.close_watch().watch_id());
+      break;
+    case wire::StoreCall::CALL_NOT_SET:
+      outlet_->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
+        kv::ToWire(absl::InvalidArgumentError("a call this store does not know"), answer);
+      });
+      break;
+  }
+}
+
+void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
+  kv::WatchObserver observer;
+  auto lagged = std::make_shared<bool>(false);  // calls of one observer never overlap
+  observer.on_batch = [outlet = outlet_, id, lagged](kv::WatchBatch batch) {
+    if (*lagged) return;
+    size_t bytes = 32;
+    for (const auto& mutation : batch.mutations) bytes += 16 + mutation.key.size() + mutation.value.size();
+    auto fill = [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(batch), answer); };
+    if (outlet->Send(id, bytes, kBacklogBytesMax, fill)) return;
+    *lagged = true;
+    outlet->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
+      kv::ToWire(absl::ResourceExhaustedError("the watcher does not keep up"), answer);
+    });
+  };
+  observer.on_lagged = [outlet = outlet_, id, lagged](absl::Status why) {
+    if (*lagged) return;
+    *lagged = true;
+    outlet->Send(id, 64, kNoBound, [&](wire::StoreAnswer* answer) { kv::ToWire(why, answer); });
+  };
+  watches_[id] = store_.OpenWatch(std::move(request), std::move(observer));
+}
+
+class StoreGrpc::Service final : public wire::StoreService::CallbackService {
+ public:
+  explicit Service(kv::KvStore& store) : store_(store) {}
+
+  grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse>* Connect(grpc::CallbackServerContext*) override {
+    return new Connection(store_);
+  }
+
+ private:
+  kv::KvStore& store_;
+};
+
+StoreGrpc::StoreGrpc(kv::KvStore& store) : service_(std::make_unique<Service>(store)) {}
+StoreGrpc::~StoreGrpc() = default;
+
+grpc::Service* StoreGrpc::service() { return service_.get(); }
+
+}  // namespace escapement::store

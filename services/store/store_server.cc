@@ -1,0 +1,41 @@
+#include "services/store/store_server.h"
+
+#include <utility>
+
+#include "services/store/store_admin_grpc.h"
+#include "services/store/store_grpc.h"
+
+namespace escapement::store {
+
+struct StoreServer::Parts {
+  explicit Parts(std::unique_ptr<kv::RocksKvStore> opened)
+      : store(std::move(opened)), store_grpc(*store), admin_grpc(*store) {}
+
+  std::unique_ptr<kv::RocksKvStore> store;
+  StoreGrpc store_grpc;
+  StoreAdminGrpc admin_grpc;
+};
+
+absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options, Clock& clock) {
+  kv::RocksKvStore::Options rocks;
+  rocks.data_dir = options.data_dir;
+  rocks.accept_loss = options.accept_loss;
+  rocks.lease_ttl = options.lease_ttl;
+  rocks.layout = {options.partitions, options.queue_shards};
+  rocks.free_bytes_min = options.free_bytes_min;
+  rocks.block_cache_bytes = options.block_cache_bytes;
+  auto store = kv::RocksKvStore::Open(std::move(rocks), clock);
+  if (!store.ok()) return store.status();
+  return std::unique_ptr<StoreServer>(new StoreServer(std::make_unique<Parts>(*std::move(store))));
+}
+
+StoreServer::StoreServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+StoreServer::~StoreServer() = default;
+
+std::vector<grpc::Service*> StoreServer::services() {
+  return {parts_->store_grpc.service(), parts_->admin_grpc.service()};
+}
+
+kv::RocksKvStore& StoreServer::store() { return *parts_->store; }
+
+}  // namespace escapement::store
