@@ -1,0 +1,398 @@
+#include "services/emitter/emission_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/kv/meta_keys.h"
+#include "common/service/log.h"
+#include "common/storage/children_table.h"
+#include "services/emitter/limits.h"
+
+namespace escapement::emitter {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using kv::Mutation;
+
+// Places of the conditions in a plan's group.
+constexpr uint16_t kLeaseCondition = 0;
+constexpr uint16_t kHoldCondition = 1;
+
+Condition CheckpointIs(std::string key, absl::Time value) {
+  Condition condition;
+  condition.cf = ColumnFamily::kCheckpoints;
+  condition.key = std::move(key);
+  condition.kind = Condition::Kind::kValueEquals;
+  condition.value = EncodeCheckpoint(value);
+  return condition;
+}
+
+Condition Absent(ColumnFamily cf, std::string key) {
+  Condition condition;
+  condition.cf = cf;
+  condition.key = std::move(key);
+  condition.kind = Condition::Kind::kAbsent;
+  return condition;
+}
+
+Mutation PutCheckpoint(std::string key, absl::Time value) {
+  Mutation mutation;
+  mutation.cf = ColumnFamily::kCheckpoints;
+  mutation.key = std::move(key);
+  mutation.value = EncodeCheckpoint(value);
+  return mutation;
+}
+
+}  // namespace
+
+EmissionLoop::EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
+                           Options options)
+    : client_(client), executor_(std::move(executor)), metrics_(metrics), options_(std::move(options)) {}
+
+EmissionLoop::Partition* EmissionLoop::Find(uint32_t partition, uint64_t generation) {
+  const auto it = partitions_.find(partition);
+  if (stopped_ || it == partitions_.end() || it->second.generation != generation) return nullptr;
+  return &it->second;
+}
+
+void EmissionLoop::AddPartition(uint32_t partition) {
+  if (stopped_) return;
+  DropPartition(partition);
+  partitions_[partition].generation = ++generations_;
+  metrics_.partitions.Set(static_cast<double>(partitions_.size()));
+  ReadCheckpoints();
+}
+
+void EmissionLoop::DropPartition(uint32_t partition) {
+  const auto it = partitions_.find(partition);
+  if (it == partitions_.end()) return;
+  if (it->second.window != nullptr) it->second.window->Cancel();
+  partitions_.erase(it);
+  metrics_.partitions.Set(static_cast<double>(partitions_.size()));
+}
+
+void EmissionLoop::Stop() {
+  stopped_ = true;
+  while (!partitions_.empty()) DropPartition(partitions_.begin()->first);
+}
+
+void EmissionLoop::Reload(uint32_t partition, Partition& state) {
+  if (state.window != nullptr) state.window->Cancel();
+  state = Partition();
+  state.generation = ++generations_;
+}
+
+void EmissionLoop::Step() {
+  if (stopped_) return;
+  ++steps_;
+  ReadCheckpoints();
+  Plan();
+  for (auto& [partition, state] : partitions_) {
+    if ((steps_ + partition) % kSweepEverySteps == 0) Sweep(partition, state);
+  }
+}
+
+void EmissionLoop::ReadCheckpoints() {
+  for (auto& [partition, state] : partitions_) {
+    if (state.loaded || state.reading) continue;
+    state.reading = true;
+    const auto p = static_cast<uint16_t>(partition);
+    client_.MultiGet({{ColumnFamily::kCheckpoints, PlannedToKey(p)},
+                      {ColumnFamily::kCheckpoints, EmittedToKey(p)},
+                      {ColumnFamily::kCheckpoints, CursorKey(p)}},
+                     executor_,
+                     [self = shared_from_this(), partition = partition, generation = state.generation](
+                         absl::StatusOr<kv::GetResult> result) {
+                       self->OnCheckpoints(partition, generation, std::move(result));
+                     });
+  }
+}
+
+void EmissionLoop::OnCheckpoints(uint32_t partition, uint64_t generation, absl::StatusOr<kv::GetResult> result) {
+  Partition* state = Find(partition, generation);
+  if (state == nullptr) return;
+  state->reading = false;
+  if (!result.ok()) return;  // the next round reads again
+  const auto& [planned, emitted, cursor] = std::tie(result->values[0], result->values[1], result->values[2]);
+  if (!planned || !emitted) return MakeCheckpoints(partition, generation);
+  state->planned_to = DecodeCheckpoint(*planned);
+  state->emitted_to = state->done_to = DecodeCheckpoint(*emitted);
+  if (cursor) state->cursor = DecodeCursor(*cursor);
+  if (state->planned_to == absl::InfinitePast() || state->emitted_to == absl::InfinitePast() ||
+      (cursor && !state->cursor)) {
+    metrics_.records_broken.Increment();
+    Log(LogLevel::kError, "emitter.loop", "a checkpoint cannot be read; the partition stands still",
+        {{"partition", partition}});
+    return;
+  }
+  state->loaded = true;
+  Plan();
+}
+
+void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
+  Partition* state = Find(partition, generation);
+  if (!options_.leases.valid(partition)) return;
+  const auto p = static_cast<uint16_t>(partition);
+  const absl::Time now = client_.NowLow();
+  kv::Group group;
+  group.conditions = {Absent(ColumnFamily::kCheckpoints, PlannedToKey(p)),
+                      Absent(ColumnFamily::kCheckpoints, EmittedToKey(p))};
+  group.mutations = {PutCheckpoint(PlannedToKey(p), now), PutCheckpoint(EmittedToKey(p), now)};
+  kv::Commit commit;
+  commit.fence = {options_.leases.fence(partition)};
+  commit.groups = {std::move(group)};
+  state->reading = true;
+  client_.CommitAsync(std::move(commit), executor_,
+                      [self = shared_from_this(), partition, generation](absl::StatusOr<kv::CommitResult> result) {
+                        Partition* state = self->Find(partition, generation);
+                        if (state == nullptr) return;
+                        state->reading = false;
+                        // Else in the next round: an updater was quicker, or the lease is lost.
+                        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
+                      });
+}
+
+kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const {
+  const auto p = static_cast<uint16_t>(partition);
+  kv::Group group;
+  group.conditions = {options_.leases.fence(partition),
+                      Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
+                      CheckpointIs(PlannedToKey(p), state.planned_to)};
+  group.mutations = {PutCheckpoint(PlannedToKey(p), target)};
+  if (state.window == nullptr && state.done_to > state.emitted_to) {
+    group.conditions.push_back(CheckpointIs(EmittedToKey(p), state.emitted_to));
+    group.mutations.push_back(PutCheckpoint(EmittedToKey(p), state.done_to));
+  }
+  return group;
+}
+
+void EmissionLoop::Plan() {
+  const absl::Time now = client_.NowLow();
+  if (now == absl::InfinitePast()) return;
+  if (planning_) {
+    plan_again_ = true;
+    return;
+  }
+  ShowProgress(now);
+  const absl::Time target = PlannedTo(now, options_.ahead);
+  Ids ids, readable;
+  std::vector<absl::Time> emitted;  // what the plan writes as emitted_to; InfinitePast: nothing
+  kv::Commit commit;
+  for (auto& [partition, state] : partitions_) {
+    if (!state.loaded || !options_.leases.valid(partition)) continue;
+    if (state.planned_to >= target) {
+      // Planned by a former owner, or in the last round, which then could not read on.
+      if (state.readable_to < state.planned_to) readable.emplace_back(partition, state.generation);
+      continue;
+    }
+    ids.emplace_back(partition, state.generation);
+    commit.groups.push_back(PlanGroup(partition, state, target));
+    emitted.push_back(commit.groups.back().mutations.size() > 1 ? state.done_to : absl::InfinitePast());
+    // The window must not begin while emitted_to is being written.
+    if (emitted.back() != absl::InfinitePast()) state.readable_to = absl::InfinitePast();
+  }
+  if (!readable.empty()) ReadMarks(std::move(readable), target);
+  if (ids.empty()) return;
+  planning_ = true;
+  client_.CommitAsync(std::move(commit), executor_,
+                      [self = shared_from_this(), ids = std::move(ids), emitted = std::move(emitted),
+                       target](absl::StatusOr<kv::CommitResult> result) mutable {
+                        self->OnPlanned(std::move(ids), std::move(emitted), target, std::move(result));
+                      });
+}
+
+void EmissionLoop::OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
+                             absl::StatusOr<kv::CommitResult> result) {
+  planning_ = false;
+  Ids planned;
+  bool held = false;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Partition* state = Find(ids[i].first, ids[i].second);
+    if (state == nullptr) continue;
+    const bool applied = result.ok() && result->verdicts[i].applied;
+    if (!applied) {
+      held |= result.ok() && result->verdicts[i].failed_condition == kHoldCondition;
+      // Held: planned again as it is. Otherwise somebody else has written, or the store could not: read again.
+      if (!result.ok() || result->verdicts[i].failed_condition > kHoldCondition) Reload(ids[i].first, *state);
+      continue;
+    }
+    state->planned_to = target;
+    if (emitted[i] != absl::InfinitePast()) state->emitted_to = emitted[i];
+    planned.push_back(ids[i]);
+  }
+  metrics_.held.Set(held ? 1 : 0);
+  if (!planned.empty()) ReadMarks(std::move(planned), target);
+  if (std::exchange(plan_again_, false)) Plan();
+}
+
+void EmissionLoop::ReadMarks(Ids ids, absl::Time target) {
+  std::vector<kv::Key> keys;
+  for (const auto& [partition, generation] : ids) {
+    keys.push_back({ColumnFamily::kCheckpoints, InUseMarkKey(static_cast<uint16_t>(partition))});
+  }
+  client_.MultiGet(std::move(keys), executor_,
+                   [self = shared_from_this(), ids = std::move(ids),
+                    target](absl::StatusOr<kv::GetResult> result) mutable {
+                     self->OnMarks(std::move(ids), target, std::move(result));
+                   });
+}
+
+void EmissionLoop::OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result) {
+  if (!result.ok()) return;  // the next round plans and reads again
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto& [partition, generation] = ids[i];
+    Partition* state = Find(partition, generation);
+    if (state == nullptr) continue;
+    const std::string mark = result->values[i].value_or("");
+    if (state->in_use_known && state->in_use_mark == mark) {
+      state->readable_to = std::max(state->readable_to, std::min(target, state->planned_to));
+      Emit(partition, *state);
+      continue;
+    }
+    ReadInUse(partition, generation, std::min(target, state->planned_to), mark,
+              ChildrenPartitionPrefix(static_cast<uint16_t>(partition)), std::make_shared<InUse>());
+  }
+}
+
+void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark,
+                             std::string begin, std::shared_ptr<InUse> found) {
+  kv::ScanRequest request;
+  request.cf = ColumnFamily::kInUse;
+  request.begin = std::move(begin);
+  request.end = PrefixEnd(ChildrenPartitionPrefix(static_cast<uint16_t>(partition)));
+  request.keys_only = true;
+  client_.Scan(std::move(request), executor_,
+               [self = shared_from_this(), partition, generation, target, mark = std::move(mark),
+                found](absl::StatusOr<kv::ScanResult> result) mutable {
+                 Partition* state = self->Find(partition, generation);
+                 if (state == nullptr || !result.ok()) return;
+                 for (const kv::Entry& entry : result->entries) {
+                   if (!AddInUse(entry.key, found.get())) self->metrics_.records_broken.Increment();
+                 }
+                 if (result->more && !result->entries.empty()) {
+                   self->ReadInUse(partition, generation, target, std::move(mark),
+                                   absl::StrCat(result->entries.back().key, absl::string_view("\0", 1)), found);
+                   return;
+                 }
+                 // The mark was read first: what came in use in between is found again by the next mark.
+                 state->in_use = std::move(*found);
+                 state->in_use_mark = std::move(mark);
+                 state->in_use_known = true;
+                 state->readable_to = std::max(state->readable_to, target);
+                 self->Emit(partition, *state);
+               });
+}
+
+void EmissionLoop::Emit(uint32_t partition, Partition& state) {
+  if (state.window != nullptr || !options_.leases.valid(partition)) return;
+  const absl::Time end = state.cursor ? state.cursor->window_end : WindowEnd(state.done_to, state.readable_to);
+  if (end <= state.done_to || end > state.readable_to) return;
+  EmissionWindow::Options options;
+  options.partition = static_cast<uint16_t>(partition);
+  options.lease = options_.leases.fence(partition);
+  options.emitted_to = state.emitted_to;
+  options.cursor = state.cursor;
+  options.begin = state.done_to;
+  options.end = end;
+  options.layout = options_.layout;
+  ChildRanges ranges = RangesToRead(options.partition, state.in_use, options.begin, options.end);
+  for (const std::string& zone : ranges.unknown_zones) {
+    metrics_.records_broken.Increment();
+    Log(LogLevel::kError, "emitter.loop", "a zone in use is not in the zone database", {{"zone", zone}});
+  }
+  options.ranges = std::move(ranges.ranges);
+  state.window = std::make_shared<EmissionWindow>(
+      client_, executor_, metrics_, std::move(options),
+      [self = shared_from_this(), partition, generation = state.generation, end](absl::Status status, bool stored) {
+        self->OnWindow(partition, generation, end, std::move(status), stored);
+      });
+  const std::shared_ptr<EmissionWindow> window = state.window;  // it may end, and be forgotten, within Start
+  window->Start();
+}
+
+void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status,
+                            bool stored) {
+  Partition* state = Find(partition, generation);
+  if (state == nullptr) return;
+  if (!status.ok()) {
+    if (status.code() != absl::StatusCode::kFailedPrecondition) {
+      Log(LogLevel::kWarning, "emitter.loop", "a window was not emitted; it is tried again",
+          {{"partition", partition}, {"error", std::string(status.message())}});
+    }
+    return Reload(partition, *state);
+  }
+  state->window = nullptr;
+  state->done_to = end;
+  state->cursor.reset();
+  if (stored) state->emitted_to = end;
+  // Posted: a window without ranges ends within its Start.
+  if (state->done_to < state->readable_to) {
+    executor_->Post([self = shared_from_this(), partition, generation] {
+      if (Partition* state = self->Find(partition, generation)) self->Emit(partition, *state);
+    });
+  }
+}
+
+void EmissionLoop::Sweep(uint32_t partition, Partition& state) {
+  if (!state.in_use_known || state.in_use.empty() || !options_.leases.valid(partition)) return;
+  kv::ScanRequest next;
+  next.cf = ColumnFamily::kInUse;
+  const std::string prefix = ChildrenPartitionPrefix(static_cast<uint16_t>(partition));
+  next.begin = state.sweep_key.empty() ? prefix : absl::StrCat(state.sweep_key, absl::string_view("\0", 1));
+  next.end = PrefixEnd(prefix);
+  next.limit = 1;
+  next.keys_only = true;
+  client_.Scan(std::move(next), executor_,
+               [self = shared_from_this(), partition,
+                generation = state.generation](absl::StatusOr<kv::ScanResult> result) {
+                 Partition* state = self->Find(partition, generation);
+                 if (state == nullptr || !result.ok()) return;
+                 state->sweep_key = result->entries.empty() ? "" : result->entries[0].key;
+                 if (!result->entries.empty()) self->RemoveIfEmpty(partition, generation, state->sweep_key);
+               });
+}
+
+void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key) {
+  kv::ScanRequest any;
+  any.cf = ColumnFamily::kChildren;
+  any.begin = in_use_key;
+  any.end = PrefixEnd(in_use_key);
+  any.limit = 1;
+  any.keys_only = true;
+  client_.Scan(std::move(any), executor_, [self = shared_from_this(), partition, generation, in_use_key](
+                                              absl::StatusOr<kv::ScanResult> result) {
+    Partition* state = self->Find(partition, generation);
+    if (state == nullptr || !result.ok() || !result->entries.empty()) return;
+    if (!self->options_.leases.valid(partition)) return;
+    kv::Group group;
+    Condition empty;
+    empty.cf = ColumnFamily::kChildren;
+    empty.kind = Condition::Kind::kRangeCount;
+    empty.key = in_use_key;
+    empty.value = PrefixEnd(in_use_key);
+    empty.number = 0;
+    group.conditions = {self->options_.leases.fence(partition), std::move(empty)};
+    Mutation forget;
+    forget.cf = ColumnFamily::kInUse;
+    forget.kind = Mutation::Kind::kDelete;
+    forget.key = in_use_key;
+    group.mutations = {std::move(forget)};
+    kv::Commit commit;
+    commit.groups = {std::move(group)};
+    // Removed or not, and known here or not: reading a LaunchExpression without children finds nothing.
+    self->client_.CommitAsync(std::move(commit), self->executor_, [](absl::StatusOr<kv::CommitResult>) {});
+  });
+}
+
+void EmissionLoop::ShowProgress(absl::Time now) {
+  absl::Duration behind = -absl::InfiniteDuration();
+  for (const auto& [partition, state] : partitions_) {
+    if (state.loaded) behind = std::max(behind, now - state.done_to);
+  }
+  if (behind > -absl::InfiniteDuration()) metrics_.behind_seconds.Set(absl::ToDoubleSeconds(behind));
+}
+
+}  // namespace escapement::emitter

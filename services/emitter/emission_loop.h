@@ -1,0 +1,118 @@
+// EmissionLoop: keeps the partitions that this instance holds emitted ahead of time.
+//
+// Step() is one round: read the checkpoints of partitions that are new; plan (one commit sets planned_to of all partitions to
+// store time + ahead, each under its lease, and writes the emitted_to of windows in which nothing was due); look whether the
+// LaunchExpressions in use have changed; and let every partition emit [emitted_to, planned_to) window after window
+// (emission_window.h). Whatever fails is read again in the next round. Planned ahead of rows: whoever changes a schedule sees how far its
+// old version may have been emitted.
+//
+// While the store's clock is held (kClockHoldKey) nothing is planned.
+//
+// Threads: one executor; all methods and callbacks run there.
+
+#ifndef SERVICES_EMITTER_EMISSION_LOOP_H_
+#define SERVICES_EMITTER_EMISSION_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/runtime/runtime.h"
+#include "services/emitter/emission_plan.h"
+#include "services/emitter/emission_window.h"
+#include "services/emitter/metrics.h"
+
+namespace escapement::emitter {
+
+// What the loop asks of lease::LeaseKeeper.
+struct PartitionLeases {
+  std::function<bool(uint32_t partition)> valid;
+  std::function<kv::Condition(uint32_t partition)> fence;  // of a held partition
+};
+
+class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
+ public:
+  struct Options {
+    kv::Layout layout;
+    absl::Duration ahead = absl::Seconds(5);
+    PartitionLeases leases;
+  };
+
+  // `client` and `metrics` outlive the loop; the loop is made by make_shared.
+  EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options);
+
+  // The lease of the partition was acquired / is lost: its state is read anew / dropped, and what is under way ends
+  // without effect.
+  void AddPartition(uint32_t partition);
+  void DropPartition(uint32_t partition);
+
+  // One round; returns at once. While the last one's plan has not been answered, the next plan waits for that.
+  void Step();
+
+  // Drops all partitions; nothing begins any more.
+  void Stop();
+
+ private:
+  struct Partition {
+    uint64_t generation = 0;  // tells answers to a former state from those to this one
+    bool reading = false;     // of the checkpoints
+    bool loaded = false;
+    absl::Time planned_to;             // as stored
+    absl::Time emitted_to;             // as stored
+    std::optional<EmissionCursor> cursor;
+    absl::Time done_to;                // everything before it is emitted; after emitted_to if nothing was due since
+    absl::Time readable_to;            // in_use is known for windows up to here
+    std::shared_ptr<EmissionWindow> window;
+    bool in_use_known = false;
+    std::string in_use_mark;
+    InUse in_use;
+    std::string sweep_key;             // the in_use key looked at last
+  };
+  using Ids = std::vector<std::pair<uint32_t, uint64_t>>;  // partition and generation
+
+  // Null if the partition is gone, or of another generation.
+  Partition* Find(uint32_t partition, uint64_t generation);
+  void Reload(uint32_t partition, Partition& state);
+
+  void ReadCheckpoints();
+  void OnCheckpoints(uint32_t partition, uint64_t generation, absl::StatusOr<kv::GetResult> result);
+  void MakeCheckpoints(uint32_t partition, uint64_t generation);
+
+  void Plan();
+  kv::Group PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const;
+  void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
+                 absl::StatusOr<kv::CommitResult> result);
+
+  void ReadMarks(Ids ids, absl::Time target);
+  void OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result);
+  void ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark, std::string begin,
+                 std::shared_ptr<InUse> found);
+  void Emit(uint32_t partition, Partition& state);
+  void OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status, bool stored);
+
+  void Sweep(uint32_t partition, Partition& state);
+  void RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key);
+  void ShowProgress(absl::Time now);
+
+  kv::KvClient& client_;
+  const std::shared_ptr<Executor> executor_;
+  EmitterMetrics& metrics_;
+  const Options options_;
+  bool stopped_ = false;
+  bool planning_ = false;    // a plan's commit is under way
+  bool plan_again_ = false;  // something became ready meanwhile
+  uint64_t steps_ = 0;
+  uint64_t generations_ = 0;
+  std::map<uint32_t, Partition> partitions_;
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_EMISSION_LOOP_H_

@@ -1,0 +1,117 @@
+#include "services/emitter/emission_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/cron/cron_expression.h"
+#include "common/cron/evaluator.h"
+#include "common/cron/zone.h"
+#include "common/storage/child_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/emitter/limits.h"
+
+namespace escapement::emitter {
+namespace {
+
+ExpressionKey KeyOf(uint16_t partition, const std::string& zone, const cron::LaunchExpression& expression) {
+  ExpressionKey key;
+  key.partition = partition;
+  key.zone = zone;
+  key.expression_class = expression.ClassByte();
+  key.date_value = expression.date_value;
+  return key;
+}
+
+}  // namespace
+
+absl::Time PlannedTo(absl::Time now, absl::Duration ahead) {
+  return absl::FromUnixSeconds(absl::ToUnixSeconds(now + ahead));
+}
+
+absl::Time WindowEnd(absl::Time emitted_to, absl::Time planned_to) {
+  return std::min(planned_to, emitted_to + kWindowMax);
+}
+
+bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
+  const auto key = DecodeExpressionKey(in_use_key);
+  if (!key) return false;
+  const auto expression = cron::LaunchExpression::Of(key->expression_class, key->date_value);
+  if (!expression) return false;
+  (*in_use)[key->zone].insert(*expression);
+  return true;
+}
+
+ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end) {
+  ChildRanges result;
+  for (const auto& [name, expressions] : in_use) {
+    const absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name);
+    if (!zone.ok()) {
+      result.unknown_zones.push_back(name);
+      continue;
+    }
+    for (const cron::PlaceRange& range : cron::PlacesToRead(*zone, begin, end, expressions)) {
+      const ExpressionKey key = KeyOf(partition, name, range.first.expression);
+      result.ranges.push_back({.begin = ChildPrefix(key, range.first.hour, range.first.minute),
+                               .end = PrefixEnd(ChildPrefix(key, range.last.hour, range.last.minute))});
+    }
+  }
+  return result;
+}
+
+std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key) {
+  std::vector<KeyRange> rest;
+  const std::string next = absl::StrCat(last_key, absl::string_view("\0", 1));
+  for (KeyRange& range : ranges) {
+    if (range.end <= next) continue;
+    if (range.begin < next) range.begin = next;
+    rest.push_back(std::move(range));
+  }
+  return rest;
+}
+
+absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(const ChildKey& key,
+                                                                  const storage::v1::ChildRecord& record,
+                                                                  absl::Time begin, absl::Time end) {
+  const auto place = PlaceOf(key);
+  const auto expression = cron::ParseCron(record.cron());
+  const auto zone = cron::Zone::Load(key.expression.zone);
+  if (!place || !expression.ok() || !zone.ok()) {
+    return absl::DataLossError(absl::StrCat("child of schedule ", record.schedule_id(), " in ", key.expression.zone,
+                                            " with cron \"", record.cron(), "\""));
+  }
+  std::vector<EmittedOccurrence> occurrences;
+  begin = std::max(begin, FromMicros(record.from_micros()));
+  // One window holds at most one occurrence a second, so this is bounded by the window.
+  for (const cron::Occurrence& o :
+       cron::Enumerate(*expression, *zone, cron::DstPolicy(), begin, end, std::numeric_limits<size_t>::max())) {
+    if (cron::CanonicalPlace(*expression, o.civil) != *place) continue;
+    const CronTrigger trigger{*expression, *zone, cron::DstPolicy()};
+    EmittedOccurrence& emitted = occurrences.emplace_back();
+    emitted.id = OccurrenceIdOf(trigger, o);
+    emitted.nominal_time = o.instant;
+    emitted.launch_time = o.instant;
+  }
+  return occurrences;
+}
+
+OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildRecord& record) {
+  OccurrenceSource source;
+  source.tenant = record.tenant();
+  source.schedule_id = record.schedule_id();
+  source.uid = key.uid;
+  source.version = record.version();
+  source.event_count = std::max<uint64_t>(record.event_count(), 1);
+  source.priority = static_cast<uint8_t>(std::min<uint32_t>(record.priority(), 9));
+  return source;
+}
+
+bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state) {
+  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED && state.version() == child.version();
+}
+
+}  // namespace escapement::emitter

@@ -1,0 +1,69 @@
+// What an emitter reads and writes for a window of time. The index proposes, the evaluator decides.
+//
+// Pure.
+
+#ifndef SERVICES_EMITTER_EMISSION_PLAN_H_
+#define SERVICES_EMITTER_EMISSION_PLAN_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/cron/launch_expression.h"
+#include "common/storage/children_table.h"
+#include "common/storage/occurrence_rows.h"
+
+namespace escapement::storage::v1 {
+class ChildRecord;
+class StateRecord;
+}  // namespace escapement::storage::v1
+
+namespace escapement::emitter {
+
+// How far to plan at `now`: whole seconds, so that steps a second apart make windows of a second.
+absl::Time PlannedTo(absl::Time now, absl::Duration ahead);
+
+// The end of the next window that begins at `emitted_to`: at most kWindowMax later and not after `planned_to`.
+absl::Time WindowEnd(absl::Time emitted_to, absl::Time planned_to);
+
+// LaunchExpressions in use, by zone.
+using InUse = std::map<std::string, std::set<cron::LaunchExpression>>;
+// Adds what an in_use key says. False if the key is malformed.
+bool AddInUse(absl::string_view in_use_key, InUse* in_use);
+
+// [begin, end) of keys in `children`.
+struct KeyRange {
+  std::string begin, end;
+
+  friend bool operator==(const KeyRange&, const KeyRange&) = default;
+};
+
+struct ChildRanges {
+  std::vector<KeyRange> ranges;            // ascending, disjoint
+  std::vector<std::string> unknown_zones;  // in use, but not in this machine's zone database
+};
+// Where the children of everything that can fire in [begin, end) are.
+ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end);
+
+// What is left of the ranges after `last_key`.
+std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key);
+
+// The occurrences in [begin, end) that this child emits, in order: those at or after its `from` whose canonical place is its
+// own. DATA_LOSS if the record cannot be read.
+absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(const ChildKey& key,
+                                                                  const storage::v1::ChildRecord& record,
+                                                                  absl::Time begin, absl::Time end);
+
+OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildRecord& record);
+
+// Whether the child's schedule fires: it is enabled, and the child is of its current version.
+bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state);
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_EMISSION_PLAN_H_

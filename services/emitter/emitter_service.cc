@@ -1,0 +1,155 @@
+#include "services/emitter/emitter_service.h"
+
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/lease/lease_keeper.h"
+#include "services/emitter/emission_loop.h"
+#include "services/emitter/metrics.h"
+#include "services/emitter/run_closer.h"
+
+namespace escapement::emitter {
+namespace {
+
+// Before the store has answered, and where a step would otherwise fall on the last moment of a second.
+constexpr absl::Duration kRetryStart = absl::Seconds(1);
+// Instances make their steps at different moments of the second.
+constexpr absl::Duration kPhaseMax = absl::Milliseconds(200);
+
+}  // namespace
+
+class EmitterService::Core {
+ public:
+  Core(Options options, kv::KvStore& store, Runtime& runtime)
+      : options_(std::move(options)),
+        runtime_(runtime),
+        executor_(runtime.NewExecutor("emitter")),
+        own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
+        metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
+        phase_(absl::Microseconds(static_cast<int64_t>(
+            runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
+        client_(store, runtime, ClientOptions()) {}
+
+  void Begin();
+  void Drain(Closure done);
+  // Called by the service's destructor, not on the executor.
+  void Stop() {
+    executor_->Stop();
+    StopLoops();
+  }
+
+  Executor& executor() { return *executor_; }
+  bool ready() const { return ready_.load(std::memory_order_relaxed); }
+
+ private:
+  kv::KvClient::Options ClientOptions() {
+    kv::KvClient::Options options;
+    options.name = absl::StrCat("emitter ", options_.instance);
+    options.session_executor = executor_;
+    options.on_session_lost = [this] {
+      if (keeper_ != nullptr) keeper_->DropAll();
+    };
+    return options;
+  }
+  void MakeLoops(const kv::Layout& layout);
+  void StopLoops();
+  void StepLater();
+
+  const Options options_;
+  Runtime& runtime_;
+  const std::shared_ptr<Executor> executor_;
+  const std::unique_ptr<Metrics> own_metrics_;
+  EmitterMetrics metrics_;
+  const absl::Duration phase_;
+  std::atomic<bool> ready_{false};
+  bool draining_ = false;
+  kv::KvClient client_;
+  std::shared_ptr<EmissionLoop> loop_;
+  std::shared_ptr<RunCloser> closer_;
+  std::unique_ptr<lease::LeaseKeeper> keeper_;
+};
+
+void EmitterService::Core::Begin() {
+  client_.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor_,
+                   [this](absl::StatusOr<kv::GetResult> result) {
+                     if (draining_) return;
+                     if (result.ok() && result->values[0].has_value()) {
+                       const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(*result->values[0]);
+                       if (layout.ok()) return MakeLoops(*layout);
+                     }
+                     executor_->PostAfter(kRetryStart, [this] { Begin(); });
+                   });
+}
+
+void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
+  const PartitionLeases leases = {.valid = [this](uint32_t partition) { return keeper_->Valid(partition); },
+                                  .fence = [this](uint32_t partition) { return keeper_->Fence(partition); }};
+  loop_ = std::make_shared<EmissionLoop>(
+      client_, executor_, metrics_,
+      EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
+  closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
+                                        RunCloser::Options{.layout = layout, .leases = leases});
+  lease::LeaseKeeper::Callbacks callbacks;
+  callbacks.on_acquired = [this](const lease::HeldLease& lease) {
+    loop_->AddPartition(lease.index);
+    closer_->AddPartition(lease.index);
+  };
+  callbacks.on_lost = [this](uint32_t index) {
+    loop_->DropPartition(index);
+    closer_->DropPartition(index);
+  };
+  keeper_ = std::make_unique<lease::LeaseKeeper>(client_, runtime_, executor_,
+                                                 lease::LeaseKeeper::Options{.kind = "partition",
+                                                                             .count = layout.partitions,
+                                                                             .instance = options_.instance,
+                                                                             .ttl = options_.lease_ttl,
+                                                                             .renew_every = options_.lease_renew_every},
+                                                 std::move(callbacks));
+  closer_->Start();
+  keeper_->Start();
+  ready_.store(true, std::memory_order_relaxed);
+  StepLater();
+}
+
+void EmitterService::Core::StepLater() {
+  // Aligned to the store's seconds, since plans are.
+  const absl::Duration since_step = (client_.NowLow() - absl::UnixEpoch()) % options_.step_every;
+  executor_->PostAfter(options_.step_every - since_step + phase_, [this] {
+    if (draining_) return;
+    loop_->Step();
+    StepLater();
+  });
+}
+
+void EmitterService::Core::Drain(Closure done) {
+  draining_ = true;
+  ready_.store(false, std::memory_order_relaxed);
+  StopLoops();
+  if (keeper_ == nullptr) return done();
+  keeper_->Release(std::move(done));
+}
+
+void EmitterService::Core::StopLoops() {
+  if (loop_ != nullptr) loop_->Stop();
+  if (closer_ != nullptr) closer_->Stop();
+}
+
+EmitterService::EmitterService(Options options, kv::KvStore& store, Runtime& runtime)
+    : core_(std::make_shared<Core>(std::move(options), store, runtime)) {}
+
+EmitterService::~EmitterService() { core_->Stop(); }
+
+void EmitterService::Start() {
+  core_->executor().Post([core = core_.get()] { core->Begin(); });
+}
+
+void EmitterService::Drain(Closure done) {
+  core_->executor().Post([core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
+}
+
+bool EmitterService::Ready() const { return core_->ready(); }
+
+}  // namespace escapement::emitter

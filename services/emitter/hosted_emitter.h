@@ -1,0 +1,34 @@
+// HostedEmitter: an EmitterService with its flags and metrics, as a process hosts it: the emitter's own and standalone.
+
+#ifndef SERVICES_EMITTER_HOSTED_EMITTER_H_
+#define SERVICES_EMITTER_HOSTED_EMITTER_H_
+
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "common/service/service_process.h"
+#include "services/emitter/emitter_service.h"
+
+namespace escapement::emitter {
+
+// Appends a sentence for each of the emitter's flags that cannot be.
+void ValidateEmitterFlags(std::vector<std::string>& errors);
+
+class HostedEmitter final : public HostedService {
+ public:
+  // Both outlive it.
+  HostedEmitter(const ServiceContext& context, kv::KvStore& store);
+
+  std::vector<grpc::Service*> GrpcServices() override { return {}; }
+  absl::Status Start() override;
+  bool Ready() override { return service_.Ready(); }
+  void Drain(Closure done) override { service_.Drain(std::move(done)); }
+
+ private:
+  EmitterService service_;
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_HOSTED_EMITTER_H_

@@ -1,0 +1,32 @@
+// The emitter: writes what schedules set off into the queue, ahead of time.
+
+#include "common/service/lease_flags.h"
+#include "common/service/service_process.h"
+#include "common/service/store_client.h"
+#include "services/emitter/hosted_emitter.h"
+
+namespace escapement::emitter {
+namespace {
+
+void Validate(std::vector<std::string>& errors) {
+  ValidateStoreFlag(errors);
+  ValidateLeaseFlags(errors);
+  ValidateEmitterFlags(errors);
+}
+
+absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
+  return HostWithStore<HostedEmitter>(context);
+}
+
+}  // namespace
+}  // namespace escapement::emitter
+
+int main(int argc, char** argv) {
+  return escapement::RunService(argc, argv,
+                                {.name = "emitter",
+                                 .description = "writes what schedules set off into the queue, ahead of time",
+                                 .listen = "127.0.0.1:7420",
+                                 .http_listen = "127.0.0.1:7421",
+                                 .validate = escapement::emitter::Validate,
+                                 .make = escapement::emitter::Make});
+}

@@ -1,0 +1,91 @@
+// RunCloser: ends runs of more than one event when all their events have ended.
+//
+// It knows the active runs of the partitions that this instance holds from their marks in `checkpoints` (read once when a partition
+// is taken, then watched) and adds up their parts from `run_parts` (likewise). A part is written by one handler and only
+// grows, so of two versions the larger one is the newer. When the sum reaches n, one group, under the partition's lease, sets the
+// run's complete_time and removes the mark.
+//
+// Threads: one executor; all methods and callbacks run there.
+
+#ifndef SERVICES_EMITTER_RUN_CLOSER_H_
+#define SERVICES_EMITTER_RUN_CLOSER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/runtime/runtime.h"
+#include "services/emitter/emission_loop.h"
+#include "services/emitter/metrics.h"
+
+namespace escapement::emitter {
+
+class RunCloser : public std::enable_shared_from_this<RunCloser> {
+ public:
+  struct Options {
+    kv::Layout layout;
+    PartitionLeases leases;
+  };
+
+  // `client` and `metrics` outlive it; made by make_shared.
+  RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options);
+
+  // Opens the watches.
+  void Start();
+  void AddPartition(uint32_t partition);
+  void DropPartition(uint32_t partition);
+  void Stop();
+
+  size_t active_runs() const { return runs_.size(); }
+
+ private:
+  // Keys of runs: as in `runs` (uid, occurrence), which is also the prefix of the run's parts.
+  struct Run {
+    uint32_t partition = 0;
+    uint64_t event_count = 0;  // 0: not read yet
+    std::string record;        // RunRecord as read
+    std::map<std::string, uint64_t, std::less<>> parts;  // key of the part → its events that have ended
+    uint64_t ended = 0;        // the sum of parts
+    bool closing = false;
+  };
+
+  void Watch();
+  void OnMarks(const kv::WatchBatch& batch);
+  void OnParts(const kv::WatchBatch& batch);
+  void OnLagged();
+  void ReadMarks(uint32_t partition, std::string begin);
+  void Track(uint32_t partition, std::string run_key);
+  void ReadNext();
+  void ReadRun(std::string run_key);
+  void ReadParts(std::string run_key, std::string begin);
+  void ReadEnded();
+  void Add(Run& run, absl::string_view part_key, absl::string_view value);
+  void CloseIfEnded(const std::string& run_key, Run& run);
+  void CloseSoon(absl::Duration delay);
+  void CloseEnded();
+  void Forget(const std::string& run_key);
+
+  kv::KvClient& client_;
+  const std::shared_ptr<Executor> executor_;
+  EmitterMetrics& metrics_;
+  const Options options_;
+  bool stopped_ = false;
+  std::set<uint32_t> partitions_;
+  std::unique_ptr<kv::Watch> marks_watch_, parts_watch_;
+  std::map<std::string, Run, std::less<>> runs_;
+  bool overflowed_ = false;           // marks were left out for kActiveRunsMax
+  std::deque<std::string> to_read_;   // runs whose record and parts are to be read
+  size_t reading_ = 0;
+  std::set<std::string> ended_;       // runs to be closed
+  bool close_timer_ = false;
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_RUN_CLOSER_H_
