@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include <prometheus/counter.h>
-
 #include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"

@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include <prometheus/counter.h>
-
 #include "absl/strings/str_cat.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"

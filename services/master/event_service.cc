@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include <prometheus/counter.h>
-
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/event_cancel.h"

@@ -22,9 +22,9 @@ struct MasterContext {
   kv::KvClient& client;
   Runtime& runtime;
   std::shared_ptr<Executor> executor;  // answers run here
-  Metrics& metrics;
-  std::atomic<bool> ready{false};  // the layout is known, and the service does not stop
-  kv::Layout layout;
+  MasterMetrics& metrics;
+  std::atomic<bool> ready = false;  // the layout is known, and the service does not stop
+  kv::Layout layout = {};
 
   // Answers on the executor.
   template <typename Response>

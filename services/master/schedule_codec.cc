@@ -142,7 +142,7 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
   for (const std::string& path : mask.paths()) {
     if (path == "*") {
       everything = true;
-    } else if (!FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
+    } else if (path.empty() || !FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
       violations.Add("update_mask", absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
     }
   }

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <prometheus/counter.h>
-
 #include "common/base/key_codec.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"

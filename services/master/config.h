@@ -1,0 +1,26 @@
+// What an operator may turn on a master.
+
+#ifndef SERVICES_MASTER_CONFIG_H_
+#define SERVICES_MASTER_CONFIG_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace escapement {
+class Metrics;
+}
+
+namespace escapement::master {
+
+struct MasterOptions {
+  std::string instance = "master";  // in logs and traces
+  // How far back ListRuns looks for runs of one event: the retention of Done records.
+  int run_list_days = 31;
+  // Where the counters are; null: the service keeps its own. Outlives the service.
+  Metrics* metrics = nullptr;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_CONFIG_H_

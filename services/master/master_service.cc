@@ -1,0 +1,100 @@
+#include "services/master/master_service.h"
+
+#include <string>
+#include <utility>
+
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/metrics/metrics.h"
+#include "services/master/event_service.h"
+#include "services/master/master_context.h"
+#include "services/master/metrics.h"
+#include "services/master/request_sweep_loop.h"
+#include "services/master/run_service.h"
+#include "services/master/schedule_service.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr absl::Duration kLayoutRetryEvery = absl::Seconds(1);
+
+}  // namespace
+
+struct MasterService::Parts {
+  Parts(Options options, kv::KvStore& store, Runtime& runtime)
+      : own_metrics(options.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
+        metrics(options.metrics == nullptr ? *own_metrics : *options.metrics),
+        executor(runtime.NewExecutor(options.instance)),
+        client(store, runtime, ClientOptions(options)),
+        context{.client = client, .runtime = runtime, .executor = executor, .metrics = metrics, .layout = {}},
+        schedules(context),
+        events(context),
+        runs(context, options.run_list_days),
+        sweep(context) {}
+
+  kv::KvClient::Options ClientOptions(const Options& options) {
+    kv::KvClient::Options client_options;
+    client_options.name = options.instance;
+    client_options.session_executor = executor;
+    client_options.on_session_lost = [this] { events.ForgetInterned(); };
+    return client_options;
+  }
+
+  void ReadLayout() {
+    client.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor,
+                    [this](absl::StatusOr<kv::GetResult> result) {
+                      if (!result.ok() || !result->values[0].has_value() || !UseLayout(*result->values[0])) {
+                        executor->PostAfter(kLayoutRetryEvery, [this] { ReadLayout(); });
+                      }
+                    });
+  }
+
+  bool UseLayout(const std::string& bytes) {
+    const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(bytes);
+    if (!layout.ok() || draining) return layout.ok();
+    context.layout = *layout;
+    context.ready = true;
+    sweep.Start();
+    return true;
+  }
+
+  const std::unique_ptr<Metrics> own_metrics;
+  MasterMetrics metrics;
+  const std::shared_ptr<Executor> executor;
+  kv::KvClient client;
+  MasterContext context;
+  ScheduleService schedules;
+  EventService events;
+  RunService runs;
+  RequestSweepLoop sweep;
+  bool draining = false;  // on the executor
+};
+
+MasterService::MasterService(Options options, kv::KvStore& store, Runtime& runtime)
+    : parts_(std::make_unique<Parts>(std::move(options), store, runtime)) {}
+
+MasterService::~MasterService() {
+  parts_->context.ready = false;
+  parts_->executor->Stop();
+}
+
+void MasterService::Start() {
+  parts_->executor->Post([parts = parts_.get()] { parts->ReadLayout(); });
+}
+
+bool MasterService::Ready() const { return parts_->context.ready && parts_->client.Connected(); }
+
+void MasterService::Drain(Closure done) {
+  parts_->context.ready = false;
+  parts_->executor->Post([parts = parts_.get(), done = std::move(done)]() mutable {
+    parts->draining = true;
+    parts->context.ready = false;
+    done();
+  });
+}
+
+ScheduleApi& MasterService::schedules() { return parts_->schedules; }
+EventApi& MasterService::events() { return parts_->events; }
+RunApi& MasterService::runs() { return parts_->runs; }
+
+}  // namespace escapement::master

@@ -1,0 +1,36 @@
+// RequestSweepLoop: drops remembered answers (request_id) that are older than their retention. Every master does it; dropping
+// twice does nothing.
+//
+// Threads: the context's executor.
+
+#ifndef SERVICES_MASTER_REQUEST_SWEEP_LOOP_H_
+#define SERVICES_MASTER_REQUEST_SWEEP_LOOP_H_
+
+#include <string>
+
+#include "common/kv/kv_store.h"
+#include "services/master/master_context.h"
+
+namespace escapement::master {
+
+class RequestSweepLoop {
+ public:
+  // `context` outlives it; its executor is stopped before the loop is destroyed.
+  explicit RequestSweepLoop(MasterContext& context) : context_(context) {}
+
+  // A step now, and one each kRequestSweepEvery after it.
+  void Start();
+
+  // Looks at the next kRequestSweepRowsMax rows, from the beginning again after the last.
+  void Step();
+
+ private:
+  void OnPage(kv::ScanResult page);
+
+  MasterContext& context_;
+  std::string position_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_REQUEST_SWEEP_LOOP_H_

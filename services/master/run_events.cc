@@ -1,0 +1,171 @@
+#include "services/master/run_events.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "services/master/errors.h"
+#include "services/master/event_codec.h"
+#include "services/master/limits.h"
+#include "services/master/run_codec.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+class Listing : public std::enable_shared_from_this<Listing> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)>;
+  Listing(MasterContext& context, RunEventsQuery query, Read done)
+      : context_(context), query_(std::move(query)), done_(std::move(done)),
+        identity_(query_.name.schedule.tenant, query_.uid, query_.name.occurrence),
+        day_(DoneDay(FromMicros(query_.run.nominal_time_micros()))) {
+    page_.index = query_.index;
+    page_.record_first = query_.record_first;
+  }
+
+  // Begins the shard that holds the next index.
+  void NextShard() {
+    const uint64_t n = query_.run.event_count();
+    if (page_.index >= n) return Finish(false);
+    const uint32_t shards = context_.layout.queue_shards;
+    while (SliceOfShard(n, shard_, shards).first + SliceOfShard(n, shard_, shards).count <= page_.index) ++shard_;
+    const IndexSlice slice = SliceOfShard(n, shard_, shards);
+    slice_end_ = slice.first + slice.count;
+    page_.record_first = std::max(page_.record_first, slice.first);
+    retries_.clear();
+    if (query_.outcome.has_value()) return ScanDone();
+    rows_read_ = 0;
+    ScanRetries(EventLaneKey(Shard(), kLaneRetry, absl::InfinitePast()));
+  }
+
+ private:
+  uint16_t Shard() const { return static_cast<uint16_t>(shard_); }
+
+  void ScanRetries(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kEvents;
+    scan.begin = std::move(begin);
+    scan.end = EventLaneKey(Shard(), kLaneRetry + 1, absl::InfinitePast());
+    scan.bytes_max = 4 << 20;
+    ++scans_;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnRetries(std::move(page));
+                         });
+  }
+
+  void OnRetries(absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(StoreFailed(page.status()));
+    for (const kv::Entry& entry : page->entries) {
+      const auto key = DecodeEventKey(entry.key);
+      if (!key.has_value() || key->uid != query_.uid || key->occurrence != query_.name.occurrence) continue;
+      storage::v1::EventRecord row;
+      if (!row.ParseFromString(entry.value)) return done_(BrokenRecord("an event"));
+      if (key->first >= page_.index) retries_[key->first] = std::move(row);
+    }
+    rows_read_ += page->entries.size();
+    // Beyond the bound retries are left out: they wait among very many of others.
+    if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax) {
+      return ScanRetries(page->entries.back().key + std::string(1, '\0'));
+    }
+    ScanDone();
+  }
+
+  void ScanDone() {
+    if (scans_ >= kRunScansMax) return Finish(true);
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kDone;
+    scan.begin = EncodeDoneKey({.shard = Shard(),
+                                .day = day_,
+                                .uid = query_.uid,
+                                .occurrence = query_.name.occurrence,
+                                .first = page_.record_first});
+    scan.end = PrefixEnd(DoneRunPrefix(Shard(), day_, query_.uid, query_.name.occurrence));
+    scan.limit = kPageSizeMax;
+    ++scans_;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnDone(std::move(page));
+                         });
+  }
+
+  bool Full() const { return page_.events.size() >= query_.limit; }
+
+  // Retries with an index below `end`.
+  bool AddRetries(uint64_t end) {
+    while (!retries_.empty() && retries_.begin()->first < end) {
+      if (Full()) return false;
+      const uint64_t index = retries_.begin()->first;
+      page_.events.push_back(
+          ShowWaitingRunEvent(query_.name, identity_, index, retries_.begin()->second, v1::PENDING));
+      page_.index = index + 1;
+      retries_.erase(retries_.begin());
+    }
+    return true;
+  }
+
+  bool AddRecord(uint64_t first, const storage::v1::DoneRecord& record) {
+    if (!AddRetries(first)) return false;
+    const bool wanted = !query_.outcome.has_value() || ShowOutcome(record.outcome()) == *query_.outcome;
+    const uint64_t end = first + std::max<uint64_t>(record.count(), 1);
+    page_.record_first = first;
+    for (uint64_t index = std::max(first, page_.index); wanted && index < end; ++index) {
+      if (Full()) return false;
+      page_.events.push_back(ShowEndedRunEvent(query_.name, identity_, index, record));
+      page_.index = index + 1;
+    }
+    page_.index = std::max(page_.index, end);
+    page_.record_first = end;
+    return true;
+  }
+
+  void OnDone(absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(StoreFailed(page.status()));
+    for (const kv::Entry& entry : page->entries) {
+      const auto key = DecodeDoneKey(entry.key);
+      storage::v1::DoneRecord record;
+      if (!key.has_value() || !record.ParseFromString(entry.value)) return done_(BrokenRecord("a Done record"));
+      if (!AddRecord(key->first, record)) return Finish(true);
+    }
+    if (page->more && !page->entries.empty()) return ScanDone();
+    if (!AddRetries(slice_end_)) return Finish(true);
+    page_.index = std::max(page_.index, slice_end_);
+    page_.record_first = page_.index;
+    if (Full() && page_.index < query_.run.event_count()) return Finish(true);
+    NextShard();
+  }
+
+  void Finish(bool more) {
+    page_.more = more;
+    done_(std::move(page_));
+  }
+
+  MasterContext& context_;
+  const RunEventsQuery query_;
+  Read done_;
+  const RunIdentity identity_;
+  const uint32_t day_;
+  RunEventsPage page_;
+  std::map<uint64_t, storage::v1::EventRecord> retries_;
+  uint32_t shard_ = 0;
+  uint64_t slice_end_ = 0;
+  int scans_ = 0;
+  size_t rows_read_ = 0;
+};
+
+}  // namespace
+
+void ReadRunEvents(MasterContext& context, RunEventsQuery query,
+                   absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done) {
+  std::make_shared<Listing>(context, std::move(query), std::move(done))->NextShard();
+}
+
+}  // namespace escapement::master

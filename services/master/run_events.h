@@ -1,0 +1,49 @@
+// The events of a run of many, in the order of their index: those that have ended, and those that wait for another attempt.
+//
+// Shard by shard (each holds a contiguous slice): the retries of the run first, then its Done records, which may stand for
+// ranges. Work is bounded: the page ends early, with a position, after kRunScansMax reads.
+//
+// Threads: the callback runs on the context's executor.
+
+#ifndef SERVICES_MASTER_RUN_EVENTS_H_
+#define SERVICES_MASTER_RUN_EVENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/base/uid.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/master_context.h"
+#include "services/master/resource_name.h"
+
+namespace escapement::master {
+
+struct RunEventsQuery {
+  RunName name;
+  Uid uid;
+  storage::v1::RunRecord run;
+  std::optional<v1::Outcome> outcome;  // only these; then retries are left out
+  size_t limit = 0;
+  // Where to begin: the first index wanted, and the first index of the Done record that holds it.
+  uint64_t index = 0;
+  uint64_t record_first = 0;
+};
+
+struct RunEventsPage {
+  std::vector<v1::Event> events;
+  bool more = false;  // go on at:
+  uint64_t index = 0;
+  uint64_t record_first = 0;
+};
+
+void ReadRunEvents(MasterContext& context, RunEventsQuery query,
+                   absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_RUN_EVENTS_H_

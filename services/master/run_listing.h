@@ -1,0 +1,54 @@
+// The runs of a schedule in the order of their occurrences.
+//
+// Runs of many events have rows (`runs`); a run of one is its Done record, or, while it is active, its row in the queue. The
+// listing goes through the civil dates that occurrences are named after. For one date it reads `runs` and, of each
+// shard, the UTC days on which that date can fall, all at once; a source that has more than a page is complete only up to
+// its last entry, and so is the round. Active runs of one event are found where the schedule's occurrences of
+// the last minutes and the next ones would be queued; one that is being retried for longer is listed once it has ended.
+//
+// Threads: the callback runs on the context's executor.
+
+#ifndef SERVICES_MASTER_RUN_LISTING_H_
+#define SERVICES_MASTER_RUN_LISTING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/civil_time.h"
+#include "services/master/master_context.h"
+#include "services/master/resource_name.h"
+#include "services/master/schedule_reader.h"
+
+namespace escapement::master {
+
+struct RunListPosition {
+  absl::CivilDay date;
+  std::string after;  // an occurrence of that date; empty: from its beginning
+};
+
+// "20261121" and, after it, the occurrence.
+std::string FormatPosition(const RunListPosition& position);
+// INVALID_ARGUMENT (page_token).
+absl::StatusOr<RunListPosition> ParsePosition(absl::string_view text);
+
+struct RunListQuery {
+  ScheduleName name;
+  StoredSchedule schedule;
+  RunListPosition begin;
+  size_t limit = 0;
+};
+
+struct RunListPage {
+  std::vector<v1::Run> runs;
+  bool more = false;
+  RunListPosition next;
+};
+
+void ListRunsOf(MasterContext& context, RunListQuery query,
+                absl::AnyInvocable<void(absl::StatusOr<RunListPage>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_RUN_LISTING_H_

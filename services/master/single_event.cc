@@ -1,0 +1,154 @@
+#include "services/master/single_event.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/cron/occurrence_id.h"
+#include "common/cron/zone.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+// When an occurrence is due; InfinitePast if its zone is not known any more.
+absl::Time InstantOf(const cron::OccurrenceId& id) {
+  if (!id.calendar) return id.instant;
+  const auto zone = cron::Zone::Load(id.zone);
+  if (!zone.ok()) return absl::InfinitePast();
+  const cron::CivilInfo info = zone->Classify(id.civil);
+  if (info.kind == cron::CivilKind::kSkipped) return absl::FromUnixSeconds(zone->spans()[info.gap].begin);
+  const size_t fold = std::min<size_t>(static_cast<size_t>(id.fold), info.instants.size() - 1);
+  return absl::FromUnixSeconds(info.instants[fold]);
+}
+
+class Search : public std::enable_shared_from_this<Search> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)>;
+  Search(MasterContext& context, const std::string& tenant, const Uid& uid, std::string occurrence, Found done)
+      : context_(context), uid_(uid), occurrence_(std::move(occurrence)), done_(std::move(done)) {
+    const std::string event_id = RunIdentity(tenant, uid, occurrence_).EventId(0);
+    shard_ = ShardOfEventId(event_id, context.layout.queue_shards);
+  }
+
+  void ReadKeys() {
+    const auto id = cron::ParseOccurrence(occurrence_);
+    if (!id.ok()) return done_(SingleEvent());
+    const absl::Time due = InstantOf(*id);
+    std::vector<kv::Key> keys = {{ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
+                                                                      .day = DoneDay(due),
+                                                                      .uid = uid_,
+                                                                      .occurrence = occurrence_,
+                                                                      .first = 0})}};
+    for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+      const std::string key = EncodeEventKey({.shard = shard_,
+                                              .lane = lane,
+                                              .due_time = due,
+                                              .uid = uid_,
+                                              .occurrence = occurrence_,
+                                              .first = 0});
+      keys.push_back({ColumnFamily::kEvents, key});
+      keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    }
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnKeys(std::move(result));
+                             });
+  }
+
+ private:
+  void OnKeys(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    SingleEvent found;
+    if (result->values[0].has_value()) {
+      if (!found.done.emplace().ParseFromString(*result->values[0])) return done_(BrokenRecord("a Done record"));
+      return done_(std::move(found));
+    }
+    for (const std::optional<std::string>& value : result->values) {
+      if (value.has_value()) return FoundRow(*value, v1::PENDING);
+    }
+    if (++rounds_ > 2) return done_(SingleEvent());
+    Scan(ColumnFamily::kInflight, InflightShardBegin(shard_), InflightShardEnd(shard_));
+  }
+
+  void FoundRow(const std::string& bytes, v1::EventState state) {
+    SingleEvent found;
+    found.state = state;
+    if (!found.row.emplace().ParseFromString(bytes)) return done_(BrokenRecord("an event"));
+    done_(std::move(found));
+  }
+
+  void Scan(ColumnFamily cf, std::string begin, std::string end) {
+    kv::ScanRequest scan;
+    scan.cf = cf;
+    scan.begin = std::move(begin);
+    scan.end = end;
+    scan.bytes_max = 4 << 20;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), cf, end](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnPage(cf, end, std::move(page));
+                         });
+  }
+
+  // True if it was found among the page's entries, and answered.
+  bool Answered(ColumnFamily cf, const kv::Entry& entry) {
+    if (cf == ColumnFamily::kEvents) {
+      const auto key = DecodeEventKey(entry.key);
+      if (!key.has_value() || key->uid != uid_ || key->occurrence != occurrence_) return false;
+      FoundRow(entry.value, v1::PENDING);
+      return true;
+    }
+    storage::v1::ClaimRecord claim;
+    const auto inflight = DecodeInflightKey(entry.key);
+    if (!inflight.has_value() || inflight->is_end || !claim.ParseFromString(entry.value)) return false;
+    for (const auto& claimed : claim.entries()) {
+      const auto key = DecodeEventKey(claimed.event_key());
+      if (!key.has_value() || key->uid != uid_ || key->occurrence != occurrence_) continue;
+      SingleEvent found;
+      found.row = claimed.event();
+      found.state = v1::RUNNING;
+      done_(std::move(found));
+      return true;
+    }
+    return false;
+  }
+
+  void OnPage(ColumnFamily cf, const std::string& end, absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(StoreFailed(page.status()));
+    for (const kv::Entry& entry : page->entries) {
+      if (Answered(cf, entry)) return;
+    }
+    rows_read_ += page->entries.size();
+    if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax) {
+      return Scan(cf, page->entries.back().key + std::string(1, '\0'), end);
+    }
+    rows_read_ = 0;
+    if (cf == ColumnFamily::kEvents) return ReadKeys();
+    Scan(ColumnFamily::kEvents, EventLaneKey(shard_, kLaneRetry, absl::InfinitePast()),
+         EventLaneKey(shard_, kLaneRetry + 1, absl::InfinitePast()));
+  }
+
+  MasterContext& context_;
+  const Uid uid_;
+  const std::string occurrence_;
+  Found done_;
+  uint16_t shard_ = 0;
+  int rounds_ = 0;
+  size_t rows_read_ = 0;
+};
+
+}  // namespace
+
+void FindSingleEvent(MasterContext& context, std::string tenant, Uid uid, std::string occurrence,
+                     absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done) {
+  std::make_shared<Search>(context, tenant, uid, std::move(occurrence), std::move(done))->ReadKeys();
+}
+
+}  // namespace escapement::master
