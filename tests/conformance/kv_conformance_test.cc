@@ -1,0 +1,352 @@
+// What every KvStore does, told as sentences.
+
+#include <functional>
+#include <string>
+
+#include "common/base/big_endian.h"
+#include "common/kv/layout.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/kv_rig.h"
+
+namespace escapement::kv {
+namespace {
+
+using Kind = Condition::Kind;
+constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
+constexpr ColumnFamily kStates = ColumnFamily::kStates;
+
+struct RigKind {
+  const char* name;
+  std::unique_ptr<KvRig> (*make)(RigOptions);
+};
+
+class KvConformance : public testing::TestWithParam<RigKind> {
+ protected:
+  KvConformance() : rig_(GetParam().make({})) { session_ = rig_->OpenSession().value().session; }
+
+  CommitResult Must(std::vector<Group> groups) {
+    auto result = rig_->Commit(Request(session_, ++number_, std::move(groups)));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : CommitResult{};
+  }
+  absl::Status Try(CommitRequest request) {
+    request.session = session_;
+    request.number = ++number_;
+    return rig_->Commit(std::move(request)).status();
+  }
+  bool Holds(Condition condition) { return Must({{{std::move(condition)}, {}}}).verdicts.at(0).applied; }
+  std::optional<std::string> Value(ColumnFamily cf, std::string key) {
+    return rig_->Get({{cf, std::move(key)}}).value().values.at(0);
+  }
+  std::string Keys(ScanRequest request) {
+    std::string keys;
+    const ScanResult result = rig_->Scan(std::move(request)).value();
+    for (const Entry& entry : result.entries) keys += entry.key + " ";
+    return keys;
+  }
+
+  std::unique_ptr<KvRig> rig_;
+  uint64_t session_ = 0;
+  uint64_t number_ = 0;
+};
+
+TEST_P(KvConformance, SequencesAreDenseAndCountOnlyWhatApplies) {
+  EXPECT_EQ(Must({{{}, {Put(kEvents, "a", "1")}}}).seq, 1);
+  EXPECT_EQ(Must({{{Cond(kEvents, "a", Kind::kAbsent)}, {Put(kEvents, "a", "2")}}}).seq, 1);
+  EXPECT_EQ(Must({{{}, {Put(kEvents, "b", "1")}}}).seq, 2);
+  EXPECT_EQ(Value(kEvents, "a"), "1");
+  EXPECT_EQ(rig_->Get({}).value().seq, 2);
+}
+
+TEST_P(KvConformance, GroupsSeeTheEffectsOfEarlierGroups) {
+  auto result = Must({{{Cond(kEvents, "k", Kind::kAbsent)}, {Put(kEvents, "k", "1")}},
+                      {{Cond(kEvents, "x", Kind::kAbsent), Cond(kEvents, "k", Kind::kAbsent)}, {Put(kEvents, "x", "")}},
+                      {{Cond(kEvents, "k", Kind::kValueEquals, "1")}, {Delete(kEvents, "k")}},
+                      {{Cond(kEvents, "k", Kind::kAbsent)}, {Put(kEvents, "k", "2")}}});
+  ASSERT_EQ(result.verdicts.size(), 4);
+  EXPECT_TRUE(result.verdicts[0].applied);
+  EXPECT_FALSE(result.verdicts[1].applied);
+  EXPECT_EQ(result.verdicts[1].failed_condition, 1);
+  EXPECT_TRUE(result.verdicts[2].applied);
+  EXPECT_TRUE(result.verdicts[3].applied);
+  EXPECT_EQ(Value(kEvents, "k"), "2");
+  EXPECT_EQ(Value(kEvents, "x"), std::nullopt);
+}
+
+TEST_P(KvConformance, ConditionsHoldWhenTheySay) {
+  Must({{{}, {Put(kStates, "k", "epoch7|rest")}}});
+  EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kPresent)));
+  EXPECT_FALSE(Holds(Cond(kStates, "n", Kind::kPresent)));
+  EXPECT_TRUE(Holds(Cond(kStates, "n", Kind::kAbsent)));
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kAbsent)));
+  EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kValueEquals, "epoch7|rest")));
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kValueEquals, "epoch7")));
+  EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kValuePrefix, "epoch7|")));
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kValuePrefix, "epoch8|")));
+  EXPECT_TRUE(Holds(Cond(kStates, "a", Kind::kRangeCount, "z", 1)));
+  EXPECT_FALSE(Holds(Cond(kStates, "a", Kind::kRangeCount, "z", 2)));
+  EXPECT_TRUE(Holds(Cond(kStates, "l", Kind::kRangeCount, "z", 0)));
+}
+
+TEST_P(KvConformance, UnchangedSinceNoticesEveryWrite) {
+  const CommitSeq before = Must({{{}, {Put(kStates, "k", "1")}}}).seq;
+  EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, before)));
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, before - 1)));
+  Must({{{}, {Delete(kStates, "k")}}});
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, before)));
+  // Within one commit, too.
+  const CommitSeq now = rig_->Get({}).value().seq;
+  auto result = Must({{{}, {Put(kStates, "k", "2")}},
+                      {{Cond(kStates, "k", Kind::kUnchangedSince, "", 0, now)}, {Put(kStates, "k", "3")}}});
+  EXPECT_FALSE(result.verdicts[1].applied);
+}
+
+TEST_P(KvConformance, AfterARestartOnlyTheLatestSequenceCountsAsUnchanged) {
+  const CommitSeq first = Must({{{}, {Put(kStates, "k", "1")}}}).seq;
+  const CommitSeq last = Must({{{}, {Put(kStates, "other", "1")}}}).seq;
+  rig_->Restart();
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, first)));
+  EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, last)));
+}
+
+TEST_P(KvConformance, WhatACallerSawNeedsNoSecondLookUntilItChanges) {
+  const CommitSeq seen = Must({{{}, {Put(kStates, "k", "1")}}}).seq;
+  // The caller says what it saw; the store believes it while nothing has changed.
+  EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kValueEquals, "1", 0, seen)));
+  Must({{{}, {Put(kStates, "k", "2")}}});
+  EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kValueEquals, "1", 0, seen)));
+}
+
+TEST_P(KvConformance, AFenceThatDoesNotHoldStopsTheWholeCommit) {
+  CommitRequest request;
+  request.fence = {Cond(kStates, "lease", Kind::kPresent)};
+  request.groups = {{{}, {Put(kEvents, "a", "1")}}};
+  EXPECT_TRUE(absl::IsFailedPrecondition(Try(request)));
+  EXPECT_EQ(Value(kEvents, "a"), std::nullopt);
+  Must({{{}, {Put(kStates, "lease", "1")}}});
+  EXPECT_TRUE(Try(request).ok());
+  EXPECT_EQ(Value(kEvents, "a"), "1");
+}
+
+TEST_P(KvConformance, RangesAreDeletedOnlyWhereTheContractAllows) {
+  auto attempt = [&](Group group) {
+    CommitRequest request;
+    request.groups = {std::move(group)};
+    return Try(std::move(request)).code();
+  };
+  const std::string claim = "0123456789claim";
+  EXPECT_EQ(attempt({{}, {DeleteRange(kEvents, "a", "z")}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{Cond(kEvents, "a", Kind::kRangeCount, "y", 0)}, {DeleteRange(kEvents, "a", "z")}}),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{Cond(kEvents, "a", Kind::kRangeCount, "z", 0)}, {DeleteRange(kEvents, "a", "z")}}),
+            absl::StatusCode::kOk);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, claim + "\xff")}}), absl::StatusCode::kOk);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, "01234", "01235")}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, "1")}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day2")}}), absl::StatusCode::kOk);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day3")}}), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(KvConformance, SmallAndLargeRangesGoAway) {
+  for (int keys : {3, 300}) {
+    Group puts;
+    for (int i = 0; i < keys; ++i) puts.mutations.push_back(Put(kEvents, "r" + std::to_string(1000 + i), "v"));
+    puts.mutations.push_back(Put(kEvents, "s", "stays"));
+    const CommitSeq put = Must({puts}).seq;
+    auto result = Must({{{Cond(kEvents, "r", Kind::kRangeCount, "s", keys)}, {DeleteRange(kEvents, "r", "s")}},
+                        {{Cond(kEvents, "r", Kind::kRangeCount, "s", 0), Cond(kEvents, "r1001", Kind::kAbsent)},
+                         {Put(kEvents, "r5", "later")}}});
+    EXPECT_TRUE(result.verdicts[0].applied);
+    EXPECT_TRUE(result.verdicts[1].applied);
+    EXPECT_EQ(Keys({.cf = kEvents, .begin = "", .end = ""}), "r5 s ");
+    EXPECT_FALSE(Holds(Cond(kEvents, "r1002", Kind::kUnchangedSince, "", 0, put)));
+    Must({{{}, {Delete(kEvents, "r5")}}});
+  }
+}
+
+TEST_P(KvConformance, StampsAreStoreTimeAndPassWhenItHasPassedThem) {
+  Mutation stamped = Put(ColumnFamily::kLeases, "l", "ownerSTAMPEDtail");
+  stamped.kind = Mutation::Kind::kPutStamped;
+  stamped.stamp_offset = 5;
+  stamped.stamp_add = absl::Hours(1);
+  auto result = Must({{{}, {stamped}}});
+  const std::string value = *Value(ColumnFamily::kLeases, "l");
+  EXPECT_EQ(value.substr(0, 5), "owner");
+  EXPECT_EQ(value.substr(13), "ail");
+  EXPECT_EQ(ReadBigEndian<uint64_t>(absl::string_view(value).substr(5)),
+            static_cast<uint64_t>(absl::ToUnixMicros(result.store_time + absl::Hours(1))));
+  EXPECT_FALSE(Holds(Cond(ColumnFamily::kLeases, "l", Kind::kStampPassed, "", 5)));
+  stamped.stamp_add = -absl::Seconds(1);
+  Must({{{}, {stamped}}});
+  EXPECT_TRUE(Holds(Cond(ColumnFamily::kLeases, "l", Kind::kStampPassed, "", 5)));
+  EXPECT_FALSE(Holds(Cond(ColumnFamily::kLeases, "l", Kind::kStampPassed, "", 12)));
+  EXPECT_FALSE(Holds(Cond(ColumnFamily::kLeases, "none", Kind::kStampPassed, "", 0)));
+  stamped.stamp_offset = 9;
+  CommitRequest outside;
+  outside.groups = {{{}, {stamped}}};
+  EXPECT_TRUE(absl::IsInvalidArgument(Try(outside)));
+}
+
+TEST_P(KvConformance, NoStampHasPassedJustAfterTheStart) {
+  auto rig = GetParam().make({.lease_ttl = absl::Hours(1)});
+  const uint64_t session = rig->OpenSession().value().session;
+  const std::string long_ago(8, '\0');
+  auto result = rig->Commit(Request(session, 1,
+                                    {{{}, {Put(ColumnFamily::kLeases, "l", long_ago)}},
+                                     {{Cond(ColumnFamily::kLeases, "l", Kind::kStampPassed)}, {}}}));
+  EXPECT_FALSE(result.value().verdicts[1].applied);
+}
+
+TEST_P(KvConformance, AResendIsAnsweredAsTheFirstTimeAlsoAfterARestart) {
+  const CommitRequest request = Request(session_, ++number_, {{{Cond(kEvents, "a", Kind::kAbsent)}, {Put(kEvents, "a", "")}},
+                                                              {{Cond(kEvents, "b", Kind::kPresent)}, {}}});
+  auto first = rig_->Commit(request).value();
+  auto second = rig_->Commit(request).value();
+  rig_->Restart();
+  auto third = rig_->Commit(request).value();
+  for (const CommitResult& again : {second, third}) {
+    EXPECT_EQ(again.seq, first.seq);
+    EXPECT_EQ(again.store_time, first.store_time);
+    EXPECT_TRUE(again.verdicts.at(0).applied);
+    EXPECT_FALSE(again.verdicts.at(1).applied);
+    EXPECT_EQ(again.verdicts.at(1).failed_condition, 0);
+  }
+}
+
+TEST_P(KvConformance, StrangersAndOldNumbersAreRefused) {
+  EXPECT_TRUE(absl::IsAborted(rig_->Commit(Request(session_ + 1, 1, {})).status()));
+  EXPECT_TRUE(absl::IsAborted(rig_->Commit(Request(0, 1, {})).status()));
+  EXPECT_TRUE(rig_->Commit(Request(session_, 70, {{{}, {Put(kEvents, "a", "1")}}})).ok());
+  EXPECT_TRUE(absl::IsAborted(rig_->Commit(Request(session_, 6, {{{}, {Put(kEvents, "a", "2")}}})).status()));
+  EXPECT_TRUE(rig_->Commit(Request(session_, 7, {{{}, {Put(kEvents, "b", "1")}}})).ok());
+  EXPECT_EQ(Value(kEvents, "a"), "1");
+}
+
+TEST_P(KvConformance, AClientThatHasSeenMoreIsRefused) {
+  auto info = rig_->OpenSession().value();
+  EXPECT_TRUE(rig_->OpenSession(info.incarnation, info.seq).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(rig_->OpenSession(info.incarnation, info.seq + 1).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(rig_->OpenSession(info.incarnation + 1, 0).status()));
+  EXPECT_TRUE(rig_->OpenSession(info.incarnation - 1, info.seq + 9).ok());
+  rig_->Restart();
+  EXPECT_EQ(rig_->OpenSession().value().incarnation, info.incarnation);
+}
+
+TEST_P(KvConformance, ScansGoBothWaysWithinTheirLimits) {
+  Group puts;
+  for (const char* key : {"a", "b", "c", "d", "e"}) puts.mutations.push_back(Put(kEvents, key, std::string(100, 'v')));
+  Must({puts});
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = "e"}), "b c d ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = ""}), "b c d e ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = "e", .reverse = true}), "d c b ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "d", .end = "b"}), "");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "", .limit = 2}), "a b ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "", .bytes_max = 150, .reverse = true}), "e d ");
+  EXPECT_TRUE(rig_->Scan({.cf = kEvents, .begin = "a", .end = "e", .limit = 3}).value().more);
+  EXPECT_FALSE(rig_->Scan({.cf = kEvents, .begin = "a", .end = "e", .limit = 4}).value().more);
+  EXPECT_EQ(rig_->Scan({.cf = kEvents, .keys_only = true}).value().entries[0].value, "");
+  EXPECT_TRUE(absl::IsInvalidArgument(rig_->Scan({.cf = kEvents, .limit = 0}).status()));
+}
+
+TEST_P(KvConformance, TheStoresOwnKeysAreOutOfReach) {
+  CommitRequest request;
+  request.groups = {{{}, {Put(ColumnFamily::kMeta, std::string("\0q", 2), "x")}}};
+  EXPECT_TRUE(absl::IsInvalidArgument(Try(request)));
+  EXPECT_EQ(Keys({.cf = ColumnFamily::kMeta}), "layout ");
+  EXPECT_EQ(DecodeLayout(*Value(ColumnFamily::kMeta, std::string(kLayoutKey))).value(), Layout());
+  EXPECT_TRUE(absl::IsInvalidArgument(rig_->Get({{static_cast<ColumnFamily>(99), "k"}}).status()));
+}
+
+TEST_P(KvConformance, AWatchTellsWhatIsCommittedInItsRangeInOrder) {
+  Must({{{}, {Put(kEvents, "b0", "before")}}});
+  const CommitSeq from = rig_->Get({}).value().seq;
+  Must({{{}, {Put(kEvents, "b1", "missed by nobody")}}});
+  const uint64_t other = rig_->OpenSession().value().session;
+  WatchLog all;
+  WatchLog foreign;
+  auto watch = rig_->store().OpenWatch({kEvents, "b", "c", from, 0}, all.observer());
+  auto watch2 = rig_->store().OpenWatch({kEvents, "b", "c", from, session_}, foreign.observer());
+  Must({{{}, {Put(kEvents, "a", "outside"), Put(kEvents, "b2", "v"), Put(kStates, "b2", "elsewhere")}},
+        {{Cond(kEvents, "none", Kind::kPresent)}, {Put(kEvents, "b3", "not applied")}}});
+  ASSERT_TRUE(rig_->Commit(Request(other, 1, {{{}, {Delete(kEvents, "b1")}}})).ok());
+  Must({{{}, {Put(kEvents, "b9", std::string(kWatchValueBytesMax + 1, 'x'))}}});
+  auto seen = all.WaitFor(4);
+  ASSERT_EQ(seen.size(), 4);
+  EXPECT_EQ(seen[0].key, "b1");
+  EXPECT_EQ(seen[0].value, "missed by nobody");
+  EXPECT_EQ(seen[1].key, "b2");
+  EXPECT_EQ(seen[2].kind, Mutation::Kind::kDelete);
+  EXPECT_TRUE(seen[3].value_omitted);
+  EXPECT_THAT(all.seqs(), testing::ElementsAre(from + 1, from + 2, from + 3, from + 4));
+  auto others = foreign.WaitFor(1);
+  ASSERT_EQ(others.size(), 1);
+  EXPECT_EQ(others[0].key, "b1");
+}
+
+TEST_P(KvConformance, AfterItsEndHasMovedAWatchMissesNothingAScanHasNotShown) {
+  const CommitSeq from = rig_->Get({}).value().seq;
+  WatchLog log;
+  auto watch = rig_->store().OpenWatch({kEvents, "a", "b", from, 0}, log.observer());
+  Must({{{}, {Put(kEvents, "b1", "beyond")}}});
+  watch->MoveEnd("c");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = "c"}), "b1 ");
+  Must({{{}, {Put(kEvents, "b2", "within")}}});
+  auto seen = log.WaitFor(1);
+  ASSERT_GE(seen.size(), 1);
+  EXPECT_EQ(seen.back().key, "b2");
+}
+
+TEST_P(KvConformance, AWatchThatBeginsTooFarBackLags) {
+  for (int i = 0; i < 3; ++i) Must({{{}, {Put(kEvents, "big", std::string(700'000, 'x'))}}});
+  WatchLog log;
+  auto watch = rig_->store().OpenWatch({kEvents, "a", "z", 0, 0}, log.observer());
+  EXPECT_TRUE(log.WaitForLag().has_value());
+}
+
+TEST_P(KvConformance, AWatchFromNowOnHearsWhatComes) {
+  for (int i = 0; i < 3; ++i) Must({{{}, {Put(kEvents, "big", std::string(700'000, 'x'))}}});
+  WatchLog log;
+  auto watch = rig_->store().OpenWatch({kEvents, "a", "z", kWatchFromNow, 0}, log.observer());
+  rig_->Get({}).value();
+  Must({{{}, {Put(kEvents, "k", "v")}}});
+  EXPECT_EQ(log.WaitFor(1).at(0).key, "k");
+}
+
+TEST_P(KvConformance, ARestartEndsWatchesAndKeepsWhatWasAcknowledged) {
+  WatchLog log;
+  auto watch = rig_->store().OpenWatch({kEvents, "a", "z", kWatchFromNow, 0}, log.observer());
+  const CommitSeq seq = Must({{{}, {Put(kEvents, "k", "v")}}}).seq;
+  rig_->Restart();
+  EXPECT_TRUE(log.WaitForLag().has_value());
+  EXPECT_EQ(Value(kEvents, "k"), "v");
+  EXPECT_EQ(Must({{{}, {Put(kEvents, "l", "v")}}}).seq, seq + 1);
+}
+
+TEST_P(KvConformance, StoreTimeAdvancesOverRestarts) {
+  absl::Time last = absl::InfinitePast();
+  for (int i = 0; i < 3; ++i) {
+    const absl::Time committed = Must({{{}, {Put(kEvents, "k", "v")}}}).store_time;
+    EXPECT_GT(committed, last);
+    last = committed;
+    rig_->Restart();
+  }
+}
+
+TEST_P(KvConformance, TooLargeIsRefused) {
+  CommitRequest request;
+  request.groups.resize(kGroupsMax + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(Try(request)));
+  request.groups = {{{}, {Put(kEvents, std::string(kKeyBytesMax + 1, 'k'), "")}}};
+  EXPECT_TRUE(absl::IsInvalidArgument(Try(request)));
+  request.groups = {{{}, {Put(kEvents, "", "")}}};
+  EXPECT_TRUE(absl::IsInvalidArgument(Try(request)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, KvConformance,
+                         testing::Values(RigKind{"Mem", NewMemRig}, RigKind{"Rocks", NewRocksRig},
+                                         RigKind{"Grpc", NewGrpcRig}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace escapement::kv

@@ -1,0 +1,71 @@
+// KvRig: one kind of KvStore for the conformance suite: the store, its restart, and calls that wait for their answer.
+
+#ifndef TESTS_CONFORMANCE_KV_RIG_H_
+#define TESTS_CONFORMANCE_KV_RIG_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/runtime/system_runtime.h"
+
+namespace escapement::kv {
+
+class KvRig {
+ public:
+  virtual ~KvRig() = default;
+  virtual KvStore& store() = 0;
+  // Ends the process that serves and starts another one over the same data.
+  virtual void Restart() = 0;
+
+  // They wait at most half a minute; DEADLINE_EXCEEDED then.
+  absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation = 0, CommitSeq seen = 0);
+  absl::StatusOr<CommitResult> Commit(CommitRequest request);
+  absl::StatusOr<GetResult> Get(std::vector<Key> keys);
+  absl::StatusOr<ScanResult> Scan(ScanRequest request);
+};
+
+// `lease_ttl`: see the stores' options.
+struct RigOptions {
+  absl::Duration lease_ttl = absl::ZeroDuration();
+  int recent_slots_log2 = 16;
+};
+std::unique_ptr<KvRig> NewMemRig(RigOptions options);
+std::unique_ptr<KvRig> NewRocksRig(RigOptions options);
+// GrpcKvStore over a RocksKvStore served in the same process on a loopback port.
+std::unique_ptr<KvRig> NewGrpcRig(RigOptions options);
+
+// What a watch has told.
+class WatchLog {
+ public:
+  WatchObserver observer();
+  // Waits until `count` mutations have come, or the watch has lagged, or half a minute.
+  std::vector<WatchedMutation> WaitFor(size_t count);
+  std::optional<absl::Status> WaitForLag();
+  std::vector<CommitSeq> seqs();
+
+ private:
+  struct State {
+    absl::Mutex mu;
+    std::vector<WatchedMutation> mutations;
+    std::vector<CommitSeq> seqs;
+    std::optional<absl::Status> lagged;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// Short forms.
+Mutation Put(ColumnFamily cf, std::string key, std::string value);
+Mutation Delete(ColumnFamily cf, std::string key);
+Mutation DeleteRange(ColumnFamily cf, std::string begin, std::string end);
+Condition Cond(ColumnFamily cf, std::string key, Condition::Kind kind, std::string value = "", uint64_t number = 0,
+               CommitSeq since = 0);
+CommitRequest Request(uint64_t session, uint64_t number, std::vector<Group> groups);
+
+}  // namespace escapement::kv
+
+#endif  // TESTS_CONFORMANCE_KV_RIG_H_
