@@ -1,0 +1,218 @@
+#include "common/lease/lease_keeper.h"
+
+#include <map>
+#include <set>
+
+#include "common/kv/mem_kv_store.h"
+#include "common/lease/lease_table.h"
+#include "common/sim/sim_runtime.h"
+#include "gtest/gtest.h"
+
+namespace escapement::lease {
+namespace {
+
+constexpr uint32_t kCount = 8;
+constexpr absl::Duration kTtl = absl::Seconds(5);
+
+// One instance: its client, its keeper, and what it was told.
+class Instance {
+ public:
+  Instance(sim::SimRuntime& runtime, kv::MemKvStore& store, const std::string& name, bool hesitates = false)
+      : executor_(runtime.NewExecutor(name)),
+        client_(store, runtime, ClientOptions(name)),
+        keeper_(client_, runtime, executor_, {.kind = "queue_shard", .count = kCount, .instance = name, .ttl = kTtl},
+                MakeCallbacks(hesitates)) {
+    executor_->Post([this] { keeper_.Start(); });
+  }
+
+  std::set<uint32_t> Valid() const {
+    std::set<uint32_t> valid;
+    for (uint32_t i = 0; i < kCount; ++i) {
+      if (keeper_.Valid(i)) valid.insert(i);
+    }
+    return valid;
+  }
+  void Stop() { executor_->Stop(); }
+  LeaseKeeper& keeper() { return keeper_; }
+  kv::KvClient& client() { return client_; }
+  const std::shared_ptr<Executor>& executor() { return executor_; }
+
+  std::map<uint32_t, HeldLease> held;     // as told by the callbacks
+  std::vector<HeldLease> acquired;        // all of them
+  std::map<uint32_t, Closure> wanted;     // releases that were asked for
+
+ private:
+  static kv::KvClient::Options ClientOptions(const std::string& name) {
+    kv::KvClient::Options options;
+    options.name = name;
+    return options;
+  }
+  LeaseKeeper::Callbacks MakeCallbacks(bool hesitates) {
+    LeaseKeeper::Callbacks callbacks;
+    callbacks.on_acquired = [this](const HeldLease& lease) {
+      held[lease.index] = lease;
+      acquired.push_back(lease);
+    };
+    callbacks.on_lost = [this](uint32_t index) { held.erase(index); };
+    if (hesitates) {
+      callbacks.on_release_wanted = [this](uint32_t index, Closure release) { wanted[index] = std::move(release); };
+    }
+    return callbacks;
+  }
+
+  std::shared_ptr<Executor> executor_;
+  kv::KvClient client_;
+  LeaseKeeper keeper_;
+};
+
+class LeaseKeeperTest : public ::testing::Test {
+ protected:
+  Instance& Start(const std::string& name, bool hesitates = false) {
+    instances_[name] = std::make_unique<Instance>(runtime_, store_, name, hesitates);
+    return *instances_[name];
+  }
+  // As a process that stands still, or has died: nothing of it runs any more.
+  void Kill(const std::string& name) { instances_.at(name)->Stop(); }
+
+  // Advances in small steps and checks at each that no lease is valid for two instances.
+  void Advance(absl::Duration duration) {
+    for (absl::Duration t; t < duration; t += absl::Milliseconds(50)) {
+      runtime_.AdvanceBy(absl::Milliseconds(50));
+      std::set<uint32_t> seen;
+      for (const auto& [name, instance] : instances_) {
+        for (uint32_t index : instance->Valid()) {
+          EXPECT_TRUE(seen.insert(index).second) << "lease " << index << " is valid twice, once for " << name;
+        }
+      }
+    }
+  }
+
+  sim::SimRuntime runtime_{1};
+  kv::MemKvStore store_{runtime_, kv::MemKvStore::Options()};
+  std::map<std::string, std::unique_ptr<Instance>> instances_;
+};
+
+TEST_F(LeaseKeeperTest, TheFirstInstanceTakesAllAtOnce) {
+  Instance& a = Start("a");
+  Advance(absl::Milliseconds(200));
+  EXPECT_EQ(a.Valid().size(), kCount);
+  EXPECT_EQ(a.held.size(), kCount);
+  EXPECT_EQ(a.held[0].epoch, 1u);
+  EXPECT_EQ(a.held[0].former_owner_end, absl::InfinitePast());
+}
+
+TEST_F(LeaseKeeperTest, ANewInstanceHasItsShareWithinFiveSeconds) {
+  Instance& a = Start("a");
+  Advance(absl::Seconds(2));
+  Instance& b = Start("b");
+  Instance& c = Start("c");
+  Advance(absl::Seconds(5));
+  EXPECT_EQ(a.Valid().size() + b.Valid().size() + c.Valid().size(), kCount);
+  for (Instance* instance : {&a, &b, &c}) {
+    EXPECT_GE(instance->Valid().size(), 2u);
+    EXPECT_LE(instance->Valid().size(), 3u);
+  }
+}
+
+TEST_F(LeaseKeeperTest, ADeadInstancesLeasesAreTakenWithinTtlPlusTwoSeconds) {
+  Instance& a = Start("a");
+  Instance& b = Start("b");
+  Advance(absl::Seconds(8));
+  ASSERT_EQ(a.Valid().size(), 4u);
+  const std::set<uint32_t> of_b = b.Valid();
+  Kill("b");
+  Advance(kTtl - absl::Milliseconds(1200));
+  EXPECT_EQ(a.Valid().size(), 4u) << "not before its leases have ended";
+  Advance(absl::Milliseconds(3200));
+  EXPECT_EQ(a.Valid().size(), kCount);
+  for (uint32_t index : of_b) {
+    EXPECT_GT(a.held[index].former_owner_end, absl::InfinitePast());
+    EXPECT_GE(a.held[index].epoch, 2u);
+  }
+}
+
+TEST_F(LeaseKeeperTest, APausedHolderDoubtsItsLeasesBeforeAnybodyTakesThem) {
+  Instance& a = Start("a");
+  Advance(absl::Seconds(1));
+  Kill("a");
+  Start("b");
+  // Advance() checks that never both are valid; the paused one never learned of it.
+  Advance(absl::Seconds(10));
+  EXPECT_TRUE(a.Valid().empty());
+  EXPECT_EQ(a.held.size(), kCount);
+}
+
+TEST_F(LeaseKeeperTest, ReleaseOnDrainGivesEverythingAwayAtOnce) {
+  Instance& a = Start("a");
+  Instance& b = Start("b");
+  Advance(absl::Seconds(8));
+  bool released = false;
+  a.executor()->Post([&] { a.keeper().Release([&] { released = true; }); });
+  Advance(absl::Seconds(2));
+  EXPECT_TRUE(released);
+  EXPECT_TRUE(a.held.empty());
+  EXPECT_EQ(b.Valid().size(), kCount);
+}
+
+TEST_F(LeaseKeeperTest, TheHolderMayBringItsWorkToAnEndBeforeALeaseMoves) {
+  Instance& a = Start("a", /*hesitates=*/true);
+  Advance(absl::Seconds(1));
+  Instance& b = Start("b");
+  Advance(absl::Seconds(12));
+  EXPECT_EQ(a.wanted.size(), 4u);
+  EXPECT_EQ(a.Valid().size(), kCount) << "renewed until it lets go";
+  EXPECT_TRUE(b.Valid().empty());
+  for (auto& [index, release] : a.wanted) a.executor()->Post(std::move(release));
+  Advance(absl::Seconds(2));
+  EXPECT_EQ(a.Valid().size(), 4u);
+  EXPECT_EQ(b.Valid().size(), 4u);
+}
+
+TEST_F(LeaseKeeperTest, DropAllTakesLeasesAnewWithTheNextEpoch) {
+  Instance& a = Start("a");
+  Advance(absl::Seconds(1));
+  const uint64_t before = a.held[3].epoch;
+  a.executor()->Post([&] { a.keeper().DropAll(); });
+  runtime_.RunUntilIdle();
+  EXPECT_TRUE(a.held.empty());
+  Advance(absl::Seconds(2));
+  EXPECT_EQ(a.held.size(), kCount);
+  EXPECT_EQ(a.held[3].epoch, before + 1);
+}
+
+TEST_F(LeaseKeeperTest, AFencedCommitOfAFormerHolderDoesNotApply) {
+  Instance& a = Start("a");
+  Advance(absl::Seconds(1));
+  const kv::Condition fence = a.keeper().Fence(0);
+  const auto write = [&] {
+    absl::Status status = absl::UnknownError("no answer");
+    kv::Commit commit;
+    commit.fence = {fence};
+    commit.groups.push_back({.mutations = {{.key = "k", .value = "v"}}});
+    a.client().CommitAsync(std::move(commit), a.executor(), [&](absl::StatusOr<kv::CommitResult> r) { status = r.status(); });
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+    return status;
+  };
+  EXPECT_TRUE(write().ok());
+  a.executor()->Post([&] { a.keeper().DropAll(); });
+  Advance(absl::Seconds(2));
+  EXPECT_TRUE(absl::IsFailedPrecondition(write()));
+}
+
+TEST_F(LeaseKeeperTest, EpochsOnlyGrow) {
+  std::map<uint32_t, uint64_t> last;
+  for (int round = 0; round < 4; ++round) {
+    const std::string name = "instance-" + std::to_string(round);
+    Instance& instance = Start(name);
+    Advance(absl::Seconds(9));
+    ASSERT_EQ(instance.Valid().size(), kCount);
+    for (const HeldLease& lease : instance.acquired) {
+      EXPECT_GT(lease.epoch, last[lease.index]);
+      last[lease.index] = lease.epoch;
+    }
+    Kill(name);
+  }
+}
+
+}  // namespace
+}  // namespace escapement::lease

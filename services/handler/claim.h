@@ -1,0 +1,94 @@
+// Claim: events that this handler is about to send, is sending, or has sent without having committed their end.
+//
+// The durable side is ClaimRecord in `inflight` (common/storage/inflight_table.h). A claim is shared by its shard, the send
+// loop and the sends under way; `owner` is null once the shard is lost: what comes back then changes nothing.
+
+#ifndef SERVICES_HANDLER_CLAIM_H_
+#define SERVICES_HANDLER_CLAIM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery_transport.h"
+
+namespace escapement::handler {
+
+class ClaimOwner;
+struct SendTarget;
+
+struct ClaimedEntry {
+  std::string event_key;  // of the row the events were taken from
+  EventKey key;
+  storage::v1::EventRecord event;  // without payload
+  std::shared_ptr<const DeliveryContext> context;
+  uint64_t claimed_version = 0;
+  bool row_stays = false;  // a one-off event: its row is deleted by the end
+  bool one_off() const { return event.version() == 0; }
+  // The same on every attempt.
+  std::string EventId(uint64_t index) const {
+    if (one_off()) return event.event_id();
+    if (identity == nullptr) identity = std::make_unique<RunIdentity>(event.tenant(), key.uid, key.occurrence);
+    return identity->EventId(index);
+  }
+  mutable std::unique_ptr<RunIdentity> identity;
+};
+
+struct Claim {
+  ClaimId id;
+  uint64_t order = 0;  // of this handler's claims: 1, 2, 3 …
+  ClaimOwner* owner = nullptr;
+  std::vector<ClaimedEntry> entries;
+  uint64_t open = 0;  // events whose end is not committed
+  uint32_t ends_written = 0;
+  int64_t claim_time_micros = 0;
+  absl::Duration timeout_max = absl::ZeroDuration();
+};
+
+enum class EndKind : uint8_t {
+  kSucceeded,
+  kFailed,   // a dead letter
+  kRetry,    // becomes a retry row
+  kSkipped,  // not sent, for `reason`
+  kPark,     // not sent, the schedule is paused: the row goes to `parked`
+  kGone,     // the one-off's row is not there any more: nothing but the end of the claim is written
+};
+
+// What became of events [first, first + count) of a claim's entry.
+struct Outcome {
+  std::shared_ptr<Claim> claim = nullptr;
+  uint32_t entry = 0;
+  EndKind kind = EndKind::kSucceeded;
+  uint64_t first = 0;
+  uint64_t count = 1;
+  uint32_t attempts = 0;  // that have begun, this one included
+  int64_t dispatch_micros = 0;
+  int64_t complete_micros = 0;
+  std::string reason = {};  // of skips; the last error of failures and retries
+  absl::Time retry_at = absl::InfinitePast();
+};
+
+// The shard that a claim belongs to. On the handler's executor.
+class ClaimOwner {
+ public:
+  enum class Check {
+    kSend,
+    kWait,   // the lease cannot be trusted at the moment: ask again later
+    kEnded,  // not to be sent; the owner has taken care of the range
+  };
+  virtual ~ClaimOwner() = default;
+  // Asked just before events of the claim are sent.
+  virtual Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first, uint64_t count) = 0;
+  virtual void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index, int64_t dispatch_micros,
+                        DeliveryResult result) = 0;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_CLAIM_H_

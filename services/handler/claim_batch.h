@@ -1,0 +1,63 @@
+// ClaimBatch: builds the one group that claims many rows.
+//
+// Conditions: each row present, each schedule's state as it was judged. Mutations: rows of schedules are deleted or replaced by their
+// remainder, rows of one-off events stay; the claim in `inflight` lists what was taken.
+//
+// Pure: adds to a batch, decides nothing.
+
+#ifndef SERVICES_HANDLER_CLAIM_BATCH_H_
+#define SERVICES_HANDLER_CLAIM_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "services/handler/claim.h"
+#include "services/handler/due_queue.h"
+#include "services/handler/record_cache.h"
+
+namespace escapement::handler {
+
+// "The state of the schedule is as it was read."
+kv::Condition StateUnchanged(const Uid& uid, const CachedState& state);
+
+// A claim that is being committed.
+struct PendingClaim {
+  std::shared_ptr<Claim> claim;
+  std::vector<QueuedRow> rows;        // by entry: as they were taken from the queue
+  std::vector<IndexSlice> taken;      // by entry
+  std::vector<QueuedRow> remainders;  // rows that the group writes
+};
+
+class ClaimBatch {
+ public:
+  explicit ClaimBatch(std::shared_ptr<Claim> claim);
+
+  // Takes the first `count` events of the row. `state` is null for one-off events.
+  void Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state);
+
+  size_t rows() const { return pending_.rows.size(); }
+  uint64_t events() const { return events_; }
+  size_t bytes() const { return bytes_; }
+
+  // Once, when something has been added.
+  kv::Group TakeGroup(int64_t now_micros);
+  PendingClaim TakePending() { return std::move(pending_); }
+
+ private:
+  void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
+
+  PendingClaim pending_;
+  kv::Group group_;
+  storage::v1::ClaimRecord record_;
+  uint64_t events_ = 0;
+  size_t bytes_ = 0;
+  Uid last_state_;
+  bool has_one_off_ = false;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_CLAIM_BATCH_H_

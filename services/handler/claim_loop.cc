@@ -1,0 +1,209 @@
+#include "services/handler/claim_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/micros.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what a value may be
+constexpr absl::Duration kRewindEvery = absl::Seconds(1);
+
+}  // namespace
+
+void ClaimLoop::Step(absl::Time now) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (stopped_ || !state->core.lease_valid(state->shard)) return;
+  if (state->core.runtime.clock().Elapsed() < not_before_) return;
+  Unblock(*state);
+  while (HasWork(*state) && MakeClaim(*state, now)) {
+  }
+  state->core.cache.Fetch();
+}
+
+bool ClaimLoop::HasWork(ShardState& state) const {
+  const HandlerOptions& options = state.core.options;
+  if (commits_ >= options.claims_outstanding_max || state.core.sends.out() >= options.events_out_max) return false;
+  // A target that is full for the moment only is waited for.
+  return std::none_of(blocked_.begin(), blocked_.end(), [&](const auto& target) {
+    return target.second.size() >= options.blocked_rows_max && !state.core.sends.Slow(target.first);
+  });
+}
+
+void ClaimLoop::OnFetched() {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  for (QueuedRow& row : unknown_) {
+    state->held.erase(row.key);
+    state->queue.Add(std::move(row));
+  }
+  unknown_.clear();
+}
+
+void ClaimLoop::Unblock(ShardState& state) {
+  for (auto target = blocked_.begin(); target != blocked_.end();) {
+    uint64_t room = state.core.sends.Room(target->first);
+    for (; room > 0 && !target->second.empty(); --room) {
+      QueuedRow row = std::move(target->second.front());
+      target->second.pop_front();
+      state.held.erase(row.key);
+      state.queue.Add(std::move(row));
+    }
+    target = target->second.empty() ? blocked_.erase(target) : std::next(target);
+  }
+  const absl::Duration elapsed = state.core.runtime.clock().Elapsed();
+  if (evicted_.empty() || elapsed < rewound_ + kRewindEvery) return;
+  for (auto target = evicted_.begin(); target != evicted_.end(); ++target) {
+    if (blocked_.contains(*target) || state.core.sends.Room(*target) == 0) continue;
+    // All lanes are read again: other targets' rows among them may be let go of again.
+    evicted_.erase(target);
+    rewound_ = elapsed;
+    loader_.Rewind();
+    return;
+  }
+}
+
+bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
+  const HandlerOptions& options = state.core.options;
+  auto claim = std::make_shared<Claim>();
+  claim->id = {.shard = state.shard, .epoch = state.lease.epoch, .number = last_number_ + 1};
+  ClaimBatch batch(std::move(claim));
+  while (batch.rows() < options.claim_rows_max && batch.events() < options.claim_events_max &&
+         batch.bytes() < kClaimBytesMax && state.core.sends.out() < options.events_out_max) {
+    std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead);
+    if (!row.has_value()) break;
+    state.held.insert(row->key);
+    if (Consider(state, *std::move(row), batch) == Next::kStop) break;
+  }
+  if (batch.rows() == 0) return false;
+  ++last_number_;
+  Commit(state, now, std::move(batch));
+  return true;
+}
+
+ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch& batch) {
+  ResolvedRow resolved = ResolveRow(state.core.cache, row.key, row.value);
+  switch (resolved.action) {
+    case ResolvedRow::Action::kFetch:
+      unknown_.push_back(std::move(row));
+      return Next::kGoOn;
+    case ResolvedRow::Action::kPark:
+    case ResolvedRow::Action::kSkip: {
+      const bool park = resolved.action == ResolvedRow::Action::kPark;
+      ends_.AddRow({.entry = std::move(resolved.entry),
+                    .payload = std::move(resolved.payload),
+                    .kind = park ? EndKind::kPark : EndKind::kSkipped,
+                    .reason = std::move(resolved.reason)},
+                   std::move(row), std::move(resolved.state));
+      return Next::kGoOn;
+    }
+    case ResolvedRow::Action::kBroken:
+      // It stays where it is, held: nothing can be said of it, and nothing must be done to it.
+      return Next::kGoOn;
+    case ResolvedRow::Action::kSend:
+      return Take(state, std::move(row), std::move(resolved), batch);
+  }
+  return Next::kGoOn;
+}
+
+ClaimLoop::Next ClaimLoop::Take(ShardState& state, QueuedRow row, ResolvedRow resolved, ClaimBatch& batch) {
+  const HandlerOptions& options = state.core.options;
+  const std::string target = resolved.entry.context->target_key;
+  const uint64_t room = state.core.sends.Room(target);
+  if (room == 0) return Block(state, target, std::move(row));
+  const uint64_t count = std::min({resolved.entry.event.count(), room, options.claim_events_max - batch.events()});
+  state.core.sends.Reserve(target, count);
+  state.queue.NoteTaken(row.key, count);
+  batch.Add(std::move(row), std::move(resolved.entry), count, resolved.state.get());
+  return Next::kGoOn;
+}
+
+ClaimLoop::Next ClaimLoop::Block(ShardState& state, const std::string& target, QueuedRow row) {
+  std::deque<QueuedRow>& rows = blocked_[target];
+  if (rows.size() < state.core.options.blocked_rows_max) {
+    rows.push_back(std::move(row));
+    return Next::kGoOn;
+  }
+  if (state.core.sends.Slow(target)) {
+    state.held.erase(row.key);
+    evicted_.insert(target);
+    return Next::kGoOn;
+  }
+  rows.push_back(std::move(row));
+  return Next::kStop;
+}
+
+void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {
+  kv::Commit commit;
+  commit.fence = {state.fence};
+  commit.groups.push_back(batch.TakeGroup(ToMicros(now)));
+  auto pending = std::make_shared<PendingClaim>(batch.TakePending());
+  ++commits_;
+  state.core.client.CommitAsync(
+      std::move(commit), state.core.executor, [this, weak = state_, pending](absl::StatusOr<kv::CommitResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        --commits_;
+        if (!result.ok()) {
+          // Without room in the store it is tried again. Otherwise the lease or the session is lost, and the shard is
+          // about to be dropped: nothing more is claimed.
+          PutBack(*state, *pending);
+          not_before_ = state->core.runtime.clock().Elapsed() + state->core.options.retry_commit_delay;
+        } else if (result->verdicts[0].applied) {
+          OnCommitted(*state, *pending, result->seq);
+        } else {
+          ReadAgain(*state, *pending);
+        }
+        state->core.wake();
+      });
+}
+
+void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq) {
+  const std::shared_ptr<Claim>& claim = pending.claim;
+  HandlerStats::Add(state.core.stats.claims, 1);
+  claim->order = ++state.core.last_claim_order;
+  claim->owner = state.owner;
+  state.claims[claim->order] = claim;
+  for (uint32_t i = 0; i < claim->entries.size(); ++i) {
+    const ClaimedEntry& entry = claim->entries[i];
+    if (!entry.row_stays) state.held.erase(entry.event_key);
+    state.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count, entry.key.due_time);
+  }
+  for (QueuedRow& row : pending.remainders) {
+    row.seq = seq;
+    state.queue.Add(std::move(row));
+  }
+}
+
+void ClaimLoop::PutBack(ShardState& state, PendingClaim& pending) {
+  for (size_t i = 0; i < pending.rows.size(); ++i) {
+    state.core.sends.Unreserve(pending.claim->entries[i].context->target_key, pending.taken[i].count);
+    state.held.erase(pending.rows[i].key);
+    state.queue.Add(std::move(pending.rows[i]));
+  }
+}
+
+// One row or state of the claim is not as it was: all of them are read anew.
+void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
+  HandlerStats::Add(state.core.stats.claims_failed, 1);
+  std::vector<kv::Key> keys;
+  for (size_t i = 0; i < pending.rows.size(); ++i) {
+    const ClaimedEntry& entry = pending.claim->entries[i];
+    state.core.sends.Unreserve(entry.context->target_key, pending.taken[i].count);
+    if (!entry.one_off()) state.core.cache.ForgetState(entry.key.uid);
+    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = pending.rows[i].key});
+  }
+  state.core.client.MultiGet(keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+    const std::shared_ptr<ShardState> state = weak.lock();
+    if (state == nullptr || !result.ok()) return;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      state->held.erase(keys[i].key);
+      if (!result->values[i].has_value()) continue;
+      state->queue.Add({.key = keys[i].key, .value = *std::move(result->values[i]), .seq = result->seq});
+    }
+    state->core.wake();
+  });
+}
+
+}  // namespace escapement::handler

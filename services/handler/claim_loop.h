@@ -1,0 +1,72 @@
+// ClaimLoop: takes the rows of one queue shard that fall due, judges them, and claims them many at a time.
+//
+// Rows whose target has no room wait beside the queue; those of a slow target are let go of when there are too many, and read
+// again when it has room, so that it neither holds the head of the queue nor fills the memory.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_CLAIM_LOOP_H_
+#define SERVICES_HANDLER_CLAIM_LOOP_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "services/handler/claim_batch.h"
+#include "services/handler/end_loop.h"
+#include "services/handler/row_resolver.h"
+#include "services/handler/shard_loader.h"
+#include "services/handler/shard_state.h"
+
+namespace escapement::handler {
+
+class ClaimLoop {
+ public:
+  // `loader` and `ends` outlive it.
+  ClaimLoop(std::weak_ptr<ShardState> state, ShardLoader& loader, EndLoop& ends)
+      : state_(std::move(state)), loader_(loader), ends_(ends) {}
+
+  void Step(absl::Time now);
+
+  // The cache has read what was not known.
+  void OnFetched();
+
+  // No further claim is begun.
+  void Stop() { stopped_ = true; }
+
+  bool committing() const { return commits_ > 0; }
+  // Rows wait for a target: what frees it is not always an event of this handler's (see Options::slow_target_after).
+  bool blocked() const { return !blocked_.empty() || !evicted_.empty(); }
+
+ private:
+  enum class Next { kGoOn, kStop };
+  bool HasWork(ShardState& state) const;
+  void Unblock(ShardState& state);
+  bool MakeClaim(ShardState& state, absl::Time now);
+  Next Consider(ShardState& state, QueuedRow row, ClaimBatch& batch);
+  Next Take(ShardState& state, QueuedRow row, ResolvedRow resolved, ClaimBatch& batch);
+  Next Block(ShardState& state, const std::string& target, QueuedRow row);
+  void Commit(ShardState& state, absl::Time now, ClaimBatch batch);
+  void OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq);
+  void PutBack(ShardState& state, PendingClaim& pending);
+  void ReadAgain(ShardState& state, PendingClaim& pending);
+
+  std::weak_ptr<ShardState> state_;
+  ShardLoader& loader_;
+  EndLoop& ends_;
+  bool stopped_ = false;
+  size_t commits_ = 0;
+  uint64_t last_number_ = 0;  // of claims of this epoch
+  absl::Duration not_before_ = absl::ZeroDuration();  // Clock::Elapsed: after "no room" from the store
+  std::vector<QueuedRow> unknown_;                           // wait for the cache
+  std::map<std::string, std::deque<QueuedRow>> blocked_;     // by target; keys are held
+  std::set<std::string> evicted_;                            // targets of which rows were let go of
+  absl::Duration rewound_ = -absl::InfiniteDuration();       // Clock::Elapsed
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_CLAIM_LOOP_H_

@@ -1,0 +1,70 @@
+#include "services/handler/currency.h"
+
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
+#include "gtest/gtest.h"
+
+namespace escapement::handler {
+namespace {
+
+using storage::v1::DefinitionRecord;
+using storage::v1::EventRecord;
+using storage::v1::StateRecord;
+
+const absl::CivilSecond kCivil(2026, 11, 21, 3, 0, 0);
+
+class CurrencyTest : public ::testing::Test {
+ protected:
+  CurrencyTest() {
+    row_.set_version(1);
+    row_.set_nominal_time_micros(ToMicros(absl::FromCivil(kCivil, absl::UTCTimeZone())));
+    state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+    state_.set_version(1);
+    current_.set_cron("0 3 * * *");
+    current_.set_time_zone("UTC");
+    current_.set_version(2);
+  }
+  Currency Judge(const DefinitionRecord* current) { return JudgeRow(row_, occurrence_, &state_, current); }
+
+  EventRecord row_;
+  StateRecord state_;
+  DefinitionRecord current_;
+  std::string occurrence_ = cron::FormatCalendarOccurrence(kCivil, 0, "UTC");
+};
+
+TEST_F(CurrencyTest, ARowOfTheCurrentVersionIsSent) { EXPECT_EQ(Judge(nullptr), Currency::kSend); }
+
+TEST_F(CurrencyTest, PausedRowsArePark) {
+  state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  EXPECT_EQ(Judge(nullptr), Currency::kPark);
+}
+
+TEST_F(CurrencyTest, RowsOfDeletedSchedulesAreSkipped) {
+  state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  EXPECT_EQ(Judge(nullptr), Currency::kDeleted);
+  EXPECT_EQ(JudgeRow(row_, occurrence_, nullptr, nullptr), Currency::kDeleted);
+}
+
+TEST_F(CurrencyTest, AfterAnUpdateTheNewExpressionDecides) {
+  state_.set_version(2);
+  EXPECT_EQ(Judge(nullptr), Currency::kNeedsDefinition);
+  EXPECT_EQ(Judge(&current_), Currency::kSend);
+  current_.set_cron("30 3 * * *");
+  EXPECT_EQ(Judge(&current_), Currency::kSuperseded);
+}
+
+TEST_F(CurrencyTest, TheSameInstantUnderAnotherZoneIsAnotherOccurrence) {
+  state_.set_version(2);
+  current_.set_cron("0 * * * *");
+  current_.set_time_zone("Europe/London");
+  EXPECT_EQ(Judge(&current_), Currency::kSuperseded);
+}
+
+TEST_F(CurrencyTest, TriggeredRowsOutliveUpdates) {
+  state_.set_version(2);
+  row_.set_triggered(true);
+  EXPECT_EQ(Judge(nullptr), Currency::kSend);
+}
+
+}  // namespace
+}  // namespace escapement::handler

@@ -1,0 +1,306 @@
+#include "services/handler/end_batch.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/run_table.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+using storage::v1::EventRecord;
+
+constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
+
+void Put(kv::Group& group, ColumnFamily cf, std::string key, std::string value) {
+  group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kPut, .key = std::move(key), .value = std::move(value)});
+}
+
+void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
+  group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
+}
+
+bool CountsInRun(const ClaimedEntry& entry) { return entry.event.run_count() > 1; }
+
+std::string PartKey(const ClaimedEntry& entry) {
+  return RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, entry.key.shard);
+}
+
+// The part in `changed`, begun from the one in `parts`.
+storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunParts& parts, RunParts& changed) {
+  std::string key = PartKey(entry);
+  const auto before = parts.find(key);
+  const auto [at, added] = changed.try_emplace(std::move(key));
+  if (added && before != parts.end()) at->second = before->second;
+  return at->second;
+}
+
+void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) {
+  switch (kind) {
+    case EndKind::kSucceeded:
+      part.set_succeeded(part.succeeded() + count);
+      break;
+    case EndKind::kFailed:
+      part.set_failed(part.failed() + count);
+      break;
+    case EndKind::kRetry:
+      part.set_retries(part.retries() + count);
+      break;
+    case EndKind::kSkipped:
+      part.set_skipped(part.skipped() + count);
+      break;
+    case EndKind::kPark:
+    case EndKind::kGone:
+      break;
+  }
+}
+
+storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
+  if (kind == EndKind::kSucceeded) return storage::v1::OUTCOME_KIND_SUCCEEDED;
+  if (kind == EndKind::kFailed) return storage::v1::OUTCOME_KIND_FAILED;
+  return storage::v1::OUTCOME_KIND_SKIPPED;
+}
+
+void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count, kv::Group& group) {
+  const EventRecord& event = entry.event;
+  storage::v1::DoneRecord done;
+  done.set_tenant(event.tenant());
+  done.set_count(count);
+  done.set_outcome(OutcomeKindOf(first.kind));
+  done.set_reason(first.reason);
+  done.set_attempts(first.attempts);
+  done.set_nominal_time_micros(event.nominal_time_micros());
+  done.set_launch_time_micros(event.launch_time_micros());
+  done.set_dispatch_time_micros(first.dispatch_micros);
+  done.set_complete_time_micros(last.complete_micros);
+  done.set_version(entry.claimed_version != 0 ? entry.claimed_version : event.version());
+  done.set_run_count(std::max<uint64_t>(event.run_count(), 1));
+  done.set_event_id(event.event_id());
+  Put(group, ColumnFamily::kDone,
+      EncodeDoneKey({.shard = entry.key.shard,
+                     .day = DoneDay(FromMicros(event.launch_time_micros())),
+                     .uid = entry.key.uid,
+                     .occurrence = entry.key.occurrence,
+                     .first = first.first}),
+      done.SerializeAsString());
+}
+
+// The row's record for one of its events, with its payload where it has one of its own.
+EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
+  EventRecord event = entry.event;
+  event.set_count(1);
+  event.set_attempts(outcome.attempts);
+  event.set_last_error(outcome.reason.substr(0, kErrorBytesMax));
+  if (entry.one_off()) event.set_payload(*entry.context->payload);
+  // The version that was sent, so that the next attempt need not be judged anew.
+  if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
+  return event;
+}
+
+void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  std::string key = EncodeEventKey({.shard = entry.key.shard,
+                                    .lane = kLaneRetry,
+                                    .due_time = outcome.retry_at,
+                                    .uid = entry.key.uid,
+                                    .occurrence = entry.key.occurrence,
+                                    .first = outcome.first});
+  std::string value = RecordOfOne(entry, outcome).SerializeAsString();
+  if (entry.one_off()) {
+    storage::v1::EventNameRecord name;
+    name.set_event_key(key);
+    name.set_launch_time_micros(entry.event.launch_time_micros());
+    Put(batch.group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()),
+        name.SerializeAsString());
+  }
+  Put(batch.group, ColumnFamily::kEvents, key, value);
+  batch.retries.push_back({.key = std::move(key), .value = std::move(value)});
+  ++batch.retried;
+}
+
+void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  storage::v1::DeadLetterRecord letter;
+  letter.set_uid(std::string(entry.key.uid.bytes()));
+  letter.set_occurrence(entry.key.occurrence);
+  letter.set_index(outcome.first);
+  *letter.mutable_event() = RecordOfOne(entry, outcome);
+  letter.set_reason(outcome.reason);
+  letter.set_schedule_id(entry.context->definition->schedule_id());
+  Put(batch.group, ColumnFamily::kDeadLetters,
+      DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros), entry.EventId(outcome.first)),
+      letter.SerializeAsString());
+  ++batch.dead_letters;
+}
+
+void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count, const std::string& payload, kv::Group& group) {
+  EventKey key = entry.key;
+  key.first = first;
+  EventRecord event = entry.event;
+  event.set_count(count);
+  event.set_payload(payload);
+  Put(group, ColumnFamily::kParked, ParkedKey(key.uid, EncodeEventKey(key)), event.SerializeAsString());
+}
+
+// The row of a one-off event goes with its end, and so does the name that a retry gave it.
+void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
+  batch.released_keys.push_back(entry.event_key);
+  const bool ended = outcome.kind != EndKind::kRetry && outcome.kind != EndKind::kPark;
+  if (ended && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
+    Delete(batch.group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()));
+  }
+}
+
+// Outcomes [begin, end) are contiguous and alike.
+void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count, const RunParts& parts,
+              EndBatch& batch) {
+  const Outcome& first = outcomes[begin];
+  const ClaimedEntry& entry = first.claim->entries[first.entry];
+  switch (first.kind) {
+    case EndKind::kSucceeded:
+    case EndKind::kSkipped:
+      PutDone(entry, first, outcomes[end - 1], count, batch.group);
+      break;
+    case EndKind::kFailed:
+      PutDone(entry, first, outcomes[end - 1], count, batch.group);
+      PutDeadLetter(entry, first, batch);
+      break;
+    case EndKind::kRetry:
+      PutRetry(entry, first, batch);
+      break;
+    case EndKind::kPark:
+      PutParked(entry, first.first, count, "", batch.group);
+      batch.parked += count;
+      break;
+    case EndKind::kGone:
+      break;
+  }
+  if (first.kind == EndKind::kSkipped) batch.skipped += count;
+  if (entry.row_stays) ReleaseRow(entry, first, batch);
+  if (CountsInRun(entry)) CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count);
+}
+
+bool Alike(const Outcome& a, const Outcome& b) {
+  // Failures and retries have rows of their own.
+  return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry && a.attempts == b.attempts &&
+         a.reason == b.reason;
+}
+
+void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_t count) {
+  if (entry.ranges_size() > 0) {
+    auto& last = *entry.mutable_ranges(entry.ranges_size() - 1);
+    if (last.first() + last.count() == first) {
+      last.set_count(last.count() + count);
+      return;
+    }
+  }
+  auto& range = *entry.add_ranges();
+  range.set_first(first);
+  range.set_count(count);
+}
+
+// Outcomes [begin, end) are all of one claim.
+void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, EndBatch& batch) {
+  Claim& claim = *outcomes[begin].claim;
+  storage::v1::ClaimEndRecord record;
+  for (size_t i = begin; i < end; ++i) {
+    const Outcome& outcome = outcomes[i];
+    claim.open -= std::min(outcome.count, claim.open);
+    const int last = record.entries_size() - 1;
+    auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry ? record.mutable_entries(last)
+                                                                             : record.add_entries();
+    entry->set_entry(outcome.entry);
+    AddRange(*entry, outcome.first, outcome.count);
+  }
+  if (claim.open > 0) {
+    Put(batch.group, ColumnFamily::kInflight, EncodeClaimEndKey(claim.id, claim.ends_written++),
+        record.SerializeAsString());
+    return;
+  }
+  Delete(batch.group, ColumnFamily::kInflight, EncodeClaimKey(claim.id));
+  for (uint32_t i = 0; i < claim.ends_written; ++i) {
+    Delete(batch.group, ColumnFamily::kInflight, EncodeClaimEndKey(claim.id, i));
+  }
+  batch.finished.push_back(outcomes[begin].claim);
+}
+
+void PutParts(const RunParts& parts, kv::Group& group) {
+  for (const auto& [key, part] : parts) Put(group, ColumnFamily::kRunParts, key, part.SerializeAsString());
+}
+
+}  // namespace
+
+std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
+  std::set<std::string> keys;
+  const ClaimedEntry* last = nullptr;
+  for (const Outcome& outcome : outcomes) {
+    const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
+    if (&entry == last || !CountsInRun(entry)) continue;
+    last = &entry;
+    keys.insert(PartKey(entry));
+  }
+  return {keys.begin(), keys.end()};
+}
+
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts) {
+  std::sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {
+    return std::tie(a.claim->order, a.entry, a.first) < std::tie(b.claim->order, b.entry, b.first);
+  });
+  EndBatch batch;
+  batch.group.mutations.reserve(outcomes.size() * 2);
+  size_t claim_begin = 0;
+  size_t begin = 0;
+  uint64_t count = 0;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    const Outcome* next = i + 1 < outcomes.size() ? &outcomes[i + 1] : nullptr;
+    count += outcome.count;
+    const bool same_claim = next != nullptr && next->claim == outcome.claim;
+    const bool goes_on = same_claim && next->entry == outcome.entry &&
+                         next->first == outcome.first + outcome.count && Alike(outcome, *next);
+    if (!goes_on) {
+      AddAlike(outcomes, begin, i + 1, count, parts, batch);
+      begin = i + 1;
+      count = 0;
+    }
+    if (!same_claim) {
+      EndClaim(outcomes, claim_begin, i + 1, batch);
+      claim_begin = i + 1;
+    }
+  }
+  PutParts(batch.parts, batch.group);
+  return batch;
+}
+
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group, RunParts& changed) {
+  const ClaimedEntry& entry = end.entry;
+  const uint64_t count = entry.event.count();
+  Delete(group, ColumnFamily::kEvents, entry.event_key);
+  if (end.kind == EndKind::kPark) {
+    PutParked(entry, entry.key.first, count, end.payload, group);
+    return;
+  }
+  Outcome outcome{.kind = EndKind::kSkipped,
+                  .first = entry.key.first,
+                  .count = count,
+                  .attempts = entry.event.attempts(),
+                  .complete_micros = at_micros,
+                  .reason = end.reason};
+  PutDone(entry, outcome, outcome, count, group);
+  if (entry.one_off() && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
+    Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()));
+  }
+  if (!CountsInRun(entry)) return;
+  RunParts own;
+  CountInRun(ChangedPart(entry, parts, own), EndKind::kSkipped, count);
+  PutParts(own, group);
+  changed.merge(own);
+}
+
+}  // namespace escapement::handler

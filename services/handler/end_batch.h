@@ -1,0 +1,57 @@
+// EndBatch: the one group that makes the outcomes of many claimed events durable.
+//
+// Done records cover contiguous indices of equal outcome; retries become rows of the retry lane; dead letters are kept;
+// the claims' end rows (or, with its last end, the claim itself) go with them, and so do the counts of runs of more than one event.
+//
+// Pure: adds to a batch, decides nothing.
+
+#ifndef SERVICES_HANDLER_END_BATCH_H_
+#define SERVICES_HANDLER_END_BATCH_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/claim.h"
+#include "services/handler/due_queue.h"
+
+namespace escapement::handler {
+
+// By key in `run_parts`: the counts as they are in the store.
+using RunParts = std::map<std::string, storage::v1::RunPartRecord>;
+
+struct EndBatch {
+  kv::Group group;
+  RunParts parts;  // as they are once the group is applied
+  // What follows in memory once it is applied.
+  std::vector<QueuedRow> retries;
+  std::vector<std::string> released_keys;              // rows of one-off events that are gone
+  std::vector<std::shared_ptr<Claim>> finished;        // claims without an open event
+  uint64_t dead_letters = 0;
+  uint64_t skipped = 0;
+  uint64_t parked = 0;
+  uint64_t retried = 0;
+};
+
+// The keys in `run_parts` that the outcomes count in.
+std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
+
+// Sorts `outcomes`. Counts them off their claims' `open` and numbers the end rows: the group must be committed or the shard
+// dropped. `parts` has what RunPartKeys names (a missing one is empty).
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts);
+
+// The end of a row that was not claimed: parked, or skipped for `reason`; the row is deleted. `at_micros` is now.
+struct RowEnd {
+  ClaimedEntry entry;  // without context
+  std::string payload;
+  EndKind kind = EndKind::kSkipped;
+  std::string reason;
+};
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group, RunParts& changed);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_END_BATCH_H_

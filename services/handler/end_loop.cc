@@ -1,0 +1,214 @@
+#include "services/handler/end_loop.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/storage/run_table.h"
+#include "services/handler/claim_batch.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr size_t kPartsKeptMax = 4096;
+
+}  // namespace
+
+void EndLoop::Add(Outcome outcome) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (outcomes_.empty() && rows_.empty() && garbage_.empty()) oldest_ = state->core.runtime.clock().Elapsed();
+  outcomes_.push_back(std::move(outcome));
+}
+
+void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (outcomes_.empty() && rows_.empty() && garbage_.empty()) oldest_ = state->core.runtime.clock().Elapsed();
+  rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
+}
+
+void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
+  garbage_.insert(garbage_.end(), inflight_keys.begin(), inflight_keys.end());
+}
+
+bool EndLoop::Due(ShardState& state) const {
+  if (outcomes_.empty() && rows_.empty() && garbage_.empty()) return false;
+  const HandlerOptions& options = state.core.options;
+  return outcomes_.size() >= options.end_outcomes_flush || state.core.sends.out() == 0 ||
+         state.core.runtime.clock().Elapsed() >= oldest_ + options.end_flush_delay;
+}
+
+std::optional<absl::Duration> EndLoop::NextStep() const {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (state == nullptr || committing_ || (outcomes_.empty() && rows_.empty() && garbage_.empty())) return std::nullopt;
+  return oldest_ + state->core.options.end_flush_delay;
+}
+
+void EndLoop::Step(absl::Time now) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (committing_ || !Due(*state)) return;
+  // The counts that will change are read first, once for each run.
+  std::set<std::string> missing;
+  for (std::string& key : RunPartKeys(outcomes_)) {
+    if (!parts_.contains(key)) missing.insert(std::move(key));
+  }
+  for (const WaitingRow& row : rows_) {
+    if (row.end.entry.event.run_count() <= 1) continue;
+    std::string key = RunPartKey({.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
+    if (!parts_.contains(key)) missing.insert(std::move(key));
+  }
+  if (!missing.empty()) return FetchParts(*state, {missing.begin(), missing.end()});
+  Flush(*state, now);
+}
+
+void EndLoop::FetchParts(ShardState& state, std::vector<std::string> missing) {
+  committing_ = true;
+  std::vector<kv::Key> keys;
+  for (std::string& key : missing) {
+    if (keys.size() == kPartsKeptMax) break;
+    keys.push_back({.cf = ColumnFamily::kRunParts, .key = std::move(key)});
+  }
+  state.core.client.MultiGet(keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+    const std::shared_ptr<ShardState> state = weak.lock();
+    if (state == nullptr) return;
+    committing_ = false;
+    if (result.ok()) {
+      for (size_t i = 0; i < keys.size(); ++i) {
+        storage::v1::RunPartRecord part;
+        if (result->values[i].has_value()) part.ParseFromString(*result->values[i]);
+        parts_[keys[i].key] = std::move(part);
+      }
+    }
+    state->core.wake();
+  });
+}
+
+std::vector<Outcome> EndLoop::TakeOutcomes(const HandlerOptions& options) {
+  size_t bytes = 0;
+  size_t n = 0;
+  while (n < outcomes_.size() && n < options.end_outcomes_max && bytes < options.end_bytes_max) {
+    const Outcome& outcome = outcomes_[n++];
+    const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
+    const bool keeps = outcome.kind == EndKind::kRetry || outcome.kind == EndKind::kFailed;
+    if (keeps && entry.context != nullptr && entry.one_off()) bytes += entry.context->payload->size();
+  }
+  if (n == outcomes_.size()) return std::exchange(outcomes_, {});
+  std::vector<Outcome> taken(std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.begin() + n));
+  outcomes_.erase(outcomes_.begin(), outcomes_.begin() + n);
+  return taken;
+}
+
+void EndLoop::Flush(ShardState& state, absl::Time now) {
+  auto flight = std::make_shared<Flight>();
+  std::vector<Outcome> outcomes = TakeOutcomes(state.core.options);
+  flight->batch = BuildEndBatch(outcomes, parts_);
+  for (const std::string& key : garbage_) {
+    flight->batch.group.mutations.push_back(
+        {.cf = ColumnFamily::kInflight, .kind = kv::Mutation::Kind::kDelete, .key = key});
+  }
+  garbage_.clear();
+  flight->commit.fence = {state.fence};
+  flight->commit.groups.push_back(std::move(flight->batch.group));
+  AddRows(state, now, *flight);
+  oldest_ = state.core.runtime.clock().Elapsed();
+  Send(state, std::move(flight));
+}
+
+// Each row is a group of its own: it may have changed. Of each run at most one row goes into a commit, so that no count is
+// based on another group's that may not apply.
+void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
+  RunParts touched = flight.batch.parts;
+  std::vector<WaitingRow> later;
+  size_t bytes = 0;
+  for (WaitingRow& row : rows_) {
+    const ClaimedEntry& entry = row.end.entry;
+    const bool counts = entry.event.run_count() > 1;
+    const std::string part = RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
+    const bool known = !counts || (parts_.contains(part) && !touched.contains(part));
+    if (!known || flight.rows.size() >= state.core.options.claim_rows_max || bytes > state.core.options.end_bytes_max) {
+      later.push_back(std::move(row));
+      continue;
+    }
+    kv::Group group;
+    group.conditions.push_back({.cf = ColumnFamily::kEvents, .key = row.row.key, .kind = kv::Condition::Kind::kPresent});
+    if (row.cached != nullptr) group.conditions.push_back(StateUnchanged(entry.key.uid, *row.cached));
+    RunParts changed;
+    AddRowEnd(row.end, ToMicros(now), parts_, group, changed);
+    touched.insert(changed.begin(), changed.end());
+    bytes += row.end.payload.size();
+    flight.commit.groups.push_back(std::move(group));
+    flight.row_parts.push_back(std::move(changed));
+    flight.rows.push_back(std::move(row));
+  }
+  rows_ = std::move(later);
+}
+
+void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
+  committing_ = true;
+  state.core.client.CommitAsync(
+      flight->commit, state.core.executor, [this, weak = state_, flight](absl::StatusOr<kv::CommitResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        if (result.ok()) {
+          committing_ = false;
+          OnCommitted(*state, *flight, *result);
+        } else if (absl::IsResourceExhausted(result.status())) {
+          // Nothing was applied and there may be room later.
+          state->core.executor->PostAfter(state->core.options.retry_commit_delay, [this, weak, flight] {
+            const std::shared_ptr<ShardState> state = weak.lock();
+            if (state != nullptr) Send(*state, flight);
+          });
+        }
+        // Otherwise the lease or the session is lost: the shard is about to be dropped, and must not write before.
+      });
+}
+
+void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result) {
+  EndBatch& batch = flight.batch;
+  HandlerStats& stats = state.core.stats;
+  HandlerStats::Add(stats.retries, batch.retried);
+  HandlerStats::Add(stats.dead_letters, batch.dead_letters);
+  HandlerStats::Add(stats.skipped, batch.skipped);
+  HandlerStats::Add(stats.parked, batch.parked);
+  if (parts_.size() > kPartsKeptMax) parts_.clear();
+  for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
+  for (const std::string& key : batch.released_keys) state.held.erase(key);
+  for (const std::shared_ptr<Claim>& claim : batch.finished) {
+    claim->owner = nullptr;
+    state.claims.erase(claim->order);
+  }
+  for (QueuedRow& row : batch.retries) {
+    row.seq = result.seq;
+    if (loader_.Covers(row.key)) state.queue.Add(std::move(row));
+  }
+  for (size_t i = 0; i < flight.rows.size(); ++i) {
+    WaitingRow& row = flight.rows[i];
+    if (!result.verdicts[i + 1].applied) {
+      OnRowRefused(state, std::move(row));
+      continue;
+    }
+    HandlerStats::Add(row.end.kind == EndKind::kPark ? stats.parked : stats.skipped, row.end.entry.event.count());
+    for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
+    state.held.erase(row.row.key);
+  }
+  state.core.wake();
+}
+
+// The row is gone, or its schedule has changed: it is read and judged anew.
+void EndLoop::OnRowRefused(ShardState& state, WaitingRow row) {
+  state.core.cache.ForgetState(row.end.entry.key.uid);
+  const kv::Key key{.cf = ColumnFamily::kEvents, .key = row.row.key};
+  state.core.client.MultiGet({key}, state.core.executor, [weak = state_, key](absl::StatusOr<kv::GetResult> result) {
+    const std::shared_ptr<ShardState> state = weak.lock();
+    if (state == nullptr) return;
+    state->held.erase(key.key);
+    if (result.ok() && result->values[0].has_value()) {
+      state->queue.Add({.key = key.key, .value = *std::move(result->values[0]), .seq = result->seq});
+    }
+    state->core.wake();
+  });
+}
+
+}  // namespace escapement::handler

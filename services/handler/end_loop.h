@@ -1,0 +1,77 @@
+// EndLoop: commits what became of events, for one queue shard: the outcomes of claimed ones, and rows that end without a claim.
+//
+// One commit is under way at a time: what arrives meanwhile goes with the next, so that batches grow with the load, and
+// the counts of runs have a single writer in order.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_END_LOOP_H_
+#define SERVICES_HANDLER_END_LOOP_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/handler/end_batch.h"
+#include "services/handler/shard_loader.h"
+#include "services/handler/shard_state.h"
+
+namespace escapement::handler {
+
+class EndLoop {
+ public:
+  // `loader` outlives it.
+  EndLoop(std::weak_ptr<ShardState> state, ShardLoader& loader) : state_(std::move(state)), loader_(loader) {}
+
+  void Add(Outcome outcome);
+
+  // The row (its key is held) ends without having been claimed. `cached` is the state by which that was decided; null for
+  // one-off events.
+  void AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached);
+
+  // Rows of `inflight` that mean nothing any more.
+  void AddGarbage(std::vector<std::string> inflight_keys);
+
+  void Step(absl::Time now);
+
+  // Until when a Step is due, of Clock::Elapsed; nullopt: nothing waits.
+  std::optional<absl::Duration> NextStep() const;
+
+  bool idle() const { return !committing_ && outcomes_.empty() && rows_.empty() && garbage_.empty(); }
+
+ private:
+  struct WaitingRow {
+    RowEnd end;
+    QueuedRow row;
+    std::shared_ptr<const CachedState> cached;
+  };
+  // What one commit holds.
+  struct Flight {
+    kv::Commit commit;
+    EndBatch batch;
+    std::vector<WaitingRow> rows;
+    std::vector<RunParts> row_parts;  // by row
+  };
+  bool Due(ShardState& state) const;
+  std::vector<Outcome> TakeOutcomes(const HandlerOptions& options);
+  void Flush(ShardState& state, absl::Time now);
+  void FetchParts(ShardState& state, std::vector<std::string> missing);
+  void AddRows(ShardState& state, absl::Time now, Flight& flight);
+  void Send(ShardState& state, std::shared_ptr<Flight> flight);
+  void OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result);
+  void OnRowRefused(ShardState& state, WaitingRow row);
+
+  std::weak_ptr<ShardState> state_;
+  ShardLoader& loader_;
+  std::vector<Outcome> outcomes_;
+  std::vector<WaitingRow> rows_;
+  std::vector<std::string> garbage_;
+  absl::Duration oldest_;  // Clock::Elapsed when the first of those arrived
+  bool committing_ = false;
+  RunParts parts_;  // as in the store
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_END_LOOP_H_

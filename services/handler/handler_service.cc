@@ -1,0 +1,238 @@
+#include "services/handler/handler_service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/lease/lease_keeper.h"
+#include "services/handler/retention_loop.h"
+#include "services/handler/send_loop.h"
+#include "services/handler/shard.h"
+
+namespace escapement::handler {
+namespace {
+
+// Without anything planned all shards are stepped so often: horizons move, targets turn slow.
+constexpr absl::Duration kIdleStep = absl::Seconds(1);
+constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
+
+}  // namespace
+
+class HandlerService::Core : public std::enable_shared_from_this<HandlerService::Core> {
+ public:
+  Core(HandlerOptions options, kv::KvStore& store, Runtime& runtime, DeliveryTransport& transport)
+      : options_(std::move(options)),
+        runtime_(runtime),
+        executor_(runtime.NewExecutor("handler")),
+        client_(store, runtime, ClientOptions()),
+        cache_(client_, executor_, [this] { OnFetched(); }),
+        sends_(options_, runtime, executor_, transport, stats_, [this] { Step(); }),
+        shared_{.options = options_,
+                .client = client_,
+                .runtime = runtime,
+                .executor = executor_,
+                .cache = cache_,
+                .sends = sends_,
+                .stats = stats_,
+                .lease_valid = [this](uint32_t shard) { return keeper_ != nullptr && keeper_->Valid(shard); },
+                .wake = [this] { Wake(); }},
+        retention_(shared_) {}
+
+  void Begin();
+  void Drain(Closure done);
+  // Called by the service's destructor, not on the executor.
+  void Stop() { executor_->Stop(); }
+
+  Executor& executor() { return *executor_; }
+  const HandlerStats& stats() const { return stats_; }
+  bool ready() const { return ready_.load(std::memory_order_relaxed); }
+
+ private:
+  kv::KvClient::Options ClientOptions() {
+    kv::KvClient::Options options;
+    options.name = "handler " + options_.instance;
+    options.session_executor = executor_;
+    options.on_session_lost = [this] { OnSessionLost(); };
+    return options;
+  }
+  void MakeKeeper(uint32_t shards);
+  void OnAcquired(const lease::HeldLease& lease);
+  void OnSessionLost();
+  void OnFetched();
+  void Wake();
+  void Step();
+  void Sweep(absl::Time now);
+  void PlanNextStep(absl::Time now);
+  void CheckDrained();
+
+  const HandlerOptions options_;
+  Runtime& runtime_;
+  std::shared_ptr<Executor> executor_;
+  HandlerStats stats_;
+  std::atomic<bool> ready_{false};
+  kv::KvClient client_;
+  RecordCache cache_;
+  SendLoop sends_;
+  HandlerCore shared_;
+  RetentionLoop retention_;
+  std::unique_ptr<lease::LeaseKeeper> keeper_;
+  std::map<uint32_t, std::unique_ptr<Shard>> shards_;
+  bool step_posted_ = false;
+  Executor::TimerId timer_ = 0;
+  absl::Duration timer_at_ = absl::InfiniteDuration();  // Clock::Elapsed
+  size_t draining_ = 0;                                 // shards that have not drained
+  Closure drained_;
+};
+
+void HandlerService::Core::Begin() {
+  client_.MultiGet({{.cf = kv::ColumnFamily::kMeta, .key = std::string(kv::kLayoutKey)}}, executor_,
+                   [this](absl::StatusOr<kv::GetResult> result) {
+                     if (drained_ != nullptr) return;
+                     if (result.ok() && result->values[0].has_value()) {
+                       const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(*result->values[0]);
+                       if (layout.ok()) return MakeKeeper(layout->queue_shards);
+                     }
+                     executor_->PostAfter(kIdleStep, [this] { Begin(); });
+                   });
+}
+
+void HandlerService::Core::MakeKeeper(uint32_t shards) {
+  lease::LeaseKeeper::Callbacks callbacks;
+  callbacks.on_acquired = [this](const lease::HeldLease& lease) { OnAcquired(lease); };
+  callbacks.on_lost = [this](uint32_t index) {
+    shards_.erase(index);
+    stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
+  };
+  callbacks.on_release_wanted = [this](uint32_t index, Closure release) {
+    const auto shard = shards_.find(index);
+    if (shard == shards_.end()) return release();
+    // Not from within the shard's own step: the release drops the shard.
+    shard->second->Drain([this, release = std::make_shared<Closure>(std::move(release))] {
+      executor_->Post([release] { (*release)(); });
+    });
+  };
+  keeper_ = std::make_unique<lease::LeaseKeeper>(client_, runtime_, executor_,
+                                                 lease::LeaseKeeper::Options{.kind = "queue_shard",
+                                                                             .count = shards,
+                                                                             .instance = options_.instance,
+                                                                             .ttl = options_.lease_ttl,
+                                                                             .renew_every = options_.lease_renew_every},
+                                                 std::move(callbacks));
+  cache_.Start();
+  keeper_->Start();
+  ready_.store(true, std::memory_order_relaxed);
+  Step();
+}
+
+void HandlerService::Core::OnAcquired(const lease::HeldLease& lease) {
+  auto shard = std::make_unique<Shard>(shared_, lease, keeper_->Fence(lease.index));
+  Shard& started = *(shards_[lease.index] = std::move(shard));
+  stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
+  started.Start();
+}
+
+void HandlerService::Core::OnSessionLost() {
+  if (keeper_ == nullptr) return;
+  cache_.Restart();
+  keeper_->DropAll();
+}
+
+void HandlerService::Core::OnFetched() {
+  for (const auto& [index, shard] : shards_) shard->OnFetched();
+  Wake();
+}
+
+void HandlerService::Core::Wake() {
+  if (step_posted_) return;
+  step_posted_ = true;
+  executor_->Post([this] {
+    step_posted_ = false;
+    Step();
+  });
+}
+
+void HandlerService::Core::Step() {
+  const absl::Time now = client_.NowLow();
+  sends_.SendDue(now);
+  size_t rows = 0;
+  for (const auto& [index, shard] : shards_) {
+    shard->Step(now);
+    rows += shard->rows();
+  }
+  stats_.rows_in_memory.store(rows, std::memory_order_relaxed);
+  if (!drained_ && retention_.Due()) Sweep(now);
+  PlanNextStep(now);
+}
+
+void HandlerService::Core::Sweep(absl::Time now) {
+  std::vector<SweptShard> owned;
+  for (const auto& [index, shard] : shards_) {
+    if (!shard->draining()) owned.push_back({.shard = static_cast<uint16_t>(index), .fence = shard->fence()});
+  }
+  retention_.Begin(now, std::move(owned));
+}
+
+void HandlerService::Core::PlanNextStep(absl::Time now) {
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  absl::Duration at = elapsed + kIdleStep;
+  // The store's time runs at most 500 ppm slower than ours; what is left of the difference costs one more short wait.
+  const auto at_store_time = [&](absl::Time time) { at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration())); };
+  const std::optional<absl::Time> send = sends_.NextDue();
+  if (send.has_value()) at_store_time(*send);
+  for (const auto& [index, shard] : shards_) {
+    // What is due already waits for an answer, which wakes; only what is to come needs the timer.
+    const std::optional<absl::Time> due = shard->NextDue();
+    if (due.has_value() && *due > now) at_store_time(*due);
+    if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
+    if (shard->blocked()) at = std::min(at, elapsed + kBlockedStep);
+  }
+  // Timers are at least this long: no step makes the next one due at once.
+  at = std::max(at, elapsed + absl::Microseconds(20));
+  if (timer_ != 0 && at >= timer_at_ && timer_at_ > elapsed) return;
+  if (timer_ != 0) executor_->Cancel(timer_);
+  timer_at_ = at;
+  timer_ = executor_->PostAfter(at - elapsed, [this] {
+    timer_ = 0;
+    Step();
+  });
+}
+
+void HandlerService::Core::Drain(Closure done) {
+  drained_ = std::move(done);
+  draining_ = shards_.size() + 1;
+  for (const auto& [index, shard] : shards_) {
+    shard->Drain([this] { CheckDrained(); });
+  }
+  CheckDrained();
+}
+
+void HandlerService::Core::CheckDrained() {
+  if (--draining_ > 0) return;
+  // Not from within a shard's own call: the release drops the shards.
+  executor_->Post([this] {
+    if (keeper_ == nullptr) return drained_();
+    keeper_->Release([this] { drained_(); });
+  });
+}
+
+HandlerService::HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime, DeliveryTransport& transport)
+    : core_(std::make_shared<Core>(std::move(options), store, runtime, transport)) {}
+
+HandlerService::~HandlerService() { core_->Stop(); }
+
+void HandlerService::Start() {
+  core_->executor().Post([core = core_.get()] { core->Begin(); });
+}
+
+void HandlerService::Drain(Closure done) {
+  core_->executor().Post([core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
+}
+
+bool HandlerService::Ready() const { return core_->ready(); }
+
+const HandlerStats& HandlerService::stats() const { return core_->stats(); }
+
+}  // namespace escapement::handler

@@ -1,0 +1,157 @@
+#include "services/handler/record_cache.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/storage/schedule_table.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr size_t kStatesMax = 200'000;               // about 50 MB
+constexpr size_t kDefinitionBytesMax = 128 << 20;    // payloads are the most of it
+constexpr size_t kFetchKeysMax = 4000;               // of one read
+
+std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, kv::CommitSeq seq) {
+  auto state = std::make_shared<CachedState>();
+  state->seq = seq;
+  if (bytes.has_value()) {
+    state->record.emplace();
+    // A record that cannot be read is treated as one that is not there.
+    if (!state->record->ParseFromString(*bytes)) state->record.reset();
+    state->bytes = *std::move(bytes);
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string TargetKeyOf(const storage::v1::TargetRecord& target) {
+  if (target.has_grpc()) return absl::StrCat("grpc:", target.grpc().uri());
+  const absl::string_view uri = target.http().uri();
+  const size_t scheme = uri.find("://");
+  const size_t host = scheme == absl::string_view::npos ? 0 : scheme + 3;
+  return absl::StrCat("http:", uri.substr(0, uri.find_first_of("/?#", host)));
+}
+
+RecordCache::RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor, std::function<void()> on_fetched)
+    : client_(client), executor_(std::move(executor)), on_fetched_(std::move(on_fetched)) {}
+
+RecordCache::~RecordCache() = default;
+
+void RecordCache::Start() { Restart(); }
+
+void RecordCache::Restart() {
+  alive_ = std::make_shared<int>();
+  states_.clear();
+  wanted_states_.clear();
+  wanted_definitions_.clear();
+  fetching_ = false;
+  OpenWatch();
+}
+
+void RecordCache::OpenWatch() {
+  std::weak_ptr<int> alive = alive_;
+  watch_ = client_.OpenWatch({.cf = ColumnFamily::kStates, .from_seq = kv::kWatchFromNow}, /*excluding_own=*/false, executor_,
+                             {.on_batch =
+                                  [this, alive](const kv::WatchBatch& batch) {
+                                    if (!alive.expired()) OnBatch(batch);
+                                  },
+                              .on_lagged =
+                                  [this, alive](const absl::Status&) {
+                                    if (alive.expired()) return;
+                                    states_.clear();
+                                    OpenWatch();
+                                  }});
+}
+
+void RecordCache::OnBatch(const kv::WatchBatch& batch) {
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    const auto known = states_.find(mutation.key);
+    if (known == states_.end() || known->second->seq >= batch.seq) continue;
+    if (mutation.kind == kv::Mutation::Kind::kPut && mutation.value_omitted) {
+      states_.erase(known);
+    } else if (mutation.kind == kv::Mutation::Kind::kPut) {
+      known->second = MakeState(mutation.value, batch.seq);
+    } else {
+      known->second = MakeState(std::nullopt, batch.seq);
+    }
+  }
+}
+
+std::shared_ptr<const CachedState> RecordCache::StateIfKnown(const Uid& uid) const {
+  const auto known = states_.find(StateKey(uid));
+  return known == states_.end() ? nullptr : known->second;
+}
+
+std::shared_ptr<const CachedState> RecordCache::State(const Uid& uid) {
+  std::shared_ptr<const CachedState> known = StateIfKnown(uid);
+  if (known == nullptr) wanted_states_.insert(StateKey(uid));
+  return known;
+}
+
+std::shared_ptr<const CachedDefinition> RecordCache::Definition(const Uid& uid, uint64_t version) {
+  std::string key = DefinitionKey(uid, version);
+  const auto known = definitions_.find(key);
+  if (known != definitions_.end()) return known->second;
+  wanted_definitions_.insert(std::move(key));
+  return nullptr;
+}
+
+void RecordCache::ForgetState(const Uid& uid) { states_.erase(StateKey(uid)); }
+
+void RecordCache::Fetch() {
+  if (fetching_ || (wanted_states_.empty() && wanted_definitions_.empty())) return;
+  fetching_ = true;
+  std::vector<kv::Key> keys;
+  const auto take = [&keys](ColumnFamily cf, std::set<std::string>& wanted) {
+    while (!wanted.empty() && keys.size() < kFetchKeysMax) {
+      keys.push_back({.cf = cf, .key = std::move(wanted.extract(wanted.begin()).value())});
+    }
+  };
+  take(ColumnFamily::kStates, wanted_states_);
+  take(ColumnFamily::kDefinitions, wanted_definitions_);
+  std::weak_ptr<int> alive = alive_;
+  client_.MultiGet(keys, executor_, [this, alive, keys](absl::StatusOr<kv::GetResult> result) {
+    if (!alive.expired()) OnFetched(keys, std::move(result));
+  });
+}
+
+void RecordCache::OnFetched(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result) {
+  fetching_ = false;
+  if (result.ok()) {
+    if (states_.size() + keys.size() > kStatesMax) states_.clear();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      std::optional<std::string>& value = result->values[i];
+      if (keys[i].cf == ColumnFamily::kDefinitions) {
+        KeepDefinition(keys[i].key, value);
+        continue;
+      }
+      std::shared_ptr<const CachedState>& known = states_[keys[i].key];
+      if (known == nullptr || known->seq <= result->seq) known = MakeState(std::move(value), result->seq);
+    }
+  }
+  on_fetched_();
+  Fetch();
+}
+
+void RecordCache::KeepDefinition(const std::string& key, const std::optional<std::string>& value) {
+  if (definition_bytes_ > kDefinitionBytesMax) {
+    definitions_.clear();
+    definition_bytes_ = 0;
+  }
+  auto kept = std::make_shared<CachedDefinition>();
+  auto record = std::make_shared<storage::v1::DefinitionRecord>();
+  if (value.has_value() && record->ParseFromString(*value)) {
+    kept->payload = std::shared_ptr<const std::string>(record, &record->payload());
+    kept->target_key = TargetKeyOf(record->delivery().target());
+    kept->timeout = absl::Microseconds(record->delivery().delivery_timeout_micros());
+    kept->record = std::move(record);
+  }
+  definition_bytes_ += 2 * key.size() + 2 * (value.has_value() ? value->size() : 0) + 200;
+  definitions_[key] = std::move(kept);
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,85 @@
+// RecordCache: the states and definitions of the schedules whose rows are being handled.
+//
+// States are kept current by a watch, but only as a hint: each claim has the state it was decided by as a condition.
+// Definitions are immutable. Bounded: when a bound is reached everything is forgotten and read anew.
+//
+// Threads: one, that of `executor`.
+
+#ifndef SERVICES_HANDLER_RECORD_CACHE_H_
+#define SERVICES_HANDLER_RECORD_CACHE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "common/kv/kv_client.h"
+#include "common/runtime/runtime.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::handler {
+
+struct CachedState {
+  std::string bytes;
+  std::optional<storage::v1::StateRecord> record;  // nullopt: there is none
+  kv::CommitSeq seq = 0;
+};
+
+struct CachedDefinition {
+  std::shared_ptr<const storage::v1::DefinitionRecord> record;  // null: there is none
+  std::shared_ptr<const std::string> payload;                   // the record's
+  std::string target_key;                                       // see DeliveryContext
+  absl::Duration timeout;
+};
+
+// "grpc:" uri, or "http:" scheme://host:port.
+std::string TargetKeyOf(const storage::v1::TargetRecord& target);
+
+class RecordCache {
+ public:
+  // `on_fetched` is called on `executor` after each fetch.
+  RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor, std::function<void()> on_fetched);
+  ~RecordCache();
+
+  void Start();
+
+  // Null: not known yet; it is read by the next Fetch.
+  std::shared_ptr<const CachedState> State(const Uid& uid);
+  std::shared_ptr<const CachedDefinition> Definition(const Uid& uid, uint64_t version);
+  // As State, without asking for it.
+  std::shared_ptr<const CachedState> StateIfKnown(const Uid& uid) const;
+
+  void ForgetState(const Uid& uid);
+
+  // Reads what was asked for, if anything, and unless a read is under way already (what was asked for meanwhile follows it).
+  void Fetch();
+
+  // Forgets everything and opens the watch anew (the session was lost).
+  void Restart();
+
+ private:
+  void OpenWatch();
+  void OnBatch(const kv::WatchBatch& batch);
+  void OnFetched(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result);
+  void KeepDefinition(const std::string& key, const std::optional<std::string>& value);
+
+  kv::KvClient& client_;
+  std::shared_ptr<Executor> executor_;
+  std::function<void()> on_fetched_;
+  std::shared_ptr<int> alive_;  // its address changes with each restart
+  std::unique_ptr<kv::Watch> watch_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const CachedState>> states_;            // by key; never iterated
+  absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;  // by key; never iterated
+  size_t definition_bytes_ = 0;
+  std::set<std::string> wanted_states_;
+  std::set<std::string> wanted_definitions_;
+  bool fetching_ = false;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_RECORD_CACHE_H_

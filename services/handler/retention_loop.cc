@@ -1,0 +1,189 @@
+#include "services/handler/retention_loop.h"
+
+#include <set>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/run_table.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+constexpr uint32_t kPageRows = 1000;
+
+absl::Time BeginOfDay(uint32_t day) { return absl::UnixEpoch() + absl::Hours(24) * static_cast<int64_t>(day); }
+
+void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
+  group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
+}
+
+}  // namespace
+
+bool RetentionLoop::Due() const {
+  return !busy_ &&
+         (!swept_.has_value() || core_.runtime.clock().Elapsed() >= *swept_ + core_.options.sweep_every);
+}
+
+void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
+  if (shards.empty() || now == absl::InfinitePast()) return;
+  swept_ = core_.runtime.clock().Elapsed();
+  busy_ = true;
+  auto sweep = std::make_shared<Sweep>();
+  sweep->now = now;
+  sweep->shards = std::move(shards);
+  FindDay(std::move(sweep));
+}
+
+void RetentionLoop::Scan(SweepPtr sweep, kv::ScanRequest request, std::function<void(kv::ScanResult)> then) {
+  core_.client.Scan(std::move(request), core_.executor,
+                    [this, then = std::move(then)](absl::StatusOr<kv::ScanResult> result) {
+                      if (!result.ok()) return Finish();
+                      then(*std::move(result));
+                    });
+}
+
+void RetentionLoop::Commit(SweepPtr sweep, kv::Group group, std::function<void()> then) {
+  kv::Commit commit;
+  commit.fence = {sweep->shard().fence};
+  commit.groups.push_back(std::move(group));
+  core_.client.CommitAsync(std::move(commit), core_.executor,
+                           [this, sweep, then = std::move(then)](const absl::StatusOr<kv::CommitResult>& result) {
+                             // Lost leases and lost sessions end the sweep of the shard; another one will do it.
+                             if (!result.ok()) return NextShard(sweep);
+                             then();
+                           });
+}
+
+void RetentionLoop::NextShard(SweepPtr sweep) {
+  if (++sweep->at == sweep->shards.size()) return Finish();
+  FindDay(std::move(sweep));
+}
+
+void RetentionLoop::FindDay(SweepPtr sweep) {
+  const uint16_t shard = sweep->shard().shard;
+  Scan(sweep,
+       {.cf = ColumnFamily::kDone, .begin = DoneDayKey(shard, 0), .end = PrefixEnd(KeyWriter().U16(shard).Take()), .limit = 1,
+        .keys_only = true},
+       [this, sweep](kv::ScanResult result) {
+         const std::optional<DoneKey> key =
+             result.entries.empty() ? std::nullopt : DecodeDoneKey(result.entries[0].key);
+         if (!key.has_value() || BeginOfDay(key->day + 1) + core_.options.retention > sweep->now) {
+           return BeginRequests(sweep);
+         }
+         sweep->day = key->day;
+         sweep->lane = 0;
+         CheckLane(sweep);
+       });
+}
+
+void RetentionLoop::CheckLane(SweepPtr sweep) {
+  const uint16_t shard = sweep->shard().shard;
+  Scan(sweep,
+       {.cf = ColumnFamily::kEvents,
+        .begin = EventLaneKey(shard, sweep->lane, absl::InfinitePast()),
+        .end = EventLaneKey(shard, sweep->lane, BeginOfDay(sweep->day + 1)),
+        .limit = 1,
+        .keys_only = true},
+       [this, sweep](kv::ScanResult result) {
+         if (!result.entries.empty()) return BeginRequests(sweep);
+         if (++sweep->lane < kLaneCount) return CheckLane(sweep);
+         sweep->cursor = DoneDayKey(sweep->shard().shard, sweep->day);
+         ReadDay(sweep);
+       });
+}
+
+void RetentionLoop::ReadDay(SweepPtr sweep) {
+  Scan(sweep,
+       {.cf = ColumnFamily::kDone,
+        .begin = sweep->cursor,
+        .end = DoneDayKey(sweep->shard().shard, sweep->day + 1),
+        .limit = kPageRows},
+       [this, sweep](kv::ScanResult page) { OnDayRead(sweep, std::move(page)); });
+}
+
+void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
+  kv::Group group;
+  std::vector<kv::Key> runs;
+  std::vector<std::string> parts;
+  std::set<std::string> seen;
+  for (const kv::Entry& entry : page.entries) {
+    storage::v1::DoneRecord done;
+    const std::optional<DoneKey> key = DecodeDoneKey(entry.key);
+    if (!key.has_value() || !done.ParseFromString(entry.value)) continue;
+    if (!done.event_id().empty() && UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
+      Delete(group, ColumnFamily::kEventNames, EventNameKey(done.tenant(), done.event_id()));
+    }
+    const RunKey run{.uid = key->uid, .occurrence = key->occurrence};
+    if (done.run_count() <= 1 || !seen.insert(EncodeRunKey(run)).second) continue;
+    runs.push_back({.cf = ColumnFamily::kRuns, .key = EncodeRunKey(run)});
+    parts.push_back(RunPartKey(run, key->shard));
+  }
+  if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
+  if (runs.empty()) return GoOnWithDay(sweep, std::move(group), page.more);
+  ReadRuns(sweep, std::move(group), std::move(runs), std::move(parts), page.more);
+}
+
+// Runs that are not closed keep their counts: the owner of their partition still sums them.
+void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs, std::vector<std::string> parts,
+                             bool more) {
+  core_.client.MultiGet(
+      runs, core_.executor,
+      [this, sweep, group = std::move(group), runs, parts = std::move(parts), more](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return Finish();
+        for (size_t i = 0; i < runs.size(); ++i) {
+          storage::v1::RunRecord run;
+          const bool there = result->values[i].has_value() && run.ParseFromString(*result->values[i]);
+          if (there && run.complete_time_micros() == 0) continue;
+          if (there) Delete(group, ColumnFamily::kRuns, runs[i].key);
+          Delete(group, ColumnFamily::kRunParts, parts[i]);
+        }
+        GoOnWithDay(sweep, std::move(group), more);
+      });
+}
+
+void RetentionLoop::GoOnWithDay(SweepPtr sweep, kv::Group group, bool more) {
+  const auto go_on = [this, sweep, more] { more ? ReadDay(sweep) : DropDay(sweep); };
+  if (group.mutations.empty()) return go_on();
+  Commit(sweep, std::move(group), go_on);
+}
+
+void RetentionLoop::DropDay(SweepPtr sweep) {
+  const uint16_t shard = sweep->shard().shard;
+  kv::Group group;
+  group.mutations.push_back({.cf = ColumnFamily::kDone,
+                             .kind = Mutation::Kind::kDeleteRange,
+                             .key = DoneDayKey(shard, sweep->day),
+                             .value = DoneDayKey(shard, sweep->day + 1)});
+  Commit(sweep, std::move(group), [this, sweep] { FindDay(sweep); });
+}
+
+// Requests are not sharded: the owner of shard 0 reads all of them, a page at a time.
+void RetentionLoop::BeginRequests(SweepPtr sweep) {
+  if (sweep->shard().shard != 0) return NextShard(std::move(sweep));
+  sweep->cursor.clear();
+  SweepRequests(std::move(sweep));
+}
+
+void RetentionLoop::SweepRequests(SweepPtr sweep) {
+  Scan(sweep, {.cf = ColumnFamily::kRequests, .begin = sweep->cursor, .limit = kPageRows}, [this, sweep](kv::ScanResult page) {
+    kv::Group group;
+    const int64_t oldest = ToMicros(sweep->now - core_.options.request_retention);
+    for (const kv::Entry& entry : page.entries) {
+      storage::v1::RequestRecord request;
+      if (!request.ParseFromString(entry.value) || request.time_micros() >= oldest) continue;
+      Delete(group, ColumnFamily::kRequests, entry.key);
+    }
+    if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
+    const auto go_on = [this, sweep, more = page.more] { more ? SweepRequests(sweep) : NextShard(sweep); };
+    if (group.mutations.empty()) return go_on();
+    Commit(sweep, std::move(group), go_on);
+  });
+}
+
+}  // namespace escapement::handler

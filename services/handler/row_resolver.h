@@ -1,0 +1,40 @@
+// From a queue row to what is to be done with it: parse, find state and definition, judge.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_ROW_RESOLVER_H_
+#define SERVICES_HANDLER_ROW_RESOLVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "services/handler/claim.h"
+#include "services/handler/record_cache.h"
+
+namespace escapement::handler {
+
+struct ResolvedRow {
+  enum class Action {
+    kSend,
+    kFetch,   // something is not known yet; the cache has been asked for it
+    kPark,
+    kSkip,    // for `reason`
+    kBroken,  // the row cannot be read
+  };
+  Action action = Action::kBroken;
+  std::string reason = {};
+  ClaimedEntry entry = {};  // of kSend complete; of kPark and kSkip without context
+  std::shared_ptr<const CachedState> state = nullptr;  // by which it was judged; null for one-off events
+  std::string payload = {};  // of a one-off event that is not sent
+};
+
+// Takes the payload out of `event`.
+ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, storage::v1::EventRecord event);
+
+// As above, from the row's bytes.
+ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, absl::string_view value);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_ROW_RESOLVER_H_

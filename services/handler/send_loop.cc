@@ -1,0 +1,186 @@
+#include "services/handler/send_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/micros.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
+constexpr size_t kTargetsKeptMax = 4096;
+constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+
+}  // namespace
+
+// Gathers results of any thread; posts at most one closure at a time.
+class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
+ public:
+  struct Result {
+    uint64_t tag;
+    DeliveryResult result;
+  };
+
+  Sink(SendLoop* loop, std::shared_ptr<Executor> executor) : executor_(std::move(executor)), loop_(loop) {}
+
+  void OnResult(uint64_t tag, DeliveryResult result) override {
+    absl::MutexLock lock(&mutex_);
+    results_.push_back({tag, std::move(result)});
+    if (posted_) return;
+    posted_ = true;
+    executor_->Post([self = shared_from_this()] {
+      if (self->loop_ != nullptr) self->loop_->OnResults();
+    });
+  }
+
+  std::vector<Result> Take() {
+    absl::MutexLock lock(&mutex_);
+    posted_ = false;
+    return std::exchange(results_, {});
+  }
+
+  void Detach() { loop_ = nullptr; }
+
+ private:
+  std::shared_ptr<Executor> executor_;
+  SendLoop* loop_;  // on the executor only
+  absl::Mutex mutex_;
+  std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime, std::shared_ptr<Executor> executor,
+                   DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results)
+    : options_(options),
+      runtime_(runtime),
+      executor_(std::move(executor)),
+      transport_(transport),
+      stats_(stats),
+      on_results_(std::move(on_results)),
+      sink_(std::make_shared<Sink>(this, executor_)) {}
+
+SendLoop::~SendLoop() { sink_->Detach(); }
+
+uint64_t SendLoop::Room(const std::string& target_key) {
+  const uint64_t all = options_.events_out_max - std::min(out_, options_.events_out_max);
+  const auto found = targets_.find(target_key);
+  if (found == targets_.end()) return std::min(all, options_.target_events_out_max);
+  SendTarget& target = found->second;
+  const uint64_t most = std::max<uint64_t>(options_.target_events_out_max / (target.slow ? kSlowShare : 1), 1);
+  const uint64_t room = most - std::min(target.out, most);
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  if (room == 0) {
+    if (!target.full_since.has_value()) target.full_since = elapsed;
+    if (elapsed - *target.full_since > options_.slow_target_after) target.slow = true;
+  } else if (target.full_since.has_value()) {
+    target.slow = elapsed - *target.full_since > options_.slow_target_after;
+    target.full_since.reset();
+  }
+  return std::min(all, room);
+}
+
+bool SendLoop::Slow(const std::string& target_key) const {
+  const auto found = targets_.find(target_key);
+  return found != targets_.end() && found->second.slow;
+}
+
+void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
+  SendTarget& target = targets_[target_key];
+  target.out += events;
+  out_ += events;
+  stats_.events_out.store(out_, std::memory_order_relaxed);
+}
+
+void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
+  const auto found = targets_.find(target_key);
+  if (found == targets_.end()) return;
+  found->second.out -= std::min(events, found->second.out);
+  out_ -= std::min(events, out_);
+  stats_.events_out.store(out_, std::memory_order_relaxed);
+  if (found->second.out == 0 && !found->second.slow && targets_.size() > kTargetsKeptMax) targets_.erase(found);
+}
+
+void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count, absl::Time due) {
+  waiting_.emplace(due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
+}
+
+std::optional<absl::Time> SendLoop::NextDue() const {
+  if (waiting_.empty()) return std::nullopt;
+  return waiting_.begin()->first;
+}
+
+void SendLoop::SendDue(absl::Time now) {
+  std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;  // keys belong to contexts that the batch holds
+  std::vector<Waiting> later;
+  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+    const absl::Time due = waiting_.begin()->first;
+    Waiting waiting = std::move(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+    const std::string& target_key = waiting.claim->entries[waiting.entry].context->target_key;
+    ClaimOwner* owner = waiting.claim->owner;
+    const ClaimOwner::Check check =
+        owner == nullptr ? ClaimOwner::Check::kEnded
+                         : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
+    switch (check) {
+      case ClaimOwner::Check::kSend:
+        Send(now, due, waiting, batches[target_key]);
+        break;
+      case ClaimOwner::Check::kWait:
+        later.push_back(std::move(waiting));
+        break;
+      case ClaimOwner::Check::kEnded:
+        Unreserve(target_key, waiting.count);
+        break;
+    }
+  }
+  for (Waiting& waiting : later) waiting_.emplace(now + kRecheck, std::move(waiting));
+  for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
+}
+
+void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting, std::vector<DeliveryAttempt>& batch) {
+  const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
+  const int64_t now_micros = ToMicros(now);
+  for (uint64_t i = 0; i < waiting.count; ++i) {
+    uint32_t place = 0;
+    if (free_slots_.empty()) {
+      place = static_cast<uint32_t>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      place = free_slots_.back();
+      free_slots_.pop_back();
+    }
+    Slot& slot = slots_[place];
+    slot.claim = waiting.claim;
+    slot.entry = waiting.entry;
+    slot.index = waiting.first + i;
+    slot.dispatch_micros = now_micros;
+    batch.push_back({.tag = (uint64_t{slot.uses} << 32) | place,
+                     .context = entry.context,
+                     .event_id = entry.EventId(slot.index),
+                     .index = slot.index,
+                     .attempt = entry.event.attempts() + 1});
+  }
+  HandlerStats::Add(stats_.deliveries, waiting.count);
+  if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
+}
+
+void SendLoop::OnResults() {
+  for (Sink::Result& result : sink_->Take()) {
+    const uint32_t place = static_cast<uint32_t>(result.tag);
+    if (place >= slots_.size() || slots_[place].claim == nullptr || slots_[place].uses != result.tag >> 32) continue;
+    Slot& slot = slots_[place];
+    const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
+    ++slot.uses;
+    free_slots_.push_back(place);
+    Unreserve(claim->entries[slot.entry].context->target_key, 1);
+    if (claim->owner != nullptr) {
+      claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros, std::move(result.result));
+    }
+  }
+  on_results_();
+}
+
+}  // namespace escapement::handler

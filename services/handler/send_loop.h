@@ -1,0 +1,94 @@
+// SendLoop: holds claimed events until they are due, sends them, and takes their results; bounds how many are out, in
+// all and for each target.
+//
+// Room is reserved before a claim is made, so that what is claimed can be sent at its due time.
+//
+// Threads: one, the handler's executor; results come from any thread and are posted there in batches.
+
+#ifndef SERVICES_HANDLER_SEND_LOOP_H_
+#define SERVICES_HANDLER_SEND_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/runtime/runtime.h"
+#include "services/handler/claim.h"
+#include "services/handler/delivery_transport.h"
+#include "services/handler/handler_options.h"
+#include "services/handler/handler_stats.h"
+
+namespace escapement::handler {
+
+// A place where events go.
+struct SendTarget {
+  std::string key;
+  uint64_t out = 0;  // reserved: claimed and not answered
+  bool slow = false;
+  std::optional<absl::Duration> full_since;  // Clock::Elapsed
+};
+
+class SendLoop {
+ public:
+  // `on_results` is called on `executor` after a batch of results was handed to the claims' owners.
+  SendLoop(const HandlerOptions& options, Runtime& runtime, std::shared_ptr<Executor> executor,
+           DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results);
+  ~SendLoop();
+
+  // How many more events of the target may be claimed. Notes when it has become full or has room again.
+  uint64_t Room(const std::string& target_key);
+  bool Slow(const std::string& target_key) const;
+  void Reserve(const std::string& target_key, uint64_t events);
+  void Unreserve(const std::string& target_key, uint64_t events);
+
+  // Sends events [first, first + count) of the entry once the store's time has reached `due`. They are reserved.
+  void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count, absl::Time due);
+
+  // `now` is KvClient::NowLow().
+  void SendDue(absl::Time now);
+  // When the next of those that wait is due.
+  std::optional<absl::Time> NextDue() const;
+
+  uint64_t out() const { return out_; }
+
+ private:
+  class Sink;
+  struct Waiting {
+    std::shared_ptr<Claim> claim;
+    uint32_t entry = 0;
+    uint64_t first = 0;
+    uint64_t count = 0;
+  };
+  // A send under way. Its tag is its place and how often the place has been used.
+  struct Slot {
+    std::shared_ptr<Claim> claim;
+    uint32_t entry = 0;
+    uint32_t uses = 0;
+    uint64_t index = 0;
+    int64_t dispatch_micros = 0;
+  };
+  void Send(absl::Time now, absl::Time due, const Waiting& waiting, std::vector<DeliveryAttempt>& batch);
+  void OnResults();
+
+  const HandlerOptions& options_;
+  Runtime& runtime_;
+  std::shared_ptr<Executor> executor_;
+  DeliveryTransport& transport_;
+  HandlerStats& stats_;
+  std::function<void()> on_results_;
+  std::shared_ptr<Sink> sink_;
+  std::map<std::string, SendTarget> targets_;  // those with something out, and slow ones
+  uint64_t out_ = 0;
+  std::multimap<absl::Time, Waiting> waiting_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_slots_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_SEND_LOOP_H_

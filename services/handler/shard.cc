@@ -1,0 +1,134 @@
+#include "services/handler/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "services/handler/retry_plan.h"
+
+namespace escapement::handler {
+namespace {
+
+BackoffPolicy BackoffOf(const storage::v1::RetryRecord& retry) {
+  return {.min = absl::Microseconds(retry.min_backoff_micros()),
+          .max = absl::Microseconds(retry.max_backoff_micros()),
+          .multiplier = retry.multiplier()};
+}
+
+}  // namespace
+
+Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence)
+    : state_(new ShardState{.core = core,
+                            .shard = static_cast<uint16_t>(lease.index),
+                            .lease = lease,
+                            .fence = std::move(fence),
+                            .owner = this}),
+      loader_(state_),
+      ends_(state_, loader_),
+      claims_(state_, loader_, ends_),
+      takeover_(state_, ends_) {}
+
+Shard::~Shard() {
+  for (const auto& [order, claim] : state_->claims) claim->owner = nullptr;
+}
+
+void Shard::Start() {
+  takeover_.Start([this] { loader_.Start(); });
+}
+
+void Shard::Step(absl::Time now) {
+  if (!draining_) {
+    takeover_.Step(now);
+    loader_.Step(now);
+    claims_.Step(now);
+  }
+  ends_.Step(now);
+  if (draining_) CheckDrained();
+}
+
+std::optional<absl::Time> Shard::NextDue() const {
+  if (draining_) return std::nullopt;
+  std::optional<absl::Time> next = takeover_.NextDue();
+  const std::optional<absl::Time> row = state_->queue.NextDue();
+  if (row.has_value()) {
+    const absl::Time claim_at = *row - state_->core.options.claim_lead;
+    next = next.has_value() ? std::min(*next, claim_at) : claim_at;
+  }
+  return next;
+}
+
+void Shard::Drain(Closure done) {
+  draining_ = true;
+  drained_ = std::move(done);
+  claims_.Stop();
+  takeover_.Stop();
+  state_->core.executor->PostAfter(state_->core.options.drain_max, [this, weak = std::weak_ptr<ShardState>(state_)] {
+    if (weak.lock() != nullptr && drained_) std::exchange(drained_, nullptr)();
+  });
+  CheckDrained();
+}
+
+void Shard::CheckDrained() {
+  if (!drained_ || claims_.committing() || !state_->claims.empty() || !ends_.idle()) return;
+  std::exchange(drained_, nullptr)();
+}
+
+// The claim was decided by the schedule's state; what has been paused or deleted since is not sent any more.
+ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t first,
+                                    uint64_t count) {
+  if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
+  const ClaimedEntry& entry = claim->entries[entry_index];
+  if (entry.one_off()) return Check::kSend;
+  const std::shared_ptr<const CachedState> cached = state_->core.cache.StateIfKnown(entry.key.uid);
+  if (cached == nullptr) return Check::kSend;
+  const bool deleted =
+      !cached->record.has_value() || cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED;
+  if (!deleted && cached->record->kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) return Check::kSend;
+  ends_.Add({.claim = claim,
+             .entry = entry_index,
+             .kind = deleted ? EndKind::kSkipped : EndKind::kPark,
+             .first = first,
+             .count = count,
+             .attempts = entry.event.attempts(),
+             .complete_micros = ToMicros(state_->core.client.NowLow()),
+             .reason = deleted ? "deleted" : ""});
+  return Check::kEnded;
+}
+
+void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,
+                     int64_t dispatch_micros, DeliveryResult result) {
+  const ClaimedEntry& entry = claim->entries[entry_index];
+  const absl::Time now = state_->core.client.NowLow();
+  Outcome outcome{.claim = claim,
+                  .entry = entry_index,
+                  .kind = EndKind::kSucceeded,
+                  .first = index,
+                  .attempts = entry.event.attempts() + 1,
+                  .dispatch_micros = dispatch_micros,
+                  .complete_micros = ToMicros(now)};
+  if (result.status == DeliveryStatus::kAccepted) {
+    HandlerStats::Add(state_->core.stats.accepted, 1);
+    ends_.Add(std::move(outcome));
+    return;
+  }
+  outcome.reason = std::move(result.message);
+  outcome.kind = EndKind::kFailed;
+  if (result.status != DeliveryStatus::kRejected) {
+    const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
+    const std::optional<absl::Time> at = PlanRetry({.backoff = BackoffOf(retry),
+                                                    .attempts_max = retry.max_attempts(),
+                                                    .age_max = absl::Microseconds(retry.max_age_micros()),
+                                                    .attempts = outcome.attempts,
+                                                    .launch_time = entry.context->launch_time,
+                                                    .now = now,
+                                                    .retry_after = result.retry_after,
+                                                    .random = state_->core.runtime.random().Next()});
+    if (at.has_value()) {
+      outcome.kind = EndKind::kRetry;
+      outcome.retry_at = *at;
+    }
+  }
+  ends_.Add(std::move(outcome));
+}
+
+}  // namespace escapement::handler

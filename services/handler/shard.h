@@ -1,0 +1,62 @@
+// Shard: one queue shard that this handler owns, from the acquisition of its lease to its loss.
+//
+// takeover (what the former owner left) → loader (rows due soon) → claims → send loop → ends.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_SHARD_H_
+#define SERVICES_HANDLER_SHARD_H_
+
+#include <memory>
+#include <optional>
+
+#include "services/handler/claim_loop.h"
+#include "services/handler/end_loop.h"
+#include "services/handler/shard_loader.h"
+#include "services/handler/shard_state.h"
+#include "services/handler/takeover_loop.h"
+
+namespace escapement::handler {
+
+class Shard final : public ClaimOwner {
+ public:
+  // `core` outlives it.
+  Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence);
+  // The lease is lost: claims and callbacks under way change nothing any more.
+  ~Shard() override;
+
+  void Start();
+  void Step(absl::Time now);
+  void OnFetched() { claims_.OnFetched(); }
+
+  // Takes no further work; `done` runs when everything claimed has ended, or after Options::drain_max.
+  void Drain(Closure done);
+
+  // The store's time, and Clock::Elapsed, at which Step has something to do; nullopt: nothing is planned.
+  std::optional<absl::Time> NextDue() const;
+  std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
+  bool blocked() const { return claims_.blocked(); }
+  bool draining() const { return draining_; }
+  size_t rows() const { return state_->queue.rows(); }
+  const kv::Condition& fence() const { return state_->fence; }
+
+  // ClaimOwner
+  Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first, uint64_t count) override;
+  void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index, int64_t dispatch_micros,
+                DeliveryResult result) override;
+
+ private:
+  void CheckDrained();
+
+  std::shared_ptr<ShardState> state_;
+  ShardLoader loader_;
+  EndLoop ends_;
+  ClaimLoop claims_;
+  TakeoverLoop takeover_;
+  bool draining_ = false;
+  Closure drained_;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_SHARD_H_

@@ -1,0 +1,160 @@
+#include "services/handler/takeover_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/micros.h"
+
+namespace escapement::handler {
+namespace {
+
+// The former owner's clock counts the end of its lease with a margin; this is for the way from its check to the wire.
+constexpr absl::Duration kMargin = absl::Milliseconds(100);
+
+}  // namespace
+
+void TakeoverLoop::Start(std::function<void()> ready) {
+  ready_ = std::move(ready);
+  ScanMore(InflightShardBegin(state_.lock()->shard));
+}
+
+void TakeoverLoop::ScanMore(std::string begin) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  state->core.client.Scan(
+      {.cf = kv::ColumnFamily::kInflight, .begin = begin, .end = InflightShardEnd(state->shard), .limit = 1000,
+       .bytes_max = 4 << 20},
+      state->core.executor, [this, weak = state_, begin](absl::StatusOr<kv::ScanResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        if (!result.ok()) return ScanMore(begin);
+        for (kv::Entry& entry : result->entries) inflight_.push_back(std::move(entry));
+        if (result->more) return ScanMore(inflight_.back().key + '\0');
+        OnScanned();
+      });
+}
+
+void TakeoverLoop::OnScanned() {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  Takeover plan = PlanTakeover(std::exchange(inflight_, {}));
+  ends_.AddGarbage(std::move(plan.garbage_keys));
+  for (LeftClaim& claim : plan.claims) {
+    for (const LeftEntry& entry : claim.entries) {
+      if (entry.record.row_stays() && !entry.open.empty()) state->held.insert(entry.record.event_key());
+    }
+    auto left = std::make_shared<Left>();
+    left->not_before = state->lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
+    left->claim = std::move(claim);
+    left_.push_back(std::move(left));
+  }
+  ready_();
+}
+
+std::optional<absl::Time> TakeoverLoop::NextDue() const {
+  std::optional<absl::Time> next;
+  for (const auto& left : left_) {
+    if (!left->reading && (!next.has_value() || left->not_before < *next)) next = left->not_before;
+  }
+  return next;
+}
+
+void TakeoverLoop::Step(absl::Time now) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (left_.empty() || !state->core.lease_valid(state->shard)) return;
+  for (auto left = left_.begin(); left != left_.end();) {
+    const bool due = (*left)->not_before <= now && !(*left)->reading;
+    if (due && !(*left)->read) ReadRows(*state, *left);
+    left = due && (*left)->read && Adopt(*state, **left, now) ? left_.erase(left) : std::next(left);
+  }
+  state->core.cache.Fetch();
+}
+
+// One-off events have their payload in their rows only.
+void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left) {
+  std::vector<kv::Key> keys;
+  for (const LeftEntry& entry : left->claim.entries) {
+    if (entry.record.row_stays() && !entry.open.empty()) {
+      keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.record.event_key()});
+    }
+  }
+  if (keys.empty()) {
+    left->read = true;
+    return;
+  }
+  left->reading = true;
+  state.core.client.MultiGet(keys, state.core.executor, [weak = state_, left, keys](absl::StatusOr<kv::GetResult> result) {
+    const std::shared_ptr<ShardState> state = weak.lock();
+    if (state == nullptr) return;
+    left->reading = false;
+    left->read = result.ok();
+    for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
+      if (result->values[i].has_value()) left->rows[keys[i].key] = *std::move(result->values[i]);
+    }
+    state->core.wake();
+  });
+}
+
+std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& state, Left& left) {
+  std::vector<ResolvedRow> rows;
+  bool known = true;
+  for (const LeftEntry& entry : left.claim.entries) {
+    ResolvedRow row;
+    if (entry.open.empty()) {
+    } else if (!entry.record.row_stays()) {
+      row = ResolveRow(state.core.cache, entry.record.event_key(), entry.record.event());
+    } else if (const auto found = left.rows.find(entry.record.event_key()); found != left.rows.end()) {
+      row = ResolveRow(state.core.cache, entry.record.event_key(), absl::string_view(found->second));
+    }
+    known = known && row.action != ResolvedRow::Action::kFetch;
+    rows.push_back(std::move(row));
+  }
+  if (!known) return std::nullopt;
+  return rows;
+}
+
+// False: something is not known yet.
+bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
+  std::optional<std::vector<ResolvedRow>> rows = ResolveAll(state, left);
+  if (!rows.has_value()) return false;
+  auto claim = std::make_shared<Claim>();
+  claim->id = left.claim.id;
+  claim->order = ++state.core.last_claim_order;
+  claim->owner = state.owner;
+  claim->ends_written = left.claim.ends_written;
+  claim->claim_time_micros = left.claim.claim_time_micros;
+  claim->timeout_max = absl::Microseconds(left.claim.timeout_max_micros);
+  for (size_t i = 0; i < rows->size(); ++i) {
+    ClaimedEntry& entry = (*rows)[i].entry;
+    const auto& record = left.claim.entries[i].record;
+    entry.row_stays = record.row_stays();
+    if (entry.event_key.empty()) entry.event_key = record.event_key();
+    claim->entries.push_back(std::move(entry));
+    for (const IndexSlice& slice : left.claim.entries[i].open) claim->open += slice.count;
+  }
+  state.claims[claim->order] = claim;
+  for (uint32_t i = 0; i < rows->size(); ++i) {
+    const ResolvedRow& row = (*rows)[i];
+    for (const IndexSlice& slice : left.claim.entries[i].open) {
+      if (row.action == ResolvedRow::Action::kSend) {
+        HandlerStats::Add(state.core.stats.takeovers, slice.count);
+        state.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
+        state.core.sends.Add(claim, i, slice.first, slice.count, now);
+        continue;
+      }
+      // Neither row nor record: only the claim's end is left to be written.
+      EndKind kind = EndKind::kGone;
+      if (row.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
+      if (row.action == ResolvedRow::Action::kSkip) kind = EndKind::kSkipped;
+      ends_.Add({.claim = claim,
+                 .entry = i,
+                 .kind = kind,
+                 .first = slice.first,
+                 .count = slice.count,
+                 .attempts = claim->entries[i].event.attempts(),
+                 .complete_micros = ToMicros(now),
+                 .reason = row.reason});
+    }
+  }
+  return true;
+}
+
+}  // namespace escapement::handler

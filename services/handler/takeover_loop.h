@@ -1,0 +1,66 @@
+// TakeoverLoop: finds, when a queue shard has been acquired, what its former owner had claimed and not ended, and sends it again
+// once no attempt of the former owner can be under way any more.
+//
+// The former owner began nothing after its lease's end (or after it released the shard); each claim says how long its
+// attempts may take. The claims keep their names: their ends are written beside those of the former owner.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_TAKEOVER_LOOP_H_
+#define SERVICES_HANDLER_TAKEOVER_LOOP_H_
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "services/handler/end_loop.h"
+#include "services/handler/row_resolver.h"
+#include "services/handler/shard_state.h"
+#include "services/handler/takeover.h"
+
+namespace escapement::handler {
+
+class TakeoverLoop {
+ public:
+  // `ends` outlives it.
+  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends) : state_(std::move(state)), ends_(ends) {}
+
+  // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are held from then on.
+  void Start(std::function<void()> ready);
+
+  void Step(absl::Time now);
+
+  // The store's time at which the next claim may be sent again.
+  std::optional<absl::Time> NextDue() const;
+
+  void Stop() { left_.clear(); }
+
+ private:
+  struct Left {
+    LeftClaim claim;
+    absl::Time not_before;
+    bool reading = false;
+    bool read = false;
+    absl::flat_hash_map<std::string, std::string> rows;  // of one-off events, by key; never iterated
+  };
+  void ScanMore(std::string begin);
+  void OnScanned();
+  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left);
+  bool Adopt(ShardState& state, Left& left, absl::Time now);
+  // nullopt: not known yet.
+  std::optional<std::vector<ResolvedRow>> ResolveAll(ShardState& state, Left& left);
+
+  std::weak_ptr<ShardState> state_;
+  EndLoop& ends_;
+  std::function<void()> ready_;
+  std::vector<kv::Entry> inflight_;
+  std::list<std::shared_ptr<Left>> left_;  // in the order of their claims
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_TAKEOVER_LOOP_H_
