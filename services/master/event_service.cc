@@ -93,13 +93,16 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   EventRowBuilder::Options rows;
   absl::StatusOr<std::string> tenant = ParseTenantName(request->parent(), "parent");
-  if (tenant.ok()) rows.tenant = *tenant;
+  if (!tenant.ok()) {
+    context_.metrics.ingest_batches_refused.Increment();
+    return context_.Refuse(tenant.status(), std::move(done));
+  }
+  rows.tenant = *tenant;
   rows.queue_shards = context_.layout.queue_shards;
   rows.now = context_.client.NowLow();
   rows.uid_high = context_.runtime.random().Next();
   rows.uid_low = context_.runtime.random().Next();
-  absl::StatusOr<IngestPlan> made = tenant.status();
-  if (tenant.ok()) made = PlanIngest(*request, options.return_ids, std::move(rows), *cache_);
+  absl::StatusOr<IngestPlan> made = PlanIngest(*request, options.return_ids, std::move(rows), *cache_);
   if (!made.ok()) {
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(made.status(), std::move(done));
