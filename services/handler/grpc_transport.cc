@@ -34,6 +34,7 @@ class GrpcTransport::Core {
     }
     thread_.join();
     for (auto& [key, lane] : lanes_) lane->Stop();
+    ends_->AwaitAll();
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, const std::shared_ptr<DeliverySink>& sink) {
@@ -60,7 +61,7 @@ class GrpcTransport::Core {
   std::shared_ptr<GrpcLane> LaneOf(const Key& key, const std::string& uri) {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<GrpcLane>& lane = lanes_[key];
-    if (lane == nullptr) lane = std::make_shared<GrpcLane>(options_, uri, [this](MonotonicMicros at) { TickBy(at); });
+    if (lane == nullptr) lane = std::make_shared<GrpcLane>(options_, uri, ends_, [this](MonotonicMicros at) { TickBy(at); });
     return lane;
   }
 
@@ -72,6 +73,7 @@ class GrpcTransport::Core {
   void Run() {
     pthread_setname_np(pthread_self(), "grpc-transport");
     while (AwaitTick()) {
+      ends_->Drop();
       for (const auto& [key, lane] : LanesToTick()) {
         if (const std::optional<MonotonicMicros> next = lane->Tick(MonotonicNow())) {
           TickBy(*next);
@@ -111,6 +113,7 @@ class GrpcTransport::Core {
   }
 
   const Options options_;
+  const std::shared_ptr<StreamEnds> ends_ = std::make_shared<StreamEnds>();
   absl::Mutex mutex_;
   std::map<Key, std::shared_ptr<GrpcLane>> lanes_ ABSL_GUARDED_BY(mutex_);
   int turn_ ABSL_GUARDED_BY(mutex_) = 0;

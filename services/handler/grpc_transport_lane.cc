@@ -55,6 +55,32 @@ MonotonicMicros MonotonicNow() {
       .count();
 }
 
+void StreamEnds::Began() {
+  absl::MutexLock lock(&mutex_);
+  ++running_;
+}
+
+void StreamEnds::Ended(std::shared_ptr<GrpcLane> lane) {
+  absl::MutexLock lock(&mutex_);
+  left_.push_back(std::move(lane));
+  --running_;
+}
+
+void StreamEnds::Drop() {
+  std::vector<std::shared_ptr<GrpcLane>> left;
+  absl::MutexLock lock(&mutex_);
+  left.swap(left_);
+}
+
+void StreamEnds::AwaitAll() {
+  {
+    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&none));
+  }
+  Drop();
+}
+
 // One call of Deliver. The flags are guarded by the lane's lock.
 class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::DeliveryResult> {
  public:
@@ -91,9 +117,10 @@ class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
   }
 
   void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<GrpcLane> lane = lane_;
-    lane->OnEnded(this, status);
-    // `this` is gone.
+    std::shared_ptr<GrpcLane> lane = lane_;
+    const std::shared_ptr<StreamEnds> ends = lane->ends_;
+    lane->OnEnded(this, status);  // deletes this
+    ends->Ended(std::move(lane));
   }
 
   bool writing = false;
@@ -109,9 +136,9 @@ class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
   v1::DeliveryResult result_;
 };
 
-GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri, std::shared_ptr<StreamEnds> ends,
                    std::function<void(MonotonicMicros)> tick_by)
-    : options_(options), tick_by_(std::move(tick_by)), channel_(NewChannel(uri, ConsumerChannel(options))) {}
+    : options_(options), ends_(std::move(ends)), tick_by_(std::move(tick_by)), channel_(NewChannel(uri, ConsumerChannel(options))) {}
 
 GrpcLane::~GrpcLane() = default;
 
@@ -133,6 +160,7 @@ bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts, const std::shared_pt
 
 void GrpcLane::OpenStream(MonotonicMicros now) {
   if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
+  ends_->Began();
   stream_ = new Stream(shared_from_this());
   stream_->Start();
 }

@@ -37,11 +37,31 @@ using MonotonicMicros = int64_t;
 inline constexpr MonotonicMicros kNeverMicros = std::numeric_limits<int64_t>::max();
 MonotonicMicros MonotonicNow();
 
+class GrpcLane;
+
+// Where streams leave their lane when they have ended. gRPC's threads must not drop the last reference to a channel: its
+// destructor may wait for these very threads. So the transport's owner drops what ended streams held.
+class StreamEnds {
+ public:
+  void Began();
+  // The stream's last act.
+  void Ended(std::shared_ptr<GrpcLane> lane);
+  // Drops what ended streams have left.
+  void Drop();
+  // Waits until every stream has ended, and drops what they have left.
+  void AwaitAll();
+
+ private:
+  absl::Mutex mutex_;
+  uint64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<GrpcLane>> left_ ABSL_GUARDED_BY(mutex_);
+};
+
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
   // `uri` as in GrpcTarget. `tick_by` asks for a Tick at that instant; it is called with the lane's lock held, and never
   // after Stop has returned.
-  GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+  GrpcLane(const GrpcTransport::Options& options, const std::string& uri, std::shared_ptr<StreamEnds> ends,
            std::function<void(MonotonicMicros)> tick_by);
   ~GrpcLane();
 
@@ -52,7 +72,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   // called next; nullopt if the lane held nothing any more and is retired now.
   std::optional<MonotonicMicros> Tick(MonotonicMicros now);
 
-  // Retires the lane, answers everything with kUnknown, and returns when its stream has ended.
+  // Retires the lane, answers everything with kUnknown, and returns when it has no stream.
   void Stop();
 
  private:
@@ -91,6 +111,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   void OnEnded(Stream* stream, const grpc::Status& status);
 
   const GrpcTransport::Options options_;
+  const std::shared_ptr<StreamEnds> ends_;
   const std::function<void(MonotonicMicros)> tick_by_;
   const std::shared_ptr<grpc::Channel> channel_;
 

@@ -1,0 +1,34 @@
+// IngestClient: pours one-off events into EventService.Ingest as fast as they are taken.
+
+#ifndef TESTS_BENCH_INGEST_CLIENT_H_
+#define TESTS_BENCH_INGEST_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "escapement/v1/resources.pb.h"
+
+namespace escapement::bench {
+
+struct IngestOptions {
+  std::string master;  // "host:port"
+  v1::Target target;
+  uint64_t events = 100'000;
+  size_t payload_bytes = 500;
+  size_t batch_events = 1000;
+  int batches_unanswered_max = 8;
+  // The due time of the i-th event.
+  std::function<absl::Time(uint64_t i)> due_time;
+};
+
+// Returns how long it took from the first batch written to the last one acknowledged as durable. An error if the stream
+// broke or a batch was refused.
+absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_INGEST_CLIENT_H_

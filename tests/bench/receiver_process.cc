@@ -1,0 +1,52 @@
+#include "tests/bench/receiver_process.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/http_get.h"
+
+namespace escapement::bench {
+
+absl::StatusOr<std::unique_ptr<ReceiverProcess>> ReceiverProcess::Start(const std::string& bin) {
+  auto receiver = std::unique_ptr<ReceiverProcess>(new ReceiverProcess());
+  auto process = integration::ChildProcess::Start({.program = bin + "/tests/fixtures/receiver"});
+  if (!process.ok()) return process.status();
+  receiver->process_ = *std::move(process);
+  const auto port = [&receiver](absl::string_view name) -> absl::StatusOr<std::string> {
+    auto line = receiver->process_->AwaitLine(absl::StrCat(name, " "), absl::Seconds(20));
+    if (!line.ok()) return line.status();
+    return absl::StrCat("127.0.0.1:", line->substr(name.size() + 1));
+  };
+  auto http = port("http");
+  if (!http.ok()) return http.status();
+  auto grpc = port("grpc");
+  if (!grpc.ok()) return grpc.status();
+  receiver->http_address_ = *std::move(http);
+  receiver->grpc_address_ = *std::move(grpc);
+  return receiver;
+}
+
+absl::StatusOr<ReceiverCounts> ReceiverProcess::Counts() const {
+  const auto answer = integration::HttpGet(http_address_, "/stats");
+  if (!answer.ok()) return answer.status();
+  const auto json = nlohmann::json::parse(answer->body, nullptr, false);
+  if (json.is_discarded()) return absl::DataLossError("the receiver's /stats is not JSON");
+  ReceiverCounts counts;
+  counts.received = json.value("received", uint64_t{0});
+  counts.distinct = json.value("distinct", uint64_t{0});
+  counts.duplicates = json.value("duplicates", uint64_t{0});
+  counts.early = json.value("early", uint64_t{0});
+  counts.first_wall_micros = json.value("first_wall_us", int64_t{0});
+  counts.last_wall_micros = json.value("last_wall_us", int64_t{0});
+  const auto& lateness = json.at("lateness_us");
+  counts.late_p50 = lateness.value("p50", 0.0);
+  counts.late_p99 = lateness.value("p99", 0.0);
+  counts.late_max = lateness.value("max", 0.0);
+  return counts;
+}
+
+absl::Status ReceiverProcess::Clear() const { return integration::HttpGet(http_address_, "/clear").status(); }
+
+}  // namespace escapement::bench

@@ -1,0 +1,48 @@
+// ReceiverProcess: //tests/fixtures:receiver as a process of its own, and its counters.
+
+#ifndef TESTS_BENCH_RECEIVER_PROCESS_H_
+#define TESTS_BENCH_RECEIVER_PROCESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/integration/child_process.h"
+
+namespace escapement::bench {
+
+struct ReceiverCounts {
+  uint64_t received = 0;
+  uint64_t distinct = 0;
+  uint64_t duplicates = 0;
+  uint64_t early = 0;
+  int64_t first_wall_micros = 0;
+  int64_t last_wall_micros = 0;
+  double late_p50 = 0;  // microseconds
+  double late_p99 = 0;
+  double late_max = 0;
+};
+
+class ReceiverProcess {
+ public:
+  // `bin` holds tests/fixtures/receiver.
+  static absl::StatusOr<std::unique_ptr<ReceiverProcess>> Start(const std::string& bin);
+
+  std::string http_origin() const { return "http://" + http_address_; }
+  const std::string& grpc_target() const { return grpc_address_; }
+
+  absl::StatusOr<ReceiverCounts> Counts() const;
+  absl::Status Clear() const;
+
+ private:
+  ReceiverProcess() = default;
+  std::unique_ptr<integration::ChildProcess> process_;
+  std::string http_address_;
+  std::string grpc_address_;
+};
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_RECEIVER_PROCESS_H_
