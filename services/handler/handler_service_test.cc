@@ -1,0 +1,233 @@
+#include "services/handler/handler_service.h"
+
+#include <set>
+
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
+#include "gtest/gtest.h"
+#include "services/handler/handler_world.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::OUTCOME_KIND_FAILED;
+using storage::v1::OUTCOME_KIND_SKIPPED;
+using storage::v1::OUTCOME_KIND_SUCCEEDED;
+
+class HandlerServiceTest : public ::testing::Test {
+ protected:
+  HandlerServiceTest() { world_.Advance(absl::Seconds(1)); }
+
+  void Start() {
+    world_.StartHandler("a");
+    world_.Advance(absl::Seconds(1));
+  }
+  ScriptedTransport& transport() { return world_.transport("a"); }
+  // Nothing of work is left in the store.
+  void ExpectQuiet() {
+    EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+    EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+    EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+  }
+
+  HandlerWorld world_;
+};
+
+TEST_F(HandlerServiceTest, ARowIsClaimedSentAtItsDueTimeAndEnded) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  const absl::Time due = world_.now() + absl::Seconds(3);
+  world_.AddRow(uid, {.due = due});
+  world_.Advance(absl::Seconds(4));
+  ASSERT_EQ(transport().sent.size(), 1u);
+  const SentEvent& sent = transport().sent[0];
+  EXPECT_GE(sent.at, due);
+  EXPECT_LE(sent.at, due + absl::Milliseconds(3));
+  EXPECT_EQ(*sent.attempt.context->payload, "payload of version 1");
+  EXPECT_EQ(sent.attempt.context->source, "/tenants/default/schedules/s");
+  EXPECT_EQ(sent.attempt.context->target_key, "grpc:consumer");
+  EXPECT_EQ(sent.attempt.attempt, 1u);
+  EXPECT_EQ(sent.attempt.event_id.size(), 32u);
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_SUCCEEDED);
+  EXPECT_EQ(world_.Done()[0].attempts(), 1u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, NothingIsEverSentEarlyAndEverythingOnce) {
+  const Uid uid = world_.AddSchedule("s");
+  for (int i = 0; i < 300; ++i) {
+    world_.AddRow(uid, {.shard = static_cast<uint16_t>(i % 2),
+                        .due = world_.now() + absl::Milliseconds(37 * i),
+                        .occurrence = "o" + std::to_string(i)});
+  }
+  Start();
+  for (int i = 300; i < 600; ++i) {
+    world_.AddRow(uid, {.shard = static_cast<uint16_t>(i % 2),
+                        .due = world_.now() + absl::Milliseconds(37 * (i % 100)),
+                        .occurrence = "o" + std::to_string(i)});
+  }
+  world_.Advance(absl::Seconds(30));
+  std::set<std::string> ids;
+  for (const SentEvent& sent : transport().sent) {
+    EXPECT_GE(sent.at, sent.attempt.context->launch_time);
+    EXPECT_TRUE(ids.insert(sent.attempt.event_id).second);
+  }
+  EXPECT_EQ(ids.size(), 600u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 600u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
+  Start();
+  transport().delay = absl::Seconds(1);
+  const absl::Time due = world_.now() + absl::Seconds(1);
+  world_.AddOneOff("event-1", due, "hello");
+  world_.Advance(absl::Milliseconds(1500));
+  ASSERT_EQ(transport().sent.size(), 1u);
+  EXPECT_EQ(transport().sent[0].attempt.event_id, "event-1");
+  EXPECT_EQ(*transport().sent[0].attempt.context->payload, "hello");
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
+  world_.Advance(absl::Seconds(2));
+  EXPECT_EQ(transport().sent.size(), 1u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, ACancelledOneOffIsNotSent) {
+  Start();
+  const std::string key = world_.AddOneOff("event-1", world_.now() + absl::Seconds(2), "hello");
+  world_.Advance(absl::Seconds(1));
+  kv::Group cancel;
+  cancel.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = key});
+  EXPECT_TRUE(world_.Commit(std::move(cancel)));
+  world_.Advance(absl::Seconds(3));
+  EXPECT_TRUE(transport().sent.empty());
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 100'000});
+  uint64_t out_max = 0;
+  for (int i = 0; i < 600 && world_.DoneEvents(OUTCOME_KIND_SUCCEEDED) < 100'000; ++i) {
+    world_.Advance(absl::Milliseconds(20));
+    out_max = std::max(out_max, world_.handler("a").stats().events_out.load());
+  }
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 100'000u);
+  EXPECT_EQ(transport().sent.size(), 100'000u);
+  EXPECT_LE(out_max, HandlerOptions().target_events_out_max);
+  EXPECT_LT(world_.Done().size(), 1000u) << "Done records cover ranges";
+  const auto parts = world_.Rows(ColumnFamily::kRunParts);
+  ASSERT_EQ(parts.size(), 1u);
+  storage::v1::RunPartRecord part;
+  part.ParseFromString(parts.begin()->second);
+  EXPECT_EQ(part.succeeded(), 100'000u);
+  world_.Advance(absl::Seconds(1));
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADeadLetterAtLast) {
+  Start();
+  transport().decide = [](const DeliveryAttempt&) {
+    return DeliveryResult{.status = DeliveryStatus::kFailed, .message = "no", .retry_after = absl::Seconds(7)};
+  };
+  world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
+  world_.Advance(absl::Seconds(5));
+  ASSERT_EQ(transport().sent.size(), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 1u) << "the retry row has taken the row's place";
+  EXPECT_EQ(world_.Count(ColumnFamily::kEventNames), 1u) << "by which it is found";
+  world_.Advance(absl::Seconds(40));
+  const auto& sent = transport().sent;
+  ASSERT_EQ(sent.size(), 4u);
+  for (size_t i = 1; i < sent.size(); ++i) {
+    EXPECT_GE(sent[i].at, sent[i - 1].at + absl::Seconds(7));
+    EXPECT_LE(sent[i].at, sent[i - 1].at + absl::Seconds(9));
+    EXPECT_EQ(sent[i].attempt.attempt, i + 1);
+    EXPECT_EQ(*sent[i].attempt.context->payload, "hello");
+  }
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
+  EXPECT_EQ(world_.Done()[0].attempts(), 4u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEventNames), 0u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, ARejectedEventIsADeadLetterAtOnce) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  transport().decide = [](const DeliveryAttempt& attempt) {
+    return DeliveryResult{.status = attempt.index == 3 ? DeliveryStatus::kRejected : DeliveryStatus::kAccepted, .message = ""};
+  };
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 10});
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(transport().sent.size(), 10u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_FAILED), 1u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 9u);
+  EXPECT_EQ(world_.Done().size(), 3u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 1u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, RowsOfAPausedScheduleAreParked) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  const std::string key = world_.AddRow(uid, {.due = world_.now() + absl::Seconds(3), .count = 50});
+  world_.Advance(absl::Seconds(1));
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  world_.Advance(absl::Seconds(4));
+  EXPECT_TRUE(transport().sent.empty());
+  const auto parked = world_.Rows(ColumnFamily::kParked);
+  ASSERT_EQ(parked.size(), 1u);
+  EXPECT_EQ(parked.begin()->first, ParkedKey(uid, key));
+  EXPECT_EQ(world_.Done().size(), 0u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, RowsOfADeletedScheduleAreSkippedAndCounted) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(3), .count = 50});
+  world_.Advance(absl::Seconds(1));
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  world_.Advance(absl::Seconds(4));
+  EXPECT_TRUE(transport().sent.empty());
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].reason(), "deleted");
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), 50u);
+  storage::v1::RunPartRecord part;
+  part.ParseFromString(world_.Rows(ColumnFamily::kRunParts).begin()->second);
+  EXPECT_EQ(part.skipped(), 50u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, AfterAnUpdateTheCurrentVersionDecidesAndIsSent) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  // 2026-03-01T03:00:00Z is an occurrence of both versions, 02:00 of the first only.
+  const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
+  const absl::CivilSecond two(2026, 3, 1, 2, 0, 0);
+  const absl::Time due = world_.now() + absl::Seconds(3);
+  for (const absl::CivilSecond& civil : {three, two}) {
+    world_.AddRow(uid, {.due = due,
+                        .occurrence = cron::FormatCalendarOccurrence(civil, 0, "UTC"),
+                        .nominal_micros = ToMicros(absl::FromCivil(civil, absl::UTCTimeZone()))});
+  }
+  world_.AddDefinition(uid, 2, "0 3,4 * * *");
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  world_.Advance(absl::Seconds(5));
+  ASSERT_EQ(transport().sent.size(), 1u);
+  EXPECT_EQ(*transport().sent[0].attempt.context->payload, "payload of version 2");
+  ASSERT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), 1u);
+  for (const auto& done : world_.Done()) {
+    EXPECT_EQ(done.reason(), done.outcome() == OUTCOME_KIND_SKIPPED ? "superseded" : "");
+  }
+  ExpectQuiet();
+}
+
+}  // namespace
+}  // namespace escapement::handler
