@@ -56,6 +56,19 @@ void MasterFixture::Commit(std::vector<kv::Group> groups) {
   for (const kv::Verdict& verdict : (*answer)->verdicts) ASSERT_TRUE(verdict.applied);
 }
 
+void MasterFixture::TryCommit(std::vector<kv::Group> groups, absl::AnyInvocable<void(bool applied)> done) {
+  kv::Commit commit;
+  commit.groups = std::move(groups);
+  client_->CommitAsync(std::move(commit), executor_,
+                       [done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
+                         bool applied = result.ok();
+                         for (size_t i = 0; applied && i < result->verdicts.size(); ++i) {
+                           applied = result->verdicts[i].applied;
+                         }
+                         done(applied);
+                       });
+}
+
 void MasterFixture::Put(kv::ColumnFamily cf, std::string key, std::string value) {
   kv::Group group;
   group.mutations.push_back({.cf = cf, .key = std::move(key), .value = std::move(value)});

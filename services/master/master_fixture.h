@@ -40,6 +40,8 @@ class MasterFixture {
 
   // As another service would: each group must apply, or the test fails.
   void Commit(std::vector<kv::Group> groups);
+  // `done` gets whether all groups applied. Does not wait.
+  void TryCommit(std::vector<kv::Group> groups, absl::AnyInvocable<void(bool applied)> done);
   void Put(kv::ColumnFamily cf, std::string key, std::string value);
   void Delete(kv::ColumnFamily cf, std::string key);
   std::optional<std::string> Get(kv::ColumnFamily cf, const std::string& key);

@@ -1,0 +1,461 @@
+// Changes of schedules and what they agree with the emitter. The emitter is scripted: the test moves its checkpoints and
+// writes the rows it would have written.
+
+#include "services/master/schedule_service.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/children_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "gtest/gtest.h"
+#include "services/master/master_fixture.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr char kName[] = "tenants/default/schedules/s";
+
+template <typename Request>
+Request Named(const std::string& request_id = "") {
+  Request request;
+  request.set_name(kName);
+  request.set_request_id(request_id);
+  return request;
+}
+
+v1::UpdateScheduleRequest CronUpdate(const std::string& cron) {
+  v1::UpdateScheduleRequest request;
+  request.mutable_schedule()->set_name(kName);
+  request.mutable_schedule()->set_cron(cron);
+  request.mutable_update_mask()->add_paths("cron");
+  return request;
+}
+
+// Seconds after `start` of each event row, with its version: "3@1".
+std::vector<std::string> RowsSince(const MasterFixture& fixture, absl::Time start) {
+  std::vector<std::string> rows;
+  for (const auto& [key, record] : fixture.Events()) {
+    rows.push_back(absl::StrCat(absl::ToInt64Seconds(key.due_time - start), "@", record.version()));
+  }
+  return rows;
+}
+
+storage::v1::StateRecord StateOf(const MasterFixture& fixture) {
+  storage::v1::StateRecord state;
+  const auto& rows = fixture.Rows(ColumnFamily::kStates);
+  EXPECT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(state.ParseFromString(rows.begin()->second));
+  return state;
+}
+
+// `from` of the children, all the same; unset if there are none.
+std::optional<absl::Time> ChildrenFrom(const MasterFixture& fixture) {
+  std::set<int64_t> froms;
+  for (const auto& [key, value] : fixture.Rows(ColumnFamily::kChildren)) {
+    storage::v1::ChildRecord child;
+    EXPECT_TRUE(child.ParseFromString(value));
+    froms.insert(child.from_micros());
+  }
+  EXPECT_LE(froms.size(), 1u);
+  if (froms.empty()) return std::nullopt;
+  return FromMicros(*froms.begin());
+}
+
+// A schedule that fires each second, made with the emitter planned `planned` and emitted `emitted` seconds ahead. The start is a
+// whole second: rows are counted from it.
+struct Bench {
+  MasterFixture fixture;
+  absl::Time start;
+
+  explicit Bench(int emitted, int planned) {
+    start = absl::FromUnixSeconds(absl::ToUnixSeconds(fixture.Now())) + absl::Seconds(1);
+    fixture.runtime.AdvanceBy(start - fixture.Now());
+    Plan(emitted, planned);
+  }
+  void Plan(int emitted, int planned) {
+    fixture.SetCheckpoints(start + absl::Seconds(emitted), start + absl::Seconds(planned));
+  }
+  void MakeSchedule(const std::string& cron, int n = 1) {
+    v1::CreateScheduleRequest request = ValidSchedule("s", cron);
+    request.mutable_schedule()->set_event_count(n);
+    const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  std::vector<std::string> Rows() const { return RowsSince(fixture, start); }
+  absl::Time At(int seconds) const { return start + absl::Seconds(seconds); }
+};
+
+using Strings = std::vector<std::string>;
+
+TEST(ScheduleService, CreateEmitsWhatIsPlannedAlreadyAndLeavesTheRestToTheEmitter) {
+  Bench bench(2, 5);
+  bench.MakeSchedule("* * * * * *");
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1"}));
+  EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(5));
+  EXPECT_EQ(StateOf(bench.fixture).covered_to_micros(), ToMicros(bench.At(5)));
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kInUse).size(), 1u);
+}
+
+TEST(ScheduleService, WithoutAnEmitterCreateMakesTheCheckpointsAndOwesNothingBeforeNow) {
+  MasterFixture fixture;
+  const auto made = fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s", "* * * * * *"));
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->state(), v1::Schedule::ENABLED);
+  EXPECT_EQ(made->version(), 1);
+  EXPECT_EQ(made->priority(), 5);
+  EXPECT_EQ(made->retry_policy().max_attempts(), 4);
+  EXPECT_TRUE(fixture.Events().empty());
+  const Uid uid = Uid::FromHex(made->uid());
+  const uint16_t partition = PartitionOf(uid, fixture.layout.partitions);
+  const auto planned = fixture.Get(ColumnFamily::kCheckpoints, PlannedToKey(partition));
+  ASSERT_TRUE(planned.has_value());
+  EXPECT_EQ(DecodeCheckpoint(*planned), *ChildrenFrom(fixture));
+  EXPECT_EQ(fixture.Get(ColumnFamily::kCheckpoints, EmittedToKey(partition)), planned);
+}
+
+TEST(ScheduleService, CreateWithABehindEmitterOwesNothingFromBeforeTheCreation) {
+  Bench bench(-3600, -3590);
+  bench.MakeSchedule("* * * * * *");
+  EXPECT_EQ(bench.Rows(), Strings{});
+  EXPECT_GE(*ChildrenFrom(bench.fixture), bench.start);
+  // And neither does a later update, though the emitter is still an hour behind.
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(2));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 * * * *")).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1"}));
+}
+
+TEST(ScheduleService, UpdateEmitsOnlyWhatTheFormerVersionHadNot) {
+  Bench bench(3, 6);
+  bench.MakeSchedule("0/2 * * * * *");  // even seconds; the start may be odd
+  const Strings before = bench.Rows();
+  const bool even_start = absl::ToUnixSeconds(bench.start) % 2 == 0;
+  EXPECT_EQ(before, even_start ? (Strings{"2@1", "4@1"}) : (Strings{"1@1", "3@1", "5@1"}));
+  bench.Plan(4, 8);  // the emitter went on; its rows of [6, 8) failed or not: the update emits from its emitted_to on
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
+  // Before 6 all of the former version is there, so only the others come; from 6 on everything of the new version.
+  EXPECT_EQ(bench.Rows(), even_start ? (Strings{"1@2", "2@1", "3@2", "4@1", "5@2", "6@2", "7@2"})
+                                     : (Strings{"1@1", "2@2", "3@1", "4@2", "5@1", "6@2", "7@2"}));
+  EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(8));
+  storage::v1::ChildRecord child;
+  for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kChildren)) {
+    ASSERT_TRUE(child.ParseFromString(value));
+    EXPECT_EQ(child.version(), 2u);  // the former ones are gone
+  }
+}
+
+TEST(ScheduleService, AnUpdateOfABehindEmitterEmitsWhatTheFormerVersionOwes) {
+  Bench bench(1, 1);
+  bench.MakeSchedule("* * * * * *");
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4500));  // now is 4.5; the emitter stopped at 1
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 0 * * *")).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1"}));
+}
+
+TEST(ScheduleService, PauseRemovesChildrenAndResumeEmitsFromWhereTheEmitterHadCome) {
+  Bench bench(3, 6);
+  bench.MakeSchedule("* * * * * *");
+  EXPECT_EQ(bench.Rows().size(), 5u);  // 1 to 5
+  v1::PauseScheduleRequest pause = Named<v1::PauseScheduleRequest>();
+  pause.set_reason("holiday");
+  const auto paused = bench.fixture.Call(&ScheduleApi::PauseSchedule, pause);
+  ASSERT_TRUE(paused.ok()) << paused.status();
+  EXPECT_EQ(paused->state(), v1::Schedule::PAUSED);
+  EXPECT_EQ(paused->pause_reason(), "holiday");
+  EXPECT_FALSE(paused->has_next_time());
+  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
+  bench.Plan(7, 9);  // the emitter goes on without this schedule
+  const auto resumed = bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->state(), v1::Schedule::ENABLED);
+  EXPECT_TRUE(resumed->pause_reason().empty());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1", "5@1", "6@1", "7@1", "8@1"}));
+  EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(9));
+}
+
+TEST(ScheduleService, WhatTheEmitterHadPlannedAndNotEmittedIsNotLostByAQuickPauseAndResume) {
+  Bench bench(1, 1);
+  bench.MakeSchedule("* * * * * *");
+  bench.Plan(3, 8);  // it emitted up to 3 and is about to emit [3, 8): the pause makes that fail
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"3@1", "4@1", "5@1", "6@1", "7@1"}));
+}
+
+// Moves the rows due from `begin` on to `parked`, as the handler does when it meets them.
+void Park(MasterFixture* fixture, absl::Time begin) {
+  kv::Group group;
+  for (const auto& [key, record] : fixture->Events()) {
+    if (key.due_time < begin) continue;
+    const std::string row = EncodeEventKey(key);
+    group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
+  }
+  fixture->Commit({group});
+}
+
+TEST(ScheduleService, ResumeReturnsParkedRowsThatAreStillAheadAndSkipsTheOthers) {
+  Bench bench(6, 6);
+  bench.MakeSchedule("* * * * * *", /*n=*/8);
+  ASSERT_EQ(bench.Rows().size(), 20u);  // 5 runs, one slice in each of 4 shards
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  Park(&bench.fixture, bench.start);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_EQ(bench.Rows().size(), 12u);  // 3, 4, 5
+  EXPECT_EQ(bench.Rows().front(), "3@1");
+  const auto& done = bench.fixture.Rows(ColumnFamily::kDone);
+  ASSERT_EQ(done.size(), 8u);  // 1, 2
+  storage::v1::DoneRecord record;
+  ASSERT_TRUE(record.ParseFromString(done.begin()->second));
+  EXPECT_EQ(record.outcome(), storage::v1::OUTCOME_KIND_SKIPPED);
+  EXPECT_EQ(record.reason(), "paused");
+  EXPECT_EQ(record.count(), 2u);
+  // The skipped ones are counted, so that the run can be closed.
+  const auto& parts = bench.fixture.Rows(ColumnFamily::kRunParts);
+  ASSERT_EQ(parts.size(), 2u);
+  storage::v1::RunPartRecord part;
+  ASSERT_TRUE(part.ParseFromString(parts.begin()->second));
+  EXPECT_EQ(part.skipped(), 8u);
+}
+
+TEST(ScheduleService, DeleteLeavesATombstoneAndEndsParkedRows) {
+  Bench bench(4, 4);
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  Park(&bench.fixture, bench.At(2));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kSchedules).empty());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
+  EXPECT_EQ(bench.Rows(), Strings{"1@1"});  // the handler ends it as skipped (deleted)
+  ASSERT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 2u);
+  storage::v1::DoneRecord record;
+  ASSERT_TRUE(record.ParseFromString(bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
+  EXPECT_EQ(record.reason(), "deleted");
+  v1::GetScheduleRequest get;
+  get.set_name(kName);
+  EXPECT_TRUE(absl::IsNotFound(bench.fixture.Call(&ScheduleApi::GetSchedule, get).status()));
+  // Made again it is another schedule.
+  const auto again = bench.fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s"));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kStates).size(), 2u);
+}
+
+TEST(ScheduleService, AnUpdateWhilePausedFiresNothingUntilItIsResumed) {
+  Bench bench(2, 2);
+  bench.MakeSchedule("0 0 1 1 *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
+  // What the new version has where all of the former one is covered is emitted now (and parked when it is met).
+  EXPECT_EQ(bench.Rows(), Strings{"1@2"});
+  bench.Plan(4, 4);
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@2", "2@2", "3@2"}));
+}
+
+TEST(ScheduleService, ChangesThatRaceWithAnEmitterStepDecideAnew) {
+  // The emitter commits at every step of the update: rows of the former version up to its new emitted_to.
+  int retried = 0;
+  for (int steps = 1; steps < 40; ++steps) {
+    Bench bench(2, 2);
+    bench.MakeSchedule("* * * * * *");
+    std::optional<absl::StatusOr<v1::Schedule>> answer;
+    bench.fixture.master->schedules().UpdateSchedule(
+        CronUpdate("0 0 1 1 *"), [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
+    for (int i = 0; i < steps && bench.fixture.runtime.world().Step(); ++i) {
+    }
+    kv::Group group;
+    for (uint16_t partition = 0; partition < 2; ++partition) {
+      group.mutations.push_back({.cf = ColumnFamily::kCheckpoints, .key = PlannedToKey(partition),
+                                 .value = EncodeCheckpoint(bench.At(5))});
+      group.mutations.push_back({.cf = ColumnFamily::kCheckpoints, .key = EmittedToKey(partition),
+                                 .value = EncodeCheckpoint(bench.At(5))});
+    }
+    std::optional<bool> applied;
+    bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
+    ASSERT_TRUE(
+        bench.fixture.runtime.RunUntil([&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
+    ASSERT_TRUE(answer->ok()) << answer->status();
+    const absl::Time covered = FromMicros(StateOf(bench.fixture).covered_to_micros());
+    EXPECT_TRUE(covered == bench.At(5) || covered == bench.At(2)) << covered;
+    EXPECT_EQ(ChildrenFrom(bench.fixture), covered);
+    retried += covered == bench.At(5);
+  }
+  EXPECT_GT(retried, 0);
+}
+
+TEST(ScheduleService, AChangeWaitsForAnEmitterInTheMiddleOfAWindow) {
+  Bench bench(2, 2);
+  bench.MakeSchedule("* * * * * *");
+  for (uint16_t partition = 0; partition < 2; ++partition) {
+    bench.fixture.Put(ColumnFamily::kCheckpoints, CursorKey(partition), "cursor");
+  }
+  std::optional<absl::StatusOr<v1::Schedule>> answer;
+  bench.fixture.master->schedules().PauseSchedule(
+      Named<v1::PauseScheduleRequest>(), [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(300));
+  EXPECT_FALSE(answer.has_value());
+  for (uint16_t partition = 0; partition < 2; ++partition) {
+    bench.fixture.Delete(ColumnFamily::kCheckpoints, CursorKey(partition));
+  }
+  ASSERT_TRUE(bench.fixture.runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(1)));
+  EXPECT_TRUE(answer->ok()) << answer->status();
+}
+
+TEST(ScheduleService, AChangeThatNeverGetsThroughIsAborted) {
+  Bench bench(2, 2);
+  bench.MakeSchedule("* * * * * *");
+  for (uint16_t partition = 0; partition < 2; ++partition) {
+    bench.fixture.Put(ColumnFamily::kCheckpoints, CursorKey(partition), "cursor");
+  }
+  const auto answer = bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ErrorReason(answer.status()), "CONTENDED");
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+}
+
+TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCaughtUp) {
+  Bench bench(1, 1);
+  bench.MakeSchedule("* * * * * *");
+  bench.fixture.runtime.AdvanceBy(absl::Hours(12));
+  const auto answer = bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
+  EXPECT_EQ(ErrorReason(answer.status()), "EMISSION_BEHIND");
+  EXPECT_TRUE(RetryDelayOf(answer.status()).has_value());
+  EXPECT_EQ(bench.Rows(), Strings{});
+}
+
+TEST(ScheduleService, TriggerMakesOneMarkedRunNow) {
+  Bench bench(2, 2);
+  bench.MakeSchedule("0 0 1 1 *");
+  v1::TriggerScheduleRequest trigger = Named<v1::TriggerScheduleRequest>("t");
+  trigger.set_event_count(3);
+  const auto run = bench.fixture.Call(&ScheduleApi::TriggerSchedule, trigger);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->event_count(), 3);
+  EXPECT_EQ(run->state(), v1::Run::ACTIVE);
+  const auto again = bench.fixture.Call(&ScheduleApi::TriggerSchedule, trigger);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->name(), run->name());
+  const auto events = bench.fixture.Events();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_TRUE(events[0].second.triggered());
+  EXPECT_LE(events[0].first.due_time, bench.fixture.Now());
+  EXPECT_EQ(run->name(), absl::StrCat(kName, "/runs/", events[0].first.occurrence));
+}
+
+TEST(ScheduleService, TheSameRequestIdGivesTheFirstAnswerWithoutASecondEffect) {
+  Bench bench(2, 2);
+  bench.MakeSchedule("0 0 1 1 *");
+  v1::PauseScheduleRequest pause = Named<v1::PauseScheduleRequest>("p");
+  const auto first = bench.fixture.Call(&ScheduleApi::PauseSchedule, pause);
+  ASSERT_TRUE(first.ok());
+  const std::string before = bench.fixture.Dump();
+  const auto second = bench.fixture.Call(&ScheduleApi::PauseSchedule, pause);
+  ASSERT_TRUE(second.ok()) << second.status();  // though it is paused already
+  EXPECT_EQ(second->SerializeAsString(), first->SerializeAsString());
+  pause.set_reason("other");
+  EXPECT_EQ(ErrorReason(bench.fixture.Call(&ScheduleApi::PauseSchedule, pause).status()), "REQUEST_ID_REUSED");
+  EXPECT_EQ(ErrorReason(
+                bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("p")).status()),
+            "REQUEST_ID_REUSED");
+  EXPECT_EQ(bench.fixture.Dump(), before);
+}
+
+TEST(ScheduleService, UpdateChangesOnlyWhatTheMaskNamesAndCountsVersions) {
+  Bench bench(2, 2);
+  v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
+  request.mutable_schedule()->set_display_name("Old");
+  (*request.mutable_schedule()->mutable_labels())["team"] = "a";
+  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok());
+  v1::UpdateScheduleRequest update;
+  update.mutable_schedule()->set_name(kName);
+  update.mutable_schedule()->set_etag(made->etag());
+  update.mutable_schedule()->set_display_name("New");
+  update.mutable_schedule()->set_cron("5 5 5 5 *");
+  update.mutable_schedule()->set_priority(0);
+  update.mutable_update_mask()->add_paths("display_name");
+  update.mutable_update_mask()->add_paths("priority");
+  const auto masked = bench.fixture.Call(&ScheduleApi::UpdateSchedule, update);
+  ASSERT_TRUE(masked.ok()) << masked.status();
+  EXPECT_EQ(masked->display_name(), "New");
+  EXPECT_EQ(masked->cron(), "0 0 1 1 *");
+  EXPECT_EQ(masked->priority(), 0);
+  EXPECT_TRUE(masked->has_priority());
+  EXPECT_EQ(masked->version(), 2);
+  EXPECT_NE(masked->etag(), made->etag());
+  EXPECT_EQ(masked->labels().at("team"), "a");
+  EXPECT_EQ(masked->uid(), made->uid());
+  // Without a mask: what is set.
+  update.clear_update_mask();
+  update.mutable_schedule()->clear_etag();
+  const auto unmasked = bench.fixture.Call(&ScheduleApi::UpdateSchedule, update);
+  ASSERT_TRUE(unmasked.ok()) << unmasked.status();
+  EXPECT_EQ(unmasked->cron(), "5 5 5 5 *");
+  EXPECT_EQ(unmasked->payload(), "{}");
+  v1::GetScheduleRequest get;
+  get.set_name(kName);
+  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->SerializeAsString(), unmasked->SerializeAsString());
+}
+
+TEST(ScheduleService, ListGoesOnWhereTheTokenSays) {
+  MasterFixture fixture;
+  for (const char* id : {"a", "b", "c", "d", "e"}) {
+    ASSERT_TRUE(fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule(id, "0 0 1 1 *")).ok());
+  }
+  v1::ListSchedulesRequest list;
+  list.set_parent("tenants/default");
+  list.set_page_size(2);
+  Strings names;
+  int pages = 0;
+  do {
+    const auto page = fixture.Call(&ScheduleApi::ListSchedules, list);
+    ASSERT_TRUE(page.ok()) << page.status();
+    ASSERT_LE(page->schedules_size(), 2);
+    for (const v1::Schedule& schedule : page->schedules()) names.push_back(schedule.name().substr(26));
+    list.set_page_token(page->next_page_token());
+    // What comes or goes before the position changes nothing behind it.
+    if (++pages == 1) {
+      ASSERT_TRUE(fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("aa", "0 0 1 1 *")).ok());
+    }
+  } while (!list.page_token().empty());
+  EXPECT_EQ(names, (Strings{"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(pages, 3);
+  list.set_page_token("nonsense");
+  EXPECT_EQ(FieldViolationsOf(fixture.Call(&ScheduleApi::ListSchedules, list).status())[0].first, "page_token");
+  list.clear_page_token();
+  list.set_page_size(-1);
+  EXPECT_EQ(FieldViolationsOf(fixture.Call(&ScheduleApi::ListSchedules, list).status())[0].first, "page_size");
+}
+
+TEST(ScheduleService, TwoCreationsOfOneNameMakeOneSchedule) {
+  MasterFixture fixture;
+  std::vector<absl::Status> answers;
+  for (int i = 0; i < 2; ++i) {
+    fixture.master->schedules().CreateSchedule(
+        ValidSchedule("s"), [&](absl::StatusOr<v1::Schedule> schedule) { answers.push_back(schedule.status()); });
+  }
+  ASSERT_TRUE(fixture.runtime.RunUntil([&] { return answers.size() == 2; }, absl::Minutes(1)));
+  EXPECT_TRUE(answers[0].ok() != answers[1].ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(answers[0]) || absl::IsAlreadyExists(answers[1]));
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kStates).size(), 1u);
+}
+
+}  // namespace
+}  // namespace escapement::master
