@@ -74,6 +74,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   struct Outstanding {
     std::shared_ptr<const CommitRequest> request;  // null: the slot is free
     bool unknown = false;                          // its last sending ended without a result
+    CommitSeq seen = 0;                            // the highest that was known when it was numbered
     std::shared_ptr<Executor> on;
     Callback<CommitResult> done;
   };
@@ -207,7 +208,7 @@ void KvClient::Core::Number() {
     request->number = next_;
     request->fence = std::move(waiting.commit.fence);
     request->groups = std::move(waiting.commit.groups);
-    SlotOf(next_) = Outstanding{request, false, std::move(waiting.on), std::move(waiting.done)};
+    SlotOf(next_) = Outstanding{request, false, seen_, std::move(waiting.on), std::move(waiting.done)};
     ++next_;
     outbox_.push_back(std::move(request));
     waiting_.pop_front();
@@ -249,6 +250,10 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number, absl::StatusOr<
       resend_timer_ = true;
       timers_->PostAfter(Backoff(resends_++), [self = shared_from_this()] { self->ResendUnknown(); });
       return;
+    }
+    if (answer.ok() && answer->seq < slot.seen) {
+      // It was restored behind our back under the same incarnation. A new session will be refused for that.
+      answer = absl::AbortedError("the store is behind what it has told");
     }
     resends_ = 0;
     if (slot.unknown) --unknown_;

@@ -32,9 +32,12 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id, c
   if (!record.has_value()) {
     store_time_ = now.wall;
   } else if (record->boot_id == boot_id_ && now.boottime >= record->boottime) {
-    // Times given out after the record was written were at most this much further.
+    // As if the process had gone on: slewing forward never passes the wall clock, so nothing later was given out. Not
+    // further: what is due would be early. (The record was cut to microseconds.)
     const absl::Duration elapsed = now.boottime - record->boottime;
-    store_time_ = record->store_time + elapsed + elapsed * kSlewMax + absl::Microseconds(1);
+    const absl::Time plain = record->store_time + elapsed;
+    const absl::Duration forward = elapsed * kSlewMax + absl::Microseconds(1);
+    store_time_ = plain + std::clamp(now.wall - plain, absl::ZeroDuration(), forward);
   } else if (now.wall - record->store_time <= kDowntimeMax) {
     // The last process may have given out times for one interval after its last record.
     store_time_ = std::max(record->store_time + kRecordInterval, now.wall);

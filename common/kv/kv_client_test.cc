@@ -1,0 +1,224 @@
+#include "common/kv/kv_client.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_runtime.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement::kv {
+namespace {
+
+constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
+
+// Loses requests and answers of commits by chance, as a network does.
+class LossyKvStore final : public KvStore {
+ public:
+  LossyKvStore(KvStore& base, Runtime& runtime) : base_(base), runtime_(runtime) {}
+
+  uint64_t loss_percent = 0;
+  std::vector<uint64_t> numbers;  // of the commits sent
+
+  void OpenSession(uint64_t incarnation, CommitSeq seen, Callback<SessionInfo> done) override {
+    base_.OpenSession(incarnation, seen, std::move(done));
+  }
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override {
+    numbers.push_back(request->number);
+    if (Lost()) return done(absl::UnavailableError("the request was lost"));
+    const bool answer_lost = Lost();
+    base_.Commit(std::move(request), [done, answer_lost](absl::StatusOr<CommitResult> result) {
+      if (answer_lost) result = absl::UnavailableError("the answer was lost");
+      done(std::move(result));
+    });
+  }
+  void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override {
+    if (Lost()) return done(absl::UnavailableError("lost"));
+    base_.MultiGet(std::move(keys), std::move(done));
+  }
+  void Scan(ScanRequest request, Callback<ScanResult> done) override { base_.Scan(std::move(request), std::move(done)); }
+  std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override {
+    return base_.OpenWatch(std::move(request), std::move(observer));
+  }
+
+ private:
+  bool Lost() { return runtime_.random().Below(100) < loss_percent; }
+  KvStore& base_;
+  Runtime& runtime_;
+};
+
+class KvClientTest : public testing::Test {
+ protected:
+  KvClientTest() : mem_(runtime_, {}), lossy_(mem_, runtime_), executor_(runtime_.NewExecutor("test")) { NewClient(); }
+
+  void NewClient() {
+    KvClient::Options options;
+    options.name = "test";
+    options.on_session_lost = [this] { ++sessions_lost_; };
+    options.session_executor = executor_;
+    client_ = std::make_unique<KvClient>(lossy_, runtime_, std::move(options));
+  }
+
+  static Commit PutIfAbsent(const std::string& key) {
+    Commit commit;
+    commit.groups.resize(1);
+    commit.groups[0].conditions.push_back({kEvents, key, Condition::Kind::kAbsent, "", 0, 0});
+    commit.groups[0].mutations.push_back({kEvents, Mutation::Kind::kPut, key, "v", 0, absl::ZeroDuration()});
+    return commit;
+  }
+
+  // `told` gets "+" for applied, "-" for not, "!" for an error.
+  void PutAsync(const std::string& key, std::string* told) {
+    client_->CommitAsync(PutIfAbsent(key), executor_, [told](absl::StatusOr<CommitResult> result) {
+      *told += !result.ok() ? "!" : result->verdicts.at(0).applied ? "+" : "-";
+    });
+  }
+
+  sim::SimRuntime runtime_{7};
+  MemKvStore mem_;
+  LossyKvStore lossy_;
+  std::shared_ptr<Executor> executor_;
+  int sessions_lost_ = 0;
+  std::unique_ptr<KvClient> client_;
+};
+
+TEST_F(KvClientTest, EveryCommitIsAppliedOnceHoweverManyAnswersAreLost) {
+  lossy_.loss_percent = 40;
+  std::string told;
+  for (int i = 0; i < 500; ++i) PutAsync(absl::StrCat("k", i), &told);
+  ASSERT_TRUE(runtime_.RunUntil([&] { return told.size() == 500; }, absl::Hours(1)));
+  EXPECT_EQ(told, std::string(500, '+'));
+  EXPECT_EQ(mem_.disk()->families[static_cast<size_t>(kEvents)].size(), 500);
+  EXPECT_GT(lossy_.numbers.size(), 600);
+  EXPECT_EQ(sessions_lost_, 0);
+}
+
+TEST_F(KvClientTest, NothingNewIsSentWhileAResultIsUnknown) {
+  std::string told;
+  runtime_.AdvanceBy(absl::Seconds(1));
+  lossy_.loss_percent = 100;
+  PutAsync("a", &told);
+  PutAsync("b", &told);
+  PutAsync("c", &told);
+  EXPECT_THAT(lossy_.numbers, testing::ElementsAre(1));
+  lossy_.loss_percent = 0;
+  runtime_.AdvanceBy(absl::Seconds(2));
+  EXPECT_EQ(told, "+++");
+  EXPECT_THAT(lossy_.numbers, testing::ElementsAre(1, 1, 2, 3));
+}
+
+TEST_F(KvClientTest, ACrashOfTheStoreIsRiddenOut) {
+  for (auto unsynced : {MemKvStore::Unsynced::kLost, MemKvStore::Unsynced::kKept}) {
+    std::string told;
+    runtime_.AdvanceBy(absl::Seconds(1));
+    for (int i = 0; i < 100; ++i) PutAsync(absl::StrCat(static_cast<int>(unsynced), "/", i), &told);
+    runtime_.AdvanceBy(absl::Microseconds(100));  // within the first sync
+    mem_.Crash(unsynced);
+    runtime_.AdvanceBy(absl::Seconds(3));
+    EXPECT_EQ(told, "");
+    mem_.Restart();
+    runtime_.AdvanceBy(absl::Seconds(3));
+    EXPECT_EQ(told, std::string(100, '+'));
+  }
+}
+
+TEST_F(KvClientTest, AStoreThatForgotItsSessionsTellsItsClientsToStartAnew) {
+  std::string told;
+  PutAsync("a", &told);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  mem_.Crash(MemKvStore::Unsynced::kLost);
+  runtime_.RunUntilIdle();
+  auto& meta = mem_.disk()->families[static_cast<size_t>(ColumnFamily::kMeta)];
+  meta.erase(meta.lower_bound(std::string("\0s", 2)), meta.lower_bound(std::string("\0t", 2)));
+  mem_.Restart();
+  PutAsync("b", &told);
+  runtime_.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(told, "+!");
+  EXPECT_EQ(sessions_lost_, 1);
+  PutAsync("b", &told);
+  runtime_.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(told, "+!+");
+}
+
+TEST_F(KvClientTest, AStoreThatLostCommitsIsNotServedAgain) {
+  std::string told;
+  PutAsync("a", &told);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  const MemDisk copy = *mem_.disk();
+  PutAsync("b", &told);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  mem_.Crash(MemKvStore::Unsynced::kLost);
+  runtime_.RunUntilIdle();
+  *mem_.disk() = copy;
+  mem_.Restart();
+  PutAsync("a", &told);  // not applied, at a sequence behind what was seen
+  runtime_.AdvanceBy(absl::Seconds(10));
+  EXPECT_EQ(told, "++!");
+  EXPECT_FALSE(client_->Connected());
+}
+
+TEST_F(KvClientTest, MoreThanTheWindowWaitsInOrderUpToABound) {
+  KvClient::Options options;
+  options.waiting_commits_max = 100;
+  client_ = std::make_unique<KvClient>(lossy_, runtime_, std::move(options));
+  std::string told;
+  for (int i = 0; i < 101; ++i) PutAsync(absl::StrCat("k", i), &told);  // no session yet: all wait
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(told, "!" + std::string(100, '+'));
+  std::vector<uint64_t> sorted = lossy_.numbers;
+  EXPECT_TRUE(std::is_sorted(sorted.begin(), sorted.end()));
+}
+
+TEST_F(KvClientTest, ReadsAreRepeatedUntilTheyAreAnswered) {
+  lossy_.loss_percent = 70;
+  int read = 0;
+  for (int i = 0; i < 50; ++i) {
+    client_->MultiGet({{kEvents, "k"}}, executor_, [&](absl::StatusOr<GetResult> result) { read += result.ok(); });
+  }
+  EXPECT_TRUE(runtime_.RunUntil([&] { return read == 50; }, absl::Hours(1)));
+}
+
+TEST_F(KvClientTest, NowLowStaysBelowStoreTimeAndCloseToIt) {
+  EXPECT_EQ(client_->NowLow(), absl::InfinitePast());
+  std::string told;
+  PutAsync("a", &told);
+  runtime_.AdvanceBy(absl::Minutes(10));
+  EXPECT_LE(client_->NowLow(), runtime_.clock().WallNow());
+  EXPECT_GT(client_->NowLow(), runtime_.clock().WallNow() - absl::Seconds(1));
+}
+
+TEST_F(KvClientTest, AWatchLeavesOutTheOwnSessionAndEndsWithItsHandle) {
+  std::vector<std::string> seen;
+  WatchObserver observer;
+  observer.on_batch = [&](WatchBatch batch) {
+    for (const auto& mutation : batch.mutations) seen.push_back(mutation.key);
+  };
+  auto watch = client_->OpenWatch({kEvents, "", "", kWatchFromNow, 0}, /*excluding_own=*/true, executor_, observer);
+  auto other = std::make_unique<KvClient>(lossy_, runtime_, KvClient::Options());
+  runtime_.AdvanceBy(absl::Seconds(1));
+  std::string told;
+  PutAsync("own", &told);
+  other->CommitAsync(PutIfAbsent("other"), executor_, [](auto) {});
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_THAT(seen, testing::ElementsAre("other"));
+  watch.reset();
+  other->CommitAsync(PutIfAbsent("later"), executor_, [](auto) {});
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_THAT(seen, testing::ElementsAre("other"));
+}
+
+TEST_F(KvClientTest, DestroyingItDropsWhatHasNotBeenAnswered) {
+  std::string told;
+  PutAsync("a", &told);
+  client_.reset();
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_EQ(told, "");
+}
+
+}  // namespace
+}  // namespace escapement::kv
