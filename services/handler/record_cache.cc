@@ -12,6 +12,7 @@ using kv::ColumnFamily;
 
 constexpr size_t kStatesMax = 200'000;               // about 50 MB
 constexpr size_t kDefinitionBytesMax = 128 << 20;    // payloads are the most of it
+constexpr absl::Duration kWatchAgain = absl::Milliseconds(100);
 constexpr size_t kFetchKeysMax = 4000;               // of one read
 
 std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, kv::CommitSeq seq) {
@@ -63,7 +64,12 @@ void RecordCache::OpenWatch() {
                                   [this, alive](const absl::Status&) {
                                     if (alive.expired()) return;
                                     states_.clear();
-                                    OpenWatch();
+                                    // Not at once: a store that is away ends every watch.
+                                    executor_->PostAfter(kWatchAgain, [this, alive] {
+                                      if (alive.expired()) return;
+                                      states_.clear();
+                                      OpenWatch();
+                                    });
                                   }});
 }
 
