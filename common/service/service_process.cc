@@ -3,14 +3,15 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/rpc/grpc_server.h"
@@ -143,7 +144,7 @@ class Process {
     grpc_ = *std::move(grpc);
     if (auto status = http_.Start(); !status.ok()) return status;
     if (auto status = service_->Start(); !status.ok()) return status;
-    grpc_->SetServing(service_->Ready());
+    UpdateHealth();
 
     const std::string line = absl::StrCat("listening grpc=", grpc_->address(), " http=", http_.address());
     const std::string port_file = absl::GetFlag(FLAGS_port_file);
@@ -160,27 +161,37 @@ class Process {
   void AddRoutes() {
     http_.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
     http_.RouteSync("GET", "/readyz", [this](const HttpRequest&) {
-      if (draining_) return HttpResponse{.status = 503, .body = "draining\n"};
-      if (!service_->Ready()) return HttpResponse{.status = 503, .body = "not ready\n"};
-      return HttpResponse{.body = "ok\n"};
+      if (UpdateHealth()) return HttpResponse{.body = "ok\n"};
+      return HttpResponse{.status = 503, .body = "not ready\n"};
     });
     http_.RouteSync("GET", "/metrics", [this](const HttpRequest&) {
       return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_.Serialize()};
     });
   }
 
+  // gRPC health follows Ready(), here and now, so that both doors say the same.
+  bool UpdateHealth() {
+    absl::MutexLock lock(&health_mutex_);
+    const bool ready = !draining_ && service_->Ready();
+    grpc_->SetServing(ready);
+    return ready;
+  }
+
   void WaitForSignal() {
     const sigset_t signals = StopSignals();
     const timespec every = absl::ToTimespec(kHealthEvery);
-    while (sigtimedwait(&signals, nullptr, &every) < 0) grpc_->SetServing(service_->Ready());
+    while (sigtimedwait(&signals, nullptr, &every) < 0) UpdateHealth();
     // A second signal is not held back any longer and ends the process by its default action.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   }
 
   bool Drain() {
     Log(LogLevel::kInfo, "process", "draining");
-    draining_ = true;
-    grpc_->SetServing(false);
+    {
+      absl::MutexLock lock(&health_mutex_);
+      draining_ = true;
+    }
+    UpdateHealth();
     // Shared: after the deadline the service may still call it.
     auto drained = std::make_shared<absl::Notification>();
     service_->Drain([drained] { drained->Notify(); });
@@ -204,7 +215,8 @@ class Process {
   HttpServer http_;
   std::unique_ptr<HostedService> service_;
   std::unique_ptr<GrpcServer> grpc_;
-  std::atomic<bool> draining_{false};
+  absl::Mutex health_mutex_;
+  bool draining_ ABSL_GUARDED_BY(health_mutex_) = false;
 };
 
 }  // namespace

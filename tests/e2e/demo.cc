@@ -27,7 +27,7 @@ using integration::GrpcTo;
 using integration::HttpTo;
 using integration::Platform;
 
-constexpr char kOneOffs[] = "/tenants/default/events/";
+constexpr char kOneOffs[] = "/tenants/default/events";
 constexpr char kSeconds[] = "every-two-seconds";
 constexpr char kZoned[] = "in-kathmandu";
 constexpr char kBatch[] = "batch";

@@ -42,7 +42,9 @@ class ProcessTest : public ::testing::TestWithParam<std::string> {
 
   bool OpensTheData() const { return GetParam() == "store" || GetParam() == "standalone"; }
   void StartAll() {
-    if (!OpensTheData()) ASSERT_TRUE(platform_.Start({"store"}).ok());
+    if (!OpensTheData()) {
+      ASSERT_TRUE(platform_.Start({"store"}).ok());
+    }
     const absl::Status status = platform_.Start({GetParam()});
     ASSERT_TRUE(status.ok()) << status << "\n" << ReadFile(platform_.log(GetParam()));
   }
