@@ -1,0 +1,212 @@
+#include "services/emitter/emitter_fixture.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/stable_hash.h"
+#include "common/cron/evaluator.h"
+#include "common/storage/children_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "common/storage/schedule_table.h"
+
+namespace escapement::emitter {
+namespace {
+
+using kv::ColumnFamily;
+
+sim::SimWorld::Options WorldAt(absl::Time start) {
+  sim::SimWorld::Options options;
+  options.start_time = start;
+  return options;
+}
+
+bool AddsRows(const kv::CommitRequest& request) {
+  for (const kv::Group& group : request.groups) {
+    for (const kv::Mutation& mutation : group.mutations) {
+      if (mutation.cf == ColumnFamily::kEvents) return true;
+    }
+  }
+  return false;
+}
+
+kv::Mutation Put(ColumnFamily cf, std::string key, std::string value) {
+  kv::Mutation mutation;
+  mutation.cf = cf;
+  mutation.key = std::move(key);
+  mutation.value = std::move(value);
+  return mutation;
+}
+
+}  // namespace
+
+void HookedKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) {
+  if (!before_rows || !AddsRows(*request)) return inner_.Commit(std::move(request), std::move(done));
+  before_rows([this, request = std::move(request), done = std::move(done)] { inner_.Commit(request, done); });
+}
+
+EmitterFixture::EmitterFixture(absl::Time start)
+    : world_(1, WorldAt(start)), store_process_(world_, "store"), client_process_(world_, "client") {
+  kv::MemKvStore::Options options;
+  options.layout = layout_;
+  options.on_durable = [this](const kv::CommitRecord& record) {
+    for (size_t g = 0; g < record.request->groups.size(); ++g) {
+      if (!record.verdicts[g].applied) continue;
+      for (const kv::Mutation& mutation : record.request->groups[g].mutations) {
+        if (mutation.cf == ColumnFamily::kEvents && mutation.kind == kv::Mutation::Kind::kPut) {
+          puts_[mutation.key].push_back(world_.Now());
+        }
+      }
+    }
+    if (on_durable_) on_durable_(*record.request);
+  };
+  store_ = std::make_unique<kv::MemKvStore>(store_process_, options);
+  hooked_ = std::make_unique<HookedKvStore>(*store_);
+  executor_ = client_process_.NewExecutor("test");
+  kv::KvClient::Options client;
+  client.name = "test";
+  client_ = std::make_unique<kv::KvClient>(*store_, client_process_, std::move(client));
+}
+
+EmitterFixture::~EmitterFixture() {
+  while (!emitters_.empty()) KillEmitter(emitters_.begin()->first);
+  executor_->Stop();
+}
+
+void EmitterFixture::StartEmitter(const std::string& name) {
+  Emitter& emitter = emitters_[name];
+  sim::SimProcess::Options process;
+  process.incarnation = ++starts_;
+  emitter.process = std::make_unique<sim::SimProcess>(world_, name, process);
+  EmitterService::Options options;
+  options.instance = absl::StrCat(name, "-", starts_);
+  emitter.service = std::make_unique<EmitterService>(options, *hooked_, *emitter.process);
+  emitter.service->Start();
+}
+
+void EmitterFixture::KillEmitter(const std::string& name) {
+  emitters_[name].process->Kill();
+  emitters_.erase(name);
+}
+
+void EmitterFixture::DrainEmitter(const std::string& name) {
+  bool drained = false;
+  emitters_[name].service->Drain([&] { drained = true; });
+  ASSERT_TRUE(world_.RunUntil([&] { return drained; }, absl::Seconds(10)));
+  KillEmitter(name);
+}
+
+void EmitterFixture::Commit(std::vector<kv::Group> groups) {
+  bool done = false;
+  kv::Commit commit;
+  commit.groups = std::move(groups);
+  client_->CommitAsync(std::move(commit), executor_, [&](absl::StatusOr<kv::CommitResult> result) {
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (const kv::Verdict& verdict : result->verdicts) ASSERT_TRUE(verdict.applied) << verdict.failed_condition;
+    done = true;
+  });
+  ASSERT_TRUE(world_.RunUntil([&] { return done; }, absl::Seconds(10)));
+}
+
+Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone, uint64_t event_count) {
+  const Uid uid = StableHash128(absl::StrCat("schedule ", ++uids_));
+  Schedule& schedule = schedules_[uid];
+  storage::v1::DefinitionRecord& definition = schedule.definition;
+  definition.set_tenant("default");
+  definition.set_schedule_id(absl::StrCat("s", uids_));
+  definition.set_uid(std::string(uid.bytes()));
+  definition.set_version(1);
+  definition.set_cron(cron);
+  definition.set_time_zone(zone);
+  definition.set_event_count(event_count);
+  definition.set_priority(5);
+  schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  schedule.state.set_version(1);
+  schedule.state.set_change_count(1);
+  schedule.from = Now();
+  const CronTrigger trigger = TriggerOf(definition).value();
+  kv::Group group;
+  group.mutations.push_back(Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+  const std::string planned_key = PlannedToKey(PartitionOf(uid, layout_.partitions));
+  absl::Time from = Now();
+  if (const auto it = Disk(ColumnFamily::kCheckpoints).find(planned_key); it != Disk(ColumnFamily::kCheckpoints).end()) {
+    kv::Condition planned;
+    planned.cf = ColumnFamily::kCheckpoints;
+    planned.key = planned_key;
+    planned.kind = kv::Condition::Kind::kValueEquals;
+    planned.value = it->second;
+    group.conditions.push_back(planned);
+    from = std::max(from, DecodeCheckpoint(it->second));
+  }
+  for (const cron::Occurrence& o : cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, Now(), from, 1000)) {
+    AddOccurrenceRows(SourceOf(definition),
+                      {.id = OccurrenceIdOf(trigger, o), .nominal_time = o.instant, .launch_time = o.instant}, layout_,
+                      Now(), &group.mutations);
+  }
+  AddChildren(definition, trigger, from, layout_, &group.mutations);
+  Commit({group});
+  return uid;
+}
+
+kv::Group EmitterFixture::UpdateGroup(const Uid& uid) {
+  Schedule& schedule = schedules_[uid];
+  schedule.definition.set_version(schedule.definition.version() + 1);
+  schedule.state.set_version(schedule.definition.version());
+  schedule.state.set_change_count(schedule.state.change_count() + 1);
+  const CronTrigger trigger = TriggerOf(schedule.definition).value();
+  const absl::Time planned = Checkpoint(PlannedToKey(PartitionOf(uid, layout_.partitions)));
+  kv::Group group;
+  group.mutations.push_back(Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+  AddChildren(schedule.definition, trigger, planned, layout_, &group.mutations);
+  return group;
+}
+
+absl::Time EmitterFixture::Checkpoint(const std::string& key) const {
+  const auto& checkpoints = Disk(ColumnFamily::kCheckpoints);
+  const auto it = checkpoints.find(key);
+  return it == checkpoints.end() ? absl::InfinitePast() : DecodeCheckpoint(it->second);
+}
+
+const std::map<std::string, std::string, std::less<>>& EmitterFixture::Disk(ColumnFamily cf) const {
+  return store_->disk()->families[static_cast<size_t>(cf)];
+}
+
+std::vector<EmitterFixture::Row> EmitterFixture::Rows() const {
+  std::vector<Row> rows;
+  for (const auto& [key, value] : Disk(ColumnFamily::kEvents)) {
+    Row& row = rows.emplace_back();
+    row.key = DecodeEventKey(key).value();
+    EXPECT_TRUE(row.record.ParseFromString(value));
+  }
+  return rows;
+}
+
+void EmitterFixture::ExpectEmittedOnce(absl::Time from, absl::Time to) {
+  std::map<std::pair<Uid, std::string>, uint64_t> events;
+  std::map<std::pair<Uid, std::string>, absl::Time> due;
+  for (const auto& [bytes, times] : puts_) {
+    const EventKey key = DecodeEventKey(bytes).value();
+    EXPECT_EQ(times.size(), 1u) << key.occurrence << " was put " << times.size() << " times";
+    due[{key.uid, key.occurrence}] = key.due_time;
+  }
+  for (const Row& row : Rows()) events[{row.key.uid, row.key.occurrence}] += row.record.count();
+  size_t expected = 0;
+  for (const auto& [uid, schedule] : schedules_) {
+    const CronTrigger trigger = TriggerOf(schedule.definition).value();
+    for (const cron::Occurrence& o :
+         cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, std::max(from, schedule.from), to,
+                         std::numeric_limits<size_t>::max())) {
+      const std::pair<Uid, std::string> id = {uid, OccurrenceIdOf(trigger, o)};
+      ++expected;
+      EXPECT_TRUE(due.contains(id)) << "lost: " << schedule.definition.cron() << " " << id.second;
+      EXPECT_EQ(due[id], o.instant) << id.second;
+      EXPECT_EQ(events[id], schedule.definition.event_count()) << id.second;
+    }
+  }
+  const auto surplus = std::count_if(due.begin(), due.end(), [&](const auto& entry) { return entry.second < to; });
+  EXPECT_EQ(static_cast<size_t>(surplus), expected);
+}
+
+}  // namespace escapement::emitter

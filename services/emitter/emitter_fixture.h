@@ -1,0 +1,114 @@
+// A store, emitters in processes of their own on virtual time, and a hand that makes schedules as the master does.
+
+#ifndef SERVICES_EMITTER_EMITTER_FIXTURE_H_
+#define SERVICES_EMITTER_EMITTER_FIXTURE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_process.h"
+#include "common/sim/sim_world.h"
+#include "common/storage/child_rows.h"
+#include "common/storage/event_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "gtest/gtest.h"
+#include "services/emitter/emitter_service.h"
+
+namespace escapement::emitter {
+
+// Lets a test act just before a commit that adds event rows is given to the store.
+class HookedKvStore final : public kv::KvStore {
+ public:
+  explicit HookedKvStore(kv::KvStore& inner) : inner_(inner) {}
+  // Called with what sends the commit on; may keep it or drop it (then it never arrives).
+  std::function<void(std::function<void()> send)> before_rows;
+
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override {
+    inner_.OpenSession(incarnation, seen, std::move(done));
+  }
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override;
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
+    inner_.MultiGet(std::move(keys), std::move(done));
+  }
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
+    inner_.Scan(std::move(request), std::move(done));
+  }
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request, kv::WatchObserver observer) override {
+    return inner_.OpenWatch(std::move(request), std::move(observer));
+  }
+
+ private:
+  kv::KvStore& inner_;
+};
+
+class EmitterFixture : public ::testing::Test {
+ protected:
+  explicit EmitterFixture(absl::Time start = absl::FromUnixSeconds(1'772'323'200));  // 2026-03-01T00:00:00Z
+  ~EmitterFixture() override;
+
+  void StartEmitter(const std::string& name);
+  void KillEmitter(const std::string& name);   // as kill -9
+  void DrainEmitter(const std::string& name);  // until it is done
+
+  // As the master: state, children and what falls into [now, planned_to), in one group.
+  Uid AddSchedule(const std::string& cron, const std::string& zone = "UTC", uint64_t event_count = 1);
+  // A change of the schedule that leaves its times alone: a new version.
+  kv::Group UpdateGroup(const Uid& uid);
+  void Commit(std::vector<kv::Group> groups);
+
+  void Advance(absl::Duration duration) { world_.AdvanceBy(duration); }
+  absl::Time Now() const { return world_.Now(); }
+  absl::Time Checkpoint(const std::string& key) const;
+
+  struct Row {
+    EventKey key;
+    storage::v1::EventRecord record;
+  };
+  // Of `events` now.
+  std::vector<Row> Rows() const;
+  const std::map<std::string, std::string, std::less<>>& Disk(kv::ColumnFamily cf) const;
+
+  // Expects that exactly the occurrences of all schedules in [from, to) have been put as rows, each put once over the whole
+  // history, and with instants after `to` allowed.
+  void ExpectEmittedOnce(absl::Time from, absl::Time to);
+
+  sim::SimWorld world_;
+  sim::SimProcess store_process_;
+  kv::Layout layout_{.partitions = 4, .queue_shards = 4};
+  std::unique_ptr<kv::MemKvStore> store_;
+  std::unique_ptr<HookedKvStore> hooked_;
+  // Every durable put of an event row: key → how often, with when.
+  std::map<std::string, std::vector<absl::Time>> puts_;
+  // Each durable commit, as it becomes durable.
+  std::function<void(const kv::CommitRequest&)> on_durable_;
+
+  struct Schedule {
+    storage::v1::DefinitionRecord definition;
+    storage::v1::StateRecord state;
+    absl::Time from;  // its occurrences count from here
+  };
+  std::map<Uid, Schedule> schedules_;
+
+ private:
+  struct Emitter {
+    std::unique_ptr<sim::SimProcess> process;
+    std::unique_ptr<EmitterService> service;
+  };
+  std::map<std::string, Emitter> emitters_;
+  uint64_t starts_ = 0;
+  sim::SimProcess client_process_;
+  std::shared_ptr<Executor> executor_;
+  std::unique_ptr<kv::KvClient> client_;
+  uint64_t uids_ = 0;
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_EMITTER_FIXTURE_H_

@@ -1,0 +1,199 @@
+#include "services/emitter/emitter_service.h"
+
+#include <set>
+
+#include "common/base/micros.h"
+#include "common/storage/children_table.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "services/emitter/emitter_fixture.h"
+
+namespace escapement::emitter {
+namespace {
+
+using kv::ColumnFamily;
+
+class EmitterServiceTest : public EmitterFixture {};
+
+TEST_F(EmitterServiceTest, WritesEveryOccurrenceOnceAndAheadOfTime) {
+  StartEmitter("a");
+  Advance(absl::Seconds(2));
+  const absl::Time start = Now();
+  for (const char* cron : {"*/10 * * * * *", "* * * * *", "*/2 * * * *", "1 0 * * *", "30 2 0 * * *", "0 12 * * *"}) {
+    AddSchedule(cron, "UTC");
+  }
+  AddSchedule("35-40 5 * * *", "Asia/Kolkata", 10);  // from 00:05Z
+  Advance(absl::Minutes(10));
+  ExpectEmittedOnce(start, Now());
+  for (const auto& [bytes, times] : puts_) {
+    const EventKey key = DecodeEventKey(bytes).value();
+    if (key.due_time < start + absl::Seconds(10)) continue;  // with the schedule's creation
+    EXPECT_GE(key.due_time - times[0], absl::Seconds(3)) << key.occurrence;
+    EXPECT_LE(key.due_time - times[0], absl::Seconds(5)) << key.occurrence;
+  }
+}
+
+TEST_F(EmitterServiceTest, EmittersShareThePartitionsAndDrainWithoutAGap) {
+  AddSchedule("*/5 * * * * *");
+  AddSchedule("*/7 * * * * *");
+  AddSchedule("*/3 * * * * *", "Europe/Berlin", 3);
+  const absl::Time start = Now();
+  StartEmitter("a");
+  Advance(absl::Seconds(20));
+  StartEmitter("b");
+  Advance(absl::Seconds(20));
+  DrainEmitter("a");
+  Advance(absl::Seconds(20));
+  ExpectEmittedOnce(start + absl::Seconds(1), Now());
+  for (const auto& [bytes, times] : puts_) {
+    const EventKey key = DecodeEventKey(bytes).value();
+    if (key.due_time <= start + absl::Seconds(6)) continue;  // before the first emitter was up
+    EXPECT_LT(times[0], key.due_time) << key.occurrence;
+  }
+}
+
+TEST_F(EmitterServiceTest, AnIdlePartitionCostsOneCommitASecondForAllTogether) {
+  StartEmitter("a");
+  Advance(absl::Seconds(5));
+  size_t plans = 0, others = 0;
+  on_durable_ = [&](const kv::CommitRequest& request) {
+    const bool plan = request.groups[0].mutations[0].key == PlannedToKey(0);
+    ++(plan ? plans : others);
+  };
+  Advance(absl::Seconds(60));
+  EXPECT_EQ(plans, 60u);
+  EXPECT_LE(others, 62u) << "the leases' renewals";
+  on_durable_ = nullptr;
+  for (uint16_t p = 0; p < layout_.partitions; ++p) {
+    EXPECT_GE(Checkpoint(EmittedToKey(p)), Now() + absl::Seconds(2));
+  }
+}
+
+TEST_F(EmitterServiceTest, AMillionEventsAreOneRowForEachShard) {
+  const Uid uid = AddSchedule("10 1 0 * * *", "UTC", 1'000'000);
+  StartEmitter("a");
+  Advance(absl::Seconds(68));
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), layout_.queue_shards);
+  std::set<uint16_t> shards;
+  uint64_t events = 0;
+  for (const Row& row : rows) {
+    EXPECT_EQ(row.key.uid, uid);
+    EXPECT_EQ(row.record.run_count(), 1'000'000u);
+    shards.insert(row.key.shard);
+    events += row.record.count();
+  }
+  EXPECT_EQ(shards.size(), layout_.queue_shards);
+  EXPECT_EQ(events, 1'000'000u);
+  EXPECT_EQ(Disk(ColumnFamily::kRuns).size(), 1u);
+}
+
+// A run of n events is closed when the counts of all its shards have reached n, also by an emitter that came later.
+TEST_F(EmitterServiceTest, ARunEndsWithItsLastEvent) {
+  AddSchedule("10 1 0 * * *", "UTC", 10);
+  StartEmitter("a");
+  Advance(absl::Seconds(68));
+  const auto part = [&](uint16_t shard, uint64_t succeeded, uint64_t failed) {
+    storage::v1::RunPartRecord record;
+    record.set_succeeded(succeeded);
+    record.set_failed(failed);
+    kv::Group group;
+    group.mutations.push_back({.cf = ColumnFamily::kRunParts,
+                               .key = RunPartKey(DecodeRunKey(Disk(ColumnFamily::kRuns).begin()->first).value(), shard),
+                               .value = record.SerializeAsString()});
+    Commit({group});
+    Advance(absl::Seconds(1));
+  };
+  const auto complete_time = [&] {
+    storage::v1::RunRecord run;
+    EXPECT_TRUE(run.ParseFromString(Disk(ColumnFamily::kRuns).begin()->second));
+    return run.complete_time_micros();
+  };
+  ASSERT_EQ(Disk(ColumnFamily::kRuns).size(), 1u);
+  part(0, 2, 1);
+  part(1, 3, 0);
+  part(1, 3, 0);  // the same again counts once
+  EXPECT_EQ(complete_time(), 0);
+  KillEmitter("a");
+  part(2, 2, 0);
+  StartEmitter("b");
+  Advance(absl::Seconds(10));
+  EXPECT_EQ(complete_time(), 0);
+  part(3, 1, 1);
+  EXPECT_NEAR(absl::ToDoubleSeconds(Now() - FromMicros(complete_time())), 1.0, 0.2);
+  for (const auto& [key, value] : Disk(ColumnFamily::kCheckpoints)) {
+    EXPECT_FALSE(DecodeActiveRunKey(key).has_value()) << "the mark goes with the end";
+  }
+}
+
+TEST_F(EmitterServiceTest, WhatNobodyUsesAnyMoreIsNotKeptInUse) {
+  const Uid uid = AddSchedule("0 5 * * *");
+  AddSchedule("0 6 13 * *");
+  StartEmitter("a");
+  Advance(absl::Seconds(5));
+  EXPECT_EQ(Disk(ColumnFamily::kInUse).size(), 2u);
+  kv::Group remove;
+  RemoveChildren(TriggerOf(schedules_[uid].definition).value(), uid, layout_, &remove.mutations);
+  Commit({remove});
+  schedules_.erase(uid);
+  Advance(absl::Minutes(5));
+  EXPECT_EQ(Disk(ColumnFamily::kInUse).size(), 1u);
+  // It comes into use again.
+  AddSchedule("0 5 * * *");
+  EXPECT_EQ(Disk(ColumnFamily::kInUse).size(), 2u);
+  Advance(absl::Hours(6) + absl::Minutes(1) - (Now() - absl::FromUnixSeconds(1'772'323'200)));
+  EXPECT_EQ(puts_.size(), 1u);
+}
+
+TEST_F(EmitterServiceTest, NothingIsPlannedWhileTheClockIsHeld) {
+  AddSchedule("*/5 * * * * *");
+  StartEmitter("a");
+  Advance(absl::Seconds(20));
+  store_process_.StepWallClock(absl::Hours(1));
+  Advance(absl::Seconds(5));
+  const absl::Time planned = Checkpoint(PlannedToKey(0));
+  const size_t rows = puts_.size();
+  Advance(absl::Seconds(30));
+  EXPECT_EQ(Checkpoint(PlannedToKey(0)), planned);
+  EXPECT_EQ(puts_.size(), rows);
+  EXPECT_LT(planned, Now() + absl::Seconds(10)) << "the jump itself is not followed";
+  store_process_.StepWallClock(-absl::Hours(1));
+  store_->ConfirmClock();
+  Advance(absl::Seconds(20));
+  EXPECT_GT(Checkpoint(PlannedToKey(0)), planned);
+  ExpectEmittedOnce(absl::FromUnixSeconds(1'772'323'201), Now());
+}
+
+class SpringForward : public EmitterFixture {
+ protected:
+  SpringForward() : EmitterFixture(absl::FromUnixSeconds(1'772'951'400)) {}  // 2026-03-08T06:30Z: 01:30 in New York
+};
+
+TEST_F(SpringForward, WhatFallsIntoTheGapFiresOnceOrNotAtAll) {
+  for (const char* cron : {"30 2 * * *", "15,45 2 * * *", "*/30 * * * *", "0 3 * * *", "0 2,3 * * *", "30 59 1 * * *"}) {
+    AddSchedule(cron, "America/New_York");
+    AddSchedule(cron, "America/Phoenix");
+  }
+  const absl::Time start = Now();
+  StartEmitter("a");
+  Advance(absl::Hours(2));
+  ExpectEmittedOnce(start + absl::Seconds(1), Now());
+}
+
+class FallBack : public EmitterFixture {
+ protected:
+  FallBack() : EmitterFixture(absl::FromUnixSeconds(1'793'508'600)) {}  // 2026-11-01T04:50Z: 00:50 in New York
+};
+
+TEST_F(FallBack, WhatIsRepeatedFiresByItsKind) {
+  for (const char* cron : {"30 1 * * *", "*/20 * * * *", "0 1,2 * * *", "0 */15 1 * * *"}) {
+    AddSchedule(cron, "America/New_York", 2);
+  }
+  const absl::Time start = Now();
+  StartEmitter("a");
+  Advance(absl::Hours(3));
+  ExpectEmittedOnce(start + absl::Seconds(1), Now());
+}
+
+}  // namespace
+}  // namespace escapement::emitter
