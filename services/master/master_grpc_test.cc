@@ -1,0 +1,245 @@
+// The master over gRPC on loopback, with a real store in a temporary folder.
+
+#include "services/master/master_grpc.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "absl/strings/str_cat.h"
+#include "common/kv/rocks_kv_store.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_server.h"
+#include "common/rpc/status_conversion.h"
+#include "common/runtime/system_runtime.h"
+#include "common/status/errors.h"
+#include "escapement/v1/event_service.grpc.pb.h"
+#include "escapement/v1/run_service.grpc.pb.h"
+#include "escapement/v1/schedule_service.grpc.pb.h"
+#include "gtest/gtest.h"
+#include "services/master/master_service.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr int64_t kFarMicros = 4'000'000'000'000'000;  // 2096
+
+class MasterGrpcTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    kv::RocksKvStore::Options options;
+    const char* folder = std::getenv("TEST_TMPDIR");
+    options.data_dir = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/",
+                                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    options.layout = {.partitions = 2, .queue_shards = 4};
+    options.free_bytes_min = 0;
+    auto store = kv::RocksKvStore::Open(options, runtime_.clock());
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    master_ = std::make_unique<MasterService>(MasterOptions(), *store_, runtime_);
+    grpc_ = std::make_unique<MasterGrpc>(master_->schedules(), master_->events(), master_->runs());
+    auto server = GrpcServer::Start(GrpcServer::Options(), grpc_->services());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    master_->Start();
+    channel_ = NewChannel(server_->address());
+    events_ = v1::EventService::NewStub(channel_);
+    schedules_ = v1::ScheduleService::NewStub(channel_);
+    runs_ = v1::RunService::NewStub(channel_);
+    WaitUntilReady();
+  }
+
+  void TearDown() override {
+    server_->Shutdown(absl::Seconds(1));
+    grpc_.reset();
+    master_.reset();
+    store_.reset();
+  }
+
+  // Calls are refused as not ready until the master has read the layout; each answer is waited for.
+  void WaitUntilReady() {
+    v1::ListSchedulesRequest request;
+    request.set_parent("tenants/default");
+    v1::ListSchedulesResponse response;
+    grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE;
+    while (code == grpc::StatusCode::UNAVAILABLE) {
+      grpc::ClientContext context;
+      code = schedules_->ListSchedules(&context, request, &response).error_code();
+    }
+    ASSERT_EQ(code, grpc::StatusCode::OK);
+  }
+
+  static v1::IngestRequest Batch(uint64_t number, int count, const std::string& id_prefix = "") {
+    v1::IngestRequest batch;
+    batch.set_batch_number(number);
+    for (int i = 0; i < count; ++i) {
+      v1::IngestEvent* event = batch.add_events();
+      event->set_due_time_micros(kFarMicros + i);
+      event->set_payload("payload");
+      if (!id_prefix.empty()) event->set_event_id(absl::StrCat(id_prefix, i));
+    }
+    return batch;
+  }
+
+  // Destroyed in reverse: nothing outlives what it uses.
+  SystemRuntime runtime_;
+  std::unique_ptr<kv::RocksKvStore> store_;
+  std::unique_ptr<MasterService> master_;
+  std::unique_ptr<MasterGrpc> grpc_;
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::EventService::Stub> events_;
+  std::unique_ptr<v1::ScheduleService::Stub> schedules_;
+  std::unique_ptr<v1::RunService::Stub> runs_;
+};
+
+TEST_F(MasterGrpcTest, SchedulesAreMadeReadTriggeredAndTheirRunsListed) {
+  v1::CreateScheduleRequest create;
+  create.set_parent("tenants/default");
+  create.set_schedule_id("nightly");
+  create.mutable_schedule()->set_cron("0 0 1 1 *");
+  create.mutable_schedule()->set_time_zone("Asia/Kolkata");
+  create.mutable_schedule()->mutable_target()->mutable_http()->set_uri("http://127.0.0.1:1/");
+  v1::Schedule schedule;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status = schedules_->CreateSchedule(&context, create, &schedule);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_EQ(schedule.name(), "tenants/default/schedules/nightly");
+  v1::TriggerScheduleRequest trigger;
+  trigger.set_name(schedule.name());
+  v1::Run run;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(schedules_->TriggerSchedule(&context, trigger, &run).ok());
+  }
+  v1::GetRunRequest get;
+  get.set_name(run.name());
+  v1::Run got;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status = runs_->GetRun(&context, get, &got);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_EQ(got.state(), v1::Run::ACTIVE);
+  EXPECT_EQ(got.event_count(), 1);
+}
+
+TEST_F(MasterGrpcTest, ErrorsCarryTheirDetails) {
+  v1::CreateScheduleRequest create;
+  create.set_parent("tenants/default");
+  create.mutable_schedule()->set_cron("0 0 31 2 *");
+  create.mutable_schedule()->mutable_target()->mutable_http()->set_uri("http://127.0.0.1:1/");
+  v1::Schedule schedule;
+  grpc::ClientContext context;
+  const absl::Status status = FromGrpcStatus(schedules_->CreateSchedule(&context, create, &schedule));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorReason(status), "IMPOSSIBLE_EXPRESSION");
+  ASSERT_EQ(FieldViolationsOf(status).size(), 1u);
+  EXPECT_EQ(FieldViolationsOf(status)[0].first, "schedule.cron");
+}
+
+TEST_F(MasterGrpcTest, IngestAnswersEachBatchInOrderAndRemembersParentAndDefaults) {
+  constexpr int kBatches = 40;  // more than are under way at once
+  grpc::ClientContext context;
+  context.AddMetadata("escapement-return-ids", "true");
+  auto stream = events_->Ingest(&context);
+  for (int i = 0; i < kBatches; ++i) {
+    v1::IngestRequest batch = Batch(i, 10);
+    if (i == 0) {
+      batch.set_parent("tenants/default");
+      batch.mutable_defaults()->mutable_target()->mutable_grpc()->set_uri("localhost:1");
+    }
+    if (i == 5) batch.mutable_events(3)->set_payload(std::string(300'000, 'x'));
+    ASSERT_TRUE(stream->Write(batch));
+  }
+  stream->WritesDone();
+  v1::IngestResponse response;
+  std::string an_id;
+  for (int i = 0; i < kBatches; ++i) {
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.batch_number(), static_cast<uint64_t>(i));
+    if (i == 5) {
+      // Refused, and the stream goes on.
+      EXPECT_EQ(response.error_code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+      EXPECT_EQ(response.error_message().substr(0, 17), "events[3].payload");
+      EXPECT_EQ(response.created_count(), 0);
+      continue;
+    }
+    EXPECT_EQ(response.error_code(), 0) << response.error_message();
+    EXPECT_EQ(response.created_count(), 10);
+    ASSERT_EQ(response.event_ids_size(), 10);
+    an_id = response.event_ids(9);
+  }
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status end = stream->Finish();
+  EXPECT_TRUE(end.ok()) << end.error_message();
+
+  v1::GetEventRequest get;
+  get.set_name("tenants/default/events/" + an_id);
+  v1::Event event;
+  grpc::ClientContext get_context;
+  ASSERT_TRUE(events_->GetEvent(&get_context, get, &event).ok());
+  EXPECT_EQ(event.payload(), "payload");
+  EXPECT_EQ(event.target().grpc().uri(), "localhost:1");
+}
+
+TEST_F(MasterGrpcTest, AResentStreamOfClientChosenIdsCreatesEachOnce) {
+  int created = 0;
+  int existing = 0;
+  for (int round = 0; round < 2; ++round) {
+    grpc::ClientContext context;
+    auto stream = events_->Ingest(&context);
+    v1::IngestRequest batch = Batch(1, 500, "id-");
+    batch.set_parent("tenants/default");
+    batch.mutable_defaults()->mutable_target()->mutable_grpc()->set_uri("localhost:1");
+    ASSERT_TRUE(stream->Write(batch));
+    stream->WritesDone();
+    v1::IngestResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    created += response.created_count();
+    existing += response.existing_count();
+    EXPECT_TRUE(stream->Finish().ok());
+  }
+  EXPECT_EQ(created, 500);
+  EXPECT_EQ(existing, 500);
+}
+
+TEST_F(MasterGrpcTest, AStreamThatIsCancelledByItsClientLeavesTheServerAlive) {
+  {
+    grpc::ClientContext context;
+    auto stream = events_->Ingest(&context);
+    v1::IngestRequest batch = Batch(1, 100);
+    batch.set_parent("tenants/default");
+    ASSERT_TRUE(stream->Write(batch));
+    context.TryCancel();
+    v1::IngestResponse response;
+    while (stream->Read(&response)) {
+    }
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  WaitUntilReady();
+}
+
+TEST_F(MasterGrpcTest, ADrainingMasterRefusesBatchesAndEndsTheStream) {
+  grpc::ClientContext context;
+  auto stream = events_->Ingest(&context);
+  absl::Notification drained;
+  master_->Drain([&] { drained.Notify(); });
+  drained.WaitForNotification();
+  v1::IngestRequest batch = Batch(1, 1);
+  batch.set_parent("tenants/default");
+  stream->Write(batch);
+  v1::IngestResponse response;
+  while (stream->Read(&response)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace escapement::master
