@@ -111,10 +111,14 @@ TEST_F(EmitterFaultTest, AScheduleThatChangesBetweenScanAndCommitIsLeftToTheChan
   EXPECT_EQ(versions[other], 1u);
 }
 
-TEST_F(EmitterFaultTest, APausedScheduleEmitsNothing) {
+TEST_F(EmitterFaultTest, APausedScheduleEmitsNothingNotEvenWhatWasScanned) {
   const Uid uid = AddSchedule("*/5 * * * * *");
   StartEmitter("a");
   Advance(absl::Seconds(12));
+  std::function<void()> send_on;
+  hooked_->before_rows = [&](std::function<void()> send) { send_on = std::move(send); };
+  ASSERT_TRUE(world_.RunUntil([&] { return send_on != nullptr; }, absl::Seconds(20)));
+  hooked_->before_rows = nullptr;
   schedules_[uid].state.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   schedules_[uid].state.set_change_count(2);
   kv::Group pause;
@@ -122,6 +126,7 @@ TEST_F(EmitterFaultTest, APausedScheduleEmitsNothing) {
       {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = schedules_[uid].state.SerializeAsString()});
   Commit({pause});
   puts_.clear();
+  send_on();
   Advance(absl::Seconds(60));
   EXPECT_TRUE(puts_.empty());
 }
