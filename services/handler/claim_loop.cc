@@ -9,6 +9,8 @@ namespace escapement::handler {
 namespace {
 
 constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what a value may be
+// Rows that wait for one read of the cache; more would be judged anew after each read.
+constexpr size_t kUnknownMax = 500;
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
 
 }  // namespace
@@ -26,6 +28,7 @@ void ClaimLoop::Step(absl::Time now) {
 bool ClaimLoop::HasWork(ShardState& state) const {
   const HandlerOptions& options = state.core.options;
   if (commits_ >= options.claims_outstanding_max || state.core.sends.out() >= options.events_out_max) return false;
+  if (unknown_.size() >= kUnknownMax) return false;
   // A target that is full for the moment only is waited for.
   return std::none_of(blocked_.begin(), blocked_.end(), [&](const auto& target) {
     return target.second.size() >= options.blocked_rows_max && !state.core.sends.Slow(target.first);
@@ -87,7 +90,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
   switch (resolved.action) {
     case ResolvedRow::Action::kFetch:
       unknown_.push_back(std::move(row));
-      return Next::kGoOn;
+      return unknown_.size() < kUnknownMax ? Next::kGoOn : Next::kStop;
     case ResolvedRow::Action::kPark:
     case ResolvedRow::Action::kSkip: {
       const bool park = resolved.action == ResolvedRow::Action::kPark;

@@ -66,7 +66,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   void Step();
   void Sweep(absl::Time now);
   void PlanNextStep(absl::Time now);
-  void CheckDrained();
+  void ReleaseIfDrained();
 
   const HandlerOptions options_;
   Runtime& runtime_;
@@ -83,14 +83,14 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   bool step_posted_ = false;
   Executor::TimerId timer_ = 0;
   absl::Duration timer_at_ = absl::InfiniteDuration();  // Clock::Elapsed
-  size_t draining_ = 0;                                 // shards that have not drained
-  Closure drained_;
+  Closure drained_;         // set by Drain
+  bool releasing_ = false;  // everything has drained, and the leases are being released
 };
 
 void HandlerService::Core::Begin() {
   client_.MultiGet({{.cf = kv::ColumnFamily::kMeta, .key = std::string(kv::kLayoutKey)}}, executor_,
                    [this](absl::StatusOr<kv::GetResult> result) {
-                     if (drained_ != nullptr) return;
+                     if (drained_) return;
                      if (result.ok() && result->values[0].has_value()) {
                        const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(*result->values[0]);
                        if (layout.ok()) return MakeKeeper(layout->queue_shards);
@@ -128,6 +128,7 @@ void HandlerService::Core::MakeKeeper(uint32_t shards) {
 }
 
 void HandlerService::Core::OnAcquired(const lease::HeldLease& lease) {
+  if (drained_) return;  // released with the others
   auto shard = std::make_unique<Shard>(shared_, lease, keeper_->Fence(lease.index));
   Shard& started = *(shards_[lease.index] = std::move(shard));
   stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
@@ -165,6 +166,7 @@ void HandlerService::Core::Step() {
   stats_.rows_in_memory.store(rows, std::memory_order_relaxed);
   if (!drained_ && retention_.Due()) Sweep(now);
   PlanNextStep(now);
+  ReleaseIfDrained();
 }
 
 void HandlerService::Core::Sweep(absl::Time now) {
@@ -202,20 +204,18 @@ void HandlerService::Core::PlanNextStep(absl::Time now) {
 
 void HandlerService::Core::Drain(Closure done) {
   drained_ = std::move(done);
-  draining_ = shards_.size() + 1;
-  for (const auto& [index, shard] : shards_) {
-    shard->Drain([this] { CheckDrained(); });
-  }
-  CheckDrained();
+  for (const auto& [index, shard] : shards_) shard->Drain([this] { Wake(); });
+  Wake();
 }
 
-void HandlerService::Core::CheckDrained() {
-  if (--draining_ > 0) return;
-  // Not from within a shard's own call: the release drops the shards.
-  executor_->Post([this] {
-    if (keeper_ == nullptr) return drained_();
-    keeper_->Release([this] { drained_(); });
-  });
+void HandlerService::Core::ReleaseIfDrained() {
+  if (!drained_ || releasing_) return;
+  for (const auto& [index, shard] : shards_) {
+    if (!shard->drained()) return;
+  }
+  releasing_ = true;
+  if (keeper_ == nullptr) return drained_();
+  keeper_->Release([this] { drained_(); });
 }
 
 HandlerService::HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime, DeliveryTransport& transport)

@@ -13,7 +13,7 @@ using kv::ColumnFamily;
 constexpr size_t kStatesMax = 200'000;               // about 50 MB
 constexpr size_t kDefinitionBytesMax = 128 << 20;    // payloads are the most of it
 constexpr absl::Duration kWatchAgain = absl::Milliseconds(100);
-constexpr size_t kFetchKeysMax = 4000;               // of one read
+constexpr size_t kFetchKeysMax = 8000;               // of one read
 
 std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, kv::CommitSeq seq) {
   auto state = std::make_shared<CachedState>();

@@ -37,6 +37,7 @@ class Shard final : public ClaimOwner {
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
   bool blocked() const { return claims_.blocked(); }
   bool draining() const { return draining_; }
+  bool drained() const { return draining_ && !drained_; }
   size_t rows() const { return state_->queue.rows(); }
   const kv::Condition& fence() const { return state_->fence; }
 
