@@ -41,9 +41,9 @@ inline constexpr size_t kColumnFamilyCount = 22;
 
 // Names on disk.
 inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamilyNames = {
-    "tenants",  "policies",  "schedules", "states", "definitions", "children",     "checkpoints", "in_use",
-    "runs",     "run_parts", "events",    "inflight", "waiting",   "grants",       "parked",      "done",
-    "dead_letters", "event_names", "leases", "members", "requests", "meta"};
+    "tenants",      "policies",    "schedules", "states",   "definitions", "children", "checkpoints", "in_use",
+    "runs",         "run_parts",   "events",    "inflight", "waiting",     "grants",   "parked",      "done",
+    "dead_letters", "event_names", "leases",    "members",  "requests",    "meta"};
 
 constexpr absl::string_view Name(ColumnFamily cf) { return kColumnFamilyNames[static_cast<size_t>(cf)]; }
 

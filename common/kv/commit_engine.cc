@@ -37,11 +37,7 @@ absl::Status OutsideWindow(const CommitRequest& request) {
 }  // namespace
 
 CommitEngine::CommitEngine(Options options, BaseState& base, CommitSeq seq)
-    : base_(base),
-      overlay_(base),
-      recent_(options.recent_slots_log2, seq),
-      sessions_(options.sessions_max),
-      seq_(seq) {
+    : base_(base), overlay_(base), recent_(options.recent_slots_log2, seq), sessions_(options.sessions_max), seq_(seq) {
   sessions_.Load(base_);
 }
 
@@ -111,8 +107,8 @@ CommitEngine::Decision CommitEngine::Decide(std::shared_ptr<const CommitRequest>
 CommitEngine::Decision CommitEngine::Apply(std::shared_ptr<const CommitRequest> request) {
   for (size_t i = 0; i < request->fence.size(); ++i) {
     if (Holds(request->fence[i])) continue;
-    return {absl::FailedPreconditionError(absl::StrCat("fence: condition ", i, " on ", Name(request->fence[i].cf),
-                                                       " does not hold")),
+    return {absl::FailedPreconditionError(
+                absl::StrCat("fence: condition ", i, " on ", Name(request->fence[i].cf), " does not hold")),
             nullptr};
   }
   auto record = std::make_shared<CommitRecord>();
@@ -145,8 +141,7 @@ CommitEngine::Decision CommitEngine::Apply(std::shared_ptr<const CommitRequest> 
 }
 
 bool CommitEngine::Holds(const Condition& condition) {
-  const bool seen = condition.since != 0 && condition.since <= seq_ &&
-                    condition.kind != Condition::Kind::kRangeCount &&
+  const bool seen = condition.since != 0 && condition.since <= seq_ && condition.kind != Condition::Kind::kRangeCount &&
                     recent_.UnchangedSince(condition.cf, condition.key, condition.since);
   switch (condition.kind) {
     case Condition::Kind::kUnchangedSince:

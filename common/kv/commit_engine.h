@@ -89,8 +89,8 @@ class CommitEngine {
   bool stamps_may_pass_ = false;
   CommitSeq batch_begin_seq_ = 0;
   bool wrote_ = false;
-  std::vector<std::unique_ptr<std::string>> kept_;                // what the overlay points to beside requests
-  std::vector<std::shared_ptr<const CommitRecord>> records_;      // kept alive for the overlay's views
+  std::vector<std::unique_ptr<std::string>> kept_;            // what the overlay points to beside requests
+  std::vector<std::shared_ptr<const CommitRecord>> records_;  // kept alive for the overlay's views
 };
 
 }  // namespace escapement::kv

@@ -191,7 +191,8 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on, Cal
     absl::MutexLock lock(&mu_);
     if (stopped_) return;
     if (waiting_.size() >= options_.waiting_commits_max) {
-      PostAnswer<CommitResult>(*on, std::move(done), absl::ResourceExhaustedError("too many commits wait for the store"));
+      PostAnswer<CommitResult>(*on, std::move(done),
+                               absl::ResourceExhaustedError("too many commits wait for the store"));
       return;
     }
     waiting_.push_back({std::move(commit), std::move(on), std::move(done)});
@@ -321,9 +322,8 @@ void KvClient::Core::StartRead(std::shared_ptr<Read<T>> read) {
       return;
     }
   }
-  read->send(store_, [self = shared_from_this(), read](absl::StatusOr<T> answer) {
-    self->OnRead(read, std::move(answer));
-  });
+  read->send(store_,
+             [self = shared_from_this(), read](absl::StatusOr<T> answer) { self->OnRead(read, std::move(answer)); });
 }
 
 template <typename T>
@@ -340,8 +340,7 @@ void KvClient::Core::OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> ans
 
 std::shared_ptr<ClientWatch> KvClient::Core::OpenWatch(WatchRequest request, bool excluding_own,
                                                        std::shared_ptr<Executor> on, WatchObserver observer) {
-  auto watch =
-      std::make_shared<ClientWatch>(std::move(request), excluding_own, std::move(on), std::move(observer));
+  auto watch = std::make_shared<ClientWatch>(std::move(request), excluding_own, std::move(on), std::move(observer));
   uint64_t session = 0;
   {
     absl::MutexLock lock(&mu_);
@@ -380,7 +379,8 @@ bool KvClient::Core::Connected() const {
 }
 
 absl::Duration KvClient::Core::Backoff(int attempts) const {
-  const absl::Duration full = std::min(options_.resend_min * (int64_t{1} << std::min(attempts, 20)), options_.resend_max);
+  const absl::Duration full =
+      std::min(options_.resend_min * (int64_t{1} << std::min(attempts, 20)), options_.resend_max);
   // Up to half of it by chance: clients of a store that comes back do not all call at once.
   return full / 2 + full / 2 * (static_cast<double>(runtime_.random().Below(1 << 20)) / (1 << 20));
 }

@@ -41,7 +41,9 @@ class LossyKvStore final : public KvStore {
     if (Lost()) return done(absl::UnavailableError("lost"));
     base_.MultiGet(std::move(keys), std::move(done));
   }
-  void Scan(ScanRequest request, Callback<ScanResult> done) override { base_.Scan(std::move(request), std::move(done)); }
+  void Scan(ScanRequest request, Callback<ScanResult> done) override {
+    base_.Scan(std::move(request), std::move(done));
+  }
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override {
     return base_.OpenWatch(std::move(request), std::move(observer));
   }

@@ -138,7 +138,7 @@ struct ScanResult {
 struct WatchRequest {
   ColumnFamily cf = ColumnFamily::kMeta;
   std::string begin = {};
-  std::string end = {};                // exclusive; movable by Watch::MoveEnd
+  std::string end = {};           // exclusive; movable by Watch::MoveEnd
   CommitSeq from_seq = 0;         // commits after this one; too far back = lagged at once; see kWatchFromNow
   uint64_t excluded_session = 0;  // commits of this session are left out
 };
@@ -146,7 +146,7 @@ struct WatchRequest {
 struct WatchedMutation {
   Mutation::Kind kind = Mutation::Kind::kPut;  // kPut, kDelete or kDeleteRange
   std::string key = {};
-  std::string value = {};           // of a put if small (<= kWatchValueBytesMax); of a range its end
+  std::string value = {};      // of a put if small (<= kWatchValueBytesMax); of a range its end
   bool value_omitted = false;  // the put's value was larger: read it
 };
 
@@ -166,8 +166,8 @@ class Watch {
 };
 
 struct WatchObserver {
-  std::function<void(WatchBatch)> on_batch;      // in commit order
-  std::function<void(absl::Status)> on_lagged;   // at most once, last: rescan with a new watch already open
+  std::function<void(WatchBatch)> on_batch;     // in commit order
+  std::function<void(absl::Status)> on_lagged;  // at most once, last: rescan with a new watch already open
 };
 
 struct SessionInfo {

@@ -290,8 +290,7 @@ class MemKvStore::Handle final : public Watch {
   std::shared_ptr<WatchHub::Watcher> watcher_;
 };
 
-MemKvStore::MemKvStore(Runtime& runtime, Options options)
-    : MemKvStore(runtime, options, std::make_shared<MemDisk>()) {}
+MemKvStore::MemKvStore(Runtime& runtime, Options options) : MemKvStore(runtime, options, std::make_shared<MemDisk>()) {}
 
 MemKvStore::MemKvStore(Runtime& runtime, Options options, std::shared_ptr<MemDisk> disk)
     : core_(std::make_shared<Core>(runtime, options, std::move(disk))) {
@@ -348,11 +347,12 @@ void MemKvStore::Commit(std::shared_ptr<const CommitRequest> request, Callback<C
 }
 
 void MemKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
-  core_->PostRead([keys = std::move(keys), answer = PendingAnswer<GetResult>(std::move(done))](Process* process) mutable {
-    if (process == nullptr) return answer.Give(Down());
-    if (auto status = ValidateKeys(keys); !status.ok()) return answer.Give(status);
-    answer.Give(process->Get(keys));
-  });
+  core_->PostRead(
+      [keys = std::move(keys), answer = PendingAnswer<GetResult>(std::move(done))](Process* process) mutable {
+        if (process == nullptr) return answer.Give(Down());
+        if (auto status = ValidateKeys(keys); !status.ok()) return answer.Give(status);
+        answer.Give(process->Get(keys));
+      });
 }
 
 void MemKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {

@@ -37,7 +37,7 @@ class MemKvStore final : public KvStore {
     absl::Duration read_delay = absl::ZeroDuration();
     // No lease can be taken over in this time after a start (Condition::Kind::kStampPassed).
     absl::Duration lease_ttl = absl::Seconds(5);
-    Layout layout;                 // of a new disk
+    Layout layout;  // of a new disk
     size_t commits_queued_max = 65'536;
     size_t watch_history_bytes_max = 1 << 20;
     int recent_slots_log2 = 12;

@@ -45,8 +45,8 @@ class RecentWrites {
   };
   struct Family {
     std::unique_ptr<CommitSeq[], FreeSlots> slots;
-    std::deque<Range> ranges;   // of the latest range deletes, oldest first
-    CommitSeq forgotten = 0;    // the newest sequence that fell out of `ranges`
+    std::deque<Range> ranges;  // of the latest range deletes, oldest first
+    CommitSeq forgotten = 0;   // the newest sequence that fell out of `ranges`
   };
   size_t SlotOf(absl::string_view key) const;
 

@@ -80,8 +80,8 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   // RocksDB insists on a family of this name; it stays empty.
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   rocksdb::DB* db = nullptr;
-  auto status = rocksdb::DB::Open(DatabaseOptions(state->options.write_buffers_bytes_max), path, families,
-                                  &state->handles, &db);
+  auto status =
+      rocksdb::DB::Open(DatabaseOptions(state->options.write_buffers_bytes_max), path, families, &state->handles, &db);
   if (status.IsIOError() && absl::StrContains(status.ToString(), "lock")) {
     return absl::UnavailableError(absl::StrCat("another process has the store open: ", status.ToString()));
   }

@@ -27,6 +27,8 @@
 
 namespace escapement::kv {
 
+class RocksStoreCore;
+
 class RocksKvStore final : public KvStore {
  public:
   struct Options {
@@ -37,9 +39,9 @@ class RocksKvStore final : public KvStore {
     absl::Duration lease_ttl = absl::Seconds(5);
     Layout layout;  // of a new store; an existing one keeps its own
 
-    size_t commits_queued_max = 16'384;          // beyond: RESOURCE_EXHAUSTED
-    size_t batch_bytes_max = 16 << 20;           // of commits decided and synced together
-    size_t watch_history_bytes_max = 16 << 20;   // commits kept for watches that begin a little back
+    size_t commits_queued_max = 16'384;         // beyond: RESOURCE_EXHAUSTED
+    size_t batch_bytes_max = 16 << 20;          // of commits decided and synced together
+    size_t watch_history_bytes_max = 16 << 20;  // commits kept for watches that begin a little back
     uint64_t free_bytes_min = uint64_t{256} << 20;
     int read_threads = 2;
     int recent_slots_log2 = 20;
@@ -83,10 +85,9 @@ class RocksKvStore final : public KvStore {
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
 
  private:
-  class Core;
   class Handle;
-  explicit RocksKvStore(std::shared_ptr<Core> core);
-  std::shared_ptr<Core> core_;
+  explicit RocksKvStore(std::shared_ptr<RocksStoreCore> core);
+  std::shared_ptr<RocksStoreCore> core_;
 };
 
 }  // namespace escapement::kv

@@ -142,7 +142,8 @@ TEST_P(KvConformance, RangesAreDeletedOnlyWhereTheContractAllows) {
   EXPECT_EQ(attempt({{Cond(kEvents, "a", Kind::kRangeCount, "z", 0)}, {DeleteRange(kEvents, "a", "z")}}),
             absl::StatusCode::kOk);
   EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, claim + "\xff")}}), absl::StatusCode::kOk);
-  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, "01234", "01235")}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, "01234", "01235")}}),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, "1")}}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day2")}}), absl::StatusCode::kOk);
   EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day3")}}), absl::StatusCode::kInvalidArgument);
@@ -199,8 +200,9 @@ TEST_P(KvConformance, NoStampHasPassedJustAfterTheStart) {
 }
 
 TEST_P(KvConformance, AResendIsAnsweredAsTheFirstTimeAlsoAfterARestart) {
-  const CommitRequest request = Request(session_, ++number_, {{{Cond(kEvents, "a", Kind::kAbsent)}, {Put(kEvents, "a", "")}},
-                                                              {{Cond(kEvents, "b", Kind::kPresent)}, {}}});
+  const CommitRequest request = Request(
+      session_, ++number_,
+      {{{Cond(kEvents, "a", Kind::kAbsent)}, {Put(kEvents, "a", "")}}, {{Cond(kEvents, "b", Kind::kPresent)}, {}}});
   auto first = rig_->Commit(request).value();
   auto second = rig_->Commit(request).value();
   rig_->Restart();

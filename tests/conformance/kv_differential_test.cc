@@ -56,7 +56,9 @@ class Plan {
       case 2:
         return DeleteRange(ColumnFamily::kInflight, key, key + "9");
       case 3:
-        if (Below(2) == 0) group.conditions.push_back(Cond(ColumnFamily::kEvents, key, Condition::Kind::kRangeCount, key + "5", Below(3)));
+        if (Below(2) == 0)
+          group.conditions.push_back(
+              Cond(ColumnFamily::kEvents, key, Condition::Kind::kRangeCount, key + "5", Below(3)));
         return DeleteRange(ColumnFamily::kEvents, key, key + "5");  // without the count: refused by both
       default:
         return Put(Family(), key, Value());
@@ -81,7 +83,8 @@ class Plan {
 std::string Tell(const absl::StatusOr<CommitResult>& result) {
   if (!result.ok()) return result.status().ToString();
   std::string text = absl::StrCat("seq ", result->seq);
-  for (const Verdict& verdict : result->verdicts) absl::StrAppend(&text, " ", verdict.applied, "/", verdict.failed_condition);
+  for (const Verdict& verdict : result->verdicts)
+    absl::StrAppend(&text, " ", verdict.applied, "/", verdict.failed_condition);
   return text;
 }
 
