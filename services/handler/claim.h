@@ -56,7 +56,8 @@ enum class EndKind : uint8_t {
   kFailed,   // a dead letter
   kRetry,    // becomes a retry row
   kSkipped,  // not sent, for `reason`
-  kPark,     // not sent, the schedule is paused: the row goes to `parked`
+  kReturn,   // not sent, the schedule has changed: a row again, to be judged anew under its state
+  kPark,     // of rows that are not claimed: goes to `parked`, under the condition that the schedule is paused
   kGone,     // the one-off's row is not there any more: nothing but the end of the claim is written
 };
 

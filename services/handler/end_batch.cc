@@ -56,6 +56,7 @@ void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) 
     case EndKind::kSkipped:
       part.set_skipped(part.skipped() + count);
       break;
+    case EndKind::kReturn:
     case EndKind::kPark:
     case EndKind::kGone:
       break;
@@ -120,7 +121,7 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
         name.SerializeAsString());
   }
   Put(batch.group, ColumnFamily::kEvents, key, value);
-  batch.retries.push_back({.key = std::move(key), .value = std::move(value)});
+  batch.rows.push_back({.key = std::move(key), .value = std::move(value)});
   ++batch.retried;
 }
 
@@ -138,6 +139,17 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& 
   ++batch.dead_letters;
 }
 
+// The events as they were before the claim.
+void PutReturned(const ClaimedEntry& entry, uint64_t first, uint64_t count, EndBatch& batch) {
+  EventKey key = entry.key;
+  key.first = first;
+  EventRecord event = entry.event;
+  event.set_count(count);
+  QueuedRow row{.key = EncodeEventKey(key), .value = event.SerializeAsString()};
+  Put(batch.group, ColumnFamily::kEvents, row.key, row.value);
+  batch.rows.push_back(std::move(row));
+}
+
 void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count, const std::string& payload, kv::Group& group) {
   EventKey key = entry.key;
   key.first = first;
@@ -151,7 +163,7 @@ void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count, const 
 void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
   batch.released_keys.push_back(entry.event_key);
-  const bool ended = outcome.kind != EndKind::kRetry && outcome.kind != EndKind::kPark;
+  const bool ended = outcome.kind != EndKind::kRetry;
   if (ended && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
     Delete(batch.group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()));
   }
@@ -174,13 +186,14 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
     case EndKind::kRetry:
       PutRetry(entry, first, batch);
       break;
-    case EndKind::kPark:
-      PutParked(entry, first.first, count, "", batch.group);
-      batch.parked += count;
+    case EndKind::kReturn:
+      PutReturned(entry, first.first, count, batch);
       break;
+    case EndKind::kPark:
     case EndKind::kGone:
       break;
   }
+  if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays) ReleaseRow(entry, first, batch);
   if (CountsInRun(entry)) CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count);

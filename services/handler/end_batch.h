@@ -27,12 +27,12 @@ struct EndBatch {
   kv::Group group;
   RunParts parts;  // as they are once the group is applied
   // What follows in memory once it is applied.
-  std::vector<QueuedRow> retries;
+  std::vector<QueuedRow> rows;                         // written to `events`: retries and what was returned
   std::vector<std::string> released_keys;              // rows of one-off events that are gone
   std::vector<std::shared_ptr<Claim>> finished;        // claims without an open event
+  uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;
-  uint64_t parked = 0;
   uint64_t retried = 0;
 };
 

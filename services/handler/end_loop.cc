@@ -168,10 +168,10 @@ void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
 void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result) {
   EndBatch& batch = flight.batch;
   HandlerStats& stats = state.core.stats;
+  HandlerStats::Add(stats.succeeded, batch.succeeded);
   HandlerStats::Add(stats.retries, batch.retried);
   HandlerStats::Add(stats.dead_letters, batch.dead_letters);
   HandlerStats::Add(stats.skipped, batch.skipped);
-  HandlerStats::Add(stats.parked, batch.parked);
   if (parts_.size() > kPartsKeptMax) parts_.clear();
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
   for (const std::string& key : batch.released_keys) state.held.erase(key);
@@ -179,7 +179,7 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
     claim->owner = nullptr;
     state.claims.erase(claim->order);
   }
-  for (QueuedRow& row : batch.retries) {
+  for (QueuedRow& row : batch.rows) {
     row.seq = result.seq;
     if (loader_.Covers(row.key)) state.queue.Add(std::move(row));
   }

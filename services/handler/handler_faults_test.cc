@@ -190,6 +190,32 @@ TEST_F(HandlerFaultsTest, APausedProcessSendsNothingUnderALeaseThatIsNotItsOwnAn
   ExpectNeverEarly(world_.Sent());
 }
 
+TEST_F(HandlerFaultsTest, WhatADeadHandlerHadClaimedIsParkedIfItsScheduleIsPausedAndSentOnceItIsResumed) {
+  world_.timeout = absl::Seconds(2);
+  const Uid uid = world_.AddSchedule("short");
+  world_.StartHandler("a");
+  world_.Advance(absl::Seconds(1));
+  world_.transport("a").decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 30});
+  world_.Advance(absl::Milliseconds(1100));
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
+  world_.KillHandler("a");
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  world_.StartHandler("b");
+  world_.Advance(absl::Seconds(20));
+  EXPECT_TRUE(world_.transport("b").sent.empty());
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  const auto parked = world_.Rows(ColumnFamily::kParked);
+  ASSERT_EQ(parked.size(), 1u);
+  // What a resume does.
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  world_.Put(ColumnFamily::kEvents, EventKeyOfParked(parked.begin()->first), parked.begin()->second);
+  world_.Advance(absl::Seconds(2));
+  EXPECT_EQ(world_.transport("b").sent.size(), 30u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 30u);
+}
+
 TEST_F(HandlerFaultsTest, AClaimOfOneOffEventsLeavesTheMarkThatACancelLooksAt) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(1));

@@ -38,6 +38,7 @@ std::string FormatHandlerMetrics(const HandlerStats& stats) {
   };
   counter("deliveries_total", "Attempts handed to the transport.", stats.deliveries);
   counter("accepted_total", "Attempts that the consumer accepted.", stats.accepted);
+  counter("succeeded_total", "Events whose success is durable.", stats.succeeded);
   counter("retries_total", "Attempts that are to be followed by another one.", stats.retries);
   counter("dead_letters_total", "Events that ended as failed.", stats.dead_letters);
   counter("skipped_total", "Events that ended as skipped.", stats.skipped);

@@ -15,6 +15,7 @@ struct HandlerStats {
   using Count = std::atomic<uint64_t>;
   Count deliveries{0};  // attempts handed to the transport
   Count accepted{0};
+  Count succeeded{0};  // events whose Done is durable
   Count retries{0};
   Count dead_letters{0};
   Count skipped{0};

@@ -73,7 +73,8 @@ void Shard::CheckDrained() {
   std::exchange(drained_, nullptr)();
 }
 
-// The claim was decided by the schedule's state; what has been paused or deleted since is not sent any more.
+// The claim was decided by the schedule's state; what has been paused or deleted since is not sent any more but becomes a row
+// again. Parking it here could strand it: the schedule may be resumed before the end is committed.
 ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t first,
                                     uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
@@ -86,12 +87,10 @@ ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_
   if (!deleted && cached->record->kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) return Check::kSend;
   ends_.Add({.claim = claim,
              .entry = entry_index,
-             .kind = deleted ? EndKind::kSkipped : EndKind::kPark,
+             .kind = EndKind::kReturn,
              .first = first,
              .count = count,
-             .attempts = entry.event.attempts(),
-             .complete_micros = ToMicros(state_->core.client.NowLow()),
-             .reason = deleted ? "deleted" : ""});
+             .attempts = entry.event.attempts()});
   return Check::kEnded;
 }
 

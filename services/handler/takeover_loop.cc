@@ -140,10 +140,12 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
         state.core.sends.Add(claim, i, slice.first, slice.count, now);
         continue;
       }
-      // Neither row nor record: only the claim's end is left to be written.
+      // Neither row nor record: only the claim's end is left to be written. What is not to be sent any more becomes a row
+      // again, which is parked or skipped under the condition of its schedule's state.
       EndKind kind = EndKind::kGone;
-      if (row.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
-      if (row.action == ResolvedRow::Action::kSkip) kind = EndKind::kSkipped;
+      if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip) {
+        kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;
+      }
       ends_.Add({.claim = claim,
                  .entry = i,
                  .kind = kind,
