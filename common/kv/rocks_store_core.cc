@@ -63,6 +63,7 @@ void RocksStoreCore::Stop() {
   witness_thread_.join();
   for (std::thread& reader : readers_) reader.join();
   WriteWitness();  // of the writer's last batch
+  RunControls();  // a watch that was opened just before ends with the others
   hub_.LagAll(absl::UnavailableError("the store has stopped"));
   // What has not been taken answers UNAVAILABLE by its end.
   std::deque<Work> queue;
