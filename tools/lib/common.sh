@@ -16,6 +16,6 @@ bazel_with() {
 
 # Builds the given targets with optimisation and sets $bin to the folder of the results.
 build_optimised() {
-  bazel_with build --config=opt --symlink_prefix=/ --noshow_progress --ui_event_filters=-info,-debug "$@"
+  bazel_with build --config=opt --symlink_prefix=/ --noshow_progress --ui_event_filters=-info,-debug,-warning "$@"
   bin="$(bazel_with info --config=opt --ui_event_filters=-info bazel-bin 2>/dev/null)"
 }

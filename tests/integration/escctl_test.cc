@@ -1,0 +1,135 @@
+// escctl against a real platform: what it prints, and its exit codes.
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/receipts.h"
+#include "tests/integration/child_process.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Bin() { return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")); }
+
+class EscctlTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/escctl.XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    platform_ = std::make_unique<Platform>(Platform::Options{.bin = Bin(), .folder = folder_});
+    const absl::Status status = platform_->Start({"standalone"});
+    ASSERT_TRUE(status.ok()) << status;
+    receiver_ = *fixtures::HttpReceiver::Start({}, &receipts_);
+  }
+
+  struct Said {
+    int exit_code = -1;
+    std::string data;
+    std::string words;
+  };
+  Said Run(std::vector<std::string> arguments) {
+    const std::string log = absl::StrCat(folder_, "/words", ++runs_);
+    auto child = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
+                                      .arguments = std::move(arguments),
+                                      .environment = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone")},
+                                      .log = log});
+    EXPECT_TRUE(child.ok()) << child.status();
+    Said said;
+    for (auto line = (*child)->AwaitLine("", absl::Seconds(30)); line.ok();
+         line = (*child)->AwaitLine("", absl::Seconds(30))) {
+      absl::StrAppend(&said.data, *line, "\n");
+    }
+    said.exit_code = *(*child)->Wait(absl::Seconds(30));
+    std::ifstream in(log);
+    said.words = std::string(std::istreambuf_iterator<char>(in), {});
+    return said;
+  }
+  // Of a command that must succeed.
+  nlohmann::json Json(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"-o", "json"});
+    const Said said = Run(std::move(arguments));
+    EXPECT_EQ(said.exit_code, 0) << said.words;
+    return nlohmann::json::parse(said.data, nullptr, false);
+  }
+
+  std::string folder_;
+  int runs_ = 0;
+  fixtures::Receipts receipts_;
+  std::unique_ptr<fixtures::HttpReceiver> receiver_;
+  std::unique_ptr<Platform> platform_;
+};
+
+TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
+  const std::string uri = receiver_->origin() + "/hook";
+  EXPECT_EQ(Json({"schedule", "create", "nightly", "--cron", "0 3 * * *", "--time-zone", "Asia/Kolkata", "--http", uri,
+                  "--payload", "{\"a\":1}", "--label", "team=a"})["name"],
+            "tenants/default/schedules/nightly");
+  EXPECT_EQ(Json({"schedule", "get", "nightly"})["timeZone"], "Asia/Kolkata");
+  EXPECT_EQ(Json({"schedule", "update", "nightly", "-n", "3"})["eventCount"], "3");
+  EXPECT_EQ(Json({"schedule", "pause", "nightly", "--reason", "holiday"})["state"], "PAUSED");
+  EXPECT_EQ(Json({"schedule", "resume", "nightly"})["state"], "ENABLED");
+  EXPECT_EQ(Json({"schedule", "list"}).size(), 1u);
+  const Said table = Run({"schedule", "list"});
+  EXPECT_THAT(table.data, StartsWith("NAME "));
+  EXPECT_THAT(table.data, HasSubstr("0 3 * * *"));
+  EXPECT_THAT(Run({"schedule", "get", "nightly", "-o", "yaml"}).data, HasSubstr("timeZone: \"Asia/Kolkata\""));
+
+  const std::string run = Json({"schedule", "trigger", "nightly"})["name"];
+  receiver_->AwaitRequests(3);
+  EXPECT_EQ(Json({"run", "get", run})["eventCount"], "3");
+  EXPECT_EQ(Json({"schedule", "runs", "nightly"}).size(), 1u);
+  EXPECT_EQ(Run({"run", "events", run}).exit_code, 0);
+  const Said deleted = Run({"schedule", "delete", "nightly"});
+  EXPECT_EQ(deleted.exit_code, 0);
+  EXPECT_EQ(deleted.data, "");
+  EXPECT_THAT(deleted.words, HasSubstr("deleted"));
+}
+
+TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
+  const std::string uri = receiver_->origin() + "/hook";
+  EXPECT_EQ(Json({"event", "create", "once", "--due", "+1h", "--http", uri})["state"], "PENDING");
+  EXPECT_EQ(Json({"event", "cancel", "once"})["outcome"], "CANCELLED");
+  EXPECT_EQ(Json({"event", "get", "once"})["state"], "ENDED");
+
+  const std::string file = folder_ + "/events.jsonl";
+  {
+    std::ofstream out(file);
+    for (int i = 0; i < 2500; ++i) out << "{\"eventId\":\"e" << i << "\",\"payload\":\"e30=\"}\n";
+  }
+  const auto counts = Json({"event", "ingest", "-f", file, "--http", uri});
+  EXPECT_EQ(counts["created"], 2500);
+  receiver_->AwaitRequests(2500);
+  EXPECT_EQ(Json({"event", "ingest", "-f", file, "--http", uri})["existing"], 2500);
+  EXPECT_EQ(receipts_.Stats().distinct, 2500u);
+}
+
+TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
+  const Said refused = Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.data, "");
+  EXPECT_THAT(refused.words, HasSubstr("schedule.cron"));
+  EXPECT_THAT(refused.words, HasSubstr("schedule.target.http.uri"));
+  EXPECT_EQ(Run({"schedule", "get", "nothing"}).exit_code, 1);
+  EXPECT_EQ(Run({"--server", "127.0.0.1:1", "--timeout", "1", "schedule", "list"}).exit_code, 1);
+
+  EXPECT_EQ(Run({}).exit_code, 2);
+  EXPECT_EQ(Run({"schedule", "fly"}).exit_code, 2);
+  EXPECT_EQ(Run({"schedule", "list", "-o", "xml"}).exit_code, 2);
+  EXPECT_EQ(Run({"event", "create", "--due", "soon", "--http", "http://x"}).exit_code, 2);
+  EXPECT_EQ(Run({"event", "ingest", "-f", "/nonexistent"}).exit_code, 2);
+  EXPECT_EQ(Run({"--help"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace escapement::integration
