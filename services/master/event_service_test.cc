@@ -176,6 +176,22 @@ TEST(EventService, TheSameRequestIdGivesTheSameAnswerAndOneEffect) {
   EXPECT_EQ(fixture.Dump(), before);
 }
 
+TEST(EventService, TwoEqualRequestsAtTheSameMomentHaveOneEffect) {
+  MasterFixture fixture;
+  v1::CreateEventRequest request = ValidEvent(fixture.Now() + absl::Hours(1));
+  request.set_request_id("r");
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i) {
+    fixture.master->events().CreateEvent(request, [&](absl::StatusOr<v1::Event> event) {
+      ASSERT_TRUE(event.ok()) << event.status();
+      names.push_back(event->name());
+    });
+  }
+  ASSERT_TRUE(fixture.runtime.RunUntil([&] { return names.size() == 3; }, absl::Minutes(1)));
+  EXPECT_EQ(names, std::vector<std::string>(3, names[0]));
+  EXPECT_EQ(fixture.Events().size(), 1u);
+}
+
 TEST(EventService, IngestCountsNewAndExistingEventsAndReturnsServerMadeIds) {
   MasterFixture fixture;
   const absl::Time due = fixture.Now() + absl::Hours(1);

@@ -231,6 +231,58 @@ TEST(ScheduleService, ResumeReturnsParkedRowsThatAreStillAheadAndSkipsTheOthers)
   EXPECT_EQ(part.skipped(), 8u);
 }
 
+TEST(ScheduleService, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
+  int parked_first = 0;
+  for (int steps = 1; steps < 40; ++steps) {
+    Bench bench(3, 3);
+    bench.MakeSchedule("* * * * * *");
+    ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    const auto [state_key, state_bytes] = *bench.fixture.Rows(ColumnFamily::kStates).begin();
+    const auto [key, record] = bench.fixture.Events()[1];  // the one at 2
+    std::optional<absl::Status> answer;
+    bench.fixture.master->schedules().ResumeSchedule(
+        Named<v1::ResumeScheduleRequest>(), [&](absl::StatusOr<v1::Schedule> resumed) { answer = resumed.status(); });
+    for (int i = 0; i < steps && bench.fixture.runtime.world().Step(); ++i) {
+    }
+    // As the handler parks: under the condition that the schedule is as it saw it.
+    const std::string row = EncodeEventKey(key);
+    kv::Group group;
+    group.conditions.push_back({.cf = ColumnFamily::kStates, .key = state_key,
+                                .kind = kv::Condition::Kind::kValueEquals, .value = state_bytes});
+    group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
+    std::optional<bool> applied;
+    bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
+    ASSERT_TRUE(
+        bench.fixture.runtime.RunUntil([&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
+    ASSERT_TRUE(answer->ok()) << *answer;
+    EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty()) << steps;
+    EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1"}));
+    parked_first += *applied;
+  }
+  EXPECT_GT(parked_first, 0);
+}
+
+TEST(ScheduleService, VeryManyParkedRowsEndInSeveralCommits) {
+  Bench bench(2, 2);
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  auto [key, record] = bench.fixture.Events()[0];
+  kv::Group group;
+  for (int i = 0; i < 4500; ++i) {
+    key.first = static_cast<uint64_t>(i);
+    group.mutations.push_back({.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, EncodeEventKey(key)),
+                               .value = record.SerializeAsString()});
+  }
+  bench.fixture.Commit({group});
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("r")).ok());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4500u);
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+}
+
 TEST(ScheduleService, DeleteLeavesATombstoneAndEndsParkedRows) {
   Bench bench(4, 4);
   bench.MakeSchedule("* * * * * *");
