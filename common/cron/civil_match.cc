@@ -54,9 +54,7 @@ uint64_t From(uint64_t mask, int bit) { return bit > 63 ? 0 : mask & (~uint64_t{
 uint64_t UpTo(uint64_t mask, int bit) { return bit < 0 ? 0 : mask & (~uint64_t{0} >> (63 - bit)); }
 
 int FirstTime(const CronExpression& e) { return Lowest(e.hours) * 3600 + Lowest(e.minutes) * 60 + Lowest(e.seconds); }
-int LastTime(const CronExpression& e) {
-  return Highest(e.hours) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds);
-}
+int LastTime(const CronExpression& e) { return Highest(e.hours) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds); }
 
 // The first matching time of day at or after `from` (seconds of the day), or -1.
 int TimeFrom(const CronExpression& e, int from) {

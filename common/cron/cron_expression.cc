@@ -16,14 +16,14 @@ namespace escapement::cron {
 namespace {
 
 constexpr std::array<absl::string_view, 12> kMonthNames = {"jan", "feb", "mar", "apr", "may", "jun",
-                                                          "jul", "aug", "sep", "oct", "nov", "dec"};
+                                                           "jul", "aug", "sep", "oct", "nov", "dec"};
 constexpr std::array<absl::string_view, 7> kWeekdayNames = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
 
 struct FieldSpec {
   absl::string_view name;
   int lowest;
-  int highest;     // the MAX of `a/n`
-  int wrap_last;   // the last value before a range wraps to `lowest`
+  int highest;    // the MAX of `a/n`
+  int wrap_last;  // the last value before a range wraps to `lowest`
   int step_max;
   std::span<const absl::string_view> names;  // names[i] is lowest + i
   bool is_day;
@@ -37,8 +37,8 @@ constexpr FieldSpec kMonth = {"month", 1, 12, 12, 12, kMonthNames, false};
 constexpr FieldSpec kDayOfWeek = {"day-of-week", 0, 7, 6, 7, kWeekdayNames, true};
 
 struct Field {
-  uint64_t mask = 0;  // bit 7 of day-of-week is already folded into bit 0
-  bool star = false;  // exactly `*` or `?`
+  uint64_t mask = 0;      // bit 7 of day-of-week is already folded into bit 0
+  bool star = false;      // exactly `*` or `?`
   bool rhythmic = false;  // contains `*` or `/`
 };
 
@@ -72,8 +72,7 @@ absl::StatusOr<int> ParseValue(const FieldSpec& spec, absl::string_view field, a
   if (text.empty()) return Refuse(spec, field, "a value is missing");
   if (std::optional<int> number = Digits(text, 2)) {
     if (*number < spec.lowest || *number > spec.highest) {
-      return Refuse(spec, field,
-                    absl::StrCat(*number, " is outside ", spec.lowest, "-", spec.highest));
+      return Refuse(spec, field, absl::StrCat(*number, " is outside ", spec.lowest, "-", spec.highest));
     }
     return *number;
   }
@@ -229,21 +228,18 @@ absl::StatusOr<CronExpression> ParseCron(absl::string_view text) {
   if (parts.size() == 7) return absl::InvalidArgumentError("year: a seventh field is not supported");
   if (parts.size() == 6) return Assemble({parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]});
   if (parts.size() == 5) return Assemble({"", parts[0], parts[1], parts[2], parts[3], parts[4]});
-  return absl::InvalidArgumentError(
-      absl::StrCat("cron: ", parts.size(), " fields; 5 (minute hour day-of-month month day-of-week) or 6 (second "
-                   "first) are needed"));
+  return absl::InvalidArgumentError(absl::StrCat("cron: ", parts.size(),
+                                                 " fields; 5 (minute hour day-of-month month day-of-week) or 6 (second "
+                                                 "first) are needed"));
 }
 
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields) {
   if (fields.minute.empty()) return absl::InvalidArgumentError("minute: required");
   if (fields.hour.empty()) return absl::InvalidArgumentError("hour: required");
   const auto or_star = [](absl::string_view field) { return field.empty() ? absl::string_view("*") : field; };
-  const std::array<absl::string_view, 6> all = {fields.second,
-                                               fields.minute,
-                                               fields.hour,
-                                               or_star(fields.day_of_month),
-                                               or_star(fields.month),
-                                               or_star(fields.day_of_week)};
+  const std::array<absl::string_view, 6> all = {fields.second,         fields.minute,
+                                                fields.hour,           or_star(fields.day_of_month),
+                                                or_star(fields.month), or_star(fields.day_of_week)};
   for (absl::string_view field : all) {
     if (field.size() > kExpressionBytesMax) {
       return absl::InvalidArgumentError(absl::StrCat("cron: longer than ", kExpressionBytesMax, " bytes"));

@@ -28,13 +28,13 @@ inline constexpr uint16_t kEveryMonthMask = 0x1ffe;
 inline constexpr uint8_t kEveryWeekdayMask = 0x7f;
 
 struct CronExpression {
-  uint64_t seconds = 1;                                // bits 0-59
-  uint64_t minutes = kEveryMinuteMask;                 // bits 0-59
-  uint32_t hours = kEveryHourMask;                     // bits 0-23
-  uint32_t days_of_month = kEveryDayOfMonthMask;       // bits 1-31
-  uint16_t months = kEveryMonthMask;                   // bits 1-12
-  uint8_t days_of_week = kEveryWeekdayMask;            // bits 0-6, 0 is Sunday
-  bool day_of_month_restricted = false;                // the field is neither `*` nor `?`
+  uint64_t seconds = 1;                           // bits 0-59
+  uint64_t minutes = kEveryMinuteMask;            // bits 0-59
+  uint32_t hours = kEveryHourMask;                // bits 0-23
+  uint32_t days_of_month = kEveryDayOfMonthMask;  // bits 1-31
+  uint16_t months = kEveryMonthMask;              // bits 1-12
+  uint8_t days_of_week = kEveryWeekdayMask;       // bits 0-6, 0 is Sunday
+  bool day_of_month_restricted = false;           // the field is neither `*` nor `?`
   bool day_of_week_restricted = false;
   bool second_written = false;
   // Its second (if written), minute or hour field contains `*` or `/`, or covers every value: daylight-saving

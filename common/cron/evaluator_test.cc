@@ -32,8 +32,10 @@ std::string Next(const std::string& text, const std::string& zone, const std::st
 }
 
 TEST(EvaluatorTest, FiresAtTheWallClockTimeOfTheZone) {
-  EXPECT_EQ(Next("0 3,6,9 * * *", "Asia/Kolkata", "2026-11-20T21:29:59Z"), "2026-11-20T21:30:00Z 2026-11-21T03:00:00 0");
-  EXPECT_EQ(Next("0 3,6,9 * * *", "Asia/Kolkata", "2026-11-20T21:30:00Z"), "2026-11-21T00:30:00Z 2026-11-21T06:00:00 0");
+  EXPECT_EQ(Next("0 3,6,9 * * *", "Asia/Kolkata", "2026-11-20T21:29:59Z"),
+            "2026-11-20T21:30:00Z 2026-11-21T03:00:00 0");
+  EXPECT_EQ(Next("0 3,6,9 * * *", "Asia/Kolkata", "2026-11-20T21:30:00Z"),
+            "2026-11-21T00:30:00Z 2026-11-21T06:00:00 0");
   EXPECT_EQ(Next("*/10 * * * * *", "UTC", "2026-01-01T00:00:00.5Z"), "2026-01-01T00:00:10Z 2026-01-01T00:00:10 0");
 }
 
@@ -52,9 +54,11 @@ TEST(EvaluatorTest, ATimeOfDayInAGapFiresOnceWhenTheGapEnds) {
   EXPECT_EQ(Next("15,45 2 * * *", "America/New_York", "2026-03-08T00:00:00Z"),
             "2026-03-08T07:00:00Z 2026-03-08T02:45:00 0 GAP_FIRED_AFTER")
       << "the latest nominal time names the occurrence";
-  EXPECT_EQ(Next("0 2,3 * * *", "America/New_York", "2026-03-08T00:00:00Z"), "2026-03-08T07:00:00Z 2026-03-08T03:00:00 0")
+  EXPECT_EQ(Next("0 2,3 * * *", "America/New_York", "2026-03-08T00:00:00Z"),
+            "2026-03-08T07:00:00Z 2026-03-08T03:00:00 0")
       << "a time that exists names the occurrence";
-  EXPECT_EQ(Next("0 2,3 * * *", "America/New_York", "2026-03-08T07:00:00Z"), "2026-03-09T06:00:00Z 2026-03-09T02:00:00 0");
+  EXPECT_EQ(Next("0 2,3 * * *", "America/New_York", "2026-03-08T07:00:00Z"),
+            "2026-03-09T06:00:00Z 2026-03-09T02:00:00 0");
 }
 
 TEST(EvaluatorTest, ARhythmSkipsAGap) {
@@ -74,7 +78,8 @@ TEST(EvaluatorTest, ShiftReadsTheTimeWithTheOffsetBeforeTheGap) {
 TEST(EvaluatorTest, AnOverlapFiresATimeOfDayFirstAndARhythmTwice) {
   EXPECT_EQ(Next("30 1 * * *", "America/New_York", "2026-11-01T00:00:00Z"),
             "2026-11-01T05:30:00Z 2026-11-01T01:30:00 0 OVERLAP_FIRST");
-  EXPECT_EQ(Next("30 1 * * *", "America/New_York", "2026-11-01T05:30:00Z"), "2026-11-02T06:30:00Z 2026-11-02T01:30:00 0");
+  EXPECT_EQ(Next("30 1 * * *", "America/New_York", "2026-11-01T05:30:00Z"),
+            "2026-11-02T06:30:00Z 2026-11-02T01:30:00 0");
   EXPECT_EQ(Next("30 * * * *", "America/New_York", "2026-11-01T05:30:00Z"),
             "2026-11-01T06:30:00Z 2026-11-01T01:30:00 1 OVERLAP_LAST");
   EXPECT_EQ(Next("30 1 * * *", "America/New_York", "2026-11-01T00:00:00Z", {.overlap = OverlapPolicy::kLast}),

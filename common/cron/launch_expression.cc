@@ -120,8 +120,7 @@ void Merge(std::vector<LocalWindow>& windows) {
 }
 
 void Merge(std::vector<PlaceRange>& ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const PlaceRange& a, const PlaceRange& b) { return a.first < b.first; });
+  std::sort(ranges.begin(), ranges.end(), [](const PlaceRange& a, const PlaceRange& b) { return a.first < b.first; });
   std::vector<PlaceRange> merged;
   for (const PlaceRange& range : ranges) {
     if (!merged.empty() && range.first <= merged.back().last) {

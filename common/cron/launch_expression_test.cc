@@ -63,9 +63,8 @@ TEST(LaunchExpressionTest, AWindowWithoutAFullMinuteReadsOnlyThoseWithSeconds) {
 }
 
 bool Holds(const std::vector<PlaceRange>& ranges, const Place& place) {
-  return std::count_if(ranges.begin(), ranges.end(), [&](const PlaceRange& range) {
-           return range.first <= place && place <= range.last;
-         }) == 1;
+  return std::count_if(ranges.begin(), ranges.end(),
+                       [&](const PlaceRange& range) { return range.first <= place && place <= range.last; }) == 1;
 }
 
 // What an emitter does: read the places, ask the evaluator about each child found, keep what is the child's own.
@@ -98,8 +97,8 @@ TEST(LaunchExpressionTest, TheIndexFindsWhatTheEvaluatorFindsEachOccurrenceOnce)
     const DstPolicy policy = RandomPolicy(random);
     const absl::Duration lengths[] = {absl::Seconds(1), absl::Seconds(61), absl::Hours(1), absl::Hours(30)};
     const absl::Duration length = lengths[random() % 4];
-    const absl::Time begin = RandomInstantNearChange(zone.time_zone(), random) - absl::Seconds(random() % 100'000) *
-                                 (round % 3 == 0 ? 0 : 1);
+    const absl::Time begin = RandomInstantNearChange(zone.time_zone(), random) -
+                             absl::Seconds(random() % 100'000) * (round % 3 == 0 ? 0 : 1);
     const absl::Time end = begin + length;
     const auto expected = Enumerate(e, zone, policy, begin, end, 1'000'000);
     const auto actual = ThroughTheIndex(e, zone, policy, begin, end, rows_read);

@@ -78,9 +78,9 @@ NaiveCron RandomCron(std::mt19937_64& random) {
 }
 
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const NaiveCron& cron,
-                                                                          const absl::TimeZone& zone,
-                                                                          const DstPolicy& policy, absl::Time begin,
-                                                                          absl::Time end) {
+                                                                         const absl::TimeZone& zone,
+                                                                         const DstPolicy& policy, absl::Time begin,
+                                                                         absl::Time end) {
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> exact, moved;
   const auto put = [&](absl::Time t, absl::CivilSecond civil, int fold) {
     if (t >= begin && t < end) exact[t] = {civil, fold};
@@ -119,16 +119,31 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const N
 }
 
 std::string RandomZoneName(std::mt19937_64& random) {
-  static const auto* const zones = new std::vector<std::string>{
-      "America/New_York", "Europe/Berlin",     "Pacific/Apia",    "Australia/Lord_Howe", "Africa/Casablanca",
-      "Asia/Kolkata",     "America/St_Johns",  "Antarctica/Troll", "Pacific/Kwajalein",  "Africa/Monrovia",
-      "America/Caracas",  "Pacific/Enderbury", "Europe/Dublin",    "Africa/Cairo",       "Asia/Gaza",
-      "America/Sao_Paulo", "Asia/Kathmandu",   "Asia/Tehran",      "UTC"};
+  static const auto* const zones = new std::vector<std::string>{"America/New_York",
+                                                                "Europe/Berlin",
+                                                                "Pacific/Apia",
+                                                                "Australia/Lord_Howe",
+                                                                "Africa/Casablanca",
+                                                                "Asia/Kolkata",
+                                                                "America/St_Johns",
+                                                                "Antarctica/Troll",
+                                                                "Pacific/Kwajalein",
+                                                                "Africa/Monrovia",
+                                                                "America/Caracas",
+                                                                "Pacific/Enderbury",
+                                                                "Europe/Dublin",
+                                                                "Africa/Cairo",
+                                                                "Asia/Gaza",
+                                                                "America/Sao_Paulo",
+                                                                "Asia/Kathmandu",
+                                                                "Asia/Tehran",
+                                                                "UTC"};
   return (*zones)[random() % zones->size()];
 }
 
 absl::Time RandomInstantNearChange(const absl::TimeZone& zone, std::mt19937_64& random) {
-  absl::Time t = absl::FromCivil(absl::CivilDay(1971, 1, 1), absl::UTCTimeZone()) + absl::Hours(24) * Below(random, 46000);
+  absl::Time t =
+      absl::FromCivil(absl::CivilDay(1971, 1, 1), absl::UTCTimeZone()) + absl::Hours(24) * Below(random, 46000);
   absl::TimeZone::CivilTransition change;
   const int kind = Below(random, 10);
   if (kind == 0) return t + absl::Seconds(Below(random, 86400));

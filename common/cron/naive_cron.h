@@ -26,9 +26,9 @@ NaiveCron RandomCron(std::mt19937_64& random);
 
 // Instant → civil time and fold. For zones in which no civil time exists more than twice.
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const NaiveCron& cron,
-                                                                          const absl::TimeZone& zone,
-                                                                          const DstPolicy& policy, absl::Time begin,
-                                                                          absl::Time end);
+                                                                         const absl::TimeZone& zone,
+                                                                         const DstPolicy& policy, absl::Time begin,
+                                                                         absl::Time end);
 
 // Zones whose changes are unusual, and an instant near one of the changes of a random one of them.
 std::string RandomZoneName(std::mt19937_64& random);

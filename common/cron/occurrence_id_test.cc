@@ -40,14 +40,16 @@ TEST(OccurrenceIdTest, TheySortByTimeThenFold) {
   EXPECT_LT(calendar(1, 0), calendar(2, 0));
   EXPECT_LT(calendar(2, 0), calendar(2, 1));
   EXPECT_LT(calendar(2, 1), calendar(3, 0));
-  EXPECT_LT(FormatInstantOccurrence(absl::FromUnixMicros(999'999)), FormatInstantOccurrence(absl::FromUnixMicros(1'000'000)));
+  EXPECT_LT(FormatInstantOccurrence(absl::FromUnixMicros(999'999)),
+            FormatInstantOccurrence(absl::FromUnixMicros(1'000'000)));
 }
 
 TEST(OccurrenceIdTest, RefusesWhatItWouldNotWrite) {
-  for (const char* text : {"", "x", "20261121T030000", "20261121T030000Z", "20261121T030000.00000Z",
-                           "20261121T030000.0000000Z", "20261121T030000.00000xZ", "20260230T030000-0-UTC",
-                           "20261121T250000-0-UTC", "20261121t030000-0-UTC", "20261121T030000-0-", "20261121T030000-x-UTC",
-                           "20261121T030000-10-UTC", "20261121T030000-0-Asia/Kolkata", "20261121T030000 0 UTC"}) {
+  for (const char* text :
+       {"", "x", "20261121T030000", "20261121T030000Z", "20261121T030000.00000Z", "20261121T030000.0000000Z",
+        "20261121T030000.00000xZ", "20260230T030000-0-UTC", "20261121T250000-0-UTC", "20261121t030000-0-UTC",
+        "20261121T030000-0-", "20261121T030000-x-UTC", "20261121T030000-10-UTC", "20261121T030000-0-Asia/Kolkata",
+        "20261121T030000 0 UTC"}) {
     EXPECT_FALSE(ParseOccurrence(text).ok()) << text;
   }
 }

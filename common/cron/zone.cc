@@ -22,7 +22,7 @@ namespace {
 
 // No zone is further from UTC than this, so spans further away than it cannot hold a civil time near an instant.
 constexpr int64_t kOffsetMax = 26 * 3600;
-constexpr int64_t kSpansBegin = -40 * 86400;             // before the first local second in any zone
+constexpr int64_t kSpansBegin = -40 * 86400;  // before the first local second in any zone
 constexpr int64_t kSpansEnd = kLocalEnd + 40 * 86400;
 constexpr size_t kZoneNameBytesMax = 64;
 
@@ -57,9 +57,8 @@ bool LooksLikeAName(absl::string_view name) {
   for (absl::string_view other : kNoZones) {
     if (name == other || (absl::StartsWith(name, other) && name[other.size()] == '/')) return false;
   }
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("+-_/", c);
-  });
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("+-_/", c); });
 }
 
 absl::Status CheckName(absl::string_view name) {

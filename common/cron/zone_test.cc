@@ -17,9 +17,27 @@ TEST(ZoneTest, OnlyExactNamesOfTheDatabaseAreZones) {
     ASSERT_TRUE(zone.ok()) << zone.status();
     EXPECT_EQ(zone->name(), name);
   }
-  for (const char* name : {"", "utc", "asia/kolkata", "Asia/Kolkata ", " UTC", "+05:30", "UTC+1", "Fixed/UTC+01:00:00",
-                           "EST5EDT4", "CET-1CEST", ":UTC", "posix/UTC", "right/UTC", "posixrules", "localtime",
-                           "/usr/share/zoneinfo/UTC", "../zoneinfo/UTC", "Asia/../UTC", "Asia", "Asia/", "zone.tab",
+  for (const char* name : {"",
+                           "utc",
+                           "asia/kolkata",
+                           "Asia/Kolkata ",
+                           " UTC",
+                           "+05:30",
+                           "UTC+1",
+                           "Fixed/UTC+01:00:00",
+                           "EST5EDT4",
+                           "CET-1CEST",
+                           ":UTC",
+                           "posix/UTC",
+                           "right/UTC",
+                           "posixrules",
+                           "localtime",
+                           "/usr/share/zoneinfo/UTC",
+                           "../zoneinfo/UTC",
+                           "Asia/../UTC",
+                           "Asia",
+                           "Asia/",
+                           "zone.tab",
                            "Mars/Olympus_Mons"}) {
     const auto zone = Zone::Load(name);
     ASSERT_FALSE(zone.ok()) << name;

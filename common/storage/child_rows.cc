@@ -74,8 +74,8 @@ void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrig
     const ChildKey key = ChildKeyOf(source.uid, trigger.zone.name(), place, layout);
     record.set_hours(place.hour == kAnyHour ? trigger.expression.hours : 0);
     record.set_minutes(place.minute == kAnyMinute ? trigger.expression.minutes : 0);
-    out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut, EncodeChildKey(key),
-                          record.SerializeAsString()));
+    out->push_back(
+        Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut, EncodeChildKey(key), record.SerializeAsString()));
     in_use.insert(ExpressionPrefix(key.expression));
   }
   for (const std::string& key : in_use) {

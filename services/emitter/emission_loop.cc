@@ -100,14 +100,13 @@ void EmissionLoop::ReadCheckpoints() {
     if (state.loaded || state.reading) continue;
     state.reading = true;
     const auto p = static_cast<uint16_t>(partition);
-    client_.MultiGet({{ColumnFamily::kCheckpoints, PlannedToKey(p)},
-                      {ColumnFamily::kCheckpoints, EmittedToKey(p)},
-                      {ColumnFamily::kCheckpoints, CursorKey(p)}},
-                     executor_,
-                     [self = shared_from_this(), partition = partition, generation = state.generation](
-                         absl::StatusOr<kv::GetResult> result) {
-                       self->OnCheckpoints(partition, generation, std::move(result));
-                     });
+    client_.MultiGet(
+        {{ColumnFamily::kCheckpoints, PlannedToKey(p)},
+         {ColumnFamily::kCheckpoints, EmittedToKey(p)},
+         {ColumnFamily::kCheckpoints, CursorKey(p)}},
+        executor_,
+        [self = shared_from_this(), partition = partition, generation = state.generation](
+            absl::StatusOr<kv::GetResult> result) { self->OnCheckpoints(partition, generation, std::move(result)); });
   }
 }
 
@@ -158,8 +157,7 @@ void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
 kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const {
   const auto p = static_cast<uint16_t>(partition);
   kv::Group group;
-  group.conditions = {options_.leases.fence(partition),
-                      Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
+  group.conditions = {options_.leases.fence(partition), Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
                       CheckpointIs(PlannedToKey(p), state.planned_to)};
   group.mutations = {PutCheckpoint(PlannedToKey(p), target)};
   if (state.window == nullptr && state.done_to > state.emitted_to) {
@@ -233,11 +231,11 @@ void EmissionLoop::ReadMarks(Ids ids, absl::Time target) {
   for (const auto& [partition, generation] : ids) {
     keys.push_back({ColumnFamily::kCheckpoints, InUseMarkKey(static_cast<uint16_t>(partition))});
   }
-  client_.MultiGet(std::move(keys), executor_,
-                   [self = shared_from_this(), ids = std::move(ids),
-                    target](absl::StatusOr<kv::GetResult> result) mutable {
-                     self->OnMarks(std::move(ids), target, std::move(result));
-                   });
+  client_.MultiGet(
+      std::move(keys), executor_,
+      [self = shared_from_this(), ids = std::move(ids), target](absl::StatusOr<kv::GetResult> result) mutable {
+        self->OnMarks(std::move(ids), target, std::move(result));
+      });
 }
 
 void EmissionLoop::OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result) {
@@ -313,8 +311,7 @@ void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   window->Start();
 }
 
-void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status,
-                            bool stored) {
+void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status, bool stored) {
   Partition* state = Find(partition, generation);
   if (state == nullptr) return;
   if (!status.ok()) {
@@ -345,14 +342,14 @@ void EmissionLoop::Sweep(uint32_t partition, Partition& state) {
   next.end = PrefixEnd(prefix);
   next.limit = 1;
   next.keys_only = true;
-  client_.Scan(std::move(next), executor_,
-               [self = shared_from_this(), partition,
-                generation = state.generation](absl::StatusOr<kv::ScanResult> result) {
-                 Partition* state = self->Find(partition, generation);
-                 if (state == nullptr || !result.ok()) return;
-                 state->sweep_key = result->entries.empty() ? "" : result->entries[0].key;
-                 if (!result->entries.empty()) self->RemoveIfEmpty(partition, generation, state->sweep_key);
-               });
+  client_.Scan(
+      std::move(next), executor_,
+      [self = shared_from_this(), partition, generation = state.generation](absl::StatusOr<kv::ScanResult> result) {
+        Partition* state = self->Find(partition, generation);
+        if (state == nullptr || !result.ok()) return;
+        state->sweep_key = result->entries.empty() ? "" : result->entries[0].key;
+        if (!result->entries.empty()) self->RemoveIfEmpty(partition, generation, state->sweep_key);
+      });
 }
 
 void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key) {
@@ -362,29 +359,29 @@ void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::s
   any.end = PrefixEnd(in_use_key);
   any.limit = 1;
   any.keys_only = true;
-  client_.Scan(std::move(any), executor_, [self = shared_from_this(), partition, generation, in_use_key](
-                                              absl::StatusOr<kv::ScanResult> result) {
-    Partition* state = self->Find(partition, generation);
-    if (state == nullptr || !result.ok() || !result->entries.empty()) return;
-    if (!self->options_.leases.valid(partition)) return;
-    kv::Group group;
-    Condition empty;
-    empty.cf = ColumnFamily::kChildren;
-    empty.kind = Condition::Kind::kRangeCount;
-    empty.key = in_use_key;
-    empty.value = PrefixEnd(in_use_key);
-    empty.number = 0;
-    group.conditions = {self->options_.leases.fence(partition), std::move(empty)};
-    Mutation forget;
-    forget.cf = ColumnFamily::kInUse;
-    forget.kind = Mutation::Kind::kDelete;
-    forget.key = in_use_key;
-    group.mutations = {std::move(forget)};
-    kv::Commit commit;
-    commit.groups = {std::move(group)};
-    // Removed or not, and known here or not: reading a LaunchExpression without children finds nothing.
-    self->client_.CommitAsync(std::move(commit), self->executor_, [](absl::StatusOr<kv::CommitResult>) {});
-  });
+  client_.Scan(std::move(any), executor_,
+               [self = shared_from_this(), partition, generation, in_use_key](absl::StatusOr<kv::ScanResult> result) {
+                 Partition* state = self->Find(partition, generation);
+                 if (state == nullptr || !result.ok() || !result->entries.empty()) return;
+                 if (!self->options_.leases.valid(partition)) return;
+                 kv::Group group;
+                 Condition empty;
+                 empty.cf = ColumnFamily::kChildren;
+                 empty.kind = Condition::Kind::kRangeCount;
+                 empty.key = in_use_key;
+                 empty.value = PrefixEnd(in_use_key);
+                 empty.number = 0;
+                 group.conditions = {self->options_.leases.fence(partition), std::move(empty)};
+                 Mutation forget;
+                 forget.cf = ColumnFamily::kInUse;
+                 forget.kind = Mutation::Kind::kDelete;
+                 forget.key = in_use_key;
+                 group.mutations = {std::move(forget)};
+                 kv::Commit commit;
+                 commit.groups = {std::move(group)};
+                 // Removed or not, and known here or not: reading a LaunchExpression without children finds nothing.
+                 self->client_.CommitAsync(std::move(commit), self->executor_, [](absl::StatusOr<kv::CommitResult>) {});
+               });
 }
 
 void EmissionLoop::ShowProgress(absl::Time now) {

@@ -64,16 +64,16 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     uint64_t generation = 0;  // tells answers to a former state from those to this one
     bool reading = false;     // of the checkpoints
     bool loaded = false;
-    absl::Time planned_to;             // as stored
-    absl::Time emitted_to;             // as stored
+    absl::Time planned_to;  // as stored
+    absl::Time emitted_to;  // as stored
     std::optional<EmissionCursor> cursor;
-    absl::Time done_to;                // everything before it is emitted; after emitted_to if nothing was due since
-    absl::Time readable_to;            // in_use is known for windows up to here
+    absl::Time done_to;      // everything before it is emitted; after emitted_to if nothing was due since
+    absl::Time readable_to;  // in_use is known for windows up to here
     std::shared_ptr<EmissionWindow> window;
     bool in_use_known = false;
     std::string in_use_mark;
     InUse in_use;
-    std::string sweep_key;             // the in_use key looked at last
+    std::string sweep_key;  // the in_use key looked at last
   };
   using Ids = std::vector<std::pair<uint32_t, uint64_t>>;  // partition and generation
 
@@ -87,8 +87,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
 
   void Plan();
   kv::Group PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const;
-  void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
-                 absl::StatusOr<kv::CommitResult> result);
+  void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target, absl::StatusOr<kv::CommitResult> result);
 
   void ReadMarks(Ids ids, absl::Time target);
   void OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result);

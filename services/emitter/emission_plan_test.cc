@@ -69,14 +69,17 @@ TEST(EmissionPlanTest, ReadsOnlyTheChildrenOfTheWindow) {
   EXPECT_EQ(CountIn(RangesToRead(indexed.partition, indexed.in_use, At(3, 0, 0), At(3, 0, 1)).ranges, indexed), 1u);
   EXPECT_EQ(CountIn(RangesToRead(indexed.partition, indexed.in_use, At(3, 0, 1), At(3, 0, 2)).ranges, indexed), 0u);
   EXPECT_EQ(CountIn(RangesToRead(indexed.partition, indexed.in_use, At(2, 0, 0), At(7, 0, 0)).ranges, indexed), 2u);
-  EXPECT_EQ(CountIn(RangesToRead(static_cast<uint16_t>(indexed.partition + 1), indexed.in_use, At(2, 0, 0), At(7, 0, 0)).ranges,
-                    indexed),
-            0u);
+  EXPECT_EQ(
+      CountIn(
+          RangesToRead(static_cast<uint16_t>(indexed.partition + 1), indexed.in_use, At(2, 0, 0), At(7, 0, 0)).ranges,
+          indexed),
+      0u);
 }
 
 TEST(EmissionPlanTest, RangesAscendAndGoOnAfterACursor) {
   const Indexed indexed = Index(Definition("*/20 1-8 13 * FRI", "Asia/Kolkata"), At(0, 0, 0));
-  const auto ranges = RangesToRead(indexed.partition, indexed.in_use, At(0, 0, 0), At(12, 0, 0) + absl::Hours(24 * 20)).ranges;
+  const auto ranges =
+      RangesToRead(indexed.partition, indexed.in_use, At(0, 0, 0), At(12, 0, 0) + absl::Hours(24 * 20)).ranges;
   ASSERT_GT(ranges.size(), 3u);
   for (size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].end, ranges[i].begin);
   const size_t all = CountIn(ranges, indexed);
@@ -108,8 +111,9 @@ TEST(EmissionPlanTest, AChildEmitsItsOwnOccurrencesFromItsBeginning) {
 TEST(EmissionPlanTest, ABrokenChildIsAnError) {
   const Indexed indexed = Index(Definition("0 3 * * *", "UTC"), At(0, 0, 0));
   storage::v1::ChildRecord record;
-  EXPECT_EQ(OccurrencesOfChild(*DecodeChildKey(indexed.children[0].key), record, At(0, 0, 0), At(7, 0, 0)).status().code(),
-            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(
+      OccurrencesOfChild(*DecodeChildKey(indexed.children[0].key), record, At(0, 0, 0), At(7, 0, 0)).status().code(),
+      absl::StatusCode::kDataLoss);
 }
 
 TEST(EmissionPlanTest, OnlyTheCurrentVersionOfAnEnabledScheduleFires) {

@@ -173,8 +173,8 @@ kv::Group EmissionWindow::GroupOf(const DueChild& child, const std::string& stat
 
 std::vector<Condition> EmissionWindow::Fence() const {
   std::vector<Condition> fence = {options_.lease};
-  fence.push_back(Equals(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
-                         EncodeCheckpoint(options_.emitted_to), 0));
+  fence.push_back(
+      Equals(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition), EncodeCheckpoint(options_.emitted_to), 0));
   if (options_.cursor) {
     fence.push_back(
         Equals(ColumnFamily::kCheckpoints, CursorKey(options_.partition), EncodeCursor(*options_.cursor), 0));
@@ -204,10 +204,9 @@ void EmissionWindow::CommitChunk(std::vector<kv::Group> groups) {
   kv::Commit commit;
   commit.fence = Fence();
   commit.groups = std::move(groups);
-  client_.CommitAsync(std::move(commit), executor_,
-                      [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
-                        self->OnCommitted(std::move(result));
-                      });
+  client_.CommitAsync(
+      std::move(commit), executor_,
+      [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnCommitted(std::move(result)); });
 }
 
 void EmissionWindow::OnCommitted(absl::StatusOr<kv::CommitResult> result) {

@@ -76,10 +76,10 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   Options options_;
   Done done_;  // empty: cancelled or finished
 
-  size_t range_ = 0;         // the range being read; its `begin` moves
-  std::string last_key_;     // the last child taken
+  size_t range_ = 0;      // the range being read; its `begin` moves
+  std::string last_key_;  // the last child taken
   std::vector<DueChild> due_;
-  size_t mutations_ = 0;     // of due_
+  size_t mutations_ = 0;  // of due_
   bool chunk_full_ = false;
   std::vector<size_t> grouped_;  // indices in due_ of the groups of the commit under way
   bool last_chunk_ = false;

@@ -131,7 +131,8 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   group.mutations.push_back(Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
   const std::string planned_key = PlannedToKey(PartitionOf(uid, layout_.partitions));
   absl::Time from = Now();
-  if (const auto it = Disk(ColumnFamily::kCheckpoints).find(planned_key); it != Disk(ColumnFamily::kCheckpoints).end()) {
+  if (const auto it = Disk(ColumnFamily::kCheckpoints).find(planned_key);
+      it != Disk(ColumnFamily::kCheckpoints).end()) {
     kv::Condition planned;
     planned.cf = ColumnFamily::kCheckpoints;
     planned.key = planned_key;
@@ -140,7 +141,8 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
     group.conditions.push_back(planned);
     from = std::max(from, DecodeCheckpoint(it->second));
   }
-  for (const cron::Occurrence& o : cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, Now(), from, 1000)) {
+  for (const cron::Occurrence& o :
+       cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, Now(), from, 1000)) {
     AddOccurrenceRows(SourceOf(definition),
                       {.id = OccurrenceIdOf(trigger, o), .nominal_time = o.instant, .launch_time = o.instant}, layout_,
                       Now(), &group.mutations);

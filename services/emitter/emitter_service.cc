@@ -29,8 +29,8 @@ class EmitterService::Core {
         executor_(runtime.NewExecutor("emitter")),
         own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
-        phase_(absl::Microseconds(static_cast<int64_t>(
-            runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
+        phase_(absl::Microseconds(
+            static_cast<int64_t>(runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
         client_(store, runtime, ClientOptions()) {}
 
   void Begin();
@@ -88,10 +88,9 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
   const PartitionLeases leases = {.valid = [this](uint32_t partition) { return keeper_->Valid(partition); },
                                   .fence = [this](uint32_t partition) { return keeper_->Fence(partition); }};
   loop_ = std::make_shared<EmissionLoop>(
-      client_, executor_, metrics_,
-      EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
-  closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
-                                        RunCloser::Options{.layout = layout, .leases = leases});
+      client_, executor_, metrics_, EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
+  closer_ =
+      std::make_shared<RunCloser>(client_, executor_, metrics_, RunCloser::Options{.layout = layout, .leases = leases});
   lease::LeaseKeeper::Callbacks callbacks;
   callbacks.on_acquired = [this](const lease::HeldLease& lease) {
     loop_->AddPartition(lease.index);

@@ -170,7 +170,8 @@ class SpringForward : public EmitterFixture {
 };
 
 TEST_F(SpringForward, WhatFallsIntoTheGapFiresOnceOrNotAtAll) {
-  for (const char* cron : {"30 2 * * *", "15,45 2 * * *", "*/30 * * * *", "0 3 * * *", "0 2,3 * * *", "30 59 1 * * *"}) {
+  for (const char* cron :
+       {"30 2 * * *", "15,45 2 * * *", "*/30 * * * *", "0 3 * * *", "0 2,3 * * *", "30 59 1 * * *"}) {
     AddSchedule(cron, "America/New_York");
     AddSchedule(cron, "America/Phoenix");
   }

@@ -5,7 +5,8 @@ namespace escapement::emitter {
 EmitterMetrics::EmitterMetrics(Metrics& metrics)
     : windows(*metrics.GetCounter("escapement_emitter_windows_total", "Windows of partitions scanned.")),
       rows_read(*metrics.GetCounter("escapement_emitter_rows_read_total", "Children read.")),
-      rows_due(*metrics.GetCounter("escapement_emitter_rows_due_total", "Children that had an occurrence in the window.")),
+      rows_due(
+          *metrics.GetCounter("escapement_emitter_rows_due_total", "Children that had an occurrence in the window.")),
       occurrences_emitted(*metrics.GetCounter("escapement_emitter_occurrences_total", "Occurrences emitted.")),
       occurrences_late(*metrics.GetCounter("escapement_emitter_occurrences_late_total",
                                            "Occurrences emitted into the catch-up lane.")),

@@ -13,17 +13,17 @@ struct EmitterMetrics {
   explicit EmitterMetrics(Metrics& metrics);
 
   Counter& windows;
-  Counter& rows_read;            // children
-  Counter& rows_due;             // children that had an occurrence in the window
+  Counter& rows_read;  // children
+  Counter& rows_due;   // children that had an occurrence in the window
   Counter& occurrences_emitted;
-  Counter& occurrences_late;     // of those: more than kCatchUpAfter late
-  Counter& events_emitted;       // n of each occurrence
-  Counter& groups_refused;       // a schedule changed meanwhile: the change took over
+  Counter& occurrences_late;  // of those: more than kCatchUpAfter late
+  Counter& events_emitted;    // n of each occurrence
+  Counter& groups_refused;    // a schedule changed meanwhile: the change took over
   Counter& records_broken;
   Counter& runs_closed;
-  Gauge& partitions;             // held
-  Gauge& behind_seconds;         // now - emitted_to of the partition that is furthest behind; negative is ahead
-  Gauge& held;                   // 1 while the store's clock holds emission
+  Gauge& partitions;      // held
+  Gauge& behind_seconds;  // now - emitted_to of the partition that is furthest behind; negative is ahead
+  Gauge& held;            // 1 while the store's clock holds emission
 };
 
 }  // namespace escapement::emitter

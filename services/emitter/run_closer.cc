@@ -27,8 +27,7 @@ std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::stri
 
 }  // namespace
 
-RunCloser::RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
-                     Options options)
+RunCloser::RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options)
     : client_(client), executor_(std::move(executor)), metrics_(metrics), options_(std::move(options)) {}
 
 void RunCloser::Start() { Watch(); }
@@ -197,8 +196,7 @@ void RunCloser::OnParts(const kv::WatchBatch& batch) {
 void RunCloser::Add(Run& run, absl::string_view part_key, absl::string_view value) {
   storage::v1::RunPartRecord part;
   if (!part.ParseFromArray(value.data(), static_cast<int>(value.size()))) return metrics_.records_broken.Increment();
-  const uint64_t ended =
-      part.succeeded() + part.failed() + part.skipped() + part.cancelled() + part.expired();
+  const uint64_t ended = part.succeeded() + part.failed() + part.skipped() + part.cancelled() + part.expired();
   uint64_t& known = run.parts[std::string(part_key)];
   if (ended <= known) return;
   run.ended += ended - known;
@@ -245,8 +243,7 @@ void RunCloser::CloseEnded() {
     group.mutations[0].value = record.SerializeAsString();
     group.mutations[1].cf = ColumnFamily::kCheckpoints;
     group.mutations[1].kind = Mutation::Kind::kDelete;
-    group.mutations[1].key =
-        ActiveRunKey(static_cast<uint16_t>(run.partition), run_key->uid, run_key->occurrence);
+    group.mutations[1].key = ActiveRunKey(static_cast<uint16_t>(run.partition), run_key->uid, run_key->occurrence);
     commit.groups.push_back(std::move(group));
     keys.push_back(key);
   }

@@ -48,10 +48,10 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   // Keys of runs: as in `runs` (uid, occurrence), which is also the prefix of the run's parts.
   struct Run {
     uint32_t partition = 0;
-    uint64_t event_count = 0;  // 0: not read yet
-    std::string record;        // RunRecord as read
+    uint64_t event_count = 0;                            // 0: not read yet
+    std::string record;                                  // RunRecord as read
     std::map<std::string, uint64_t, std::less<>> parts;  // key of the part → its events that have ended
-    uint64_t ended = 0;        // the sum of parts
+    uint64_t ended = 0;                                  // the sum of parts
     bool closing = false;
   };
 
@@ -79,10 +79,10 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   std::set<uint32_t> partitions_;
   std::unique_ptr<kv::Watch> marks_watch_, parts_watch_;
   std::map<std::string, Run, std::less<>> runs_;
-  bool overflowed_ = false;           // marks were left out for kActiveRunsMax
-  std::deque<std::string> to_read_;   // runs whose record and parts are to be read
+  bool overflowed_ = false;          // marks were left out for kActiveRunsMax
+  std::deque<std::string> to_read_;  // runs whose record and parts are to be read
   size_t reading_ = 0;
-  std::set<std::string> ended_;       // runs to be closed
+  std::set<std::string> ended_;  // runs to be closed
   bool close_timer_ = false;
 };
 
