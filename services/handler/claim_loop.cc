@@ -76,7 +76,8 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
          batch.bytes() < kClaimBytesMax && state.core.sends.out() < options.events_out_max) {
     std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead);
     if (!row.has_value()) break;
-    state.held.insert(row->key);
+    // In hand already: a late answer has queued a row that the loader had found before it, and that is claimed by now.
+    if (!state.held.insert(row->key).second) continue;
     if (Consider(state, *std::move(row), batch) == Next::kStop) break;
   }
   if (batch.rows() == 0) return false;

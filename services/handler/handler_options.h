@@ -30,8 +30,9 @@ struct HandlerOptions {
   uint64_t claim_events_max = 4096;   // of one commit; bounds what is sent again after a crash
   size_t claims_outstanding_max = 4;  // commits under way for each shard
 
-  // Claimed and not answered. Together they bound what one handler has out; a target that is slow to answer gets
-  // 1/16 of its bound, so that many slow ones leave room for the others.
+  // Claimed and not answered. Together they bound what one handler has out. A target's bound follows what it answers, from 256
+  // up to this; one that has been without room for `slow_target_after` gets 1/16 of it, so that many slow ones leave
+  // room for the others.
   uint64_t events_out_max = 16'384;
   uint64_t target_events_out_max = 4096;
   // A target that was without room for longer is slow: its rows are let go of and read again when it has room.

@@ -11,6 +11,9 @@ namespace escapement::handler {
 namespace {
 
 constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
+// What a target may have out whatever it answers, and how often its answers are counted.
+constexpr uint64_t kLimitMin = 256;
+constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
 constexpr size_t kTargetsKeptMax = 4096;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
@@ -67,9 +70,10 @@ SendLoop::~SendLoop() { sink_->Detach(); }
 uint64_t SendLoop::Room(const std::string& target_key) {
   const uint64_t all = options_.events_out_max - std::min(out_, options_.events_out_max);
   const auto found = targets_.find(target_key);
-  if (found == targets_.end()) return std::min(all, options_.target_events_out_max);
+  if (found == targets_.end()) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = found->second;
-  const uint64_t most = std::max<uint64_t>(options_.target_events_out_max / (target.slow ? kSlowShare : 1), 1);
+  MoveLimit(target);
+  const uint64_t most = std::max<uint64_t>(target.limit / (target.slow ? kSlowShare : 1), 1);
   const uint64_t room = most - std::min(target.out, most);
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   if (room == 0) {
@@ -80,6 +84,28 @@ uint64_t SendLoop::Room(const std::string& target_key) {
     target.full_since.reset();
   }
   return std::min(all, room);
+}
+
+void SendLoop::MoveLimit(SendTarget& target) const {
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  const absl::Duration counted = elapsed - target.counted_since;
+  if (target.limit != 0 && counted < kCountEvery) return;
+  const double answered =
+      target.limit == 0 ? 0 : static_cast<double>(target.answers) * absl::FDivDuration(target.timeout / 4, counted);
+  const uint64_t least = std::min(kLimitMin, options_.target_events_out_max);
+  target.limit = answered >= static_cast<double>(options_.target_events_out_max)
+                     ? options_.target_events_out_max
+                     : std::max(least, static_cast<uint64_t>(answered));
+  target.answers = 0;
+  target.counted_since = elapsed;
+}
+
+void SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status) {
+  Unreserve(context.target_key, 1);
+  const auto found = targets_.find(context.target_key);
+  if (found == targets_.end() || status == DeliveryStatus::kUnknown) return;
+  ++found->second.answers;
+  found->second.timeout = context.timeout;
 }
 
 bool SendLoop::Slow(const std::string& target_key) const {
@@ -175,7 +201,7 @@ void SendLoop::OnResults() {
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
-    Unreserve(claim->entries[slot.entry].context->target_key, 1);
+    OnAnswer(*claim->entries[slot.entry].context, result.result.status);
     if (claim->owner != nullptr) {
       claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros, std::move(result.result));
     }

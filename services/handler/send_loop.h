@@ -28,9 +28,15 @@ namespace escapement::handler {
 // A place where events go.
 struct SendTarget {
   std::string key;
-  uint64_t out = 0;  // reserved: claimed and not answered
+  uint64_t out = 0;    // reserved: claimed and not answered
+  uint64_t limit = 0;  // of `out`; 0: not set yet
   bool slow = false;
   std::optional<absl::Duration> full_since;  // Clock::Elapsed
+  // Answers since `counted_since`: a target may have out what it answers in a quarter of its timeout, so that what waits in the
+  // transport for a connection does not time out there.
+  uint64_t answers = 0;
+  absl::Duration counted_since;  // Clock::Elapsed
+  absl::Duration timeout;
 };
 
 class SendLoop {
@@ -74,6 +80,8 @@ class SendLoop {
   };
   void Send(absl::Time now, absl::Time due, const Waiting& waiting, std::vector<DeliveryAttempt>& batch);
   void OnResults();
+  void OnAnswer(const DeliveryContext& context, DeliveryStatus status);
+  void MoveLimit(SendTarget& target) const;
 
   const HandlerOptions& options_;
   Runtime& runtime_;
