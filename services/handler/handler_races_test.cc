@@ -1,0 +1,77 @@
+// Claims against what users do at the same moment: the store decides, and whoever comes second changes nothing.
+
+#include "common/storage/inflight_table.h"
+#include "gtest/gtest.h"
+#include "services/handler/handler_service.h"
+#include "services/handler/handler_world.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using storage::v1::OUTCOME_KIND_SKIPPED;
+using storage::v1::OUTCOME_KIND_SUCCEEDED;
+
+// The claim is begun 20 ms before the due time and takes less than a millisecond: 25 µs steps over it.
+class ClaimRaceTest : public ::testing::TestWithParam<int> {
+ protected:
+  ClaimRaceTest() {
+    world_.StartHandler("a");
+    world_.Advance(absl::Seconds(1));
+    due_ = world_.now() + absl::Seconds(1);
+  }
+  void AdvanceIntoTheClaim() {
+    world_.Advance(due_ - world_.now() - absl::Microseconds(20'100) + absl::Microseconds(25) * GetParam());
+  }
+
+  HandlerWorld world_;
+  absl::Time due_;
+};
+
+TEST_P(ClaimRaceTest, AOneOffEventIsEitherCancelledOrSent) {
+  const std::string key = world_.AddOneOff("e", due_, "p");
+  AdvanceIntoTheClaim();
+  kv::Group cancel;
+  cancel.conditions.push_back({.cf = ColumnFamily::kEvents, .key = key, .kind = Condition::Kind::kPresent});
+  cancel.conditions.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(0), .kind = Condition::Kind::kAbsent});
+  cancel.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = key});
+  const bool cancelled = world_.Commit(std::move(cancel));
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(world_.transport("a").sent.size(), cancelled ? 0u : 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+}
+
+TEST_P(ClaimRaceTest, PausedRowsAreEitherSentOrParkedNeverBoth) {
+  const Uid uid = world_.AddSchedule("s");
+  world_.AddRow(uid, {.due = due_, .count = 10});
+  AdvanceIntoTheClaim();
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  const absl::Time paused = world_.now();
+  world_.Advance(absl::Seconds(3));
+  const size_t parked = world_.Count(ColumnFamily::kParked);
+  EXPECT_EQ(world_.transport("a").sent.size() + 10 * parked, 10u);
+  // The pause was acknowledged well before the due time, and the handler had heard of it by then.
+  if (paused < due_ - absl::Milliseconds(1)) {
+    EXPECT_EQ(parked, 1u);
+  }
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+}
+
+TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
+  const Uid uid = world_.AddSchedule("s");
+  world_.AddRow(uid, {.due = due_, .count = 10});
+  AdvanceIntoTheClaim();
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED) + world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 10u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), world_.transport("a").sent.size());
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Instants, ClaimRaceTest, ::testing::Range(0, 80));
+
+}  // namespace
+}  // namespace escapement::handler
