@@ -13,6 +13,13 @@ constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what 
 constexpr size_t kUnknownMax = 500;
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
 
+// The claim was not made (or its shard is lost): the room is there for others.
+void Unreserve(SendLoop& sends, const PendingClaim& pending) {
+  for (size_t i = 0; i < pending.rows.size(); ++i) {
+    sends.Unreserve(pending.claim->entries[i].context->target_key, pending.taken[i].count);
+  }
+}
+
 }  // namespace
 
 void ClaimLoop::Step(absl::Time now) {
@@ -145,9 +152,10 @@ void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {
   auto pending = std::make_shared<PendingClaim>(batch.TakePending());
   ++commits_;
   state.core.client.CommitAsync(
-      std::move(commit), state.core.executor, [this, weak = state_, pending](absl::StatusOr<kv::CommitResult> result) {
+      std::move(commit), state.core.executor,
+      [this, weak = state_, pending, &sends = state.core.sends](absl::StatusOr<kv::CommitResult> result) {
         const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
+        if (state == nullptr) return Unreserve(sends, *pending);
         --commits_;
         if (!result.ok()) {
           // Without room in the store it is tried again. Otherwise the lease or the session is lost, and the shard is
@@ -181,8 +189,8 @@ void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::Commit
 }
 
 void ClaimLoop::PutBack(ShardState& state, PendingClaim& pending) {
+  Unreserve(state.core.sends, pending);
   for (size_t i = 0; i < pending.rows.size(); ++i) {
-    state.core.sends.Unreserve(pending.claim->entries[i].context->target_key, pending.taken[i].count);
     state.held.erase(pending.rows[i].key);
     state.queue.Add(std::move(pending.rows[i]));
   }
@@ -191,10 +199,10 @@ void ClaimLoop::PutBack(ShardState& state, PendingClaim& pending) {
 // One row or state of the claim is not as it was: all of them are read anew.
 void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
   HandlerStats::Add(state.core.stats.claims_failed, 1);
+  Unreserve(state.core.sends, pending);
   std::vector<kv::Key> keys;
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     const ClaimedEntry& entry = pending.claim->entries[i];
-    state.core.sends.Unreserve(entry.context->target_key, pending.taken[i].count);
     if (!entry.one_off()) state.core.cache.ForgetState(entry.key.uid);
     keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = pending.rows[i].key});
   }

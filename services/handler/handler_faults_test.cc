@@ -134,6 +134,23 @@ TEST_F(HandlerFaultsTest, WorkWaitsForAStoreThatIsGoneAndGoesOn) {
   EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
 }
 
+TEST_F(HandlerFaultsTest, AStoreThatForgetsWhatWasNotSyncedCostsNoEvent) {
+  world_.StartHandler("a");
+  world_.Advance(absl::Seconds(6));
+  AddRows(300, absl::Milliseconds(20));
+  for (int i = 0; i < 8; ++i) {
+    world_.Advance(absl::Microseconds(700'130));
+    world_.store.Crash(kv::MemKvStore::Unsynced::kLost);
+    world_.store.Restart();
+  }
+  world_.Advance(absl::Seconds(20));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 300u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+  EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
+}
+
 TEST_F(HandlerFaultsTest, RowsWrittenWhileTheWatchWasLostAreFound) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(6));
