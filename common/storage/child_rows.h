@@ -48,7 +48,8 @@ std::optional<cron::Place> PlaceOf(const ChildKey& key);
 void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger, absl::Time from,
                  const kv::Layout& layout, std::vector<kv::Mutation>* out);
 
-// Appends deletes of all children of the uid that AddChildren made for this trigger. The in_use keys stay: the emitter removes those that nothing uses any more.
+// Appends deletes of all children of the uid that AddChildren made for this trigger. The in_use keys stay: the emitter
+// removes those that nothing uses any more.
 void RemoveChildren(const CronTrigger& trigger, const Uid& uid, const kv::Layout& layout,
                     std::vector<kv::Mutation>* out);
 
