@@ -71,6 +71,28 @@ TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
+// Without the state as a condition no claim would ever fail for it: the pause would only be noticed later.
+TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
+  uint64_t failed = 0;
+  for (int step = 0; step < 80; ++step) {
+    HandlerWorld world;
+    world.StartHandler("a");
+    world.Advance(absl::Seconds(1));
+    const absl::Time due = world.now() + absl::Seconds(1);
+    const Uid uid = world.AddSchedule("s");
+    // The first occurrence makes the state known, so that the second is judged by it without a read.
+    world.AddRow(uid, {.due = due - absl::Milliseconds(500), .occurrence = "first"});
+    world.AddRow(uid, {.due = due, .occurrence = "second"});
+    world.Advance(due - world.now() - absl::Microseconds(20'400) + absl::Microseconds(10) * step);
+    world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+    world.Advance(absl::Seconds(3));
+    failed += world.handler("a").stats().claims_failed.load();
+    EXPECT_EQ(world.transport("a").sent.size(), 1u);
+    EXPECT_EQ(world.Count(ColumnFamily::kParked), 1u);
+  }
+  EXPECT_GT(failed, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Instants, ClaimRaceTest, ::testing::Range(0, 80));
 
 }  // namespace
