@@ -40,10 +40,9 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
   void Start() {
     if (!mark_.active()) return LookUp();
-    context_.client.MultiGet({mark_.key()}, context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRequestRead(std::move(result));
-                             });
+    context_.client.MultiGet(
+        {mark_.key()}, context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRequestRead(std::move(result)); });
   }
 
  private:
@@ -57,35 +56,50 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   }
 
   void LookUp() {
-    LookUpEvent(context_, name_, ReadClaims::kAlways,
-                [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) {
-                  self->OnFound(std::move(sighting));
-                });
+    LookUpEvent(
+        context_, name_, ReadClaims::kAlways,
+        [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) { self->OnFound(std::move(sighting)); });
   }
 
   void OnFound(absl::StatusOr<EventSighting> sighting) {
     if (!sighting.ok()) return done_(StoreFailed(sighting.status()));
     const std::string name = name_.ToString();
-    if (sighting->done.has_value()) return done_(EventEnded(name));
-    if (!sighting->row.has_value()) return done_(NotFound(name));
-    if (sighting->claimed) return done_(EventRunning(name));
+    if (sighting->done.has_value()) return Refuse(EventEnded(name));
+    if (!sighting->row.has_value()) return Refuse(NotFound(name));
+    if (sighting->claimed) return Refuse(EventRunning(name));
     const absl::Time now = context_.client.NowLow();
     const storage::v1::DoneRecord record = CancelledRecord(*sighting->row, now);
     response_ = ShowEndedEvent(name, record);
     kv::Commit commit;
     commit.groups.push_back(MakeGroup(*sighting, record, now));
-    context_.client.CommitAsync(std::move(commit), context_.executor,
-                                [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
-                                  self->OnWritten(std::move(result));
-                                });
+    context_.client.CommitAsync(
+        std::move(commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnWritten(std::move(result)); });
+  }
+
+  // What ended the event may have been a former try of this very request, applied since its mark was read.
+  void Refuse(absl::Status status) {
+    if (!mark_.active()) return done_(std::move(status));
+    context_.client.MultiGet(
+        {mark_.key()}, context_.executor,
+        [self = shared_from_this(), status = std::move(status)](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok()) return self->done_(StoreFailed(result.status()));
+          v1::Event response;
+          const absl::StatusOr<bool> replayed = self->mark_.Replay(result->values[0], &response);
+          if (!replayed.ok()) return self->done_(replayed.status());
+          if (*replayed) return self->done_(std::move(response));
+          self->done_(status);
+        });
   }
 
   kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record, absl::Time now) {
     kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kEvents, .key = sighting.row_key, .kind = Kind::kPresent,
-                                .since = sighting.row_seq});
-    group.conditions.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(sighting.key.shard),
-                                .kind = Kind::kUnchangedSince, .since = sighting.claims_seq});
+    group.conditions.push_back(
+        {.cf = ColumnFamily::kEvents, .key = sighting.row_key, .kind = Kind::kPresent, .since = sighting.row_seq});
+    group.conditions.push_back({.cf = ColumnFamily::kMeta,
+                                .key = ClaimMarkKey(sighting.key.shard),
+                                .kind = Kind::kUnchangedSince,
+                                .since = sighting.claims_seq});
     group.mutations.push_back(
         {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = sighting.row_key});
     group.mutations.push_back({.cf = ColumnFamily::kDone,
@@ -96,7 +110,8 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
                                                      .first = sighting.key.first}),
                                .value = record.SerializeAsString()});
     if (sighting.has_name && !sighting.row->client_chosen_id()) {
-      group.mutations.push_back({.cf = ColumnFamily::kEventNames, .kind = kv::Mutation::Kind::kDelete,
+      group.mutations.push_back({.cf = ColumnFamily::kEventNames,
+                                 .kind = kv::Mutation::Kind::kDelete,
                                  .key = EventNameKey(name_.tenant, name_.event)});
     }
     mark_.AddTo(response_, now, &group);
