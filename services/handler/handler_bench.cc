@@ -3,12 +3,17 @@
 //
 //   handler_bench [events]
 
+#include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
@@ -29,11 +34,17 @@ constexpr size_t kRowsPerCommit = 1000;
 
 class AcceptingTransport : public DeliveryTransport {
  public:
+  explicit AcceptingTransport(Clock& clock) : clock_(clock) {}
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override {
+    lateness.push_back(clock_.WallNow() - attempts[0].context->launch_time);
     for (const DeliveryAttempt& attempt : attempts) {
       sink->OnResult(attempt.tag, {.status = DeliveryStatus::kAccepted, .message = ""});
     }
   }
+  std::vector<absl::Duration> lateness;  // of each batch's first; on the handler's executor
+
+ private:
+  Clock& clock_;
 };
 
 class Bench {
@@ -86,6 +97,22 @@ class Bench {
     return events;
   }
 
+  // One every 5 ms, from 3 s from now on: light load.
+  uint64_t AddOnTime(uint64_t events) {
+    const int64_t begin = ToMicros(runtime_.clock().WallNow() + absl::Seconds(3));
+    for (uint64_t i = 0; i < events; ++i) {
+      due_micros_ = begin + static_cast<int64_t>(i) * 5'000;
+      std::vector<kv::Mutation> batch;
+      const Uid uid = StableHash128("on time");
+      if (i == 0) AddSchedule(uid, batch);
+      storage::v1::EventRecord event = Event(1);
+      event.set_version(1);
+      batch.push_back(RowPut(static_cast<uint16_t>(i % 8), uid, absl::StrCat("on time", i), event));
+      Put(std::move(batch));
+    }
+    return events;
+  }
+
   // Each row is of another schedule if `schedules`, else another occurrence of one.
   uint64_t AddOccurrences(uint64_t events, uint64_t per_row, bool schedules) {
     std::vector<kv::Mutation> batch;
@@ -101,8 +128,8 @@ class Bench {
     return events;
   }
 
-  void Run(const char* what, uint64_t events) {
-    AcceptingTransport transport;
+  void Run(const char* what, uint64_t events, bool on_time = false) {
+    AcceptingTransport transport(runtime_.clock());
     HandlerOptions options;
     options.instance = what;
     HandlerService service(options, *store_, runtime_, transport);
@@ -119,6 +146,11 @@ class Bench {
     std::promise<void> drained;
     service.Drain([&] { drained.set_value(); });
     drained.get_future().get();
+    std::sort(transport.lateness.begin(), transport.lateness.end());
+    if (on_time) {
+      const auto at = [&](double q) { return absl::ToDoubleMilliseconds(transport.lateness[(transport.lateness.size() - 1) * q]); };
+      std::printf("%-28s p50 %.2f ms  p99 %.2f ms  max %.2f ms late\n", "", at(0.5), at(0.99), at(1));
+    }
   }
 
  private:
@@ -177,6 +209,7 @@ int main(int argc, char** argv) {
     bench.Run("occurrences of one schedule", bench.AddOccurrences(events, 1, false));
     bench.Run("one of each schedule", bench.AddOccurrences(events, 1, true));
     bench.Run("slices of 10,000", bench.AddOccurrences(events * 10, 10'000, false));
+    bench.Run("200 events/s, on time", bench.AddOnTime(1000), true);
   }
   std::filesystem::remove_all(dir);
 }
