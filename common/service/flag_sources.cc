@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "escapement/config/v1/config.pb.h"
 
 namespace escapement {
 namespace {
@@ -82,6 +83,11 @@ std::string EnvironmentName(const std::string& flag) {
   return absl::StrCat("ESCAPEMENT_", absl::AsciiStrToUpper(flag));
 }
 
+// Of any service: one file may serve them all.
+bool IsSetting(const std::string& name) {
+  return config::v1::Config::descriptor()->FindFieldByName(name) != nullptr;
+}
+
 void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::string>* errors) {
   try {
     const YAML::Node root = YAML::LoadFile(path);
@@ -95,7 +101,7 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
       const std::string place = absl::StrCat(path, ":", entry.first.Mark().line + 1);
       const auto found = flags.find(name);
       if (found == flags.end()) {
-        errors->push_back(absl::StrCat(place, ": unknown setting '", name, "'"));
+        if (!IsSetting(name)) errors->push_back(absl::StrCat(place, ": unknown setting '", name, "'"));
       } else if (!entry.second.IsScalar()) {
         errors->push_back(absl::StrCat(place, ": ", name, " must be a single value"));
       } else {

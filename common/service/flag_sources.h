@@ -1,7 +1,8 @@
 // Flags of a service from three places: the command line, the environment, a config file.
 //
 // Every absl flag `--some_flag` can also be given as ESCAPEMENT_SOME_FLAG or as `some_flag: value` in the YAML file that
-// --config (or ESCAPEMENT_CONFIG) names. The command line wins over the environment, the environment over the file.
+// --config (or ESCAPEMENT_CONFIG) names. What a file may hold is escapement.config.v1.Config; settings of other services are
+// passed over, unknown ones are errors. The command line wins over the environment, the environment over the file.
 // Unlike absl::ParseCommandLine nothing ends the process: every error of all three places is returned at once.
 //
 // Threads: call before the first thread is made.

@@ -64,6 +64,11 @@ TEST_F(FlagSourcesTest, TellsAllErrorsOfAllPlacesAtOnce) {
                                   HasSubstr("ESCAPEMENT_SHARDS"), HasSubstr("shards cannot be 'x'")));
 }
 
+TEST_F(FlagSourcesTest, SettingsOfOtherServicesInTheFileArePassedOver) {
+  EXPECT_THAT(Apply({"--config=" + WriteFile("data_dir: /data\nlisten: file\n")}).errors, IsEmpty());
+  EXPECT_EQ(absl::GetFlag(FLAGS_listen), "file");
+}
+
 TEST_F(FlagSourcesTest, AFileThatIsMissingOrNoYamlIsAnError) {
   EXPECT_THAT(Apply({"--config=/nonexistent.yaml"}).errors, ElementsAre(HasSubstr("/nonexistent.yaml")));
   EXPECT_THAT(Apply({"--config=" + WriteFile("a: [")}).errors, ElementsAre(HasSubstr("flags.yaml")));
