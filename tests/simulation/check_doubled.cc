@@ -37,7 +37,10 @@ class DoubledChecker {
       by_event[receipt.event_id].push_back(&receipt);
       CheckIdentity(receipt);
     }
-    for (const auto& [event_id, receipts] : by_event) {
+    for (auto& [event_id, receipts] : by_event) {
+      // Attempts may overtake one another on the way.
+      std::stable_sort(receipts.begin(), receipts.end(),
+                       [](const Receipt* a, const Receipt* b) { return a->sent < b->sent; });
       for (size_t i = 1; i < receipts.size(); ++i) {
         CheckPair(*receipts[i - 1], *receipts[i], i >= 2 ? receipts[i - 2]->sent : absl::InfinitePast());
       }

@@ -31,7 +31,11 @@ class LostChecker {
     for (const auto& [key, run] : expected_) {
       if (run.required && rows.count(key) == 0) Report(Name(key, run), " has no outcome");
     }
-    for (const OneOff& one_off : history_.one_offs) CheckOneOff(one_off, one_off_rows[one_off.event_id]);
+    for (const OneOff& one_off : history_.one_offs) {
+      CheckOneOff(one_off, one_off_rows[one_off.event_id]);
+      one_off_rows.erase(one_off.event_id);
+    }
+    for (const auto& [event_id, unknown] : one_off_rows) Report("event ", event_id, " ended, but nobody made it");
     for (const std::string& row : history_.leftover) Report("left over: ", row);
     return std::move(violations_);
   }
@@ -81,9 +85,9 @@ class LostChecker {
       return;
     }
     if (rows[0]->count != 1 || rows[0]->outcome == Outcome::kNone) Report(name, " has a malformed outcome");
-    if (one_off.cancelled != (rows[0]->outcome == Outcome::kCancelled)) {
-      Report(name, one_off.cancelled ? " was cancelled, but ended otherwise" : " was cancelled by nobody");
-    }
+    const bool cancelled = rows[0]->outcome == Outcome::kCancelled;
+    if (one_off.cancelled && !cancelled) Report(name, " was cancelled, but ended otherwise");
+    if (cancelled && !one_off.cancel_called) Report(name, " was cancelled by nobody");
   }
 
   const History& history_;

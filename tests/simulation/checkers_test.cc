@@ -115,6 +115,18 @@ TEST(CheckLost, CatchesALostOneOffEvent) {
   EXPECT_NE(First(CheckLost(history)).find("event e1 has no outcome"), std::string::npos);
 }
 
+TEST(CheckLost, CatchesCancelsThatWereNotAskedForOrNotObeyed) {
+  History history = GoodHistory();
+  history.one_offs[0].cancelled = history.one_offs[0].cancel_called = true;
+  EXPECT_NE(First(CheckLost(history)).find("ended otherwise"), std::string::npos);
+  history.done.back().outcome = Outcome::kCancelled;
+  EXPECT_EQ(First(CheckLost(history)), "");
+  history.one_offs[0].cancelled = history.one_offs[0].cancel_called = false;
+  EXPECT_NE(First(CheckLost(history)).find("by nobody"), std::string::npos);
+  history.one_offs.clear();
+  EXPECT_NE(First(CheckLost(history)).find("nobody made it"), std::string::npos);
+}
+
 TEST(CheckLost, CatchesAnEventThatEndedTwice) {
   History history = GoodHistory();
   DoneRow again = history.done[0];
@@ -138,6 +150,21 @@ TEST(CheckLost, CatchesADeliveryAfterTheScheduleWasDeleted) {
   history.done[2].outcome = Outcome::kSkipped;
   history.done[2].reason = "deleted";
   EXPECT_EQ(First(CheckLost(history)), "");
+}
+
+TEST(CheckLost, LetsPassWhatWasClaimedJustBeforeAChangeOrWaitedForAResume) {
+  History history = GoodHistory();
+  auto& changes = history.schedules[0].changes;
+  changes[1].called = At(29.985);
+  changes[1].answered = At(29.99);
+  EXPECT_EQ(First(CheckLost(history)), "") << "claimed before the delete";
+  changes[1].called = At(35);
+  changes[1].answered = At(35.2);
+  changes.insert(changes.begin() + 1, {{ScheduleChange::Kind::kPause, At(18), At(18.1), {}},
+                                       {ScheduleChange::Kind::kResume, At(25), At(25.1), {}}});
+  EXPECT_EQ(First(CheckLost(history)), "") << "delivered after the resume";
+  history.done.erase(history.done.begin() + 1);
+  EXPECT_EQ(First(CheckLost(history)), "") << "or not at all";
 }
 
 TEST(CheckLost, CatchesARowThatStaysInAQueue) {

@@ -116,7 +116,62 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
   }
 }
 
+std::string Describe(const EventKey& key) {
+  return absl::StrCat("shard ", key.shard, " lane ", key.lane, " due ",
+                      absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(), " ", key.occurrence,
+                      "[", key.first, "]");
+}
+
+std::string Describe(const Mutation& mutation) {
+  const char* verb = mutation.kind == Mutation::Kind::kDelete ? "-" : mutation.kind == Mutation::Kind::kDeleteRange ? "--" : "+";
+  switch (mutation.cf) {
+    case ColumnFamily::kEvents:
+      if (const auto key = DecodeEventKey(mutation.key)) return absl::StrCat(verb, "event ", Describe(*key));
+      break;
+    case ColumnFamily::kParked:
+      if (const auto key = DecodeEventKey(EventKeyOfParked(mutation.key))) {
+        return absl::StrCat(verb, "parked ", Describe(*key));
+      }
+      break;
+    case ColumnFamily::kInflight:
+      if (const auto key = DecodeInflightKey(mutation.key)) {
+        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/", key->claim.epoch, ".",
+                            key->claim.number);
+      }
+      break;
+    case ColumnFamily::kDone:
+      if (const auto key = DecodeDoneKey(mutation.key)) {
+        storage::v1::DoneRecord record;
+        record.ParseFromString(mutation.value);
+        return absl::StrCat(verb, "done ", key->uid.ToHex(), " ", key->occurrence, "[", key->first, " +", record.count(),
+                            "] outcome ", static_cast<int>(record.outcome()), " ", record.reason());
+      }
+      break;
+    case ColumnFamily::kStates:
+      return absl::StrCat(verb, "state ", absl::BytesToHexString(mutation.key));
+    case ColumnFamily::kLeases:
+      return absl::StrCat(verb, "lease ", LeaseName(mutation.key).value_or(""));
+    default:
+      break;
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string DescribeCommit(const kv::CommitRecord& record) {
+  std::string text;
+  for (size_t i = 0; i < record.request->groups.size(); ++i) {
+    if (i >= record.verdicts.size() || !record.verdicts[i].applied) continue;
+    for (const Mutation& mutation : record.request->groups[i].mutations) {
+      const std::string one = Describe(mutation);
+      if (!one.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", one);
+    }
+  }
+  if (text.empty()) return text;
+  return absl::StrCat("commit ", record.seq, " (session ", record.request->session, " number ", record.request->number,
+                      "): ", text);
+}
 
 Commit ReadCommit(const kv::CommitRecord& record) {
   Commit commit;
@@ -170,18 +225,13 @@ std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
 
 std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
   std::vector<std::string> rows;
-  auto describe = [](const EventKey& key) {
-    return absl::StrCat("shard ", key.shard, " lane ", key.lane, " due ",
-                        absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(), " ",
-                        key.occurrence, "[", key.first, "]");
-  };
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kEvents)]) {
     const auto event = DecodeEventKey(key);
-    rows.push_back(absl::StrCat("events: ", event.has_value() ? describe(*event) : absl::BytesToHexString(key)));
+    rows.push_back(absl::StrCat("events: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
   }
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kParked)]) {
     const auto event = DecodeEventKey(EventKeyOfParked(key));
-    rows.push_back(absl::StrCat("parked: ", event.has_value() ? describe(*event) : absl::BytesToHexString(key)));
+    rows.push_back(absl::StrCat("parked: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
   }
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kInflight)]) {
     const auto claim = DecodeInflightKey(key);

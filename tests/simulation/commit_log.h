@@ -15,6 +15,9 @@ namespace escapement::simulation {
 // What the checkers look at of a durable commit: leases, fences, what only owners write, checkpoints, ends.
 Commit ReadCommit(const kv::CommitRecord& record);
 
+// What it did to queues, claims and Done, in one line, for traces; empty if nothing.
+std::string DescribeCommit(const kv::CommitRecord& record);
+
 // All rows of Done.
 std::vector<DoneRow> ReadDone(const kv::MemDisk& disk);
 

@@ -36,19 +36,27 @@ struct Consumer::Sending {
   std::string sender;
   absl::Time sent;
   bool answered = false;
+  SendResult result = SendResult::kNone;
+  absl::Time result_time = absl::InfiniteFuture();
   sim::SimWorld::EventId timeout = 0;
-  std::optional<size_t> receipt;
+  std::optional<size_t> receipt;  // once it has arrived
   std::vector<Receipt>* receipts = nullptr;
 
   // At the handler.
-  void Result(sim::SimWorld& world, handler::DeliveryResult result) {
+  void Result(sim::SimWorld& world, handler::DeliveryResult delivered) {
     if (std::exchange(answered, true) || transport.expired()) return;
     world.Forget(timeout);
-    if (receipt.has_value()) {
-      (*receipts)[*receipt].result = ResultOf(result.status);
-      (*receipts)[*receipt].result_time = world.Now();
-    }
-    sink->OnResult(attempt.tag, std::move(result));
+    result = ResultOf(delivered.status);
+    result_time = world.Now();
+    WriteDown();
+    sink->OnResult(attempt.tag, std::move(delivered));
+  }
+
+  // An attempt may arrive after its sender has given it up.
+  void WriteDown() {
+    if (!receipt.has_value()) return;
+    (*receipts)[*receipt].result = result;
+    (*receipts)[*receipt].result_time = result_time;
   }
 };
 
@@ -110,6 +118,7 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
                           receipt.attempt, " from ", receipt.sender));
   sending->receipt = receipts_.size();
   receipts_.push_back(std::move(receipt));
+  sending->WriteDown();
 
   // The same for the same attempt, whoever sends it.
   sim::SimRandom random(world.seed(), absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));

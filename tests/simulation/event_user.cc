@@ -131,6 +131,7 @@ void EventUser::MayCancel(size_t event) {
     v1::CancelEventRequest request;
     request.set_name(absl::StrCat("tenants/default/events/", events_[event].event_id));
     request.set_request_id(calls_.NewRequestId());
+    events_[event].cancel_called = true;
     calls_.UntilKnown<v1::Event>(
         [request](MasterApis& master, auto done) { master.events->CancelEvent(request, std::move(done)); },
         [this, event](absl::StatusOr<v1::Event> answer) {

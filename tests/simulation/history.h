@@ -50,7 +50,8 @@ struct OneOff {
   absl::Time due;
   absl::Time called;
   bool created = false;    // false: the user never learnt whether
-  bool cancelled = false;  // CancelEvent was answered OK
+  bool cancel_called = false;  // a try of CancelEvent may take effect after a later one was refused
+  bool cancelled = false;      // CancelEvent was answered OK
   absl::Time cancel_answered = absl::InfiniteFuture();
 };
 

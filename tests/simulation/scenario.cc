@@ -81,7 +81,10 @@ class Scenario {
     kv::MemKvStore::Options store_options;
     store_options.layout.partitions = static_cast<uint32_t>(1 + random_.Below(6));
     store_options.layout.queue_shards = static_cast<uint32_t>(1 + random_.Below(5));
-    store_options.on_durable = [this](const kv::CommitRecord& record) { commits_.push_back(ReadCommit(record)); };
+    store_options.on_durable = [this](const kv::CommitRecord& record) {
+      commits_.push_back(ReadCommit(record));
+      if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
+    };
     store_ = std::make_unique<StoreHost>(world_, store_options);
     const int masters = 2;
     const int emitters = 1 + static_cast<int>(random_.Below(3));
@@ -224,7 +227,7 @@ std::string Report(const ScenarioOptions& options, const ScenarioResult& result)
   for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
     absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what, "\n");
   }
-  absl::StrAppend(&report, "run it again: bazel run //tests/simulation:sim_main -- --seed=", options.seed,
+  absl::StrAppend(&report, "run it again: tools/dev sim --seed=", options.seed,
                   options.faults ? "" : " --nofaults", " --trace\n");
   return report;
 }

@@ -25,12 +25,12 @@ struct ScenarioOptions {
   uint64_t seed = 1;
   bool faults = true;  // also a consumer that fails, hangs and dawdles
   // Plant a fault in the platform: wrap a service's way to the store, or a handler's transport. May be empty.
-  std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store;
+  std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store = nullptr;
   std::function<std::unique_ptr<handler::DeliveryTransport>(std::unique_ptr<handler::DeliveryTransport>,
                                                             sim::SimProcess&)>
-      decorate_transport;
+      decorate_transport = nullptr;
   // Told of every event and note. May be empty.
-  std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer;
+  std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer = nullptr;
 };
 
 struct ScenarioResult {

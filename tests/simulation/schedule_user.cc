@@ -42,6 +42,10 @@ void ScheduleUser::Change(ScheduleChange change, State state, UserCalls::Invoke<
     }
     change.answered = calls_.Now();
     if (then) then(*answer);
+    static constexpr absl::string_view kKinds[] = {"created", "updated", "paused", "resumed", "deleted"};
+    calls_.Note(absl::StrCat(lives_.back().uid, " ", kKinds[static_cast<int>(change.kind)], " since ",
+                             absl::FormatDuration(change.answered - change.called), " ", change.definition.cron, " ",
+                             change.definition.zone, " ", change.definition.count));
     lives_.back().changes.push_back(std::move(change));
     state_ = state;
     Next();

@@ -18,14 +18,17 @@ ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
+ABSL_FLAG(bool, trace_commits, false, "print what commits did to queues, claims and Done as well");
 ABSL_FLAG(bool, trace_events, false, "print every event as well");
 
 namespace escapement::simulation {
 namespace {
 
 void PrintTrace(absl::Time time, absl::string_view process, absl::string_view what) {
-  const bool note = absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ");
-  if (!note && !absl::GetFlag(FLAGS_trace_events)) return;
+  const bool note = absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ") ||
+                    absl::StartsWith(what, "user: ");
+  const bool commit = absl::StartsWith(what, "commit ");
+  if (what.empty() || !(note || absl::GetFlag(commit ? FLAGS_trace_commits : FLAGS_trace_events))) return;
   std::printf("%s %s %s\n", absl::FormatTime("%H:%M:%E6S", time, absl::UTCTimeZone()).c_str(),
               std::string(process).c_str(), std::string(what).c_str());
 }

@@ -59,6 +59,8 @@ class UserCalls {
   absl::Duration Between(absl::Duration low, absl::Duration high) { return user_.random().Between(low, high); }
   sim::SimRandom& random() { return user_.random(); }
   absl::Time Now() const { return network_.world().Now(); }
+  // Shows in the trace.
+  void Note(absl::string_view what) { network_.world().Note(absl::StrCat("user: ", what)); }
   std::string NewRequestId() { return absl::StrCat("r", ++last_request_); }
 
  private:
