@@ -39,10 +39,11 @@ ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleNam
     : snapshot_(snapshot), name_(name), layout_(layout), now_(now), planned_to_(now), covered_(now) {
   const std::string schedule_key = ScheduleKey(name.tenant, name.schedule);
   if (snapshot.record.has_value()) {
-    group_.conditions.push_back(
-        {.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kPresent});
-    group_.conditions.push_back({.cf = ColumnFamily::kStates, .key = StateKey(snapshot.uid),
-                                 .kind = ConditionKind::kValueEquals, .value = snapshot.state_bytes});
+    group_.conditions.push_back({.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kPresent});
+    group_.conditions.push_back({.cf = ColumnFamily::kStates,
+                                 .key = StateKey(snapshot.uid),
+                                 .kind = ConditionKind::kValueEquals,
+                                 .value = snapshot.state_bytes});
   } else {
     group_.conditions.push_back({.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kAbsent});
   }
@@ -123,12 +124,14 @@ void ChangeBuilder::DeleteChildren(const Definition& definition) {
 }
 
 void ChangeBuilder::PutSchedule(const storage::v1::ScheduleRecord& record) {
-  group_.mutations.push_back({.cf = ColumnFamily::kSchedules, .key = ScheduleKey(name_.tenant, name_.schedule),
+  group_.mutations.push_back({.cf = ColumnFamily::kSchedules,
+                              .key = ScheduleKey(name_.tenant, name_.schedule),
                               .value = record.SerializeAsString()});
 }
 
 void ChangeBuilder::DeleteSchedule() {
-  group_.mutations.push_back({.cf = ColumnFamily::kSchedules, .kind = MutationKind::kDelete,
+  group_.mutations.push_back({.cf = ColumnFamily::kSchedules,
+                              .kind = MutationKind::kDelete,
                               .key = ScheduleKey(name_.tenant, name_.schedule)});
 }
 
@@ -146,14 +149,16 @@ void ChangeBuilder::PutState(storage::v1::StateRecord state) {
 
 void ChangeBuilder::GuardParked() {
   const std::string prefix = ParkedPrefix(snapshot_.uid);
-  group_.conditions.push_back({.cf = ColumnFamily::kParked, .key = prefix, .kind = ConditionKind::kRangeCount,
-                               .value = PrefixEnd(prefix), .number = snapshot_.parked.size()});
+  group_.conditions.push_back({.cf = ColumnFamily::kParked,
+                               .key = prefix,
+                               .kind = ConditionKind::kRangeCount,
+                               .value = PrefixEnd(prefix),
+                               .number = snapshot_.parked.size()});
 }
 
 void ChangeBuilder::ReturnParked(const kv::Entry& parked) {
   group_.mutations.push_back({.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kEvents, .key = EventKeyOfParked(parked.key), .value = parked.value});
+  group_.mutations.push_back({.cf = ColumnFamily::kEvents, .key = EventKeyOfParked(parked.key), .value = parked.value});
 }
 
 absl::Time ChangeBuilder::DueOfParked(const kv::Entry& parked) {
@@ -201,7 +206,8 @@ void ChangeBuilder::PutRunParts() {
   for (const auto& [key, part] : run_parts_) {
     const auto stored = snapshot_.run_parts.find(key);
     const bool present = stored != snapshot_.run_parts.end() && stored->second.has_value();
-    group_.conditions.push_back({.cf = ColumnFamily::kRunParts, .key = key,
+    group_.conditions.push_back({.cf = ColumnFamily::kRunParts,
+                                 .key = key,
                                  .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
                                  .value = present ? *stored->second : std::string()});
     group_.mutations.push_back({.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});

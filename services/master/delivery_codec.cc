@@ -32,8 +32,8 @@ int64_t ReadDuration(bool set, const google::protobuf::Duration& duration, const
   if (!set) return absl::ToInt64Microseconds(rule.fallback);
   const auto value = ToDuration(duration);
   if (!value.has_value() || *value < rule.min || *value > rule.max) {
-    violations->Add(field, absl::StrCat("must be from ", absl::FormatDuration(rule.min), " to ",
-                                        absl::FormatDuration(rule.max)));
+    violations->Add(
+        field, absl::StrCat("must be from ", absl::FormatDuration(rule.min), " to ", absl::FormatDuration(rule.max)));
     return absl::ToInt64Microseconds(rule.fallback);
   }
   return absl::ToInt64Microseconds(*value);

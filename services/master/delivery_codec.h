@@ -19,8 +19,7 @@ namespace escapement::master {
 // `prefix` ("schedule").
 storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
                                          FieldViolations* violations);
-storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
-                                         FieldViolations* violations);
+storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix, FieldViolations* violations);
 
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule);
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event);

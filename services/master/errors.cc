@@ -50,18 +50,16 @@ absl::Status EmissionBehind(absl::string_view resource) {
                            absl::Seconds(5));
 }
 
-absl::Status NotReady() {
-  return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the master is not ready");
-}
+absl::Status NotReady() { return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the master is not ready"); }
 
 absl::Status StoreFailed(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
       return ResourceExhausted("STORE_FULL", status.message(), absl::Seconds(1));
     case absl::StatusCode::kAborted:
-      return MakeError(absl::StatusCode::kUnavailable, "RESULT_UNKNOWN",
-                       absl::StrCat("the session with the store was lost; the change may have been made: ",
-                                    status.message()));
+      return MakeError(
+          absl::StatusCode::kUnavailable, "RESULT_UNKNOWN",
+          absl::StrCat("the session with the store was lost; the change may have been made: ", status.message()));
     default:
       return Annotate(status, "store");
   }

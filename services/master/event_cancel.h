@@ -7,11 +7,11 @@
 #ifndef SERVICES_MASTER_EVENT_CANCEL_H_
 #define SERVICES_MASTER_EVENT_CANCEL_H_
 
+#include "escapement/v1/resources.pb.h"
 #include "services/master/api/done.h"
 #include "services/master/master_context.h"
 #include "services/master/request_table.h"
 #include "services/master/resource_name.h"
-#include "escapement/v1/resources.pb.h"
 
 namespace escapement::master {
 

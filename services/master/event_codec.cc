@@ -13,8 +13,7 @@
 
 namespace escapement::master {
 
-EventRowBuilder::EventRowBuilder(Options options)
-    : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
+EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
   row_.set_tenant(options_.tenant);
   row_.set_count(1);
   row_.set_run_count(1);
@@ -62,7 +61,9 @@ const std::string& EventRowBuilder::Add(const NewEvent& event, kv::Group* group)
 }
 
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations* violations) {
-  if (due_micros > kDueTimeMicrosMax) violations->Add(field, "must be before the year 2200");
+  if (due_micros < kDueTimeMicrosMin || due_micros > kDueTimeMicrosMax) {
+    violations->Add(field, "must be from the year 1 to 2199");
+  }
 }
 
 std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field, FieldViolations* violations) {
@@ -90,8 +91,7 @@ std::string InternKey(const Uid& hash) { return DefinitionKey(hash, 0); }
 kv::Group InternGroup(const InternedDelivery& interned) {
   const std::string key = InternKey(interned.hash);
   kv::Group group;
-  group.conditions.push_back(
-      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
+  group.conditions.push_back({.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
   group.mutations.push_back({.cf = kv::ColumnFamily::kDefinitions, .key = key, .value = interned.definition});
   return group;
 }

@@ -49,7 +49,8 @@ class EventAdder {
 
  private:
   void Store(const InternedDelivery& interned) {
-    const bool added = std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) != plan_->interned.end();
+    const bool added =
+        std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) != plan_->interned.end();
     if (added || cache_.Known(interned.hash)) return;
     plan_->interned.push_back(interned.hash);
     plan_->commit.groups.push_back(InternGroup(interned));
@@ -78,8 +79,12 @@ class Creation : public std::enable_shared_from_this<Creation> {
  public:
   Creation(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
            v1::BatchCreateEventsRequest batch, bool single, RequestMark mark, Done<v1::BatchCreateEventsResponse> done)
-      : context_(context), cache_(std::move(cache)), batch_(std::move(batch)), single_(single),
-        mark_(std::move(mark)), done_(std::move(done)) {
+      : context_(context),
+        cache_(std::move(cache)),
+        batch_(std::move(batch)),
+        single_(single),
+        mark_(std::move(mark)),
+        done_(std::move(done)) {
     options_.tenant = std::move(tenant);
     options_.queue_shards = context_.layout.queue_shards;
     options_.uid_high = context_.runtime.random().Next();
@@ -88,10 +93,9 @@ class Creation : public std::enable_shared_from_this<Creation> {
 
   void Start() {
     if (!mark_.active()) return Write();
-    context_.client.MultiGet({mark_.key()}, context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRequestRead(std::move(result));
-                             });
+    context_.client.MultiGet(
+        {mark_.key()}, context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRequestRead(std::move(result)); });
   }
 
  private:
@@ -109,10 +113,9 @@ class Creation : public std::enable_shared_from_this<Creation> {
     absl::StatusOr<CreationPlan> plan = PlanCreation(batch_, single_, mark_, options_, *cache_);
     if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
     plan_ = *std::move(plan);
-    context_.client.CommitAsync(std::move(plan_.commit), context_.executor,
-                                [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
-                                  self->OnWritten(std::move(result));
-                                });
+    context_.client.CommitAsync(
+        std::move(plan_.commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnWritten(std::move(result)); });
   }
 
   void OnWritten(absl::StatusOr<kv::CommitResult> result) {

@@ -51,8 +51,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
     }
     if (batch != nullptr) {
       events_.IngestBatch(batch, options_,
-                          [self = self_, number = batch->batch_number(), place = next_place_++](
-                              absl::StatusOr<v1::IngestResponse> response) mutable {
+                          [self = self_, number = batch->batch_number(),
+                           place = next_place_++](absl::StatusOr<v1::IngestResponse> response) mutable {
                             self->OnAnswer(place, number, std::move(response));
                           });
     }

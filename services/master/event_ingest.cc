@@ -61,7 +61,7 @@ void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violat
   if (event.payload().size() > kPayloadBytesMax) {
     CheckPayload(event.payload(), absl::StrCat("events[", index, "].payload"), violations);
   }
-  if (event.due_time_micros() > kDueTimeMicrosMax) {
+  if (event.due_time_micros() < kDueTimeMicrosMin || event.due_time_micros() > kDueTimeMicrosMax) {
     CheckDueMicros(event.due_time_micros(), absl::StrCat("events[", index, "].due_time_micros"), violations);
   }
   if (!event.event_id().empty()) {
@@ -69,18 +69,18 @@ void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violat
   }
 }
 
-absl::Status CheckBatch(const v1::IngestRequest& request) {
+absl::Status CheckBatch(const v1::IngestRequest& request, size_t* bytes) {
   FieldViolations violations;
   if (request.events().empty() || request.events_size() > kIngestEventsMax) {
     violations.Add("events", absl::StrCat("must hold 1 to ", kIngestEventsMax, " events"));
     return violations.ToStatus();
   }
-  size_t bytes = 0;
   for (int i = 0; i < request.events_size() && violations.size() < kViolationsShown; ++i) {
-    CheckEvent(request.events(i), i, &violations, &bytes);
+    CheckEvent(request.events(i), i, &violations, bytes);
   }
-  if (bytes > kIngestBytesMax) {
-    violations.Add("events", absl::StrCat("payloads have ", bytes, " bytes, at most ", kIngestBytesMax, " are allowed"));
+  if (*bytes > kIngestBytesMax) {
+    violations.Add("events",
+                   absl::StrCat("payloads have ", *bytes, " bytes, at most ", kIngestBytesMax, " are allowed"));
   }
   return violations.ToStatus();
 }
@@ -106,9 +106,9 @@ void InternCache::Clear() {
 
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
                                       EventRowBuilder::Options options, const InternCache& cache) {
-  if (absl::Status status = CheckBatch(request); !status.ok()) return status;
-  const int64_t now_micros = ToMicros(options.now);
   IngestPlan plan;
+  if (absl::Status status = CheckBatch(request, &plan.payload_bytes); !status.ok()) return status;
+  const int64_t now_micros = ToMicros(options.now);
   FieldViolations violations;
   DeliverySet deliveries(cache, &plan.commit);
   // Read only if an event uses them as they are: then every event may override the target.
@@ -121,8 +121,8 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     const v1::IngestEvent& event = request.events(i);
     Delivery own;
     if (event.has_overrides()) {
-      own = deliveries.Read(Overridden(request.defaults(), event.overrides()), absl::StrCat("events[", i, "].overrides"),
-                            &violations);
+      own = deliveries.Read(Overridden(request.defaults(), event.overrides()),
+                            absl::StrCat("events[", i, "].overrides"), &violations);
     } else if (!defaults.has_value()) {
       defaults = deliveries.Read(request.defaults(), "defaults", &violations);
     }

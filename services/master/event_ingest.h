@@ -37,9 +37,10 @@ class InternCache {
 
 struct IngestPlan {
   kv::Commit commit;
-  std::vector<Uid> interned;         // stored once the commit is
-  size_t first_client_group = 0;     // groups from here on have one client-chosen event each
+  std::vector<Uid> interned;      // stored once the commit is
+  size_t first_client_group = 0;  // groups from here on have one client-chosen event each
   int server_made_count = 0;
+  size_t payload_bytes = 0;
   std::vector<std::string> event_ids;  // server-made, if asked for
 };
 

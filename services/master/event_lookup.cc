@@ -35,10 +35,9 @@ class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
     scan.begin = std::move(begin);
     scan.end = InflightShardEnd(shard_);
     scan.bytes_max = 4 << 20;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
-                           self->OnPage(std::move(result));
-                         });
+    context_.client.Scan(
+        std::move(scan), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) { self->OnPage(std::move(result)); });
   }
 
  private:
@@ -88,10 +87,9 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
                                                           .first = key->first})});
       sighting_.key = *key;
     }
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRead(std::move(result));
-                             });
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRead(std::move(result)); });
   }
 
  private:
@@ -102,6 +100,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     if (values.size() == 3 && values[1].has_value()) return OnRow(*values[1], result->seq);
     if (values.size() == 3 && values[2].has_value()) {
       if (!sighting_.done.emplace().ParseFromString(*values[2])) return done_(BrokenRecord("a Done record"));
+      if (sighting_.done->tenant() != name_.tenant) return done_(EventSighting());
       return done_(std::move(sighting_));
     }
     if (values[0].has_value() && ++moves_ <= kMovesMax) {
@@ -118,22 +117,22 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
 
   void OnRow(const std::string& row, kv::CommitSeq seq) {
     if (!sighting_.row.emplace().ParseFromString(row)) return done_(BrokenRecord("an event"));
+    // A server-made id names a row, not its tenant.
+    if (sighting_.row->tenant() != name_.tenant) return done_(EventSighting());
     sighting_.row_key = row_key_;
     sighting_.row_seq = seq;
     const kv::Key definition = {ColumnFamily::kDefinitions,
                                 sighting_.row->definition_hash().size() == Uid::kBytes
                                     ? InternKey(Uid::FromBytes(sighting_.row->definition_hash()))
                                     : std::string("\0", 1)};
-    context_.client.MultiGet({definition}, context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnDefinition(std::move(result));
-                             });
+    context_.client.MultiGet(
+        {definition}, context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnDefinition(std::move(result)); });
   }
 
   void OnDefinition(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(result.status());
-    if (result->values[0].has_value() &&
-        !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
+    if (result->values[0].has_value() && !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
       return done_(BrokenRecord("a definition"));
     }
     const bool may_be_claimed = sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;

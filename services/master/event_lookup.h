@@ -29,7 +29,7 @@ struct EventSighting {
   // Of the row.
   std::string row_key;
   EventKey key;
-  bool has_name = false;   // an event_names row exists
+  bool has_name = false;  // an event_names row exists
   bool claimed = false;
   kv::CommitSeq row_seq = 0;     // the row was there at this sequence
   kv::CommitSeq claims_seq = 0;  // no claim from before this one was missed (0: claims were not read)

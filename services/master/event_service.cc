@@ -49,8 +49,7 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
                });
 }
 
-void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
-                                     Done<v1::BatchCreateEventsResponse> done) {
+void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request, Done<v1::BatchCreateEventsResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   FieldViolations violations;
@@ -108,18 +107,25 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
     return context_.Refuse(made.status(), std::move(done));
   }
   auto plan = std::make_shared<IngestPlan>(*std::move(made));
-  context_.client.CommitAsync(
-      std::move(plan->commit), context_.executor,
-      [this, plan, cache = cache_, request = std::move(request),
-       done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
-        if (!result.ok()) return done(StoreFailed(result.status()));
-        cache->Add(plan->interned);
-        v1::IngestResponse response = Answer(*request, *result, plan.get());
-        context_.metrics.ingest_batches.Increment();
-        context_.metrics.events_created.Increment(response.created_count());
-        context_.metrics.events_existing.Increment(response.existing_count());
-        done(std::move(response));
-      });
+  const int64_t bytes = static_cast<int64_t>(plan->payload_bytes);
+  if (bytes_under_way_.fetch_add(bytes) + bytes > kIngestBytesUnderWayMax) {
+    bytes_under_way_ -= bytes;
+    context_.metrics.ingest_batches_refused.Increment();
+    return context_.Refuse(ResourceExhausted("INGEST_BUSY", "too many batches wait for the store", kIngestBusyDelay),
+                           std::move(done));
+  }
+  context_.client.CommitAsync(std::move(plan->commit), context_.executor,
+                              [this, bytes, plan, cache = cache_, request = std::move(request),
+                               done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
+                                bytes_under_way_ -= bytes;
+                                if (!result.ok()) return done(StoreFailed(result.status()));
+                                cache->Add(plan->interned);
+                                v1::IngestResponse response = Answer(*request, *result, plan.get());
+                                context_.metrics.ingest_batches.Increment();
+                                context_.metrics.events_created.Increment(response.created_count());
+                                context_.metrics.events_existing.Increment(response.existing_count());
+                                done(std::move(response));
+                              });
 }
 
 }  // namespace escapement::master

@@ -1,10 +1,12 @@
 // EventService: one-off events. Check → decide → write → answer; every effect is one commit.
 //
-// Threads: as EventApi. No state but the cache of interned deliveries.
+// Threads: as EventApi. No state but the cache of interned deliveries and the count of bytes under way.
 
 #ifndef SERVICES_MASTER_EVENT_SERVICE_H_
 #define SERVICES_MASTER_EVENT_SERVICE_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "services/master/api/event_api.h"
@@ -31,6 +33,7 @@ class EventService final : public EventApi {
  private:
   MasterContext& context_;
   const std::shared_ptr<InternCache> cache_;
+  std::atomic<int64_t> bytes_under_way_ = 0;  // payloads of batches whose commit is not answered
 };
 
 }  // namespace escapement::master

@@ -46,8 +46,8 @@ void Claim(MasterFixture* fixture, const EventKey& key) {
   kv::Group group;
   group.conditions.push_back(
       {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .kind = kv::Condition::Kind::kPresent});
-  group.mutations.push_back({.cf = ColumnFamily::kInflight, .key = EncodeClaimKey({key.shard, 1, 1}),
-                             .value = claim.SerializeAsString()});
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kInflight, .key = EncodeClaimKey({key.shard, 1, 1}), .value = claim.SerializeAsString()});
   group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
   fixture->Commit({group});
 }
@@ -155,7 +155,8 @@ TEST(EventService, BadEventsAreRefusedByFieldAndNothingIsWritten) {
   batch.mutable_requests(1)->mutable_event()->set_payload(std::string(262'145, 'x'));
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::BatchCreateEvents, batch).status()), "requests[1].event.payload");
   // An id that looks as if the server had made it would be looked for at another place.
-  event = ValidEvent(due, ServerMadeEventId({.shard = 1, .lane = 5, .due_time = due, .uid = Uid::FromHalves(1, 2), .occurrence = ""}));
+  event = ValidEvent(
+      due, ServerMadeEventId({.shard = 1, .lane = 5, .due_time = due, .uid = Uid::FromHalves(1, 2), .occurrence = ""}));
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event_id");
   EXPECT_EQ(fixture.Dump(), before);
 }
@@ -272,8 +273,8 @@ TEST(EventService, CancelEndsAWaitingEvent) {
   // Repeated with its request_id it is the same answer; without it, too late.
   EXPECT_TRUE(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name(), "c")).ok());
   EXPECT_EQ(ErrorReason(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name())).status()), "EVENT_ENDED");
-  EXPECT_TRUE(absl::IsNotFound(
-      fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/none")).status()));
+  EXPECT_TRUE(
+      absl::IsNotFound(fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/none")).status()));
 }
 
 TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
@@ -312,12 +313,14 @@ TEST(EventService, OfAClaimAndACancelAtTheSameMomentOneWins) {
       kv::Group group;
       group.conditions.push_back(
           {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .kind = kv::Condition::Kind::kPresent});
-      group.mutations.push_back({.cf = ColumnFamily::kInflight, .key = EncodeClaimKey({key.shard, 1, 1}),
+      group.mutations.push_back({.cf = ColumnFamily::kInflight,
+                                 .key = EncodeClaimKey({key.shard, 1, 1}),
                                  .value = claim.SerializeAsString()});
       group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
       std::optional<bool> applied;
       fixture.TryCommit({group}, [&](bool all) { applied = all; });
-      ASSERT_TRUE(fixture.runtime.RunUntil([&] { return applied.has_value() && answer.has_value(); }, absl::Minutes(1)));
+      ASSERT_TRUE(
+          fixture.runtime.RunUntil([&] { return applied.has_value() && answer.has_value(); }, absl::Minutes(1)));
       claimed = *applied;
     }
     EXPECT_NE(claimed, answer->ok()) << steps;
@@ -344,8 +347,10 @@ TEST(EventService, ARetriedEventIsFoundByItsName) {
   name.set_launch_time_micros(row.launch_time_micros());
   kv::Group group;
   group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = old_key});
-  group.mutations.push_back({.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .value = row.SerializeAsString()});
-  group.mutations.push_back({.cf = ColumnFamily::kEventNames, .key = EventNameKey("default", event->event_id()),
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .value = row.SerializeAsString()});
+  group.mutations.push_back({.cf = ColumnFamily::kEventNames,
+                             .key = EventNameKey("default", event->event_id()),
                              .value = name.SerializeAsString()});
   fixture.Commit({group});
   const auto got = fixture.Call(&EventApi::GetEvent, GetRequest(event->name()));

@@ -42,7 +42,8 @@ inline constexpr absl::Duration kMaxBackoffDefault = absl::Seconds(300);
 inline constexpr absl::Duration kMaxAgeMin = absl::Milliseconds(1);
 inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
-// Due times are at most the end of 2199, as far as occurrences reach.
+// Due times are at least the year 1 and at most the end of 2199, as far as occurrences reach.
+inline constexpr int64_t kDueTimeMicrosMin = int64_t{-62'135'596'800} * 1'000'000;
 inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
 
 inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
@@ -54,6 +55,10 @@ inline constexpr int kIngestEventsMax = 5000;
 inline constexpr size_t kIngestBytesMax = 8 << 20;
 // Batches of one stream whose commit is under way; then the stream is not read further.
 inline constexpr int kIngestOutstandingMax = 8;
+// Payload bytes of all batches whose commit is under way, over all streams: beyond it batches are refused with
+// RESOURCE_EXHAUSTED, so that a slow store cannot fill the memory.
+inline constexpr int64_t kIngestBytesUnderWayMax = int64_t{512} << 20;
+inline constexpr absl::Duration kIngestBusyDelay = absl::Milliseconds(200);
 // Hashes of delivery records known to be stored; when full, all are forgotten and written again.
 inline constexpr size_t kInternedKnownMax = 10'000;
 

@@ -119,10 +119,10 @@ std::vector<std::pair<EventKey, storage::v1::EventRecord>> MasterFixture::Events
 void MasterFixture::SetCheckpoints(absl::Time emitted_to, absl::Time planned_to) {
   kv::Group group;
   for (uint16_t partition = 0; partition < layout.partitions; ++partition) {
-    group.mutations.push_back({.cf = kv::ColumnFamily::kCheckpoints, .key = EmittedToKey(partition),
-                               .value = EncodeCheckpoint(emitted_to)});
-    group.mutations.push_back({.cf = kv::ColumnFamily::kCheckpoints, .key = PlannedToKey(partition),
-                               .value = EncodeCheckpoint(planned_to)});
+    group.mutations.push_back(
+        {.cf = kv::ColumnFamily::kCheckpoints, .key = EmittedToKey(partition), .value = EncodeCheckpoint(emitted_to)});
+    group.mutations.push_back(
+        {.cf = kv::ColumnFamily::kCheckpoints, .key = PlannedToKey(partition), .value = EncodeCheckpoint(planned_to)});
   }
   Commit({group});
 }

@@ -33,7 +33,8 @@ class MasterFixture {
     std::optional<absl::StatusOr<Response>> answer;
     (ApiOf(static_cast<Api*>(nullptr)).*method)(
         std::move(request), [&](absl::StatusOr<Response> response) { answer = std::move(response); });
-    if (!runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(5))) return absl::DeadlineExceededError("-");
+    if (!runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(5)))
+      return absl::DeadlineExceededError("-");
     return *std::move(answer);
   }
   absl::StatusOr<v1::IngestResponse> Ingest(v1::IngestRequest request, bool return_ids = false);

@@ -112,8 +112,6 @@ MasterGrpc::MasterGrpc(ScheduleApi& schedules, EventApi& events, RunApi& runs)
 
 MasterGrpc::~MasterGrpc() = default;
 
-std::vector<grpc::Service*> MasterGrpc::services() {
-  return {&parts_->schedules, parts_->events.get(), &parts_->runs};
-}
+std::vector<grpc::Service*> MasterGrpc::services() { return {&parts_->schedules, parts_->events.get(), &parts_->runs}; }
 
 }  // namespace escapement::master

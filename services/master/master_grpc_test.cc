@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "common/kv/rocks_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"

@@ -11,10 +11,10 @@ struct MasterMetrics {
   // `metrics` outlives it.
   explicit MasterMetrics(Metrics& metrics);
 
-  Counter& ingest_batches;             // committed
+  Counter& ingest_batches;  // committed
   Counter& ingest_batches_refused;
-  Counter& events_created;             // by ingest, create and batchCreate
-  Counter& events_existing;            // client-chosen ids that existed already
+  Counter& events_created;   // by ingest, create and batchCreate
+  Counter& events_existing;  // client-chosen ids that existed already
   Counter& events_cancelled;
   Counter& schedule_changes;           // committed
   Counter& schedule_change_conflicts;  // tries that lost a race and were made again

@@ -31,8 +31,10 @@ void RequestSweepLoop::OnPage(kv::ScanResult page) {
     if (record.ParseFromString(entry.value) && record.time_micros() >= oldest_kept) continue;
     // Only this very record: the id may be used again meanwhile.
     kv::Group& group = commit.groups.emplace_back();
-    group.conditions.push_back({.cf = kv::ColumnFamily::kRequests, .key = entry.key,
-                                .kind = kv::Condition::Kind::kUnchangedSince, .since = page.seq});
+    group.conditions.push_back({.cf = kv::ColumnFamily::kRequests,
+                                .key = entry.key,
+                                .kind = kv::Condition::Kind::kUnchangedSince,
+                                .since = page.seq});
     group.mutations.push_back(
         {.cf = kv::ColumnFamily::kRequests, .kind = kv::Mutation::Kind::kDelete, .key = entry.key});
   }

@@ -37,8 +37,7 @@ void RequestMark::AddTo(const google::protobuf::MessageLite& response, absl::Tim
   record.set_response(response.SerializeAsString());
   record.set_time_micros(ToMicros(now));
   group->conditions.push_back({.cf = kv::ColumnFamily::kRequests, .key = key_, .kind = kv::Condition::Kind::kAbsent});
-  group->mutations.push_back(
-      {.cf = kv::ColumnFamily::kRequests, .key = key_, .value = record.SerializeAsString()});
+  group->mutations.push_back({.cf = kv::ColumnFamily::kRequests, .key = key_, .value = record.SerializeAsString()});
 }
 
 }  // namespace escapement::master

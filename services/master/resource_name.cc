@@ -96,8 +96,7 @@ bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
 
 bool IsClientEventId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;
-  return std::all_of(id.begin(), id.end(),
-                     [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; }) &&
+  return std::all_of(id.begin(), id.end(), [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; }) &&
          !ParseServerMadeEventId(id).has_value();
 }
 

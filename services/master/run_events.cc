@@ -24,7 +24,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)>;
   Listing(MasterContext& context, RunEventsQuery query, Read done)
-      : context_(context), query_(std::move(query)), done_(std::move(done)),
+      : context_(context),
+        query_(std::move(query)),
+        done_(std::move(done)),
         identity_(query_.name.schedule.tenant, query_.uid, query_.name.occurrence),
         day_(DoneDay(FromMicros(query_.run.nominal_time_micros()))) {
     page_.index = query_.index;
@@ -56,10 +58,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.end = EventLaneKey(Shard(), kLaneRetry + 1, absl::InfinitePast());
     scan.bytes_max = 4 << 20;
     ++scans_;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           self->OnRetries(std::move(page));
-                         });
+    context_.client.Scan(
+        std::move(scan), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) { self->OnRetries(std::move(page)); });
   }
 
   void OnRetries(absl::StatusOr<kv::ScanResult> page) {
@@ -91,10 +92,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.end = PrefixEnd(DoneRunPrefix(Shard(), day_, query_.uid, query_.name.occurrence));
     scan.limit = kPageSizeMax;
     ++scans_;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           self->OnDone(std::move(page));
-                         });
+    context_.client.Scan(
+        std::move(scan), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) { self->OnDone(std::move(page)); });
   }
 
   bool Full() const { return page_.events.size() >= query_.limit; }
@@ -104,8 +104,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     while (!retries_.empty() && retries_.begin()->first < end) {
       if (Full()) return false;
       const uint64_t index = retries_.begin()->first;
-      page_.events.push_back(
-          ShowWaitingRunEvent(query_.name, identity_, index, retries_.begin()->second, v1::PENDING));
+      page_.events.push_back(ShowWaitingRunEvent(query_.name, identity_, index, retries_.begin()->second, v1::PENDING));
       page_.index = index + 1;
       retries_.erase(retries_.begin());
     }

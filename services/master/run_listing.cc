@@ -36,15 +36,18 @@ std::string DateText(absl::CivilDay date) {
 }
 
 struct FoundRun {
-  SingleEvent single;                              // of one event
-  std::optional<storage::v1::RunRecord> record;    // of many
+  SingleEvent single;                            // of one event
+  std::optional<storage::v1::RunRecord> record;  // of many
 };
 
 class Listing : public std::enable_shared_from_this<Listing> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<RunListPage>)>;
   Listing(MasterContext& context, RunListQuery query, Read done)
-      : context_(context), query_(std::move(query)), done_(std::move(done)), position_(query_.begin),
+      : context_(context),
+        query_(std::move(query)),
+        done_(std::move(done)),
+        position_(query_.begin),
         now_(context.client.NowLow()) {
     // A date's local midnight is at most 14 hours before the UTC one.
     last_date_ = absl::ToCivilDay(now_ + kActiveAhead + absl::Hours(14), absl::UTCTimeZone());
@@ -64,8 +67,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const std::string& after = position_.after;
     open_ = 1 + 3 * static_cast<int>(context_.layout.queue_shards);
     scans_ += open_;
-    Scan(ColumnFamily::kRuns,
-         after.empty() ? EncodeRunKey({uid, begin_text}) : PrefixEnd(EncodeRunKey({uid, after})),
+    Scan(ColumnFamily::kRuns, after.empty() ? EncodeRunKey({uid, begin_text}) : PrefixEnd(EncodeRunKey({uid, after})),
          EncodeRunKey({uid, end_text}));
     for (int offset = -1; offset <= 1; ++offset) {
       const absl::Time midnight = absl::FromCivil(position_.date + offset, absl::UTCTimeZone());
@@ -86,10 +88,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.begin = std::move(begin);
     scan.end = std::move(end);
     scan.limit = static_cast<uint32_t>(query_.limit) + 1;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this(), cf](absl::StatusOr<kv::ScanResult> page) {
-                           self->OnSource(cf, std::move(page));
-                         });
+    context_.client.Scan(
+        std::move(scan), context_.executor,
+        [self = shared_from_this(), cf](absl::StatusOr<kv::ScanResult> page) { self->OnSource(cf, std::move(page)); });
   }
 
   void OnSource(ColumnFamily cf, absl::StatusOr<kv::ScanResult> page) {
@@ -144,10 +145,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
       }
     }
     if (keys.empty()) return EndRound();
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnActive(std::move(result));
-                             });
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnActive(std::move(result)); });
   }
 
   void AddQueueKeys(const std::string& occurrence, absl::Time due, std::vector<kv::Key>* keys) const {

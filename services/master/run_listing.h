@@ -46,8 +46,7 @@ struct RunListPage {
   RunListPosition next;
 };
 
-void ListRunsOf(MasterContext& context, RunListQuery query,
-                absl::AnyInvocable<void(absl::StatusOr<RunListPage>)> done);
+void ListRunsOf(MasterContext& context, RunListQuery query, absl::AnyInvocable<void(absl::StatusOr<RunListPage>)> done);
 
 }  // namespace escapement::master
 

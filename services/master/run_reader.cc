@@ -35,19 +35,17 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
 
   void ReadRecord() {
     const kv::Key key = {ColumnFamily::kRuns, EncodeRunKey(Key())};
-    context_.client.MultiGet({key}, context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRecord(std::move(result));
-                             });
+    context_.client.MultiGet(
+        {key}, context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRecord(std::move(result)); });
   }
 
   void OnRecord(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     if (!result->values[0].has_value()) {
-      FindSingleEvent(context_, name_.schedule.tenant, run_.uid, name_.occurrence,
-                      [self = shared_from_this()](absl::StatusOr<SingleEvent> single) {
-                        self->OnSingle(std::move(single));
-                      });
+      FindSingleEvent(
+          context_, name_.schedule.tenant, run_.uid, name_.occurrence,
+          [self = shared_from_this()](absl::StatusOr<SingleEvent> single) { self->OnSingle(std::move(single)); });
       return;
     }
     if (!run_.record.emplace().ParseFromString(*result->values[0])) return done_(BrokenRecord("a run"));
@@ -56,10 +54,9 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
     scan.begin = RunPartPrefix(Key());
     scan.end = PrefixEnd(scan.begin);
     scan.limit = context_.layout.queue_shards + 1;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> parts) {
-                           self->OnParts(std::move(parts));
-                         });
+    context_.client.Scan(
+        std::move(scan), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> parts) { self->OnParts(std::move(parts)); });
   }
 
   void OnSingle(absl::StatusOr<SingleEvent> single) {

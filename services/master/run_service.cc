@@ -134,8 +134,8 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request, Done<v1::ListRu
                             v1::ListRunEventsResponse response;
                             for (v1::Event& event : page->events) *response.add_events() = std::move(event);
                             if (page->more) {
-                              response.set_next_page_token(EncodePageToken(
-                                  list, KeyWriter().U64(page->index).U64(page->record_first).Take()));
+                              response.set_next_page_token(
+                                  EncodePageToken(list, KeyWriter().U64(page->index).U64(page->record_first).Take()));
                             }
                             done(std::move(response));
                           });

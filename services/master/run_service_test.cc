@@ -55,9 +55,7 @@ struct Bench {
     fixture.Commit({group});
     return occurrence.id;
   }
-  static std::string Id(absl::Time time) {
-    return absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", time, absl::UTCTimeZone());
-  }
+  static std::string Id(absl::Time time) { return absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", time, absl::UTCTimeZone()); }
 
   // Ends events [first, first + count) of a run, as the handler of the shard would.
   void End(uint16_t shard, const std::string& occurrence, absl::Time launch, uint64_t first, uint64_t count, uint64_t n,
@@ -72,9 +70,10 @@ struct Bench {
     done.set_nominal_time_micros(ToMicros(launch));
     done.set_launch_time_micros(ToMicros(launch));
     done.set_complete_time_micros(ToMicros(launch) + 1000);
-    fixture.Put(ColumnFamily::kDone,
-                EncodeDoneKey({.shard = shard, .day = DoneDay(launch), .uid = uid, .occurrence = occurrence, .first = first}),
-                done.SerializeAsString());
+    fixture.Put(
+        ColumnFamily::kDone,
+        EncodeDoneKey({.shard = shard, .day = DoneDay(launch), .uid = uid, .occurrence = occurrence, .first = first}),
+        done.SerializeAsString());
   }
   std::string EndSingle(absl::Time launch) {
     const std::string id = Id(launch);
@@ -226,8 +225,7 @@ TEST(RunService, EventsOfARunAreListedByIndexThroughRangesRetriesAndShards) {
     } while (!request.page_token().empty());
     return indices;
   };
-  const std::vector<int> all = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  20,
-                                21, 22, 23, 24, 25, 26, 27, 28, 29, 35};
+  const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 35};
   for (const int page_size : {1, 3, 7, 100}) EXPECT_EQ(list(page_size, ""), all) << page_size;
   EXPECT_EQ(list(2, "outcome=FAILED"), (std::vector<int>{8, 9, 35}));
   EXPECT_EQ(list(100, "outcome=SKIPPED"), std::vector<int>{});

@@ -162,8 +162,8 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
 std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition,
                                    absl::Time now) {
   if (state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return std::nullopt;
-  const auto next = cron::FirstAfter(definition.trigger.expression, definition.trigger.zone,
-                                     definition.trigger.policy, now);
+  const auto next =
+      cron::FirstAfter(definition.trigger.expression, definition.trigger.zone, definition.trigger.policy, now);
   if (!next.has_value()) return std::nullopt;
   return next->instant;
 }

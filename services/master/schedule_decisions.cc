@@ -221,8 +221,10 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input, const v1::Trigg
   Decision decision;
   kv::Group& group = decision.group;
   // The state only: a run of its own neither hinders nor needs the emitter.
-  group.conditions.push_back({.cf = kv::ColumnFamily::kStates, .key = StateKey(snapshot.uid),
-                              .kind = kv::Condition::Kind::kValueEquals, .value = snapshot.state_bytes});
+  group.conditions.push_back({.cf = kv::ColumnFamily::kStates,
+                              .key = StateKey(snapshot.uid),
+                              .kind = kv::Condition::Kind::kValueEquals,
+                              .value = snapshot.state_bytes});
   AddOccurrenceRows(source, occurrence, input.layout, input.now, &group.mutations);
   // The identity must be new: no row of it in the queue, no run, no Done record.
   for (const kv::Mutation& mutation : group.mutations) {

@@ -31,10 +31,9 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
     std::vector<kv::Key> keys;
     for (const StoredSchedule& stored : schedules_) keys.push_back({ColumnFamily::kStates, StateKey(stored.uid)});
     if (keys.empty()) return done_(std::vector<StoredSchedule>());
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnStates(std::move(result));
-                             });
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnStates(std::move(result)); });
   }
 
  private:
@@ -59,10 +58,9 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
       const StoredSchedule& stored = schedules_[i];
       keys.push_back({ColumnFamily::kDefinitions, DefinitionKey(stored.uid, stored.state.version())});
     }
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnDefinitions(std::move(result));
-                             });
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnDefinitions(std::move(result)); });
   }
 
   void OnDefinitions(absl::StatusOr<kv::GetResult> result) {
@@ -150,7 +148,8 @@ void ReadSchedules(MasterContext& context, std::string tenant, std::string begin
           page.schedules = *std::move(read);
           done(std::move(page));
         };
-        std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false, std::move(on_details))->Start();
+        std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false, std::move(on_details))
+            ->Start();
       });
 }
 

@@ -30,9 +30,9 @@ ScheduleChanged As(Done<Response> done) {
 
 // A change of the schedule `name`; the decision sees the request. INVALID_ARGUMENT / NOT_FOUND for a wrong name.
 template <typename Response, typename Request>
-absl::StatusOr<ScheduleChange> ChangeOf(
-    absl::string_view method, absl::string_view name, absl::string_view field, const Request& request,
-    absl::StatusOr<Decision> (*decide)(const ChangeInput&, const Request&)) {
+absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_view name, absl::string_view field,
+                                        const Request& request,
+                                        absl::StatusOr<Decision> (*decide)(const ChangeInput&, const Request&)) {
   FieldViolations violations;
   CheckRequestId(request.request_id(), &violations);
   absl::StatusOr<ScheduleName> parsed = ParseScheduleName(name, field);
@@ -174,9 +174,9 @@ void ScheduleService::ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1:
 void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   if (request.event_count() < 0 || request.event_count() > kEventCountMax) {
-    return context_.Refuse(
-        InvalidField("event_count", absl::StrCat("must be from 1 to ", kEventCountMax, ", or 0 for the schedule's own")),
-        std::move(done));
+    return context_.Refuse(InvalidField("event_count", absl::StrCat("must be from 1 to ", kEventCountMax,
+                                                                    ", or 0 for the schedule's own")),
+                           std::move(done));
   }
   absl::StatusOr<ScheduleChange> change =
       ChangeOf<v1::Run>("TriggerSchedule", request.name(), "name", request, &DecideTrigger);

@@ -247,8 +247,10 @@ TEST(ScheduleService, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
     // As the handler parks: under the condition that the schedule is as it saw it.
     const std::string row = EncodeEventKey(key);
     kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kStates, .key = state_key,
-                                .kind = kv::Condition::Kind::kValueEquals, .value = state_bytes});
+    group.conditions.push_back({.cf = ColumnFamily::kStates,
+                                .key = state_key,
+                                .kind = kv::Condition::Kind::kValueEquals,
+                                .value = state_bytes});
     group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
     group.mutations.push_back(
         {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
@@ -272,7 +274,8 @@ TEST(ScheduleService, VeryManyParkedRowsEndInSeveralCommits) {
   kv::Group group;
   for (int i = 0; i < 4500; ++i) {
     key.first = static_cast<uint64_t>(i);
-    group.mutations.push_back({.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, EncodeEventKey(key)),
+    group.mutations.push_back({.cf = ColumnFamily::kParked,
+                               .key = ParkedKey(key.uid, EncodeEventKey(key)),
                                .value = record.SerializeAsString()});
   }
   bench.fixture.Commit({group});
@@ -334,10 +337,10 @@ TEST(ScheduleService, ChangesThatRaceWithAnEmitterStepDecideAnew) {
     }
     kv::Group group;
     for (uint16_t partition = 0; partition < 2; ++partition) {
-      group.mutations.push_back({.cf = ColumnFamily::kCheckpoints, .key = PlannedToKey(partition),
-                                 .value = EncodeCheckpoint(bench.At(5))});
-      group.mutations.push_back({.cf = ColumnFamily::kCheckpoints, .key = EmittedToKey(partition),
-                                 .value = EncodeCheckpoint(bench.At(5))});
+      group.mutations.push_back(
+          {.cf = ColumnFamily::kCheckpoints, .key = PlannedToKey(partition), .value = EncodeCheckpoint(bench.At(5))});
+      group.mutations.push_back(
+          {.cf = ColumnFamily::kCheckpoints, .key = EmittedToKey(partition), .value = EncodeCheckpoint(bench.At(5))});
     }
     std::optional<bool> applied;
     bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
@@ -423,9 +426,9 @@ TEST(ScheduleService, TheSameRequestIdGivesTheFirstAnswerWithoutASecondEffect) {
   EXPECT_EQ(second->SerializeAsString(), first->SerializeAsString());
   pause.set_reason("other");
   EXPECT_EQ(ErrorReason(bench.fixture.Call(&ScheduleApi::PauseSchedule, pause).status()), "REQUEST_ID_REUSED");
-  EXPECT_EQ(ErrorReason(
-                bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("p")).status()),
-            "REQUEST_ID_REUSED");
+  EXPECT_EQ(
+      ErrorReason(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("p")).status()),
+      "REQUEST_ID_REUSED");
   EXPECT_EQ(bench.fixture.Dump(), before);
 }
 

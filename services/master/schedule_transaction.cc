@@ -165,10 +165,9 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (!decision_.partial) change_.mark.AddTo(*decision_.response, now, &decision_.group);
     kv::Commit commit;
     commit.groups.push_back(std::move(decision_.group));
-    context_.client.CommitAsync(std::move(commit), context_.executor,
-                                [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
-                                  self->OnCommitted(std::move(result));
-                                });
+    context_.client.CommitAsync(
+        std::move(commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnCommitted(std::move(result)); });
   }
 
   void OnCommitted(absl::StatusOr<kv::CommitResult> result) {

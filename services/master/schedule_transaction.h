@@ -27,9 +27,9 @@ struct ScheduleChange {
   // Called with what was read, once for each try.
   absl::AnyInvocable<absl::StatusOr<Decision>(const ChangeInput& input)> decide = nullptr;
   std::unique_ptr<google::protobuf::Message> response = nullptr;  // an empty one of the RPC's type
-  bool takes_parked = false;    // resume, delete
+  bool takes_parked = false;                                      // resume, delete
   bool waits_for_emitter = true;
-  bool validate_only = false;   // decide and answer, write nothing
+  bool validate_only = false;  // decide and answer, write nothing
 };
 
 using ScheduleChanged = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;

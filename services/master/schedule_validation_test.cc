@@ -30,8 +30,10 @@ std::vector<BadSchedule> BadSchedules() {
       {"zone_offset", "schedule.time_zone", [](auto* s) { s->set_time_zone("+02:00"); }},
       {"payload", "schedule.payload", [](auto* s) { s->set_payload(std::string(262'145, 'x')); }},
       {"no_target", "schedule.target", [](auto* s) { s->clear_target(); }},
-      {"uri_scheme", "schedule.target.http.uri", [](auto* s) { s->mutable_target()->mutable_http()->set_uri("ftp://h/"); }},
-      {"uri_host", "schedule.target.http.uri", [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http:///x"); }},
+      {"uri_scheme", "schedule.target.http.uri",
+       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("ftp://h/"); }},
+      {"uri_host", "schedule.target.http.uri",
+       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http:///x"); }},
       {"uri_user", "schedule.target.http.uri",
        [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://me:secret@h/"); }},
       {"uri_fragment", "schedule.target.http.uri",
@@ -42,7 +44,8 @@ std::vector<BadSchedule> BadSchedules() {
        [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://h/\r\nX: y"); }},
       {"uri_port", "schedule.target.http.uri",
        [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://h:99999/"); }},
-      {"method", "schedule.target.http.method", [](auto* s) { s->mutable_target()->mutable_http()->set_method("GET"); }},
+      {"method", "schedule.target.http.method",
+       [](auto* s) { s->mutable_target()->mutable_http()->set_method("GET"); }},
       {"header_crlf", "schedule.target.http.headers[X-A]",
        [](auto* s) { (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\r\nHost: evil"; }},
       {"header_nul", "schedule.target.http.headers[X-A]",
@@ -68,7 +71,8 @@ std::vector<BadSchedule> BadSchedules() {
        }},
       {"attempts", "schedule.retry_policy.max_attempts",
        [](auto* s) { s->mutable_retry_policy()->set_max_attempts(-3); }},
-      {"multiplier", "schedule.retry_policy.multiplier", [](auto* s) { s->mutable_retry_policy()->set_multiplier(0.5); }},
+      {"multiplier", "schedule.retry_policy.multiplier",
+       [](auto* s) { s->mutable_retry_policy()->set_multiplier(0.5); }},
       {"multiplier_nan", "schedule.retry_policy.multiplier",
        [](auto* s) { s->mutable_retry_policy()->set_multiplier(std::nan("")); }},
       {"backoff", "schedule.retry_policy.max_backoff",
@@ -145,7 +149,8 @@ TEST(ScheduleValidation, NamesOfTheWrongFormAreRefusedAndUnknownOnesNotFound) {
   for (const char* name : {"", "s", "tenants/default/schedules/", "tenants/default/schedules/UP",
                            "tenants/default/schedules/a/b", "tenants/default/events/s"}) {
     get.set_name(name);
-    EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::GetSchedule, get).status()), std::vector<std::string>{"name"}) << name;
+    EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::GetSchedule, get).status()), std::vector<std::string>{"name"})
+        << name;
   }
   get.set_name("tenants/default/schedules/none");
   EXPECT_TRUE(absl::IsNotFound(fixture.Call(&ScheduleApi::GetSchedule, get).status()));
@@ -166,7 +171,8 @@ TEST(ScheduleValidation, AnUnknownFieldInTheMaskIsRefused) {
     request.mutable_schedule()->set_name("tenants/default/schedules/s");
     request.mutable_update_mask()->add_paths(path);
     EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::UpdateSchedule, request).status()),
-              std::vector<std::string>{"update_mask"}) << path;
+              std::vector<std::string>{"update_mask"})
+        << path;
   }
   EXPECT_EQ(fixture.Dump(), before);
 }
@@ -203,7 +209,8 @@ TEST(ScheduleValidation, ValidateOnlyAnswersAndWritesNothing) {
   request.set_request_id("r");
   const auto answer = fixture.Call(&ScheduleApi::CreateSchedule, request);
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->next_time().seconds(), absl::ToUnixSeconds(absl::FromCivil(absl::CivilYear(2027), absl::UTCTimeZone())));
+  EXPECT_EQ(answer->next_time().seconds(),
+            absl::ToUnixSeconds(absl::FromCivil(absl::CivilYear(2027), absl::UTCTimeZone())));
   EXPECT_EQ(fixture.Dump(), before);
 }
 

@@ -42,25 +42,18 @@ class Search : public std::enable_shared_from_this<Search> {
     const auto id = cron::ParseOccurrence(occurrence_);
     if (!id.ok()) return done_(SingleEvent());
     const absl::Time due = InstantOf(*id);
-    std::vector<kv::Key> keys = {{ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
-                                                                      .day = DoneDay(due),
-                                                                      .uid = uid_,
-                                                                      .occurrence = occurrence_,
-                                                                      .first = 0})}};
+    std::vector<kv::Key> keys = {
+        {ColumnFamily::kDone,
+         EncodeDoneKey({.shard = shard_, .day = DoneDay(due), .uid = uid_, .occurrence = occurrence_, .first = 0})}};
     for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-      const std::string key = EncodeEventKey({.shard = shard_,
-                                              .lane = lane,
-                                              .due_time = due,
-                                              .uid = uid_,
-                                              .occurrence = occurrence_,
-                                              .first = 0});
+      const std::string key = EncodeEventKey(
+          {.shard = shard_, .lane = lane, .due_time = due, .uid = uid_, .occurrence = occurrence_, .first = 0});
       keys.push_back({ColumnFamily::kEvents, key});
       keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
     }
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnKeys(std::move(result));
-                             });
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnKeys(std::move(result)); });
   }
 
  private:

@@ -17,17 +17,29 @@
 namespace escapement::master {
 namespace {
 
-constexpr std::array<absl::string_view, 18> kReservedHeaders = {
-    "accept-encoding", "connection", "content-encoding", "content-length",    "content-type",        "cookie2",
-    "date",            "expect",     "host",             "idempotency-key",   "keep-alive",          "te",
-    "trailer",         "traceparent", "tracestate",      "transfer-encoding", "upgrade",             "via"};
+constexpr std::array<absl::string_view, 18> kReservedHeaders = {"accept-encoding",
+                                                                "connection",
+                                                                "content-encoding",
+                                                                "content-length",
+                                                                "content-type",
+                                                                "cookie2",
+                                                                "date",
+                                                                "expect",
+                                                                "host",
+                                                                "idempotency-key",
+                                                                "keep-alive",
+                                                                "te",
+                                                                "trailer",
+                                                                "traceparent",
+                                                                "tracestate",
+                                                                "transfer-encoding",
+                                                                "upgrade",
+                                                                "via"};
 constexpr std::array<absl::string_view, 4> kReservedHeaderPrefixes = {"ce-", "escapement-", "proxy-", "webhook-"};
 
 absl::Status Bad(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
-bool IsUriCharacter(char c) {
-  return c > 0x20 && c < 0x7f && !absl::StrContains("\"<>\\^`{|}", std::string(1, c));
-}
+bool IsUriCharacter(char c) { return c > 0x20 && c < 0x7f && !absl::StrContains("\"<>\\^`{|}", std::string(1, c)); }
 
 bool IsTokenCharacter(char c) {
   return absl::ascii_isalnum(c) || absl::StrContains("!#$%&'*+-.^_`|~", std::string(1, c));
@@ -42,17 +54,15 @@ absl::Status CheckHostPort(absl::string_view text, bool port_needed) {
     if (end == absl::string_view::npos) return Bad("has an unclosed '['");
     host = text.substr(1, end - 1);
     rest = text.substr(end + 1);
-    const bool address = std::all_of(host.begin(), host.end(), [](char c) {
-      return absl::ascii_isxdigit(c) || c == ':' || c == '.';
-    });
+    const bool address =
+        std::all_of(host.begin(), host.end(), [](char c) { return absl::ascii_isxdigit(c) || c == ':' || c == '.'; });
     if (!address || !absl::StrContains(host, ":")) return Bad("has no IPv6 address between '[' and ']'");
   } else {
     const size_t colon = text.find(':');
     host = text.substr(0, colon);
     rest = colon == absl::string_view::npos ? absl::string_view() : text.substr(colon);
-    const bool name = std::all_of(host.begin(), host.end(), [](char c) {
-      return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
-    });
+    const bool name = std::all_of(host.begin(), host.end(),
+                                  [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_'; });
     if (!name) return Bad("has a malformed host");
   }
   if (host.empty()) return Bad("has no host");
@@ -134,8 +144,9 @@ absl::Status CheckGrpcUri(absl::string_view uri) {
   if (absl::ConsumePrefix(&uri, "ipv6:") && !absl::StartsWith(uri, "[")) return Bad("needs [address]:port after ipv6:");
   absl::Status status = CheckHostPort(uri, /*port_needed=*/true);
   if (!status.ok()) {
-    return Bad(absl::StrCat(status.message(), "; must be dns:///host:port, ipv4:address:port, ipv6:[address]:port or "
-                                              "host:port"));
+    return Bad(absl::StrCat(status.message(),
+                            "; must be dns:///host:port, ipv4:address:port, ipv6:[address]:port or "
+                            "host:port"));
   }
   return status;
 }
@@ -145,10 +156,9 @@ absl::Status CheckHeaderName(absl::string_view name) {
     return Bad("is not a header name");
   }
   const std::string lower = absl::AsciiStrToLower(name);
-  const bool reserved =
-      std::find(kReservedHeaders.begin(), kReservedHeaders.end(), lower) != kReservedHeaders.end() ||
-      std::any_of(kReservedHeaderPrefixes.begin(), kReservedHeaderPrefixes.end(),
-                  [&](absl::string_view prefix) { return absl::StartsWith(lower, prefix); });
+  const bool reserved = std::find(kReservedHeaders.begin(), kReservedHeaders.end(), lower) != kReservedHeaders.end() ||
+                        std::any_of(kReservedHeaderPrefixes.begin(), kReservedHeaderPrefixes.end(),
+                                    [&](absl::string_view prefix) { return absl::StartsWith(lower, prefix); });
   return reserved ? Bad("is reserved") : absl::OkStatus();
 }
 
