@@ -18,88 +18,15 @@
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/master_fixture.h"
+#include "services/master/schedule_bench.h"
 
 namespace escapement::master {
 namespace {
 
 using kv::ColumnFamily;
 
-constexpr char kName[] = "tenants/default/schedules/s";
-
-template <typename Request>
-Request Named(const std::string& request_id = "") {
-  Request request;
-  request.set_name(kName);
-  request.set_request_id(request_id);
-  return request;
-}
-
-v1::UpdateScheduleRequest CronUpdate(const std::string& cron) {
-  v1::UpdateScheduleRequest request;
-  request.mutable_schedule()->set_name(kName);
-  request.mutable_schedule()->set_cron(cron);
-  request.mutable_update_mask()->add_paths("cron");
-  return request;
-}
-
-// Seconds after `start` of each event row, with its version: "3@1".
-std::vector<std::string> RowsSince(const MasterFixture& fixture, absl::Time start) {
-  std::vector<std::string> rows;
-  for (const auto& [key, record] : fixture.Events()) {
-    rows.push_back(absl::StrCat(absl::ToInt64Seconds(key.due_time - start), "@", record.version()));
-  }
-  return rows;
-}
-
-storage::v1::StateRecord StateOf(const MasterFixture& fixture) {
-  storage::v1::StateRecord state;
-  const auto& rows = fixture.Rows(ColumnFamily::kStates);
-  EXPECT_EQ(rows.size(), 1u);
-  EXPECT_TRUE(state.ParseFromString(rows.begin()->second));
-  return state;
-}
-
-// `from` of the children, all the same; unset if there are none.
-std::optional<absl::Time> ChildrenFrom(const MasterFixture& fixture) {
-  std::set<int64_t> froms;
-  for (const auto& [key, value] : fixture.Rows(ColumnFamily::kChildren)) {
-    storage::v1::ChildRecord child;
-    EXPECT_TRUE(child.ParseFromString(value));
-    froms.insert(child.from_micros());
-  }
-  EXPECT_LE(froms.size(), 1u);
-  if (froms.empty()) return std::nullopt;
-  return FromMicros(*froms.begin());
-}
-
-// A schedule that fires each second, made with the emitter planned `planned` and emitted `emitted` seconds ahead. The start is a
-// whole second: rows are counted from it.
-struct Bench {
-  MasterFixture fixture;
-  absl::Time start;
-
-  explicit Bench(int emitted, int planned) {
-    start = absl::FromUnixSeconds(absl::ToUnixSeconds(fixture.Now())) + absl::Seconds(1);
-    fixture.runtime.AdvanceBy(start - fixture.Now());
-    Plan(emitted, planned);
-  }
-  void Plan(int emitted, int planned) {
-    fixture.SetCheckpoints(start + absl::Seconds(emitted), start + absl::Seconds(planned));
-  }
-  void MakeSchedule(const std::string& cron, int n = 1) {
-    v1::CreateScheduleRequest request = ValidSchedule("s", cron);
-    request.mutable_schedule()->set_event_count(n);
-    const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
-    ASSERT_TRUE(made.ok()) << made.status();
-  }
-  std::vector<std::string> Rows() const { return RowsSince(fixture, start); }
-  absl::Time At(int seconds) const { return start + absl::Seconds(seconds); }
-};
-
-using Strings = std::vector<std::string>;
-
 TEST(ScheduleService, CreateEmitsWhatIsPlannedAlreadyAndLeavesTheRestToTheEmitter) {
-  Bench bench(2, 5);
+  ScheduleBench bench(2, 5);
   bench.MakeSchedule("* * * * * *");
   EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1"}));
   EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(5));
@@ -125,7 +52,7 @@ TEST(ScheduleService, WithoutAnEmitterCreateMakesTheCheckpointsAndOwesNothingBef
 }
 
 TEST(ScheduleService, CreateWithABehindEmitterOwesNothingFromBeforeTheCreation) {
-  Bench bench(-3600, -3590);
+  ScheduleBench bench(-3600, -3590);
   bench.MakeSchedule("* * * * * *");
   EXPECT_EQ(bench.Rows(), Strings{});
   EXPECT_GE(*ChildrenFrom(bench.fixture), bench.start);
@@ -136,7 +63,7 @@ TEST(ScheduleService, CreateWithABehindEmitterOwesNothingFromBeforeTheCreation) 
 }
 
 TEST(ScheduleService, UpdateEmitsOnlyWhatTheFormerVersionHadNot) {
-  Bench bench(3, 6);
+  ScheduleBench bench(3, 6);
   bench.MakeSchedule("0/2 * * * * *");  // even seconds; the start may be odd
   const Strings before = bench.Rows();
   const bool even_start = absl::ToUnixSeconds(bench.start) % 2 == 0;
@@ -155,180 +82,18 @@ TEST(ScheduleService, UpdateEmitsOnlyWhatTheFormerVersionHadNot) {
 }
 
 TEST(ScheduleService, AnUpdateOfABehindEmitterEmitsWhatTheFormerVersionOwes) {
-  Bench bench(1, 1);
+  ScheduleBench bench(1, 1);
   bench.MakeSchedule("* * * * * *");
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4500));  // now is 4.5; the emitter stopped at 1
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 0 * * *")).ok());
   EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1"}));
 }
 
-TEST(ScheduleService, PauseRemovesChildrenAndResumeEmitsFromWhereTheEmitterHadCome) {
-  Bench bench(3, 6);
-  bench.MakeSchedule("* * * * * *");
-  EXPECT_EQ(bench.Rows().size(), 5u);  // 1 to 5
-  v1::PauseScheduleRequest pause = Named<v1::PauseScheduleRequest>();
-  pause.set_reason("holiday");
-  const auto paused = bench.fixture.Call(&ScheduleApi::PauseSchedule, pause);
-  ASSERT_TRUE(paused.ok()) << paused.status();
-  EXPECT_EQ(paused->state(), v1::Schedule::PAUSED);
-  EXPECT_EQ(paused->pause_reason(), "holiday");
-  EXPECT_FALSE(paused->has_next_time());
-  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
-  bench.Plan(7, 9);  // the emitter goes on without this schedule
-  const auto resumed = bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
-  ASSERT_TRUE(resumed.ok()) << resumed.status();
-  EXPECT_EQ(resumed->state(), v1::Schedule::ENABLED);
-  EXPECT_TRUE(resumed->pause_reason().empty());
-  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1", "5@1", "6@1", "7@1", "8@1"}));
-  EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(9));
-}
-
-TEST(ScheduleService, WhatTheEmitterHadPlannedAndNotEmittedIsNotLostByAQuickPauseAndResume) {
-  Bench bench(1, 1);
-  bench.MakeSchedule("* * * * * *");
-  bench.Plan(3, 8);  // it emitted up to 3 and is about to emit [3, 8): the pause makes that fail
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-  EXPECT_EQ(bench.Rows(), (Strings{"3@1", "4@1", "5@1", "6@1", "7@1"}));
-}
-
-// Moves the rows due from `begin` on to `parked`, as the handler does when it meets them.
-void Park(MasterFixture* fixture, absl::Time begin) {
-  kv::Group group;
-  for (const auto& [key, record] : fixture->Events()) {
-    if (key.due_time < begin) continue;
-    const std::string row = EncodeEventKey(key);
-    group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
-  }
-  fixture->Commit({group});
-}
-
-TEST(ScheduleService, ResumeReturnsParkedRowsThatAreStillAheadAndSkipsTheOthers) {
-  Bench bench(6, 6);
-  bench.MakeSchedule("* * * * * *", /*n=*/8);
-  ASSERT_EQ(bench.Rows().size(), 20u);  // 5 runs, one slice in each of 4 shards
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  Park(&bench.fixture, bench.start);
-  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
-  EXPECT_EQ(bench.Rows().size(), 12u);  // 3, 4, 5
-  EXPECT_EQ(bench.Rows().front(), "3@1");
-  const auto& done = bench.fixture.Rows(ColumnFamily::kDone);
-  ASSERT_EQ(done.size(), 8u);  // 1, 2
-  storage::v1::DoneRecord record;
-  ASSERT_TRUE(record.ParseFromString(done.begin()->second));
-  EXPECT_EQ(record.outcome(), storage::v1::OUTCOME_KIND_SKIPPED);
-  EXPECT_EQ(record.reason(), "paused");
-  EXPECT_EQ(record.count(), 2u);
-  // The skipped ones are counted, so that the run can be closed.
-  const auto& parts = bench.fixture.Rows(ColumnFamily::kRunParts);
-  ASSERT_EQ(parts.size(), 2u);
-  storage::v1::RunPartRecord part;
-  ASSERT_TRUE(part.ParseFromString(parts.begin()->second));
-  EXPECT_EQ(part.skipped(), 8u);
-}
-
-TEST(ScheduleService, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
-  int parked_first = 0;
-  for (int steps = 1; steps < 40; ++steps) {
-    Bench bench(3, 3);
-    bench.MakeSchedule("* * * * * *");
-    ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-    const auto [state_key, state_bytes] = *bench.fixture.Rows(ColumnFamily::kStates).begin();
-    const auto [key, record] = bench.fixture.Events()[1];  // the one at 2
-    std::optional<absl::Status> answer;
-    bench.fixture.master->schedules().ResumeSchedule(
-        Named<v1::ResumeScheduleRequest>(), [&](absl::StatusOr<v1::Schedule> resumed) { answer = resumed.status(); });
-    for (int i = 0; i < steps && bench.fixture.runtime.world().Step(); ++i) {
-    }
-    // As the handler parks: under the condition that the schedule is as it saw it.
-    const std::string row = EncodeEventKey(key);
-    kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kStates,
-                                .key = state_key,
-                                .kind = kv::Condition::Kind::kValueEquals,
-                                .value = state_bytes});
-    group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
-    std::optional<bool> applied;
-    bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
-    ASSERT_TRUE(
-        bench.fixture.runtime.RunUntil([&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
-    ASSERT_TRUE(answer->ok()) << *answer;
-    EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty()) << steps;
-    EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1"}));
-    parked_first += *applied;
-  }
-  EXPECT_GT(parked_first, 0);
-}
-
-TEST(ScheduleService, VeryManyParkedRowsEndInSeveralCommits) {
-  Bench bench(2, 2);
-  bench.MakeSchedule("* * * * * *");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  auto [key, record] = bench.fixture.Events()[0];
-  kv::Group group;
-  for (int i = 0; i < 4500; ++i) {
-    key.first = static_cast<uint64_t>(i);
-    group.mutations.push_back({.cf = ColumnFamily::kParked,
-                               .key = ParkedKey(key.uid, EncodeEventKey(key)),
-                               .value = record.SerializeAsString()});
-  }
-  bench.fixture.Commit({group});
-  bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("r")).ok());
-  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
-  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4500u);
-  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
-}
-
-TEST(ScheduleService, DeleteLeavesATombstoneAndEndsParkedRows) {
-  Bench bench(4, 4);
-  bench.MakeSchedule("* * * * * *");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  Park(&bench.fixture, bench.At(2));
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
-  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_DELETED);
-  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kSchedules).empty());
-  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
-  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
-  EXPECT_EQ(bench.Rows(), Strings{"1@1"});  // the handler ends it as skipped (deleted)
-  ASSERT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 2u);
-  storage::v1::DoneRecord record;
-  ASSERT_TRUE(record.ParseFromString(bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
-  EXPECT_EQ(record.reason(), "deleted");
-  v1::GetScheduleRequest get;
-  get.set_name(kName);
-  EXPECT_TRUE(absl::IsNotFound(bench.fixture.Call(&ScheduleApi::GetSchedule, get).status()));
-  // Made again it is another schedule.
-  const auto again = bench.fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s"));
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kStates).size(), 2u);
-}
-
-TEST(ScheduleService, AnUpdateWhilePausedFiresNothingUntilItIsResumed) {
-  Bench bench(2, 2);
-  bench.MakeSchedule("0 0 1 1 *");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
-  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_PAUSED);
-  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
-  // What the new version has where all of the former one is covered is emitted now (and parked when it is met).
-  EXPECT_EQ(bench.Rows(), Strings{"1@2"});
-  bench.Plan(4, 4);
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-  EXPECT_EQ(bench.Rows(), (Strings{"1@2", "2@2", "3@2"}));
-}
-
 TEST(ScheduleService, ChangesThatRaceWithAnEmitterStepDecideAnew) {
   // The emitter commits at every step of the update: rows of the former version up to its new emitted_to.
   int retried = 0;
   for (int steps = 1; steps < 40; ++steps) {
-    Bench bench(2, 2);
+    ScheduleBench bench(2, 2);
     bench.MakeSchedule("* * * * * *");
     std::optional<absl::StatusOr<v1::Schedule>> answer;
     bench.fixture.master->schedules().UpdateSchedule(
@@ -356,7 +121,7 @@ TEST(ScheduleService, ChangesThatRaceWithAnEmitterStepDecideAnew) {
 }
 
 TEST(ScheduleService, AChangeWaitsForAnEmitterInTheMiddleOfAWindow) {
-  Bench bench(2, 2);
+  ScheduleBench bench(2, 2);
   bench.MakeSchedule("* * * * * *");
   for (uint16_t partition = 0; partition < 2; ++partition) {
     bench.fixture.Put(ColumnFamily::kCheckpoints, CursorKey(partition), "cursor");
@@ -374,7 +139,7 @@ TEST(ScheduleService, AChangeWaitsForAnEmitterInTheMiddleOfAWindow) {
 }
 
 TEST(ScheduleService, AChangeThatNeverGetsThroughIsAborted) {
-  Bench bench(2, 2);
+  ScheduleBench bench(2, 2);
   bench.MakeSchedule("* * * * * *");
   for (uint16_t partition = 0; partition < 2; ++partition) {
     bench.fixture.Put(ColumnFamily::kCheckpoints, CursorKey(partition), "cursor");
@@ -386,7 +151,7 @@ TEST(ScheduleService, AChangeThatNeverGetsThroughIsAborted) {
 }
 
 TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCaughtUp) {
-  Bench bench(1, 1);
+  ScheduleBench bench(1, 1);
   bench.MakeSchedule("* * * * * *");
   bench.fixture.runtime.AdvanceBy(absl::Hours(12));
   const auto answer = bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
@@ -396,7 +161,7 @@ TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCa
 }
 
 TEST(ScheduleService, TriggerMakesOneMarkedRunNow) {
-  Bench bench(2, 2);
+  ScheduleBench bench(2, 2);
   bench.MakeSchedule("0 0 1 1 *");
   v1::TriggerScheduleRequest trigger = Named<v1::TriggerScheduleRequest>("t");
   trigger.set_event_count(3);
@@ -415,7 +180,7 @@ TEST(ScheduleService, TriggerMakesOneMarkedRunNow) {
 }
 
 TEST(ScheduleService, TheSameRequestIdGivesTheFirstAnswerWithoutASecondEffect) {
-  Bench bench(2, 2);
+  ScheduleBench bench(2, 2);
   bench.MakeSchedule("0 0 1 1 *");
   v1::PauseScheduleRequest pause = Named<v1::PauseScheduleRequest>("p");
   const auto first = bench.fixture.Call(&ScheduleApi::PauseSchedule, pause);
@@ -433,7 +198,7 @@ TEST(ScheduleService, TheSameRequestIdGivesTheFirstAnswerWithoutASecondEffect) {
 }
 
 TEST(ScheduleService, UpdateChangesOnlyWhatTheMaskNamesAndCountsVersions) {
-  Bench bench(2, 2);
+  ScheduleBench bench(2, 2);
   v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
   request.mutable_schedule()->set_display_name("Old");
   (*request.mutable_schedule()->mutable_labels())["team"] = "a";

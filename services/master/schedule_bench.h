@@ -1,0 +1,109 @@
+// ScheduleBench: a schedule and a scripted emitter; for tests of what changes of schedules agree with the emitter. The test
+// moves the emitter's checkpoints and writes the rows it would have written.
+
+#ifndef SERVICES_MASTER_SCHEDULE_BENCH_H_
+#define SERVICES_MASTER_SCHEDULE_BENCH_H_
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/storage/event_table.h"
+#include "gtest/gtest.h"
+#include "services/master/master_fixture.h"
+
+namespace escapement::master {
+
+inline constexpr char kName[] = "tenants/default/schedules/s";
+
+template <typename Request>
+Request Named(const std::string& request_id = "") {
+  Request request;
+  request.set_name(kName);
+  request.set_request_id(request_id);
+  return request;
+}
+
+inline v1::UpdateScheduleRequest CronUpdate(const std::string& cron) {
+  v1::UpdateScheduleRequest request;
+  request.mutable_schedule()->set_name(kName);
+  request.mutable_schedule()->set_cron(cron);
+  request.mutable_update_mask()->add_paths("cron");
+  return request;
+}
+
+// Seconds after `start` of each event row, with its version: "3@1".
+inline std::vector<std::string> RowsSince(const MasterFixture& fixture, absl::Time start) {
+  std::vector<std::string> rows;
+  for (const auto& [key, record] : fixture.Events()) {
+    rows.push_back(absl::StrCat(absl::ToInt64Seconds(key.due_time - start), "@", record.version()));
+  }
+  return rows;
+}
+
+inline storage::v1::StateRecord StateOf(const MasterFixture& fixture) {
+  storage::v1::StateRecord state;
+  const auto& rows = fixture.Rows(kv::ColumnFamily::kStates);
+  EXPECT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(state.ParseFromString(rows.begin()->second));
+  return state;
+}
+
+// `from` of the children, all the same; unset if there are none.
+inline std::optional<absl::Time> ChildrenFrom(const MasterFixture& fixture) {
+  std::set<int64_t> froms;
+  for (const auto& [key, value] : fixture.Rows(kv::ColumnFamily::kChildren)) {
+    storage::v1::ChildRecord child;
+    EXPECT_TRUE(child.ParseFromString(value));
+    froms.insert(child.from_micros());
+  }
+  EXPECT_LE(froms.size(), 1u);
+  if (froms.empty()) return std::nullopt;
+  return FromMicros(*froms.begin());
+}
+
+// A schedule that fires each second, made with the emitter planned `planned` and emitted `emitted` seconds ahead. The start is a
+// whole second: rows are counted from it.
+struct ScheduleBench {
+  MasterFixture fixture;
+  absl::Time start;
+
+  explicit ScheduleBench(int emitted, int planned) {
+    start = absl::FromUnixSeconds(absl::ToUnixSeconds(fixture.Now())) + absl::Seconds(1);
+    fixture.runtime.AdvanceBy(start - fixture.Now());
+    Plan(emitted, planned);
+  }
+  void Plan(int emitted, int planned) {
+    fixture.SetCheckpoints(start + absl::Seconds(emitted), start + absl::Seconds(planned));
+  }
+  void MakeSchedule(const std::string& cron, int n = 1) {
+    v1::CreateScheduleRequest request = ValidSchedule("s", cron);
+    request.mutable_schedule()->set_event_count(n);
+    const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  std::vector<std::string> Rows() const { return RowsSince(fixture, start); }
+  absl::Time At(int seconds) const { return start + absl::Seconds(seconds); }
+};
+
+using Strings = std::vector<std::string>;
+
+// Moves the rows due from `begin` on to `parked`, as the handler does when it meets them.
+inline void Park(MasterFixture* fixture, absl::Time begin) {
+  kv::Group group;
+  for (const auto& [key, record] : fixture->Events()) {
+    if (key.due_time < begin) continue;
+    const std::string row = EncodeEventKey(key);
+    group.mutations.push_back({.cf = kv::ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back(
+        {.cf = kv::ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
+  }
+  fixture->Commit({group});
+}
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULE_BENCH_H_

@@ -1,0 +1,167 @@
+// Pause, resume and delete, and the rows that wait meanwhile.
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/storage/event_table.h"
+#include "gtest/gtest.h"
+#include "services/master/master_fixture.h"
+#include "services/master/schedule_bench.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+TEST(SchedulePause, PauseRemovesChildrenAndResumeEmitsFromWhereTheEmitterHadCome) {
+  ScheduleBench bench(3, 6);
+  bench.MakeSchedule("* * * * * *");
+  EXPECT_EQ(bench.Rows().size(), 5u);  // 1 to 5
+  v1::PauseScheduleRequest pause = Named<v1::PauseScheduleRequest>();
+  pause.set_reason("holiday");
+  const auto paused = bench.fixture.Call(&ScheduleApi::PauseSchedule, pause);
+  ASSERT_TRUE(paused.ok()) << paused.status();
+  EXPECT_EQ(paused->state(), v1::Schedule::PAUSED);
+  EXPECT_EQ(paused->pause_reason(), "holiday");
+  EXPECT_FALSE(paused->has_next_time());
+  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
+  bench.Plan(7, 9);  // the emitter goes on without this schedule
+  const auto resumed = bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->state(), v1::Schedule::ENABLED);
+  EXPECT_TRUE(resumed->pause_reason().empty());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1", "5@1", "6@1", "7@1", "8@1"}));
+  EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(9));
+}
+
+TEST(SchedulePause, WhatTheEmitterHadPlannedAndNotEmittedIsNotLostByAQuickPauseAndResume) {
+  ScheduleBench bench(1, 1);
+  bench.MakeSchedule("* * * * * *");
+  bench.Plan(3, 8);  // it emitted up to 3 and is about to emit [3, 8): the pause makes that fail
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"3@1", "4@1", "5@1", "6@1", "7@1"}));
+}
+
+TEST(SchedulePause, ResumeReturnsParkedRowsThatAreStillAheadAndSkipsTheOthers) {
+  ScheduleBench bench(6, 6);
+  bench.MakeSchedule("* * * * * *", /*n=*/8);
+  ASSERT_EQ(bench.Rows().size(), 20u);  // 5 runs, one slice in each of 4 shards
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  Park(&bench.fixture, bench.start);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_EQ(bench.Rows().size(), 12u);  // 3, 4, 5
+  EXPECT_EQ(bench.Rows().front(), "3@1");
+  const auto& done = bench.fixture.Rows(ColumnFamily::kDone);
+  ASSERT_EQ(done.size(), 8u);  // 1, 2
+  storage::v1::DoneRecord record;
+  ASSERT_TRUE(record.ParseFromString(done.begin()->second));
+  EXPECT_EQ(record.outcome(), storage::v1::OUTCOME_KIND_SKIPPED);
+  EXPECT_EQ(record.reason(), "paused");
+  EXPECT_EQ(record.count(), 2u);
+  // The skipped ones are counted, so that the run can be closed.
+  const auto& parts = bench.fixture.Rows(ColumnFamily::kRunParts);
+  ASSERT_EQ(parts.size(), 2u);
+  storage::v1::RunPartRecord part;
+  ASSERT_TRUE(part.ParseFromString(parts.begin()->second));
+  EXPECT_EQ(part.skipped(), 8u);
+}
+
+TEST(SchedulePause, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
+  int parked_first = 0;
+  for (int steps = 1; steps < 40; ++steps) {
+    ScheduleBench bench(3, 3);
+    bench.MakeSchedule("* * * * * *");
+    ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    const auto [state_key, state_bytes] = *bench.fixture.Rows(ColumnFamily::kStates).begin();
+    const auto [key, record] = bench.fixture.Events()[1];  // the one at 2
+    std::optional<absl::Status> answer;
+    bench.fixture.master->schedules().ResumeSchedule(
+        Named<v1::ResumeScheduleRequest>(), [&](absl::StatusOr<v1::Schedule> resumed) { answer = resumed.status(); });
+    for (int i = 0; i < steps && bench.fixture.runtime.world().Step(); ++i) {
+    }
+    // As the handler parks: under the condition that the schedule is as it saw it.
+    const std::string row = EncodeEventKey(key);
+    kv::Group group;
+    group.conditions.push_back({.cf = ColumnFamily::kStates,
+                                .key = state_key,
+                                .kind = kv::Condition::Kind::kValueEquals,
+                                .value = state_bytes});
+    group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
+    std::optional<bool> applied;
+    bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
+    ASSERT_TRUE(
+        bench.fixture.runtime.RunUntil([&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
+    ASSERT_TRUE(answer->ok()) << *answer;
+    EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty()) << steps;
+    EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1"}));
+    parked_first += *applied;
+  }
+  EXPECT_GT(parked_first, 0);
+}
+
+TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
+  ScheduleBench bench(2, 2);
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  auto [key, record] = bench.fixture.Events()[0];
+  kv::Group group;
+  for (int i = 0; i < 4500; ++i) {
+    key.first = static_cast<uint64_t>(i);
+    group.mutations.push_back({.cf = ColumnFamily::kParked,
+                               .key = ParkedKey(key.uid, EncodeEventKey(key)),
+                               .value = record.SerializeAsString()});
+  }
+  bench.fixture.Commit({group});
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("r")).ok());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4500u);
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+}
+
+TEST(SchedulePause, DeleteLeavesATombstoneAndEndsParkedRows) {
+  ScheduleBench bench(4, 4);
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  Park(&bench.fixture, bench.At(2));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kSchedules).empty());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
+  EXPECT_EQ(bench.Rows(), Strings{"1@1"});  // the handler ends it as skipped (deleted)
+  ASSERT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 2u);
+  storage::v1::DoneRecord record;
+  ASSERT_TRUE(record.ParseFromString(bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
+  EXPECT_EQ(record.reason(), "deleted");
+  v1::GetScheduleRequest get;
+  get.set_name(kName);
+  EXPECT_TRUE(absl::IsNotFound(bench.fixture.Call(&ScheduleApi::GetSchedule, get).status()));
+  // Made again it is another schedule.
+  const auto again = bench.fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s"));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kStates).size(), 2u);
+}
+
+TEST(SchedulePause, AnUpdateWhilePausedFiresNothingUntilItIsResumed) {
+  ScheduleBench bench(2, 2);
+  bench.MakeSchedule("0 0 1 1 *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
+  // What the new version has where all of the former one is covered is emitted now (and parked when it is met).
+  EXPECT_EQ(bench.Rows(), Strings{"1@2"});
+  bench.Plan(4, 4);
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@2", "2@2", "3@2"}));
+}
+
+}  // namespace
+}  // namespace escapement::master
