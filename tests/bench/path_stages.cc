@@ -18,8 +18,8 @@ namespace {
 
 constexpr absl::Duration kStageMax = absl::Seconds(60);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-// The handler's counter of events whose end is durable.
-constexpr absl::string_view kEndedCounter = "escapement_handler_events_ended_total";
+// The handler's counter of events whose success is durable.
+constexpr absl::string_view kEndedCounter = "escapement_handler_succeeded_total";
 
 // How long after the ingest the events of a stage fall due.
 constexpr absl::Duration kLead = absl::Seconds(2);
