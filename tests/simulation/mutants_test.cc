@@ -25,7 +25,7 @@ int Caught(absl::string_view rule, ScenarioOptions options, std::initializer_lis
 }
 
 TEST(Mutants, ARowThatWasAcknowledgedAndLostIsCaught) {
-  EXPECT_EQ(Caught("lost", {.faults = false, .decorate_store = LosesAcknowledgedRow(7)}, {1, 2}), 2);
+  EXPECT_EQ(Caught("lost", {.faults = false, .decorate_store = LosesAcknowledgedRow(2)}, {1, 2}), 2);
 }
 
 TEST(Mutants, AHandlerWhoseClockRunsAheadIsCaught) {
