@@ -107,11 +107,11 @@ TEST_F(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
 
 TEST_F(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
   HttpTransport transport({.in_flight_per_origin_max = 2});
-  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang", .timeout = absl::Milliseconds(40)}, 1, 6), sink_);
-  ASSERT_TRUE(sink_->Await(6));
+  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 2), sink_);
+  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4), sink_);
+  ASSERT_TRUE(sink_->Await(4));
   EXPECT_EQ(receiver_->requests(), 2u);
-  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kUnknown);
-  EXPECT_EQ(sink_->Only(6).status, DeliveryStatus::kFailed) << "it was never sent";
+  for (uint64_t tag = 3; tag <= 6; ++tag) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kFailed) << "never sent";
 }
 
 TEST_F(HttpTransportTest, AResetConnectionIsUnknown) { EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown); }
