@@ -16,11 +16,13 @@ struct Member {
 LeasePlan PlanLeases(const LeasePlanInput& input) {
   std::map<absl::string_view, size_t> held_by;
   for (const std::string& member : input.members) held_by[member] = 0;
+  held_by[input.self] = 0;
   for (const SeenLease& lease : input.leases) {
-    const auto found = held_by.find(lease.owner);
+    // All must rank alike: an expired lease counts for nobody, and ours also when we have dropped it (a lost session).
+    const auto found = lease.expired ? held_by.end() : held_by.find(lease.owner);
     if (found != held_by.end()) ++found->second;
   }
-  held_by[input.self] = input.held.size();
+  held_by[input.self] = std::max(held_by[input.self], input.held.size());
 
   std::vector<Member> ranked;
   for (const auto& [name, held] : held_by) ranked.push_back({name, held});

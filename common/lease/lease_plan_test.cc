@@ -89,5 +89,16 @@ TEST(LeasePlanTest, OwnLeasesOfALostSessionAreTakenAnew) {
   EXPECT_EQ(plan.acquire, std::vector<uint32_t>({0}));
 }
 
+// Found by the simulation: "a" left the lease to "b", which by the rows held it, and "b" left it to "a", the first by name.
+TEST(LeasePlanTest, ADroppedLeaseIsTakenByExactlyOneOfTwo) {
+  for (const bool expired : {false, true}) {
+    const std::vector<SeenLease> leases = {{.owner = "b", .expired = expired}};
+    const size_t by_a = PlanLeases({.self = "a", .members = {"a", "b"}, .leases = leases, .held = {}}).acquire.size();
+    const size_t by_b = PlanLeases({.self = "b", .members = {"a", "b"}, .leases = leases, .held = {}}).acquire.size();
+    EXPECT_EQ(by_a + by_b, 1u) << expired;
+    EXPECT_EQ(by_b, expired ? 0u : 1u);
+  }
+}
+
 }  // namespace
 }  // namespace escapement::lease
