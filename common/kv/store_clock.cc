@@ -37,7 +37,9 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id, c
     const absl::Duration elapsed = now.boottime - record->boottime;
     const absl::Time plain = record->store_time + elapsed;
     const absl::Duration forward = elapsed * kSlewMax + absl::Microseconds(1);
-    store_time_ = plain + std::clamp(now.wall - plain, absl::ZeroDuration(), forward);
+    const absl::Duration behind = now.wall - plain;
+    store_time_ = plain;
+    if (behind <= kFollowMax) store_time_ += std::clamp(behind, absl::ZeroDuration(), forward);
   } else if (now.wall - record->store_time <= kDowntimeMax) {
     // The last process may have given out times for one interval after its last record.
     store_time_ = std::max(record->store_time + kRecordInterval, now.wall);
