@@ -51,10 +51,10 @@ class DoubledChecker {
  private:
   template <typename... Parts>
   void Report(const Receipt& receipt, const Parts&... parts) {
-    violations_.push_back({"doubled", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
-                                                   "] attempt ", receipt.attempt, " at ",
-                                                   absl::FormatTime(receipt.time, absl::UTCTimeZone()), " from ",
-                                                   receipt.sender, ": ", parts...)});
+    violations_.push_back(
+        {"doubled", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index, "] attempt ",
+                                 receipt.attempt, " at ", absl::FormatTime(receipt.time, absl::UTCTimeZone()), " from ",
+                                 receipt.sender, ": ", parts...)});
   }
 
   void CheckIdentity(const Receipt& receipt) {

@@ -52,9 +52,8 @@ class LostChecker {
 
   // The rows of one run must cover [0, n) once.
   void CheckRows(const std::pair<std::string, std::string>& key, std::vector<const DoneRow*>& rows) {
-    const bool all_skipped = std::all_of(rows.begin(), rows.end(), [](const DoneRow* row) {
-      return row->outcome == Outcome::kSkipped;
-    });
+    const bool all_skipped =
+        std::all_of(rows.begin(), rows.end(), [](const DoneRow* row) { return row->outcome == Outcome::kSkipped; });
     auto expected = expected_.find(key);
     if (expected == expected_.end()) {
       return Report("run ", key.second, " of ", key.first, " has an outcome, but nobody asked for it");

@@ -89,7 +89,8 @@ void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
   const Outcome outcome = OutcomeOf(record.outcome());
   // Deliveries are ended by their shard's owner only; cancelling and skipping is also done by the master.
   if (outcome == Outcome::kSucceeded || outcome == Outcome::kFailed) {
-    commit->owned.push_back({absl::StrCat("outcome of ", name), absl::StrCat("queue_shard/", key->shard), std::nullopt});
+    commit->owned.push_back(
+        {absl::StrCat("outcome of ", name), absl::StrCat("queue_shard/", key->shard), std::nullopt});
   }
 }
 
@@ -118,12 +119,14 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
 
 std::string Describe(const EventKey& key) {
   return absl::StrCat("shard ", key.shard, " lane ", key.lane, " due ",
-                      absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(), " ", key.occurrence,
-                      "[", key.first, "]");
+                      absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(), " ",
+                      key.occurrence, "[", key.first, "]");
 }
 
 std::string Describe(const Mutation& mutation) {
-  const char* verb = mutation.kind == Mutation::Kind::kDelete ? "-" : mutation.kind == Mutation::Kind::kDeleteRange ? "--" : "+";
+  const char* verb = mutation.kind == Mutation::Kind::kDelete        ? "-"
+                     : mutation.kind == Mutation::Kind::kDeleteRange ? "--"
+                                                                     : "+";
   switch (mutation.cf) {
     case ColumnFamily::kEvents:
       if (const auto key = DecodeEventKey(mutation.key)) return absl::StrCat(verb, "event ", Describe(*key));
@@ -135,16 +138,16 @@ std::string Describe(const Mutation& mutation) {
       break;
     case ColumnFamily::kInflight:
       if (const auto key = DecodeInflightKey(mutation.key)) {
-        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/", key->claim.epoch, ".",
-                            key->claim.number);
+        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/", key->claim.epoch,
+                            ".", key->claim.number);
       }
       break;
     case ColumnFamily::kDone:
       if (const auto key = DecodeDoneKey(mutation.key)) {
         storage::v1::DoneRecord record;
         record.ParseFromString(mutation.value);
-        return absl::StrCat(verb, "done ", key->uid.ToHex(), " ", key->occurrence, "[", key->first, " +", record.count(),
-                            "] outcome ", static_cast<int>(record.outcome()), " ", record.reason());
+        return absl::StrCat(verb, "done ", key->uid.ToHex(), " ", key->occurrence, "[", key->first, " +",
+                            record.count(), "] outcome ", static_cast<int>(record.outcome()), " ", record.reason());
       }
       break;
     case ColumnFamily::kStates:

@@ -81,8 +81,7 @@ class Consumer::Transport final : public handler::DeliveryTransport {
           [&world, sending] {
             sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time", absl::ZeroDuration()});
           });
-      consumer_.network_.Send(handler_, "consumer",
-                              [consumer = &consumer_, sending] { consumer->Receive(sending); });
+      consumer_.network_.Send(handler_, "consumer", [consumer = &consumer_, sending] { consumer->Receive(sending); });
     }
   }
 
@@ -129,11 +128,13 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
     return false;
   };
   using handler::DeliveryStatus;
-  if (drawn(habits_.fails)) return Answer(sending, {DeliveryStatus::kFailed, "500", absl::ZeroDuration()}, absl::ZeroDuration());
+  if (drawn(habits_.fails))
+    return Answer(sending, {DeliveryStatus::kFailed, "500", absl::ZeroDuration()}, absl::ZeroDuration());
   if (drawn(habits_.asks_for_delay)) {
     return Answer(sending, {DeliveryStatus::kFailed, "429", absl::Milliseconds(700)}, absl::ZeroDuration());
   }
-  if (drawn(habits_.rejects)) return Answer(sending, {DeliveryStatus::kRejected, "400", absl::ZeroDuration()}, absl::ZeroDuration());
+  if (drawn(habits_.rejects))
+    return Answer(sending, {DeliveryStatus::kRejected, "400", absl::ZeroDuration()}, absl::ZeroDuration());
   if (drawn(habits_.hangs)) return;
   const absl::Duration after = drawn(habits_.dawdles) ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
                                                       : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));

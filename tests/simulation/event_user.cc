@@ -80,7 +80,8 @@ void EventUser::CreateBatch() {
         if (answer->events_size() != static_cast<int>(dues.size())) {
           return Complain("BatchCreateEvents", absl::InternalError("another number of events"));
         }
-        for (size_t i = 0; i < dues.size(); ++i) Created(answer->events(static_cast<int>(i)).event_id(), dues[i], called);
+        for (size_t i = 0; i < dues.size(); ++i)
+          Created(answer->events(static_cast<int>(i)).event_id(), dues[i], called);
       });
 }
 

@@ -21,7 +21,7 @@ void FaultPlan::Tell(absl::string_view what) { world_.Note(absl::StrCat("fault: 
 void FaultPlan::Draw() {
   if (healed_) return;
   Host& host = *parts_.services[random_.Below(parts_.services.size())];
-  switch (random_.Below(10)) {
+  switch (random_.Below(12)) {
     case 0:
     case 1:
     case 2:
@@ -41,6 +41,10 @@ void FaultPlan::Draw() {
                                    : Partition(parts_.store_network, "store", host.name());
     case 8:
       return Noise(parts_.store_network);
+    case 9:
+      return ForgetSessions();
+    case 10:
+      return WrongWallClock();
     default:
       return random_.Below(2) == 0 ? Noise(parts_.consumer_network)
                                    : Partition(parts_.consumer_network, "consumer", host.name());
@@ -85,6 +89,23 @@ void FaultPlan::CrashStore() {
   StartLater(parts_.store, Lasting(absl::Milliseconds(50), absl::Seconds(4)));
 }
 
+void FaultPlan::ForgetSessions() {
+  Tell("the store forgets its sessions");
+  parts_.store.ForgetSessions();
+}
+
+// Nothing must be early, and after the operator has confirmed that all is well again, nothing late.
+void FaultPlan::WrongWallClock() {
+  const absl::Duration offset = Lasting(-absl::Minutes(5), absl::Minutes(5));
+  Tell(absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
+  parts_.store.SetWallClockOffset(offset);
+  world_.After(Lasting(absl::Seconds(1), absl::Seconds(8)), "clock set right", [this] {
+    Tell("the store's wall clock is right again");
+    parts_.store.SetWallClockOffset(absl::ZeroDuration());
+    parts_.store.ConfirmClock();
+  });
+}
+
 void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from, const std::string& to) {
   Tell(absl::StrCat(from, " does not reach ", to));
   network.Block(from, to);
@@ -116,7 +137,10 @@ void FaultPlan::Heal() {
     network->UnblockAll();
     network->set_faults({});
   }
+  parts_.store.SetWallClockOffset(absl::ZeroDuration());
   if (!parts_.store.up()) parts_.store.Start();
+  // Not within the call that made it.
+  world_.After(absl::Seconds(1), "confirm", [this] { parts_.store.ConfirmClock(); });
   for (Host* host : parts_.services) {
     if (!host->up()) host->Start();
   }

@@ -1,5 +1,6 @@
 // What goes wrong, drawn from the seed: crashes and restarts, orderly restarts, pauses beyond leases, crashes of the
-// store, partitions in one direction, and times in which messages are lost, doubled and late.
+// store, sessions that it forgets, a wall clock of it that leaps, partitions in one direction, and times in which messages are
+// lost, doubled and late.
 //
 // Threads: the world's.
 
@@ -42,6 +43,8 @@ class FaultPlan {
   void CrashService(Host& host);
   void RestartInOrder(Host& host);
   void CrashStore();
+  void ForgetSessions();
+  void WrongWallClock();
   void Partition(sim::SimNetwork& network, const std::string& from, const std::string& to);
   void Noise(sim::SimNetwork& network);
   void Heal();

@@ -40,7 +40,7 @@ struct TriggeredRun {
 // One incarnation of a schedule.
 struct ScheduleLife {
   std::string id;
-  std::string uid;  // 32 hex digits
+  std::string uid;                      // 32 hex digits
   std::vector<ScheduleChange> changes;  // in order; each was called after the one before it had been answered
   std::vector<TriggeredRun> triggered;
 };
@@ -49,7 +49,7 @@ struct OneOff {
   std::string event_id;
   absl::Time due;
   absl::Time called;
-  bool created = false;    // false: the user never learnt whether
+  bool created = false;        // false: the user never learnt whether
   bool cancel_called = false;  // a try of CancelEvent may take effect after a later one was refused
   bool cancelled = false;      // CancelEvent was answered OK
   absl::Time cancel_answered = absl::InfiniteFuture();
@@ -73,15 +73,15 @@ struct Receipt {
   uint64_t body_hash = 0;
   std::string sender;  // process and incarnation
   absl::Time sent;
-  SendResult result = SendResult::kNone;                // what the sender was told, if anything
-  absl::Time result_time = absl::InfiniteFuture();      // when
+  SendResult result = SendResult::kNone;            // what the sender was told, if anything
+  absl::Time result_time = absl::InfiniteFuture();  // when
 };
 
 enum class Outcome { kNone, kSucceeded, kFailed, kExpired, kCancelled, kSkipped };
 
 // A row of Done as the store holds it in the end.
 struct DoneRow {
-  std::string uid;  // of a one-off event: empty
+  std::string uid;       // of a one-off event: empty
   std::string event_id;  // of a one-off event
   std::string occurrence;
   uint64_t first = 0;

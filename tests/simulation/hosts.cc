@@ -5,9 +5,13 @@
 namespace escapement::simulation {
 
 void StoreHost::Start() {
-  process_ = std::make_unique<sim::SimProcess>(world_, name_, sim::SimProcess::Options{.incarnation = ++incarnation_});
+  sim::SimProcess::Options options;
+  options.wall_clock_offset = wall_clock_offset_;
+  options.incarnation = ++incarnation_;
+  process_ = std::make_unique<sim::SimProcess>(world_, name_, options);
   store_ = std::make_unique<kv::MemKvStore>(*process_, options_, disk_);
-  endpoint_.service = store_.get();
+  front_ = std::make_unique<ForgetfulKvStore>(*store_, memory_);
+  endpoint_.service = front_.get();
 }
 
 void StoreHost::Kill() {
@@ -15,7 +19,17 @@ void StoreHost::Kill() {
   process_->Kill();
   endpoint_.service = nullptr;
   store_.reset();
+  front_.reset();
   process_.reset();
+}
+
+void StoreHost::SetWallClockOffset(absl::Duration offset) {
+  if (up()) process_->StepWallClock(offset - wall_clock_offset_);
+  wall_clock_offset_ = offset;
+}
+
+void StoreHost::ConfirmClock() {
+  if (up()) store_->ConfirmClock();
 }
 
 void StoreHost::KillAfterSync() {
@@ -38,8 +52,8 @@ void ServiceHost::Start() {
   process_ = std::make_unique<sim::SimProcess>(world, name_, options);
   store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_, sim::SimNetKvStore::Options());
   if (options_.decorate) decorated_ = options_.decorate(*store_, *process_);
-  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *store_,
-                           absl::StrCat(name_, "#", incarnation_));
+  service_ =
+      options_.make(*process_, decorated_ != nullptr ? *decorated_ : *store_, absl::StrCat(name_, "#", incarnation_));
 }
 
 void ServiceHost::Kill() {

@@ -18,14 +18,15 @@
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
+#include "tests/simulation/forgetful_kv_store.h"
 
 namespace escapement::simulation {
 
 class Host {
  public:
   virtual ~Host() = default;
-  virtual void Start() = 0;   // not while it is up
-  virtual void Kill() = 0;    // as kill -9; nothing if it is down
+  virtual void Start() = 0;  // not while it is up
+  virtual void Kill() = 0;   // as kill -9; nothing if it is down
   // Ends in order, then calls `done`; after it the host is down. By default the same as Kill.
   virtual void Stop(std::function<void()> done) {
     Kill();
@@ -54,6 +55,12 @@ class StoreHost final : public Host {
   void Kill() override;
   // As Kill, but what is just being synced becomes durable though nobody is told.
   void KillAfterSync();
+  // All sessions that are open are refused from now on.
+  void ForgetSessions() { memory_.forgotten_to = memory_.last_session; }
+  // Its machine's wall clock is wrong by so much from now on.
+  void SetWallClockOffset(absl::Duration offset);
+  // The operator says that the wall clock is right.
+  void ConfirmClock();
 
   const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
   const kv::MemDisk& disk() const { return *disk_; }
@@ -62,7 +69,10 @@ class StoreHost final : public Host {
   sim::SimWorld& world_;
   const kv::MemKvStore::Options options_;
   const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
+  absl::Duration wall_clock_offset_ = absl::ZeroDuration();
+  ForgetfulKvStore::Memory memory_;
   std::unique_ptr<kv::MemKvStore> store_;
+  std::unique_ptr<ForgetfulKvStore> front_;
   sim::SimStoreEndpoint endpoint_{"store", nullptr};
 };
 

@@ -29,8 +29,9 @@ TEST(Mutants, ARowThatWasAcknowledgedAndLostIsCaught) {
 }
 
 TEST(Mutants, AHandlerWhoseClockRunsAheadIsCaught) {
-  EXPECT_EQ(Caught("early", {.faults = false, .decorate_store = ClockOfHandlersRunsAhead(absl::Milliseconds(100))}, {1, 2}),
-            2);
+  EXPECT_EQ(
+      Caught("early", {.faults = false, .decorate_store = ClockOfHandlersRunsAhead(absl::Milliseconds(100))}, {1, 2}),
+      2);
 }
 
 TEST(Mutants, ATransportThatSendsTwiceIsCaught) {

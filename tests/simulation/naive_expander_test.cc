@@ -28,7 +28,8 @@ TEST(NaiveExpander, WalksSecondsInAHalfOpenWindow) {
 }
 
 TEST(NaiveExpander, ReadsTheExpressionInItsZone) {
-  const auto found = ExpandNaively("30 9 * * *", "Asia/Kolkata", At("2026-03-01T00:00:00Z"), At("2026-03-02T00:00:00Z"));
+  const auto found =
+      ExpandNaively("30 9 * * *", "Asia/Kolkata", At("2026-03-01T00:00:00Z"), At("2026-03-02T00:00:00Z"));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].instant, At("2026-03-01T04:00:00Z"));
   EXPECT_EQ(found[0].id, "20260301T093000-0-Asia~Kolkata");
@@ -36,7 +37,8 @@ TEST(NaiveExpander, ReadsTheExpressionInItsZone) {
 
 TEST(NaiveExpander, AFixedTimeInAGapFiresAfterItAndARhythmSkipsIt) {
   // Berlin, 29 March 2026: 02:00 becomes 03:00 at 01:00 UTC.
-  const auto fixed = ExpandNaively("30 2 * * *", "Europe/Berlin", At("2026-03-29T00:00:00Z"), At("2026-03-29T04:00:00Z"));
+  const auto fixed =
+      ExpandNaively("30 2 * * *", "Europe/Berlin", At("2026-03-29T00:00:00Z"), At("2026-03-29T04:00:00Z"));
   ASSERT_EQ(fixed.size(), 1u);
   EXPECT_EQ(fixed[0].instant, At("2026-03-29T01:00:00Z"));
   EXPECT_EQ(Ids("*/30 2 * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T04:00:00Z").size(), 0u);
@@ -44,7 +46,8 @@ TEST(NaiveExpander, AFixedTimeInAGapFiresAfterItAndARhythmSkipsIt) {
 
 TEST(NaiveExpander, AFixedTimeInAnOverlapFiresOnceAndARhythmTwice) {
   // Berlin, 25 October 2026: 03:00 becomes 02:00 at 01:00 UTC.
-  const auto fixed = ExpandNaively("30 2 * * *", "Europe/Berlin", At("2026-10-25T00:00:00Z"), At("2026-10-25T04:00:00Z"));
+  const auto fixed =
+      ExpandNaively("30 2 * * *", "Europe/Berlin", At("2026-10-25T00:00:00Z"), At("2026-10-25T04:00:00Z"));
   ASSERT_EQ(fixed.size(), 1u);
   EXPECT_EQ(fixed[0].instant, At("2026-10-25T00:30:00Z"));
   EXPECT_EQ(Ids("*/30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T04:00:00Z"),

@@ -31,12 +31,12 @@ constexpr absl::Duration kSettleMax = absl::Seconds(150);
 // When the world begins: an ordinary day, changes of clocks, the end of a year.
 absl::Time BeginOf(uint64_t seed) {
   constexpr int64_t kBegins[] = {
-      1'772'323'200,       // 2026-03-01T00:00:00Z
-      1'774'745'990,       // 2026-03-29T00:59:50Z: at 01:00 Berlin goes from 02:00 to 03:00
-      1'792'889'980,       // 2026-10-25T00:59:40Z: at 01:00 Berlin goes from 03:00 to 02:00
-      1'793'512'775,       // 2026-11-01T05:59:35Z: at 06:00 New York goes from 02:00 to 01:00
-      1'798'761'570,       // 2026-12-31T23:59:30Z
-      1'782'864'007,       // 2026-07-01T00:00:07Z
+      1'772'323'200,  // 2026-03-01T00:00:00Z
+      1'774'745'990,  // 2026-03-29T00:59:50Z: at 01:00 Berlin goes from 02:00 to 03:00
+      1'792'889'980,  // 2026-10-25T00:59:40Z: at 01:00 Berlin goes from 03:00 to 02:00
+      1'793'512'775,  // 2026-11-01T05:59:35Z: at 06:00 New York goes from 02:00 to 01:00
+      1'798'761'570,  // 2026-12-31T23:59:30Z
+      1'782'864'007,  // 2026-07-01T00:00:07Z
   };
   return absl::FromUnixSeconds(kBegins[seed % std::size(kBegins)]);
 }
@@ -95,23 +95,25 @@ class Scenario {
       endpoint->process = absl::StrCat("master", i);
       apis_.push_back(std::make_unique<MasterApis>());
       MasterApis* apis = apis_.back().get();
-      AddHost(endpoint->process,
-              [endpoint, apis](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
-                auto service = MakeMaster(process, store, instance, apis);
-                endpoint->service = apis;
-                return service;
-              },
-              [endpoint] { endpoint->service = nullptr; });
+      AddHost(
+          endpoint->process,
+          [endpoint, apis](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+            auto service = MakeMaster(process, store, instance, apis);
+            endpoint->service = apis;
+            return service;
+          },
+          [endpoint] { endpoint->service = nullptr; });
     }
     for (int i = 0; i < emitters; ++i) AddHost(absl::StrCat("emitter", i), MakeEmitter, nullptr);
     for (int i = 0; i < handlers; ++i) {
-      AddHost(absl::StrCat("handler", i),
-              [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
-                auto transport = consumer_.NewTransport(process, instance);
-                if (options_.decorate_transport) transport = options_.decorate_transport(std::move(transport), process);
-                return MakeHandler(process, store, instance, std::move(transport));
-              },
-              nullptr);
+      AddHost(
+          absl::StrCat("handler", i),
+          [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+            auto transport = consumer_.NewTransport(process, instance);
+            if (options_.decorate_transport) transport = options_.decorate_transport(std::move(transport), process);
+            return MakeHandler(process, store, instance, std::move(transport));
+          },
+          nullptr);
     }
   }
 
@@ -227,8 +229,8 @@ std::string Report(const ScenarioOptions& options, const ScenarioResult& result)
   for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
     absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what, "\n");
   }
-  absl::StrAppend(&report, "run it again: tools/dev sim --seed=", options.seed,
-                  options.faults ? "" : " --nofaults", " --trace\n");
+  absl::StrAppend(&report, "run it again: tools/dev sim --seed=", options.seed, options.faults ? "" : " --nofaults",
+                  " --trace\n");
   return report;
 }
 

@@ -35,21 +35,22 @@ template <typename T>
 void ScheduleUser::Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
                           std::function<void(const T&)> then) {
   change.called = calls_.Now();
-  calls_.UntilKnown<T>(std::move(invoke), [this, change, state, then = std::move(then)](absl::StatusOr<T> answer) mutable {
-    if (!answer.ok()) {
-      Complain("a change", answer.status());
-      return Next();
-    }
-    change.answered = calls_.Now();
-    if (then) then(*answer);
-    static constexpr absl::string_view kKinds[] = {"created", "updated", "paused", "resumed", "deleted"};
-    calls_.Note(absl::StrCat(lives_.back().uid, " ", kKinds[static_cast<int>(change.kind)], " since ",
-                             absl::FormatDuration(change.answered - change.called), " ", change.definition.cron, " ",
-                             change.definition.zone, " ", change.definition.count));
-    lives_.back().changes.push_back(std::move(change));
-    state_ = state;
-    Next();
-  });
+  calls_.UntilKnown<T>(
+      std::move(invoke), [this, change, state, then = std::move(then)](absl::StatusOr<T> answer) mutable {
+        if (!answer.ok()) {
+          Complain("a change", answer.status());
+          return Next();
+        }
+        change.answered = calls_.Now();
+        if (then) then(*answer);
+        static constexpr absl::string_view kKinds[] = {"created", "updated", "paused", "resumed", "deleted"};
+        calls_.Note(absl::StrCat(lives_.back().uid, " ", kKinds[static_cast<int>(change.kind)], " since ",
+                                 absl::FormatDuration(change.answered - change.called), " ", change.definition.cron,
+                                 " ", change.definition.zone, " ", change.definition.count));
+        lives_.back().changes.push_back(std::move(change));
+        state_ = state;
+        Next();
+      });
 }
 
 void ScheduleUser::Create() {
@@ -75,7 +76,8 @@ void ScheduleUser::Update() {
   v1::UpdateScheduleRequest request;
   *request.mutable_schedule() = Message(definition);
   request.mutable_schedule()->set_name(Name());
-  for (const char* path : {"cron", "time_zone", "event_count", "payload"}) request.mutable_update_mask()->add_paths(path);
+  for (const char* path : {"cron", "time_zone", "event_count", "payload"})
+    request.mutable_update_mask()->add_paths(path);
   request.set_request_id(calls_.NewRequestId());
   ScheduleChange change;
   change.kind = ScheduleChange::Kind::kUpdate;
@@ -155,8 +157,8 @@ Definition ScheduleUser::DrawDefinition() {
 std::string ScheduleUser::DrawCron() {
   sim::SimRandom& random = calls_.random();
   // Times of day of the next minutes, in some zone whose offset is whole hours.
-  const absl::CivilSecond soon =
-      absl::ToCivilSecond(calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))), absl::UTCTimeZone());
+  const absl::CivilSecond soon = absl::ToCivilSecond(
+      calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))), absl::UTCTimeZone());
   switch (random.Below(6)) {
     case 0:
       return absl::StrCat("*/", 2 + random.Below(9), " * * * * *");

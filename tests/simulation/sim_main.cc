@@ -25,8 +25,8 @@ namespace escapement::simulation {
 namespace {
 
 void PrintTrace(absl::Time time, absl::string_view process, absl::string_view what) {
-  const bool note = absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ") ||
-                    absl::StartsWith(what, "user: ");
+  const bool note =
+      absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ") || absl::StartsWith(what, "user: ");
   const bool commit = absl::StartsWith(what, "commit ");
   if (what.empty() || !(note || absl::GetFlag(commit ? FLAGS_trace_commits : FLAGS_trace_events))) return;
   std::printf("%s %s %s\n", absl::FormatTime("%H:%M:%E6S", time, absl::UTCTimeZone()).c_str(),
@@ -41,8 +41,8 @@ bool RunSeed(uint64_t seed) {
   const ScenarioResult result = RunScenario(options);
   const std::string report = Report(options, result);
   std::printf("seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %llu steps, trace %016llx\n%s",
-              static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED", result.history.receipts.size(),
-              result.history.done.size(), result.history.commits.size(),
+              static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED",
+              result.history.receipts.size(), result.history.done.size(), result.history.commits.size(),
               static_cast<unsigned long long>(result.events_run), static_cast<unsigned long long>(result.trace_hash),
               report.c_str());
   std::fflush(stdout);

@@ -1,0 +1,58 @@
+// ForgetfulKvStore: the store's front, which can be told to forget its sessions: clients of sessions that were open then are
+// refused (ABORTED), drop their leases and begin anew.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_FORGETFUL_KV_STORE_H_
+#define TESTS_SIMULATION_FORGETFUL_KV_STORE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+
+namespace escapement::simulation {
+
+class ForgetfulKvStore final : public kv::KvStore {
+ public:
+  // What must survive a restart of the store.
+  struct Memory {
+    uint64_t last_session = 0;
+    uint64_t forgotten_to = 0;  // sessions up to this one
+  };
+
+  // Both outlive it.
+  ForgetfulKvStore(kv::KvStore& inner, Memory& memory) : inner_(inner), memory_(memory) {}
+
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override {
+    inner_.OpenSession(incarnation, seen, [this, done = std::move(done)](absl::StatusOr<kv::SessionInfo> info) {
+      if (info.ok()) memory_.last_session = std::max(memory_.last_session, info->session);
+      done(std::move(info));
+    });
+  }
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override {
+    if (request->session <= memory_.forgotten_to) return done(absl::AbortedError("the session is not known"));
+    inner_.Commit(std::move(request), std::move(done));
+  }
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
+    inner_.MultiGet(std::move(keys), std::move(done));
+  }
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
+    inner_.Scan(std::move(request), std::move(done));
+  }
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request, kv::WatchObserver observer) override {
+    return inner_.OpenWatch(std::move(request), std::move(observer));
+  }
+
+ private:
+  kv::KvStore& inner_;
+  Memory& memory_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_FORGETFUL_KV_STORE_H_
