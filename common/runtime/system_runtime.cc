@@ -239,8 +239,7 @@ class ThreadExecutor : public Executor {
 
 }  // namespace
 
-SystemRuntime::SystemRuntime()
-    : clock_(std::make_unique<SystemClock>()), random_(std::make_unique<SystemRandom>()) {}
+SystemRuntime::SystemRuntime() : clock_(std::make_unique<SystemClock>()), random_(std::make_unique<SystemRandom>()) {}
 SystemRuntime::~SystemRuntime() = default;
 
 Clock& SystemRuntime::clock() { return *clock_; }

@@ -17,9 +17,7 @@ struct Connection {
   // The store's half.
   std::unique_ptr<kv::Watch> watch;
 
-  bool Broken() const {
-    return to_client->broken || to_store->broken || to_client->from->dead;
-  }
+  bool Broken() const { return to_client->broken || to_store->broken || to_client->from->dead; }
 };
 
 // At the store. The watch is ended by an event of its own: it may be calling right now.
@@ -36,9 +34,10 @@ void OpenAtStore(const std::shared_ptr<Connection>& connection, kv::KvStore& sto
   forward.on_batch = [weak](kv::WatchBatch batch) {
     auto connection = weak.lock();
     if (connection == nullptr) return;
-    const bool sent = connection->network.Send(*connection->to_client, [connection, batch = std::move(batch)]() mutable {
-      if (!connection->closed) connection->observer.on_batch(std::move(batch));
-    });
+    const bool sent =
+        connection->network.Send(*connection->to_client, [connection, batch = std::move(batch)]() mutable {
+          if (!connection->closed) connection->observer.on_batch(std::move(batch));
+        });
     if (!sent) EndAtStore(connection);
   };
   forward.on_lagged = [weak](absl::Status why) {

@@ -107,13 +107,13 @@ TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
   world.AdvanceBy(absl::Seconds(1));
   std::vector<std::string> seen;
   int lagged = 0;
-  auto watch = client.client.OpenWatch(
-      {.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0}, /*excluding_own=*/false, client.executor,
-      {.on_batch =
-           [&](kv::WatchBatch batch) {
-             for (const auto& mutation : batch.mutations) seen.push_back(mutation.key);
-           },
-       .on_lagged = [&](absl::Status) { ++lagged; }});
+  auto watch = client.client.OpenWatch({.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0},
+                                       /*excluding_own=*/false, client.executor,
+                                       {.on_batch =
+                                            [&](kv::WatchBatch batch) {
+                                              for (const auto& mutation : batch.mutations) seen.push_back(mutation.key);
+                                            },
+                                        .on_lagged = [&](absl::Status) { ++lagged; }});
   world.AdvanceBy(absl::Seconds(1));
   for (int i = 0; i < 5; ++i) {
     client.client.CommitAsync(Append(i), client.executor, [](absl::StatusOr<kv::CommitResult>) {});
@@ -137,7 +137,8 @@ TEST(SimNetKvStore, AWatchEndsWithItsStore) {
   int lagged = 0;
   auto open = [&] {
     return client.client.OpenWatch({.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0}, false,
-                                   client.executor, {.on_batch = nullptr, .on_lagged = [&](absl::Status) { ++lagged; }});
+                                   client.executor,
+                                   {.on_batch = nullptr, .on_lagged = [&](absl::Status) { ++lagged; }});
   };
   auto watch = open();
   world.AdvanceBy(absl::Seconds(1));

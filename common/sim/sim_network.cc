@@ -25,15 +25,17 @@ void SimNetwork::Send(const std::shared_ptr<ProcessState>& from, absl::string_vi
 
 void SimNetwork::Arrive(std::shared_ptr<ProcessState> from, std::string to, std::function<void()> deliver,
                         std::function<void()> if_absent) {
-  world_.After(Delay(), "arrival", [this, from = std::move(from), to = std::move(to), deliver = std::move(deliver),
-                                    if_absent = std::move(if_absent)]() mutable {
-    std::shared_ptr<ProcessState> receiver = world_.Find(to);
-    if (receiver != nullptr) {
-      world_.At(world_.Elapsed(), std::move(receiver), world_.NewLine(), "message", std::move(deliver));
-    } else if (if_absent != nullptr) {
-      world_.At(world_.Elapsed() + Delay(), std::move(from), world_.NewLine(), "refused", std::move(if_absent));
-    }
-  });
+  world_.After(Delay(), "arrival",
+               [this, from = std::move(from), to = std::move(to), deliver = std::move(deliver),
+                if_absent = std::move(if_absent)]() mutable {
+                 std::shared_ptr<ProcessState> receiver = world_.Find(to);
+                 if (receiver != nullptr) {
+                   world_.At(world_.Elapsed(), std::move(receiver), world_.NewLine(), "message", std::move(deliver));
+                 } else if (if_absent != nullptr) {
+                   world_.At(world_.Elapsed() + Delay(), std::move(from), world_.NewLine(), "refused",
+                             std::move(if_absent));
+                 }
+               });
 }
 
 std::shared_ptr<SimNetwork::Stream> SimNetwork::OpenStream(std::shared_ptr<ProcessState> from,

@@ -30,7 +30,7 @@ class SimNetwork {
     // In millionths of messages.
     uint32_t loss = 0;
     uint32_t duplication = 0;
-    uint32_t long_delay = 0;                          // a message that takes up to …
+    uint32_t long_delay = 0;                           // a message that takes up to …
     absl::Duration long_delay_max = absl::Seconds(2);  // … this
   };
 

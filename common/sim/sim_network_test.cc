@@ -61,7 +61,10 @@ TEST(SimNetwork, AMessageDiesWithItsReceiverAndReachesTheNextIncarnation) {
   SimProcess b(world, "b");
   int arrived = 0;
   int refused = 0;
-  auto send = [&] { network.Send(a.state(), "b", [&] { ++arrived; }, [&] { ++refused; }); };
+  auto send = [&] {
+    network.Send(
+        a.state(), "b", [&] { ++arrived; }, [&] { ++refused; });
+  };
   send();
   b.Kill();
   world.AdvanceBy(absl::Seconds(1));

@@ -25,7 +25,7 @@ class SimProcess : public Runtime {
     absl::Duration wall_clock_offset = absl::ZeroDuration();  // of WallNow() from true time
     // How much faster than true time Elapsed() runs, in millionths; may be negative.
     int32_t elapsed_rate_ppm = 0;
-    uint64_t incarnation = 1;          // gives each incarnation its own stream of chance
+    uint64_t incarnation = 1;  // gives each incarnation its own stream of chance
   };
 
   SimProcess(SimWorld& world, std::string name) : SimProcess(world, std::move(name), Options()) {}
@@ -56,7 +56,9 @@ class SimProcess : public Runtime {
   class SimExecutor;
   struct SimClock : public Clock {
     SimClock(SimWorld& world, const Options& options)
-        : world(world), offset(options.elapsed_offset), wall_offset(options.wall_clock_offset),
+        : world(world),
+          offset(options.elapsed_offset),
+          wall_offset(options.wall_clock_offset),
           rate_ppm(options.elapsed_rate_ppm) {}
     absl::Duration Elapsed() const override { return offset + Local(world.Elapsed()); }
     absl::Time WallNow() const override { return world.Now() + wall_offset; }

@@ -30,8 +30,7 @@ struct SimEndpoint {
 // client's process, and never if that is killed. `endpoint` outlives the call.
 template <typename T, typename Service>
 void SimCall(SimNetwork& network, std::shared_ptr<ProcessState> client, const SimEndpoint<Service>& endpoint,
-             absl::Duration timeout,
-             std::function<void(Service&, std::function<void(absl::StatusOr<T>)>)> invoke,
+             absl::Duration timeout, std::function<void(Service&, std::function<void(absl::StatusOr<T>)>)> invoke,
              std::function<void(absl::StatusOr<T>)> done) {
   SimWorld& world = network.world();
   if (client->dead) return;
@@ -48,9 +47,8 @@ void SimCall(SimNetwork& network, std::shared_ptr<ProcessState> client, const Si
     auto done = std::move(call->done);
     done(std::move(result));
   };
-  call->timer = world.At(world.Elapsed() + timeout, client, world.NewLine(), "call timeout", [answer] {
-    answer(absl::UnavailableError("no answer in time"));
-  });
+  call->timer = world.At(world.Elapsed() + timeout, client, world.NewLine(), "call timeout",
+                         [answer] { answer(absl::UnavailableError("no answer in time")); });
   const std::string server = endpoint.process;
   network.Send(
       client, server,

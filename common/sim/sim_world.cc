@@ -29,7 +29,8 @@ SimWorld::~SimWorld() {
 }
 
 SimWorld::Place SimWorld::PlaceFor(absl::Duration when, uint64_t line) {
-  const uint64_t tie = SimRandom::Mix(seed_ ^ SimRandom::Mix(line ^ static_cast<uint64_t>(absl::ToInt64Nanoseconds(when))));
+  const uint64_t tie =
+      SimRandom::Mix(seed_ ^ SimRandom::Mix(line ^ static_cast<uint64_t>(absl::ToInt64Nanoseconds(when))));
   return {when, tie, ++last_order_};
 }
 

@@ -49,8 +49,8 @@ class SimWorld {
   SimWorld& operator=(const SimWorld&) = delete;
 
   uint64_t seed() const { return seed_; }
-  absl::Duration Elapsed() const { return elapsed_; }                      // since the world began
-  absl::Time Now() const { return options_.start_time + elapsed_; }        // true time
+  absl::Duration Elapsed() const { return elapsed_; }                // since the world began
+  absl::Time Now() const { return options_.start_time + elapsed_; }  // true time
   const Options& options() const { return options_; }
 
   // Queues `closure` for `process` (null: the world itself, never paused or killed). `line` orders: events of one line at one
