@@ -1,6 +1,8 @@
-// Exponential backoff with full jitter: the wait before attempt k + 1 is uniform in [0, min(max, min × multiplier^(k-1))].
+// Exponential backoff with full jitter: the wait before attempt k + 1 is uniform in [0, min(max,
+// min × multiplier^(k-1))].
 //
-// Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. Pure: the random number is an argument.
+// Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. Pure: the
+// random number is an argument.
 
 #ifndef COMMON_BACKOFF_BACKOFF_H_
 #define COMMON_BACKOFF_BACKOFF_H_

@@ -16,11 +16,14 @@ TEST(BackoffTest, TheCapGrowsGeometricallyUpToTheMaximum) {
   EXPECT_EQ(BackoffCap(kPolicy, 10), absl::Seconds(300));
 }
 
-TEST(BackoffTest, AThousandAttemptsDoNotOverflow) { EXPECT_EQ(BackoffCap(kPolicy, 100'000), absl::Seconds(300)); }
+TEST(BackoffTest, AThousandAttemptsDoNotOverflow) {
+  EXPECT_EQ(BackoffCap(kPolicy, 100'000), absl::Seconds(300));
+}
 
 TEST(BackoffTest, JitterCoversTheWholeIntervalAndNeverLeavesIt) {
   EXPECT_EQ(FullJitterBackoff(kPolicy, 3, 0), absl::ZeroDuration());
-  const absl::Duration longest = FullJitterBackoff(kPolicy, 3, std::numeric_limits<uint64_t>::max());
+  const absl::Duration longest =
+      FullJitterBackoff(kPolicy, 3, std::numeric_limits<uint64_t>::max());
   EXPECT_LE(longest, absl::Seconds(4));
   EXPECT_GT(longest, absl::Seconds(3.999));
   EXPECT_EQ(FullJitterBackoff(kPolicy, 3, uint64_t{1} << 63), absl::Seconds(2));

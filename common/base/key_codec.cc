@@ -104,7 +104,8 @@ std::string KeyReader::Text() {
 
 std::string PrefixEnd(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
-  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1);
+  if (!prefix.empty())
+    prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1);
   return prefix;
 }
 

@@ -1,8 +1,9 @@
-// KeyWriter and KeyReader: the one codec of keys. The order of the bytes is the order of the values, field by field.
+// KeyWriter and KeyReader: the one codec of keys. The order of the bytes is the order of the
+// values, field by field.
 //
-// Integers are big-endian of fixed width. Times are signed microseconds since 1970 with the sign bit flipped. Text is
-// escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01, so that no text is a prefix of another one's encoding and the
-// order stays that of the unescaped bytes.
+// Integers are big-endian of fixed width. Times are signed microseconds since 1970 with the sign
+// bit flipped. Text is escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01, so that no text is a
+// prefix of another one's encoding and the order stays that of the unescaped bytes.
 
 #ifndef COMMON_BASE_KEY_CODEC_H_
 #define COMMON_BASE_KEY_CODEC_H_
@@ -25,7 +26,8 @@ class KeyWriter {
   KeyWriter& U16(uint16_t value);
   KeyWriter& U32(uint32_t value);
   KeyWriter& U64(uint64_t value);
-  KeyWriter& Time(absl::Time value);  // rounded down to microseconds; infinities become the extremes
+  // Rounded down to microseconds; infinities become the extremes.
+  KeyWriter& Time(absl::Time value);
   KeyWriter& Id(const Uid& uid);
   KeyWriter& Text(absl::string_view text);
   KeyWriter& Raw(absl::string_view bytes);  // only as the last field
@@ -36,7 +38,8 @@ class KeyWriter {
   std::string key_;
 };
 
-// Reads what KeyWriter wrote. After a failure (too short, bad escape) ok() is false and all further reads give zeros.
+// Reads what KeyWriter wrote. After a failure (too short, bad escape) ok() is false and all further
+// reads give zeros.
 class KeyReader {
  public:
   explicit KeyReader(absl::string_view key) : rest_(key) {}
@@ -59,7 +62,8 @@ class KeyReader {
   bool ok_ = true;
 };
 
-// The smallest key that is greater than every key with this prefix; empty (= no end) if there is none.
+// The smallest key that is greater than every key with this prefix; empty (= no end) if there is
+// none.
 std::string PrefixEnd(std::string prefix);
 
 }  // namespace escapement

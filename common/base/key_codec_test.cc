@@ -11,7 +11,8 @@ namespace {
 TEST(KeyCodec, ReadsBackWhatItWrote) {
   const Uid uid = Uid::FromHalves(1, 2);
   const absl::Time time = absl::FromUnixMicros(1'700'000'000'123'456);
-  const std::string key = KeyWriter().U8(7).U16(300).U32(70000).U64(1ull << 40).Time(time).Id(uid).Text("a\0b").Take();
+  const std::string key =
+      KeyWriter().U8(7).U16(300).U32(70000).U64(1ull << 40).Time(time).Id(uid).Text("a\0b").Take();
   KeyReader reader(key);
   EXPECT_EQ(reader.U8(), 7);
   EXPECT_EQ(reader.U16(), 300);
@@ -24,8 +25,15 @@ TEST(KeyCodec, ReadsBackWhatItWrote) {
 }
 
 TEST(KeyCodec, TextWithZerosKeepsItsOrderAndIsNoPrefixOfAnother) {
-  const std::vector<std::string> texts = {"", std::string("\0", 1), std::string("\0\0", 2), std::string("\0a", 2), "a",
-                                          std::string("a\0", 2), "aa", "b", "\xff"};
+  const std::vector<std::string> texts = {"",
+                                          std::string("\0", 1),
+                                          std::string("\0\0", 2),
+                                          std::string("\0a", 2),
+                                          "a",
+                                          std::string("a\0", 2),
+                                          "aa",
+                                          "b",
+                                          "\xff"};
   for (size_t i = 0; i + 1 < texts.size(); ++i) {
     const std::string low = KeyWriter().Text(texts[i]).U8(255).Take();
     const std::string high = KeyWriter().Text(texts[i + 1]).U8(0).Take();
@@ -36,8 +44,9 @@ TEST(KeyCodec, TextWithZerosKeepsItsOrderAndIsNoPrefixOfAnother) {
 }
 
 TEST(KeyCodec, TimesBefore1970SortBeforeLaterOnes) {
-  const std::vector<absl::Time> times = {absl::InfinitePast(), absl::FromUnixSeconds(-10), absl::UnixEpoch(),
-                                         absl::FromUnixMicros(1), absl::InfiniteFuture()};
+  const std::vector<absl::Time> times = {absl::InfinitePast(), absl::FromUnixSeconds(-10),
+                                         absl::UnixEpoch(), absl::FromUnixMicros(1),
+                                         absl::InfiniteFuture()};
   for (size_t i = 0; i + 1 < times.size(); ++i) {
     EXPECT_LT(KeyWriter().Time(times[i]).Take(), KeyWriter().Time(times[i + 1]).Take());
     const std::string key = KeyWriter().Time(times[i]).Take();

@@ -17,7 +17,8 @@ constexpr int DaysInMonth(int year, int month) {
   return month == 2 && IsLeap(year) ? 29 : kDays[month - 1];
 }
 
-// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms" (civil_from_days), for days from 1970 on.
+// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms" (civil_from_days), for days from
+// 1970 on.
 CivilDate CivilFromDay(int64_t day) {
   const int64_t shifted = day + 719468;
   const int64_t era = shifted / 146097;
@@ -36,13 +37,15 @@ CivilDate CivilFromDay(int64_t day) {
 // Bits 1..31: the days of this month that match. `first_weekday` is that of the 1st.
 uint32_t MatchingDays(const CronExpression& e, int year, int month, int first_weekday) {
   if (((e.months >> month) & 1) == 0) return 0;
-  const uint32_t exists = static_cast<uint32_t>(((uint64_t{1} << DaysInMonth(year, month)) - 1) << 1);
+  const uint32_t exists =
+      static_cast<uint32_t>(((uint64_t{1} << DaysInMonth(year, month)) - 1) << 1);
   if (!e.day_of_month_restricted && !e.day_of_week_restricted) return exists;
   uint32_t days = 0;
   if (e.day_of_month_restricted) days = e.days_of_month;
   if (e.day_of_week_restricted) {
     const uint64_t week = e.days_of_week;
-    const uint64_t weeks = (week | week << 7 | week << 14 | week << 21 | week << 28 | week << 35) >> first_weekday;
+    const uint64_t weeks =
+        (week | week << 7 | week << 14 | week << 21 | week << 28 | week << 35) >> first_weekday;
     days |= static_cast<uint32_t>(weeks << 1);  // bit 0 of `weeks` is the 1st
   }
   return days & exists;
@@ -53,8 +56,12 @@ int Highest(uint64_t mask) { return 63 - std::countl_zero(mask); }
 uint64_t From(uint64_t mask, int bit) { return bit > 63 ? 0 : mask & (~uint64_t{0} << bit); }
 uint64_t UpTo(uint64_t mask, int bit) { return bit < 0 ? 0 : mask & (~uint64_t{0} >> (63 - bit)); }
 
-int FirstTime(const CronExpression& e) { return Lowest(e.hours) * 3600 + Lowest(e.minutes) * 60 + Lowest(e.seconds); }
-int LastTime(const CronExpression& e) { return Highest(e.hours) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds); }
+int FirstTime(const CronExpression& e) {
+  return Lowest(e.hours) * 3600 + Lowest(e.minutes) * 60 + Lowest(e.seconds);
+}
+int LastTime(const CronExpression& e) {
+  return Highest(e.hours) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds);
+}
 
 // The first matching time of day at or after `from` (seconds of the day), or -1.
 int TimeFrom(const CronExpression& e, int from) {
@@ -63,7 +70,8 @@ int TimeFrom(const CronExpression& e, int from) {
     if ((e.minutes >> m) & 1) {
       if (const uint64_t rest = From(e.seconds, s)) return h * 3600 + m * 60 + Lowest(rest);
     }
-    if (const uint64_t rest = From(e.minutes, m + 1)) return h * 3600 + Lowest(rest) * 60 + Lowest(e.seconds);
+    if (const uint64_t rest = From(e.minutes, m + 1))
+      return h * 3600 + Lowest(rest) * 60 + Lowest(e.seconds);
   }
   if (const uint64_t rest = From(e.hours, h + 1)) {
     return Lowest(rest) * 3600 + Lowest(e.minutes) * 60 + Lowest(e.seconds);
@@ -78,7 +86,8 @@ int TimeUpTo(const CronExpression& e, int to) {
     if ((e.minutes >> m) & 1) {
       if (const uint64_t rest = UpTo(e.seconds, s)) return h * 3600 + m * 60 + Highest(rest);
     }
-    if (const uint64_t rest = UpTo(e.minutes, m - 1)) return h * 3600 + Highest(rest) * 60 + Highest(e.seconds);
+    if (const uint64_t rest = UpTo(e.minutes, m - 1))
+      return h * 3600 + Highest(rest) * 60 + Highest(e.seconds);
   }
   if (const uint64_t rest = UpTo(e.hours, h - 1)) {
     return Highest(rest) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds);

@@ -1,6 +1,7 @@
 // Which civil times an expression matches, zones left aside. Times are local seconds (zone.h).
 //
-// Pure. The search looks at one bit mask per month, so it ends after at most 2,760 steps (230 years).
+// Pure. The search looks at one bit mask per month, so it ends after at most 2,760 steps (230
+// years).
 
 #ifndef COMMON_CRON_CIVIL_MATCH_H_
 #define COMMON_CRON_CIVIL_MATCH_H_

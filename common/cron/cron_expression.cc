@@ -15,9 +15,10 @@
 namespace escapement::cron {
 namespace {
 
-constexpr std::array<absl::string_view, 12> kMonthNames = {"jan", "feb", "mar", "apr", "may", "jun",
-                                                           "jul", "aug", "sep", "oct", "nov", "dec"};
-constexpr std::array<absl::string_view, 7> kWeekdayNames = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+constexpr std::array<absl::string_view, 12> kMonthNames = {
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
+constexpr std::array<absl::string_view, 7> kWeekdayNames = {"sun", "mon", "tue", "wed",
+                                                            "thu", "fri", "sat"};
 
 struct FieldSpec {
   absl::string_view name;
@@ -57,22 +58,27 @@ std::optional<int> Digits(absl::string_view text, size_t digits_max) {
   return value;
 }
 
-// Names the extensions of other cron dialects, so that the message says "not supported" and not "not a value".
+// Names the extensions of other cron dialects, so that the message says "not supported" and not
+// "not a value".
 std::optional<absl::string_view> UnsupportedReason(const FieldSpec& spec, absl::string_view value) {
   if (!spec.is_day) return std::nullopt;
   if (absl::StartsWith(value, "+")) return "a leading + (AND of the day fields) is not supported";
   if (absl::StrContains(value, '#')) return "# (k-th weekday of the month) is not supported";
   const std::string lower = absl::AsciiStrToLower(value);
-  if (absl::StartsWith(lower, "l") || absl::EndsWith(lower, "l")) return "L (last) is not supported";
-  if (absl::EndsWith(lower, "w") && lower.size() <= 3) return "W (nearest weekday) is not supported";
+  if (absl::StartsWith(lower, "l") || absl::EndsWith(lower, "l"))
+    return "L (last) is not supported";
+  if (absl::EndsWith(lower, "w") && lower.size() <= 3)
+    return "W (nearest weekday) is not supported";
   return std::nullopt;
 }
 
-absl::StatusOr<int> ParseValue(const FieldSpec& spec, absl::string_view field, absl::string_view text) {
+absl::StatusOr<int> ParseValue(const FieldSpec& spec, absl::string_view field,
+                               absl::string_view text) {
   if (text.empty()) return Refuse(spec, field, "a value is missing");
   if (std::optional<int> number = Digits(text, 2)) {
     if (*number < spec.lowest || *number > spec.highest) {
-      return Refuse(spec, field, absl::StrCat(*number, " is outside ", spec.lowest, "-", spec.highest));
+      return Refuse(spec, field,
+                    absl::StrCat(*number, " is outside ", spec.lowest, "-", spec.highest));
     }
     return *number;
   }
@@ -80,12 +86,14 @@ absl::StatusOr<int> ParseValue(const FieldSpec& spec, absl::string_view field, a
   for (size_t i = 0; i < spec.names.size(); ++i) {
     if (lower == spec.names[i]) return spec.lowest + static_cast<int>(i);
   }
-  if (text == "*" || text == "?") return Refuse(spec, field, absl::StrCat("\"", text, "\" must stand alone"));
+  if (text == "*" || text == "?")
+    return Refuse(spec, field, absl::StrCat("\"", text, "\" must stand alone"));
   if (auto reason = UnsupportedReason(spec, text)) return Refuse(spec, field, *reason);
   return Refuse(spec, field, absl::StrCat("\"", text, "\" is not a value"));
 }
 
-absl::StatusOr<int> ParseStep(const FieldSpec& spec, absl::string_view field, absl::string_view text) {
+absl::StatusOr<int> ParseStep(const FieldSpec& spec, absl::string_view field,
+                              absl::string_view text) {
   const std::optional<int> step = Digits(text, 3);
   if (!step) return Refuse(spec, field, absl::StrCat("\"", text, "\" is not a step"));
   if (*step < 1 || *step > spec.step_max) {
@@ -113,7 +121,8 @@ void SetRange(const FieldSpec& spec, int first, int last, int step, uint64_t& ma
   for (int v = first; v <= last; v += step) SetBit(spec, v > spec.wrap_last ? v - size : v, mask);
 }
 
-absl::Status ParseItem(const FieldSpec& spec, absl::string_view field, absl::string_view item, uint64_t& mask) {
+absl::Status ParseItem(const FieldSpec& spec, absl::string_view field, absl::string_view item,
+                       uint64_t& mask) {
   if (item.empty()) return Refuse(spec, field, "an item of the list is empty");
   absl::string_view range = item;
   int step = 0;  // 0: not written
@@ -160,7 +169,8 @@ absl::StatusOr<Field> ParseField(const FieldSpec& spec, absl::string_view text) 
 
 // `fields` are second (empty = not written), minute, hour, day-of-month, month, day-of-week.
 absl::StatusOr<CronExpression> Assemble(const std::array<absl::string_view, 6>& fields) {
-  static constexpr std::array<FieldSpec, 6> kSpecs = {kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfWeek};
+  static constexpr std::array<FieldSpec, 6> kSpecs = {kSecond,     kMinute, kHour,
+                                                      kDayOfMonth, kMonth,  kDayOfWeek};
   std::array<Field, 6> parsed;
   for (size_t i = 0; i < fields.size(); ++i) {
     if (i == 0 && fields[0].empty()) {
@@ -181,8 +191,9 @@ absl::StatusOr<CronExpression> Assemble(const std::array<absl::string_view, 6>& 
   e.days_of_week = static_cast<uint8_t>(parsed[5].mask);
   e.day_of_month_restricted = !parsed[3].star;
   e.day_of_week_restricted = !parsed[5].star;
-  e.periodic = parsed[0].rhythmic || parsed[1].rhythmic || parsed[2].rhythmic || e.seconds == kEveryMinuteMask ||
-               e.minutes == kEveryMinuteMask || e.hours == kEveryHourMask;
+  e.periodic = parsed[0].rhythmic || parsed[1].rhythmic || parsed[2].rhythmic ||
+               e.seconds == kEveryMinuteMask || e.minutes == kEveryMinuteMask ||
+               e.hours == kEveryHourMask;
   return e;
 }
 
@@ -205,8 +216,9 @@ absl::StatusOr<absl::string_view> ExpandMacro(absl::string_view text) {
 absl::Status CheckCharacters(absl::string_view text) {
   for (char c : text) {
     if (!absl::ascii_isalnum(c) && !absl::StrContains(" \t*/,-?#+@", c)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("cron: the character \"", absl::CHexEscape(absl::string_view(&c, 1)), "\" is not allowed"));
+      return absl::InvalidArgumentError(absl::StrCat("cron: the character \"",
+                                                     absl::CHexEscape(absl::string_view(&c, 1)),
+                                                     "\" is not allowed"));
     }
   }
   return absl::OkStatus();
@@ -216,33 +228,41 @@ absl::Status CheckCharacters(absl::string_view text) {
 
 absl::StatusOr<CronExpression> ParseCron(absl::string_view text) {
   if (text.size() > kExpressionBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("cron: longer than ", kExpressionBytesMax, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cron: longer than ", kExpressionBytesMax, " bytes"));
   }
   if (absl::Status status = CheckCharacters(text); !status.ok()) return status;
-  std::vector<absl::string_view> parts = absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  std::vector<absl::string_view> parts =
+      absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
   if (parts.size() == 1 && absl::StartsWith(parts[0], "@")) {
     absl::StatusOr<absl::string_view> expansion = ExpandMacro(parts[0]);
     if (!expansion.ok()) return expansion.status();
     parts = absl::StrSplit(*expansion, ' ');
   }
-  if (parts.size() == 7) return absl::InvalidArgumentError("year: a seventh field is not supported");
-  if (parts.size() == 6) return Assemble({parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]});
+  if (parts.size() == 7)
+    return absl::InvalidArgumentError("year: a seventh field is not supported");
+  if (parts.size() == 6)
+    return Assemble({parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]});
   if (parts.size() == 5) return Assemble({"", parts[0], parts[1], parts[2], parts[3], parts[4]});
-  return absl::InvalidArgumentError(absl::StrCat("cron: ", parts.size(),
-                                                 " fields; 5 (minute hour day-of-month month day-of-week) or 6 (second "
-                                                 "first) are needed"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("cron: ", parts.size(),
+                   " fields; 5 (minute hour day-of-month month day-of-week) or 6 (second "
+                   "first) are needed"));
 }
 
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields) {
   if (fields.minute.empty()) return absl::InvalidArgumentError("minute: required");
   if (fields.hour.empty()) return absl::InvalidArgumentError("hour: required");
-  const auto or_star = [](absl::string_view field) { return field.empty() ? absl::string_view("*") : field; };
+  const auto or_star = [](absl::string_view field) {
+    return field.empty() ? absl::string_view("*") : field;
+  };
   const std::array<absl::string_view, 6> all = {fields.second,         fields.minute,
                                                 fields.hour,           or_star(fields.day_of_month),
                                                 or_star(fields.month), or_star(fields.day_of_week)};
   for (absl::string_view field : all) {
     if (field.size() > kExpressionBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("cron: longer than ", kExpressionBytesMax, " bytes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("cron: longer than ", kExpressionBytesMax, " bytes"));
     }
     if (absl::Status status = CheckCharacters(field); !status.ok()) return status;
   }

@@ -1,12 +1,13 @@
 // A cron expression, parsed: one bit mask per field and the facts that its text alone decides.
 //
-// Pure. The language is five fields `minute hour day-of-month month day-of-week`, six with `second` first, and the
-// macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly. Items are `a`, `a-b`, `a-b/n`, `a/n`
-// (from a to the field's highest value), `*/n`; ranges wrap past the end of the field and steps count across the
-// wrap; `?` is `*` as the whole of a day field. A year field, `L`, `W`, `#` and a leading `+` are refused by name.
+// Pure. The language is five fields `minute hour day-of-month month day-of-week`, six with `second`
+// first, and the macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly. Items
+// are `a`, `a-b`, `a-b/n`, `a/n` (from a to the field's highest value), `*/n`; ranges wrap past the
+// end of the field and steps count across the wrap; `?` is `*` as the whole of a day field. A year
+// field, `L`, `W`, `#` and a leading `+` are refused by name.
 //
-// Which days: a day field is unrestricted when it is exactly `*` or `?`. Both unrestricted: every day. One
-// restricted: that one must match. Both restricted: either matches.
+// Which days: a day field is unrestricted when it is exactly `*` or `?`. Both unrestricted: every
+// day. One restricted: that one must match. Both restricted: either matches.
 
 #ifndef COMMON_CRON_CRON_EXPRESSION_H_
 #define COMMON_CRON_CRON_EXPRESSION_H_
@@ -37,8 +38,8 @@ struct CronExpression {
   bool day_of_month_restricted = false;           // the field is neither `*` nor `?`
   bool day_of_week_restricted = false;
   bool second_written = false;
-  // Its second (if written), minute or hour field contains `*` or `/`, or covers every value: daylight-saving
-  // changes then treat it as a rhythm, else as a time of day.
+  // Its second (if written), minute or hour field contains `*` or `/`, or covers every value:
+  // daylight-saving changes then treat it as a rhythm, else as a time of day.
   bool periodic = false;
 
   friend bool operator==(const CronExpression&, const CronExpression&) = default;
@@ -47,10 +48,11 @@ struct CronExpression {
 // INVALID_ARGUMENT naming the field and the reason.
 absl::StatusOr<CronExpression> ParseCron(absl::string_view text);
 
-// The same fields by name. `hour` and `minute` are required; an empty date field is `*`, an empty `second` is not
-// written (0). Each field must be one field: blanks are refused.
+// The same fields by name. `hour` and `minute` are required; an empty date field is `*`, an empty
+// `second` is not written (0). Each field must be one field: blanks are refused.
 struct CronFields {
-  absl::string_view second = {}, minute = {}, hour = {}, day_of_month = {}, month = {}, day_of_week = {};
+  absl::string_view second = {}, minute = {}, hour = {}, day_of_month = {}, month = {},
+                    day_of_week = {};
 };
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields);
 

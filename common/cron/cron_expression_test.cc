@@ -65,11 +65,12 @@ TEST(CronExpressionTest, OnlyAStarOrQuestionMarkLeavesADayFieldUnrestricted) {
 }
 
 TEST(CronExpressionTest, TellsARhythmFromATimeOfDay) {
-  for (const char* text : {"* 3 * * *", "0 * * * *", "0-59 3 * * *", "*/5 3 * * *", "0 1-23/2 * * *", "* 0 3 * * *",
-                           "0 0-23 * * *", "@hourly"}) {
+  for (const char* text : {"* 3 * * *", "0 * * * *", "0-59 3 * * *", "*/5 3 * * *",
+                           "0 1-23/2 * * *", "* 0 3 * * *", "0 0-23 * * *", "@hourly"}) {
     EXPECT_TRUE(Parsed(text).periodic) << text;
   }
-  for (const char* text : {"0 3 * * *", "0,30 3,4 */2 * *", "0 0 3 * */2 *", "@daily", "0-58 3 * * *"}) {
+  for (const char* text :
+       {"0 3 * * *", "0,30 3,4 */2 * *", "0 0 3 * */2 *", "@daily", "0-58 3 * * *"}) {
     EXPECT_FALSE(Parsed(text).periodic) << text;
   }
 }
@@ -136,8 +137,10 @@ TEST(CronExpressionTest, FieldsByNameAreTheSame) {
   EXPECT_EQ(ParseCronFields({.minute = "0", .hour = "3,6,9"}).value(), Parsed("0 3,6,9 * * *"));
   EXPECT_EQ(ParseCronFields({.second = "5", .minute = "*", .hour = "*", .month = "JAN"}).value(),
             Parsed("5 * * * JAN *"));
-  EXPECT_THAT(std::string(ParseCronFields({.hour = "3"}).status().message()), HasSubstr("minute: required"));
-  EXPECT_THAT(std::string(ParseCronFields({.minute = "3"}).status().message()), HasSubstr("hour: required"));
+  EXPECT_THAT(std::string(ParseCronFields({.hour = "3"}).status().message()),
+              HasSubstr("minute: required"));
+  EXPECT_THAT(std::string(ParseCronFields({.minute = "3"}).status().message()),
+              HasSubstr("hour: required"));
   EXPECT_FALSE(ParseCronFields({.minute = "0 5", .hour = "3"}).ok());
 }
 

@@ -58,13 +58,16 @@ class Search {
     const auto [unique_begin, unique_end] = zone_.UniqueRange(span);
     int64_t local = from + offset;
     while (true) {
-      const std::optional<int64_t> match = FirstMatch(e_, local, end == kForever ? end : end + offset);
+      const std::optional<int64_t> match =
+          FirstMatch(e_, local, end == kForever ? end : end + offset);
       if (!match) return {};
-      if (*match >= unique_begin && *match < unique_end) return {.instant = *match - offset, .local = *match};
+      if (*match >= unique_begin && *match < unique_end)
+        return {.instant = *match - offset, .local = *match};
       const CivilInfo info = zone_.Classify(*match);
       if (info.kind == CivilKind::kUnique) return {.instant = *match - offset, .local = *match};
       const auto& instants = info.instants;
-      const size_t fold = std::find(instants.begin(), instants.end(), *match - offset) - instants.begin();
+      const size_t fold =
+          std::find(instants.begin(), instants.end(), *match - offset) - instants.begin();
       const OverlapPolicy rule = OverlapRule(instants.back() - instants.front());
       if (rule == OverlapPolicy::kBoth || (rule == OverlapPolicy::kFirst && fold == 0) ||
           (rule == OverlapPolicy::kLast && fold + 1 == instants.size())) {
@@ -77,7 +80,8 @@ class Search {
     }
   }
 
-  // What the gap at the beginning of this span, and earlier ones close enough, move into [from, end).
+  // What the gap at the beginning of this span, and earlier ones close enough, move into [from,
+  // end).
   void ConsiderGaps(size_t span, int64_t from, int64_t end, Candidate& best) const {
     for (size_t i = span; i > 0; --i) {
       const int64_t begin = zone_.spans()[i].begin;
@@ -92,7 +96,8 @@ class Search {
       }
       if (rule == GapPolicy::kShift) {
         const int64_t local_end = std::min(begin + after, end == kForever ? end : end + before);
-        if (const std::optional<int64_t> local = FirstSkipped(i, std::max(begin, from) + before, local_end)) {
+        if (const std::optional<int64_t> local =
+                FirstSkipped(i, std::max(begin, from) + before, local_end)) {
           Offer({.instant = *local - before, .local = *local, .note = Note::kGapShifted}, best);
         }
       }
@@ -105,7 +110,8 @@ class Search {
     if (gap.instant < best.instant || later_nominal) best = gap;
   }
 
-  // The first / last matching time in [begin, end) that does not exist and belongs to the gap before span i.
+  // The first / last matching time in [begin, end) that does not exist and belongs to the gap
+  // before span i.
   std::optional<int64_t> FirstSkipped(size_t i, int64_t begin, int64_t end) const {
     while (true) {
       const std::optional<int64_t> match = FirstMatch(e_, begin, end);
@@ -164,20 +170,21 @@ absl::string_view NoteName(Note note) {
   return "";
 }
 
-std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                                         absl::Time from) {
+std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
+                                         const DstPolicy& policy, absl::Time from) {
   const Candidate found = Search(expression, zone, policy).First(CeilSeconds(from), kForever);
   if (!found.found()) return std::nullopt;
   return ToOccurrence(found);
 }
 
-std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                                     absl::Time after) {
+std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone,
+                                     const DstPolicy& policy, absl::Time after) {
   return FirstAtOrAfter(expression, zone, policy, after + absl::Nanoseconds(1));
 }
 
-std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                                  absl::Time begin, absl::Time end, size_t max) {
+std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
+                                  const DstPolicy& policy, absl::Time begin, absl::Time end,
+                                  size_t max) {
   std::vector<Occurrence> occurrences;
   const Search search(expression, zone, policy);
   int64_t from = CeilSeconds(begin);

@@ -1,16 +1,17 @@
 // When an expression fires in a zone.
 //
-// Pure: (expression, zone, policy, instant) in, instants out. For every matching wall-clock time: if it exists once,
-// that instant. If it is skipped by a change of the offset (gap): nothing, the first instant after the gap, or the time read
-// with the offset before the gap. If it exists several times (overlap): the first, the last, or each. Equal instants are
-// one occurrence. AUTO decides by whether the expression is periodic and how long the change is:
+// Pure: (expression, zone, policy, instant) in, instants out. For every matching wall-clock time:
+// if it exists once, that instant. If it is skipped by a change of the offset (gap): nothing, the
+// first instant after the gap, or the time read with the offset before the gap. If it exists
+// several times (overlap): the first, the last, or each. Equal instants are one occurrence. AUTO
+// decides by whether the expression is periodic and how long the change is:
 //
 //              fixed, change <= 3 h    periodic, or change > 3 h
 //   gap        fire after              skip
 //   overlap    first                   both
 //
-// Occurrences lie in the local years 1970 to 2199. Every search ends: it visits at most 2,760 months and the
-// zone's offset changes. Threads: any.
+// Occurrences lie in the local years 1970 to 2199. Every search ends: it visits at most 2,760
+// months and the zone's offset changes. Threads: any.
 
 #ifndef COMMON_CRON_EVALUATOR_H_
 #define COMMON_CRON_EVALUATOR_H_
@@ -47,8 +48,8 @@ enum class Note {
 };
 absl::string_view NoteName(Note note);  // "", "GAP_FIRED_AFTER", …
 
-// The identity of an occurrence is (civil, fold, zone): of the nominal times that fall on one instant the one that
-// exists, else the latest.
+// The identity of an occurrence is (civil, fold, zone): of the nominal times that fall on one
+// instant the one that exists, else the latest.
 struct Occurrence {
   absl::Time instant;
   absl::CivilSecond civil;
@@ -58,14 +59,15 @@ struct Occurrence {
   friend bool operator==(const Occurrence&, const Occurrence&) = default;
 };
 
-std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                                         absl::Time from);
-std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                                     absl::Time after);
+std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
+                                         const DstPolicy& policy, absl::Time from);
+std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone,
+                                     const DstPolicy& policy, absl::Time after);
 
 // All occurrences in [begin, end) in order, at most `max` of them.
-std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
-                                  absl::Time begin, absl::Time end, size_t max);
+std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
+                                  const DstPolicy& policy, absl::Time begin, absl::Time end,
+                                  size_t max);
 
 // False for an expression that never fires, such as 30 February.
 bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy);

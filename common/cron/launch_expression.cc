@@ -11,7 +11,8 @@ namespace escapement::cron {
 namespace {
 
 constexpr int64_t kDaySeconds = 86400;
-constexpr std::array<absl::string_view, 7> kWeekdays = {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
+constexpr std::array<absl::string_view, 7> kWeekdays = {"SUN", "MON", "TUE", "WED",
+                                                        "THU", "FRI", "SAT"};
 constexpr std::array<int, 13> kMonthDaysMax = {0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
 bool FiresBetweenMinutes(const CronExpression& e) { return e.seconds != 1; }
@@ -72,14 +73,17 @@ struct TimeSplit {
   bool hour = false, minute = false;  // false: "any"
 };
 
-// The split that makes the fewest windows read a child in vain; of equal ones the one with the fewest children.
+// The split that makes the fewest windows read a child in vain; of equal ones the one with the
+// fewest children.
 TimeSplit ChooseSplit(const CronExpression& e, size_t dates) {
   const int hours = std::popcount(e.hours), minutes = std::popcount(e.minutes);
   const int children_max =
-      std::min<int>(kTimesOfDayMax, std::max<int>(1, kChildrenMax / static_cast<int>(std::max<size_t>(dates, 1))));
+      std::min<int>(kTimesOfDayMax,
+                    std::max<int>(1, kChildrenMax / static_cast<int>(std::max<size_t>(dates, 1))));
   TimeSplit best;
   int best_hits = 0, best_children = 0;
-  for (const TimeSplit split : {TimeSplit{false, false}, {false, true}, {true, false}, {true, true}}) {
+  for (const TimeSplit split :
+       {TimeSplit{false, false}, {false, true}, {true, false}, {true, true}}) {
     const int children = (split.hour ? hours : 1) * (split.minute ? minutes : 1);
     if (children > children_max) continue;
     // Of 24 × 60 times of day at which the child is read, this many are its own.
@@ -99,7 +103,8 @@ size_t CountDates(const CronExpression& e) {
   if (!e.day_of_month_restricted) return dates;
   if (EveryMonth(e)) return dates + std::popcount(e.days_of_month);
   for (int month = 1; month <= 12; ++month) {
-    if ((e.months >> month) & 1) dates += std::popcount(e.days_of_month & ((uint64_t{2} << kMonthDaysMax[month]) - 1));
+    if ((e.months >> month) & 1)
+      dates += std::popcount(e.days_of_month & ((uint64_t{2} << kMonthDaysMax[month]) - 1));
   }
   return dates;
 }
@@ -120,7 +125,8 @@ void Merge(std::vector<LocalWindow>& windows) {
 }
 
 void Merge(std::vector<PlaceRange>& ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const PlaceRange& a, const PlaceRange& b) { return a.first < b.first; });
+  std::sort(ranges.begin(), ranges.end(),
+            [](const PlaceRange& a, const PlaceRange& b) { return a.first < b.first; });
   std::vector<PlaceRange> merged;
   for (const PlaceRange& range : ranges) {
     if (!merged.empty() && range.first <= merged.back().last) {
@@ -163,7 +169,8 @@ void AddDay(int64_t day, int64_t begin, int64_t end, const std::set<LaunchExpres
     for (const LaunchExpression& x :
          {LaunchExpression{LaunchClass::kMonthDay, seconds, value(date.month * 32)},
           LaunchExpression{LaunchClass::kMonthDay, seconds, value(date.month * 32 + date.day)},
-          LaunchExpression{LaunchClass::kMonthWeekday, seconds, value(date.month * 8 + date.weekday)},
+          LaunchExpression{LaunchClass::kMonthWeekday, seconds,
+                           value(date.month * 8 + date.weekday)},
           LaunchExpression{LaunchClass::kDayOfMonth, seconds, value(date.day)},
           LaunchExpression{LaunchClass::kWeekday, seconds, value(date.weekday)},
           LaunchExpression{LaunchClass::kHour, seconds, 0}}) {
@@ -200,7 +207,8 @@ std::string DescribeLaunchExpression(const Place& place) {
   const int value = place.expression.date_value;
   switch (place.expression.launch_class) {
     case LaunchClass::kMonthDay:
-      return value % 32 == 0 ? absl::StrCat("MM:", value / 32, "-*") : absl::StrCat("MM:", value / 32, "-", value % 32);
+      return value % 32 == 0 ? absl::StrCat("MM:", value / 32, "-*")
+                             : absl::StrCat("MM:", value / 32, "-", value % 32);
     case LaunchClass::kMonthWeekday:
       return absl::StrCat("MW:", value / 8, "-", kWeekdays[value % 8 % 7]);
     case LaunchClass::kDayOfMonth:
@@ -260,12 +268,17 @@ std::vector<LocalWindow> LocalImages(const Zone& zone, absl::Time begin, absl::T
   for (size_t i = zone.SpanAt(first - 2 * kDaySeconds); i <= last_span; ++i) {
     const int64_t span_begin = std::max(first, spans[i].begin);
     const int64_t span_end = std::min(last + 1, zone.SpanEnd(i));
-    if (span_begin < span_end) windows.push_back({span_begin + spans[i].offset, span_end + spans[i].offset});
+    if (span_begin < span_end)
+      windows.push_back({span_begin + spans[i].offset, span_end + spans[i].offset});
     if (i == 0 || spans[i].offset <= spans[i - 1].offset) continue;
-    // A gap ends where the span begins. All of it may fire at its end, or each time at the old offset.
-    const int64_t before = spans[i - 1].offset, length = spans[i].offset - before, change = spans[i].begin;
-    if (change >= first && change <= last) windows.push_back({change + before, change + before + length});
-    windows.push_back({std::max(first, change) + before, std::min(last + 1, change + length) + before});
+    // A gap ends where the span begins. All of it may fire at its end, or each time at the old
+    // offset.
+    const int64_t before = spans[i - 1].offset, length = spans[i].offset - before,
+                  change = spans[i].begin;
+    if (change >= first && change <= last)
+      windows.push_back({change + before, change + before + length});
+    windows.push_back(
+        {std::max(first, change) + before, std::min(last + 1, change + length) + before});
   }
   Merge(windows);
   return windows;

@@ -1,13 +1,15 @@
-// The index from dates and times of day to cron schedules: the children of a schedule, and the way back.
+// The index from dates and times of day to cron schedules: the children of a schedule, and the way
+// back.
 //
-// A schedule has one child per distinct trigger. A child's place in the index is its LaunchExpression (class and date
-// value of the most significant restricted field), an hour and a minute, each of which may be "any". The index only
-// proposes: the evaluator decides what fires. For a window of instants, PlacesToRead names the places that hold the
-// children of everything that can fire within it, and of several children that propose one occurrence only the one
-// at CanonicalPlace emits it.
+// A schedule has one child per distinct trigger. A child's place in the index is its
+// LaunchExpression (class and date value of the most significant restricted field), an hour and a
+// minute, each of which may be "any". The index only proposes: the evaluator decides what fires.
+// For a window of instants, PlacesToRead names the places that hold the children of everything that
+// can fire within it, and of several children that propose one occurrence only the one at
+// CanonicalPlace emits it.
 //
-// Expressions that can fire at other seconds than 0 have classes of their own, so that a window that holds
-// no full minute need not read the others.
+// Expressions that can fire at other seconds than 0 have classes of their own, so that a window
+// that holds no full minute need not read the others.
 //
 // Pure.
 
@@ -73,7 +75,8 @@ struct Place {
 // "MM:12-25", "MM:12-*", "MW:12-MON", "M:15", "W:MON", "H:3", "H:*".
 std::string DescribeLaunchExpression(const Place& place);
 
-// The places of all children, ascending; at most kChildrenMax. Empty only for dates that never exist.
+// The places of all children, ascending; at most kChildrenMax. Empty only for dates that never
+// exist.
 std::vector<Place> ChildPlaces(const CronExpression& expression);
 
 // The child that emits the occurrence with this nominal civil time, which the expression matches.
@@ -87,8 +90,8 @@ struct LocalWindow {
   friend bool operator==(const LocalWindow&, const LocalWindow&) = default;
 };
 
-// All civil times that can name an occurrence with an instant in [begin, end), under any policy: the direct image of the
-// window, and what a gap moves into it. Ascending, disjoint.
+// All civil times that can name an occurrence with an instant in [begin, end), under any policy:
+// the direct image of the window, and what a gap moves into it. Ascending, disjoint.
 std::vector<LocalWindow> LocalImages(const Zone& zone, absl::Time begin, absl::Time end);
 
 // All places from `first` to `last` inclusive; both have the same expression.
@@ -98,8 +101,8 @@ struct PlaceRange {
   friend bool operator==(const PlaceRange&, const PlaceRange&) = default;
 };
 
-// Where the children of everything that can fire in [begin, end) are, among the LaunchExpressions in use in the zone.
-// Ascending, disjoint.
+// Where the children of everything that can fire in [begin, end) are, among the LaunchExpressions
+// in use in the zone. Ascending, disjoint.
 std::vector<PlaceRange> PlacesToRead(const Zone& zone, absl::Time begin, absl::Time end,
                                      const std::set<LaunchExpression>& in_use);
 

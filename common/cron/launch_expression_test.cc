@@ -23,14 +23,15 @@ std::vector<std::string> Show(const std::vector<Place>& places) {
   std::vector<std::string> texts;
   for (const Place& place : places) {
     const auto part = [](uint8_t v) { return v == kAnyPlace ? std::string("*") : absl::StrCat(v); };
-    texts.push_back(absl::StrCat(DescribeLaunchExpression(place), " ", part(place.hour), ":", part(place.minute),
-                                 place.expression.seconds ? " s" : ""));
+    texts.push_back(absl::StrCat(DescribeLaunchExpression(place), " ", part(place.hour), ":",
+                                 part(place.minute), place.expression.seconds ? " s" : ""));
   }
   return texts;
 }
 
 TEST(LaunchExpressionTest, AScheduleHasOneChildForEachTrigger) {
-  EXPECT_THAT(Show(ChildPlaces(Cron("0 3,6,9 * * *"))), ElementsAre("H:3 3:0", "H:6 6:0", "H:9 9:0"));
+  EXPECT_THAT(Show(ChildPlaces(Cron("0 3,6,9 * * *"))),
+              ElementsAre("H:3 3:0", "H:6 6:0", "H:9 9:0"));
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 25 12 *"))), ElementsAre("MM:12-25 0:0"));
   EXPECT_THAT(Show(ChildPlaces(Cron("30 8 * * MON,FRI"))), ElementsAre("W:MON 8:30", "W:FRI 8:30"));
   EXPECT_THAT(Show(ChildPlaces(Cron("30 8 * 6 MON"))), ElementsAre("MW:6-MON 8:30"));
@@ -46,7 +47,8 @@ TEST(LaunchExpressionTest, TimesOfDayAreSplitUpTo24) {
   EXPECT_THAT(Show(ChildPlaces(Cron("*/30 * * * *"))), ElementsAre("H:* *:0", "H:* *:30"));
   EXPECT_THAT(Show(ChildPlaces(Cron("* 3 * * *"))), ElementsAre("H:3 3:*"));
   EXPECT_EQ(ChildPlaces(Cron("0,20,40 1-8 * * *")).size(), 24u);
-  EXPECT_THAT(Show(ChildPlaces(Cron("0,20,40 1-9 * * *"))), ElementsAre("H:* *:0", "H:* *:20", "H:* *:40"));
+  EXPECT_THAT(Show(ChildPlaces(Cron("0,20,40 1-9 * * *"))),
+              ElementsAre("H:* *:0", "H:* *:20", "H:* *:40"));
   for (const char* text : {"1-24 1-23 1-31 1-11 1", "0 1-23 1-31 1-11 *", "1-59 1-23 * 1-11 0-5"}) {
     EXPECT_LE(ChildPlaces(Cron(text)).size(), static_cast<size_t>(kChildrenMax)) << text;
   }
@@ -54,22 +56,32 @@ TEST(LaunchExpressionTest, TimesOfDayAreSplitUpTo24) {
 
 TEST(LaunchExpressionTest, AWindowWithoutAFullMinuteReadsOnlyThoseWithSeconds) {
   const auto of = [](const char* text) { return ChildPlaces(Cron(text)).front().expression; };
-  const absl::Time noon = absl::FromCivil(absl::CivilSecond(2026, 11, 21, 12, 0, 0), absl::UTCTimeZone());
+  const absl::Time noon =
+      absl::FromCivil(absl::CivilSecond(2026, 11, 21, 12, 0, 0), absl::UTCTimeZone());
   const Zone utc = Zone::Utc();
-  EXPECT_TRUE(PlacesToRead(utc, noon + absl::Seconds(1), noon + absl::Seconds(60), {of("0 12 * * *")}).empty());
-  EXPECT_FALSE(PlacesToRead(utc, noon + absl::Seconds(59), noon + absl::Seconds(61), {of("0 12 * * *")}).empty());
-  EXPECT_FALSE(PlacesToRead(utc, noon + absl::Seconds(1), noon + absl::Seconds(2), {of("9 0 12 * * *")}).empty());
+  EXPECT_TRUE(
+      PlacesToRead(utc, noon + absl::Seconds(1), noon + absl::Seconds(60), {of("0 12 * * *")})
+          .empty());
+  EXPECT_FALSE(
+      PlacesToRead(utc, noon + absl::Seconds(59), noon + absl::Seconds(61), {of("0 12 * * *")})
+          .empty());
+  EXPECT_FALSE(
+      PlacesToRead(utc, noon + absl::Seconds(1), noon + absl::Seconds(2), {of("9 0 12 * * *")})
+          .empty());
   EXPECT_TRUE(PlacesToRead(utc, noon, noon + absl::Hours(1), {of("0 12 22 * *")}).empty());
 }
 
 bool Holds(const std::vector<PlaceRange>& ranges, const Place& place) {
-  return std::count_if(ranges.begin(), ranges.end(),
-                       [&](const PlaceRange& range) { return range.first <= place && place <= range.last; }) == 1;
+  return std::count_if(ranges.begin(), ranges.end(), [&](const PlaceRange& range) {
+           return range.first <= place && place <= range.last;
+         }) == 1;
 }
 
-// What an emitter does: read the places, ask the evaluator about each child found, keep what is the child's own.
-std::vector<Occurrence> ThroughTheIndex(const CronExpression& e, const Zone& zone, const DstPolicy& policy,
-                                        absl::Time begin, absl::Time end, size_t& rows_read) {
+// What an emitter does: read the places, ask the evaluator about each child found, keep what is the
+// child's own.
+std::vector<Occurrence> ThroughTheIndex(const CronExpression& e, const Zone& zone,
+                                        const DstPolicy& policy, absl::Time begin, absl::Time end,
+                                        size_t& rows_read) {
   std::set<LaunchExpression> in_use;
   const std::vector<Place> children = ChildPlaces(e);
   for (const Place& place : children) in_use.insert(place.expression);
@@ -95,21 +107,24 @@ TEST(LaunchExpressionTest, TheIndexFindsWhatTheEvaluatorFindsEachOccurrenceOnce)
     const CronExpression e = Cron(naive.text);
     const Zone zone = Zone::Load(RandomZoneName(random)).value();
     const DstPolicy policy = RandomPolicy(random);
-    const absl::Duration lengths[] = {absl::Seconds(1), absl::Seconds(61), absl::Hours(1), absl::Hours(30)};
+    const absl::Duration lengths[] = {absl::Seconds(1), absl::Seconds(61), absl::Hours(1),
+                                      absl::Hours(30)};
     const absl::Duration length = lengths[random() % 4];
     const absl::Time begin = RandomInstantNearChange(zone.time_zone(), random) -
                              absl::Seconds(random() % 100'000) * (round % 3 == 0 ? 0 : 1);
     const absl::Time end = begin + length;
     const auto expected = Enumerate(e, zone, policy, begin, end, 1'000'000);
     const auto actual = ThroughTheIndex(e, zone, policy, begin, end, rows_read);
-    ASSERT_EQ(actual, expected) << "\"" << naive.text << "\" in " << zone.name() << " from " << absl::FormatTime(begin)
-                                << " for " << absl::FormatDuration(length);
+    ASSERT_EQ(actual, expected) << "\"" << naive.text << "\" in " << zone.name() << " from "
+                                << absl::FormatTime(begin) << " for "
+                                << absl::FormatDuration(length);
     occurrences += actual.size();
   }
   EXPECT_GT(occurrences, 10'000u);
 }
 
-// Windows one after the other find everything once, and against the walk through every civil minute.
+// Windows one after the other find everything once, and against the walk through every civil
+// minute.
 TEST(LaunchExpressionTest, WindowsOneAfterTheOtherMissAndRepeatNothing) {
   std::mt19937_64 random(99);
   for (int round = 0; round < 150; ++round) {
@@ -117,22 +132,27 @@ TEST(LaunchExpressionTest, WindowsOneAfterTheOtherMissAndRepeatNothing) {
     const CronExpression e = Cron(naive.text);
     const Zone zone = Zone::Load(RandomZoneName(random)).value();
     const DstPolicy policy = RandomPolicy(random);
-    const absl::Time begin = RandomInstantNearChange(zone.time_zone(), random) - absl::Minutes(random() % 300);
+    const absl::Time begin =
+        RandomInstantNearChange(zone.time_zone(), random) - absl::Minutes(random() % 300);
     const absl::Time end = begin + absl::Hours(6);
     std::vector<absl::Time> found;
     size_t rows_read = 0;
     for (absl::Time t = begin; t < end;) {
       const absl::Time until = std::min(end, t + absl::Milliseconds(1 + random() % 600'000));
-      for (const Occurrence& o : ThroughTheIndex(e, zone, policy, t, until, rows_read)) found.push_back(o.instant);
+      for (const Occurrence& o : ThroughTheIndex(e, zone, policy, t, until, rows_read))
+        found.push_back(o.instant);
       t = until;
     }
     std::vector<absl::Time> expected;
-    for (const auto& [t, id] : NaiveOccurrences(naive, zone.time_zone(), policy, begin, end)) expected.push_back(t);
-    ASSERT_EQ(found, expected) << "\"" << naive.text << "\" in " << zone.name() << " from " << absl::FormatTime(begin);
+    for (const auto& [t, id] : NaiveOccurrences(naive, zone.time_zone(), policy, begin, end))
+      expected.push_back(t);
+    ASSERT_EQ(found, expected) << "\"" << naive.text << "\" in " << zone.name() << " from "
+                               << absl::FormatTime(begin);
   }
 }
 
-// Times of day that fall into a gap, in short windows: each policy finds them where it has moved them.
+// Times of day that fall into a gap, in short windows: each policy finds them where it has moved
+// them.
 TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
   std::mt19937_64 random(7);
   size_t moved = 0;
@@ -141,10 +161,11 @@ TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
     const auto change = zone.NextChange(absl::FromUnixSeconds(random() % 2'000'000'000));
     if (!change || change->after <= change->before) continue;
     const absl::Duration length = change->after - change->before;
-    const absl::CivilSecond skipped =
-        FromLocalSeconds(absl::ToUnixSeconds(change->instant) + absl::ToInt64Seconds(change->before) +
-                         static_cast<int64_t>(random() % absl::ToInt64Seconds(length)));
-    const CronExpression e = Cron(absl::StrCat(skipped.second(), " ", skipped.minute(), " ", skipped.hour(), " * * *"));
+    const absl::CivilSecond skipped = FromLocalSeconds(
+        absl::ToUnixSeconds(change->instant) + absl::ToInt64Seconds(change->before) +
+        static_cast<int64_t>(random() % absl::ToInt64Seconds(length)));
+    const CronExpression e =
+        Cron(absl::StrCat(skipped.second(), " ", skipped.minute(), " ", skipped.hour(), " * * *"));
     for (const GapPolicy gap : {GapPolicy::kFireAfter, GapPolicy::kShift}) {
       const DstPolicy policy{.gap = gap};
       std::vector<Occurrence> found;
@@ -168,7 +189,8 @@ TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
 TEST(LaunchExpressionTest, RowsReadFollowTheRowsDue) {
   const Zone zone = Zone::Load("Europe/Berlin").value();
   const absl::Time begin = absl::FromCivil(absl::CivilSecond(2026, 11, 21), zone.time_zone());
-  for (const char* text : {"0 3,6,9 * * *", "*/5 * * * *", "* * * * *", "30 8 * * SAT", "* * * * * *"}) {
+  for (const char* text :
+       {"0 3,6,9 * * *", "*/5 * * * *", "* * * * *", "30 8 * * SAT", "* * * * * *"}) {
     const CronExpression e = Cron(text);
     size_t rows_read = 0, due = 0;
     for (int second = 2 * 3600; second < 9 * 3600 + 60; ++second) {

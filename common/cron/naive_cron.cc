@@ -9,10 +9,12 @@ namespace {
 
 int Below(std::mt19937_64& random, int bound) { return static_cast<int>(random() % bound); }
 
-// One item of a field with the values [low, high]; `max` is the MAX of a/n (7 in day-of-week, which is 0 again).
+// One item of a field with the values [low, high]; `max` is the MAX of a/n (7 in day-of-week, which
+// is 0 again).
 std::string RandomItem(std::mt19937_64& random, int low, int high, int max, std::set<int>& values) {
   const int size = high - low + 1;
-  const int a = low + Below(random, size), b = low + Below(random, size), n = 1 + Below(random, std::min(max, 20));
+  const int a = low + Below(random, size), b = low + Below(random, size),
+            n = 1 + Below(random, std::min(max, 20));
   const auto walk = [&](int first, int count, int step) {
     for (int i = 0; i < count; i += step) values.insert(low + (first - low + i) % size);
   };
@@ -37,13 +39,15 @@ std::string RandomItem(std::mt19937_64& random, int low, int high, int max, std:
 }
 
 // `stars` of 8 are "*".
-std::string RandomField(std::mt19937_64& random, int low, int high, int max, int stars, std::set<int>& values) {
+std::string RandomField(std::mt19937_64& random, int low, int high, int max, int stars,
+                        std::set<int>& values) {
   if (Below(random, 8) < stars) {
     for (int v = low; v <= high; ++v) values.insert(v);
     return "*";
   }
   std::string text = RandomItem(random, low, high, max, values);
-  while (Below(random, 3) == 0) absl::StrAppend(&text, ",", RandomItem(random, low, high, max, values));
+  while (Below(random, 3) == 0)
+    absl::StrAppend(&text, ",", RandomItem(random, low, high, max, values));
   return text;
 }
 
@@ -71,15 +75,17 @@ NaiveCron RandomCron(std::mt19937_64& random) {
   const std::string weekday = RandomField(random, 0, 6, 7, 5, cron.weekdays);
   cron.day_restricted = day != "*";
   cron.weekday_restricted = weekday != "*";
-  cron.periodic = HasRhythm(second) || HasRhythm(minute) || HasRhythm(hour) || cron.seconds.size() == 60 ||
-                  cron.minutes.size() == 60 || cron.hours.size() == 24;
-  cron.text = absl::StrCat(second, second.empty() ? "" : " ", minute, " ", hour, " ", day, " ", month, " ", weekday);
+  cron.periodic = HasRhythm(second) || HasRhythm(minute) || HasRhythm(hour) ||
+                  cron.seconds.size() == 60 || cron.minutes.size() == 60 || cron.hours.size() == 24;
+  cron.text = absl::StrCat(second, second.empty() ? "" : " ", minute, " ", hour, " ", day, " ",
+                           month, " ", weekday);
   return cron;
 }
 
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const NaiveCron& cron,
                                                                          const absl::TimeZone& zone,
-                                                                         const DstPolicy& policy, absl::Time begin,
+                                                                         const DstPolicy& policy,
+                                                                         absl::Time begin,
                                                                          absl::Time end) {
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> exact, moved;
   const auto put = [&](absl::Time t, absl::CivilSecond civil, int fold) {
@@ -102,7 +108,8 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const N
       if (gap == GapPolicy::kShift) move(info.pre, civil);
     } else {
       const OverlapPolicy automatic = rhythm ? OverlapPolicy::kBoth : OverlapPolicy::kFirst;
-      const OverlapPolicy overlap = policy.overlap == OverlapPolicy::kAuto ? automatic : policy.overlap;
+      const OverlapPolicy overlap =
+          policy.overlap == OverlapPolicy::kAuto ? automatic : policy.overlap;
       if (overlap != OverlapPolicy::kLast) put(info.pre, civil, 0);
       if (overlap != OverlapPolicy::kFirst) put(info.post, civil, 1);
     }
@@ -142,14 +149,15 @@ std::string RandomZoneName(std::mt19937_64& random) {
 }
 
 absl::Time RandomInstantNearChange(const absl::TimeZone& zone, std::mt19937_64& random) {
-  absl::Time t =
-      absl::FromCivil(absl::CivilDay(1971, 1, 1), absl::UTCTimeZone()) + absl::Hours(24) * Below(random, 46000);
+  absl::Time t = absl::FromCivil(absl::CivilDay(1971, 1, 1), absl::UTCTimeZone()) +
+                 absl::Hours(24) * Below(random, 46000);
   absl::TimeZone::CivilTransition change;
   const int kind = Below(random, 10);
   if (kind == 0) return t + absl::Seconds(Below(random, 86400));
   if (kind <= 2) {  // the end of a year or of February
     const int year = 1972 + Below(random, 120);
-    return absl::FromCivil(kind == 1 ? absl::CivilDay(year, 1, 1) : absl::CivilDay(year, 3, 1), zone);
+    return absl::FromCivil(kind == 1 ? absl::CivilDay(year, 1, 1) : absl::CivilDay(year, 3, 1),
+                           zone);
   }
   if (!zone.NextTransition(t, &change) && !zone.PrevTransition(t, &change)) return t;
   if (change.from < absl::CivilSecond(1971)) return t;

@@ -1,5 +1,5 @@
-// The test's own idea of cron: sets of values, every civil minute walked, absl::TimeZone asked about each. It shares
-// no code with what it judges.
+// The test's own idea of cron: sets of values, every civil minute walked, absl::TimeZone asked
+// about each. It shares no code with what it judges.
 
 #ifndef COMMON_CRON_NAIVE_CRON_H_
 #define COMMON_CRON_NAIVE_CRON_H_
@@ -27,7 +27,8 @@ NaiveCron RandomCron(std::mt19937_64& random);
 // Instant → civil time and fold. For zones in which no civil time exists more than twice.
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const NaiveCron& cron,
                                                                          const absl::TimeZone& zone,
-                                                                         const DstPolicy& policy, absl::Time begin,
+                                                                         const DstPolicy& policy,
+                                                                         absl::Time begin,
                                                                          absl::Time end);
 
 // Zones whose changes are unusual, and an instant near one of the changes of a random one of them.

@@ -29,7 +29,8 @@ int64_t Number(absl::string_view text, size_t begin, size_t size) {
 }
 
 std::string FormatCivil(absl::CivilSecond c) {
-  return absl::StrFormat("%04d%02d%02dT%02d%02d%02d", c.year(), c.month(), c.day(), c.hour(), c.minute(), c.second());
+  return absl::StrFormat("%04d%02d%02dT%02d%02d%02d", c.year(), c.month(), c.day(), c.hour(),
+                         c.minute(), c.second());
 }
 
 std::optional<absl::CivilSecond> ParseCivil(absl::string_view text) {
@@ -37,16 +38,17 @@ std::optional<absl::CivilSecond> ParseCivil(absl::string_view text) {
   for (size_t i = 0; i < kCivilBytes; ++i) {
     if (i != 8 && !absl::ascii_isdigit(text[i])) return std::nullopt;
   }
-  const absl::CivilSecond civil(Number(text, 0, 4), Number(text, 4, 2), Number(text, 6, 2), Number(text, 9, 2),
-                                Number(text, 11, 2), Number(text, 13, 2));
-  if (FormatCivil(civil) != text.substr(0, kCivilBytes)) return std::nullopt;  // 30 February and the like
+  const absl::CivilSecond civil(Number(text, 0, 4), Number(text, 4, 2), Number(text, 6, 2),
+                                Number(text, 9, 2), Number(text, 11, 2), Number(text, 13, 2));
+  // 30 February and the like.
+  if (FormatCivil(civil) != text.substr(0, kCivilBytes)) return std::nullopt;
   return civil;
 }
 
 bool IsZoneText(absl::string_view text) {
-  return !text.empty() && text.size() <= kZoneBytesMax && std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("+-_~", c);
-  });
+  return !text.empty() && text.size() <= kZoneBytesMax &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("+-_~", c); });
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ std::string FormatInstantOccurrence(absl::Time instant) {
   const int64_t micros = absl::ToUnixMicros(instant);  // floors
   const absl::Time whole = absl::FromUnixMicros(micros);
   const int64_t fraction = ((micros % 1'000'000) + 1'000'000) % 1'000'000;
-  return absl::StrFormat("%s.%06dZ", FormatCivil(absl::ToCivilSecond(whole, absl::UTCTimeZone())), fraction);
+  return absl::StrFormat("%s.%06dZ", FormatCivil(absl::ToCivilSecond(whole, absl::UTCTimeZone())),
+                         fraction);
 }
 
 absl::StatusOr<OccurrenceId> ParseOccurrence(absl::string_view text) {

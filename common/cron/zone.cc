@@ -20,13 +20,15 @@
 namespace escapement::cron {
 namespace {
 
-// No zone is further from UTC than this, so spans further away than it cannot hold a civil time near an instant.
+// No zone is further from UTC than this, so spans further away than it cannot hold a civil time
+// near an instant.
 constexpr int64_t kOffsetMax = 26 * 3600;
 constexpr int64_t kSpansBegin = -40 * 86400;  // before the first local second in any zone
 constexpr int64_t kSpansEnd = kLocalEnd + 40 * 86400;
 constexpr size_t kZoneNameBytesMax = 64;
 
-// What the compact source of the database (tzdata.zi, shipped beside the compiled zones) says about itself.
+// What the compact source of the database (tzdata.zi, shipped beside the compiled zones) says about
+// itself.
 struct Database {
   std::string version = "unknown";
   std::set<std::string, std::less<>> names;  // empty if the file is missing
@@ -35,10 +37,12 @@ struct Database {
 Database ReadDatabase() {
   Database database;
   const char* dir = std::getenv("TZDIR");
-  std::ifstream file(absl::StrCat(dir != nullptr && *dir != '\0' ? dir : "/usr/share/zoneinfo", "/tzdata.zi"));
+  std::ifstream file(
+      absl::StrCat(dir != nullptr && *dir != '\0' ? dir : "/usr/share/zoneinfo", "/tzdata.zi"));
   for (std::string line; std::getline(file, line);) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
-    if (words[0] == "#" && words.size() == 3 && words[1] == "version") database.version = std::string(words[2]);
+    if (words[0] == "#" && words.size() == 3 && words[1] == "version")
+      database.version = std::string(words[2]);
     if (words[0] == "Z" && words.size() > 1) database.names.emplace(words[1]);
     if (words[0] == "L" && words.size() > 2) database.names.emplace(words[2]);
   }
@@ -64,12 +68,14 @@ bool LooksLikeAName(absl::string_view name) {
 absl::Status CheckName(absl::string_view name) {
   if (name.empty()) return absl::InvalidArgumentError("time zone: empty");
   const Database& database = TheDatabase();
-  const bool known = name.size() <= kZoneNameBytesMax &&
-                     (database.names.empty() ? LooksLikeAName(name) : database.names.contains(name));
+  const bool known =
+      name.size() <= kZoneNameBytesMax &&
+      (database.names.empty() ? LooksLikeAName(name) : database.names.contains(name));
   if (known) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "time zone: \"", absl::CHexEscape(name.substr(0, kZoneNameBytesMax)),
-      "\" is not a name of the IANA database (exact spelling, such as Asia/Kolkata; no offsets or paths)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("time zone: \"", absl::CHexEscape(name.substr(0, kZoneNameBytesMax)),
+                   "\" is not a name of the IANA database (exact spelling, such as Asia/Kolkata; "
+                   "no offsets or paths)"));
 }
 
 std::vector<OffsetSpan> FindSpans(const absl::TimeZone& tz) {
@@ -113,13 +119,16 @@ absl::StatusOr<Zone> Zone::Load(absl::string_view name) {
   }
   data->spans = FindSpans(data->tz);
   const size_t count = data->spans.size();
-  data->unique.assign(count, {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()});
+  data->unique.assign(count,
+                      {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()});
   // Earlier spans end at most at `end` on the local clock, later ones begin at least at `begin`.
   for (size_t i = 1; i < count; ++i) {
-    data->unique[i].first = std::max(data->unique[i - 1].first, data->spans[i].begin + data->spans[i - 1].offset);
+    data->unique[i].first =
+        std::max(data->unique[i - 1].first, data->spans[i].begin + data->spans[i - 1].offset);
   }
   for (size_t i = count - 1; i > 0; --i) {
-    data->unique[i - 1].second = std::min(data->unique[i].second, data->spans[i].begin + data->spans[i].offset);
+    data->unique[i - 1].second =
+        std::min(data->unique[i].second, data->spans[i].begin + data->spans[i].offset);
   }
   // Zones are few (about 600), so this is bounded.
   absl::MutexLock lock(&mutex);
@@ -142,13 +151,15 @@ std::pair<int64_t, int64_t> Zone::UniqueRange(size_t span) const { return data_-
 
 size_t Zone::SpanAt(int64_t unix_seconds) const {
   const auto& spans = data_->spans;
-  const auto after = std::upper_bound(spans.begin(), spans.end(), unix_seconds,
-                                      [](int64_t t, const OffsetSpan& span) { return t < span.begin; });
+  const auto after =
+      std::upper_bound(spans.begin(), spans.end(), unix_seconds,
+                       [](int64_t t, const OffsetSpan& span) { return t < span.begin; });
   return after - spans.begin() - 1;
 }
 
 int64_t Zone::SpanEnd(size_t span) const {
-  return span + 1 < data_->spans.size() ? data_->spans[span + 1].begin : std::numeric_limits<int64_t>::max();
+  return span + 1 < data_->spans.size() ? data_->spans[span + 1].begin
+                                        : std::numeric_limits<int64_t>::max();
 }
 
 CivilInfo Zone::Classify(int64_t local_seconds) const {
@@ -182,7 +193,8 @@ CivilInfo Zone::Classify(int64_t local_seconds) const {
 
 std::optional<OffsetChange> Zone::NextChange(absl::Time after) const {
   const auto& spans = data_->spans;
-  const size_t next = SpanAt(absl::ToUnixSeconds(after)) + 1;  // begins are whole seconds: floor is exact
+  // Begins are whole seconds: floor is exact.
+  const size_t next = SpanAt(absl::ToUnixSeconds(after)) + 1;
   if (next >= spans.size()) return std::nullopt;
   return OffsetChange{.instant = absl::FromUnixSeconds(spans[next].begin),
                       .before = absl::Seconds(spans[next - 1].offset),

@@ -1,11 +1,13 @@
-// An IANA time zone as a list of spans of constant UTC offset, and what it says about a wall-clock time.
+// An IANA time zone as a list of spans of constant UTC offset, and what it says about a wall-clock
+// time.
 //
-// A span runs from one change of the offset to the next. Only the offset counts: changes of name or daylight-saving flag
-// alone make no span. Civil times are also given as "local seconds": seconds from 1970-01-01T00:00:00 to the
-// civil time, both read in one zone-less calendar (proleptic Gregorian).
+// A span runs from one change of the offset to the next. Only the offset counts: changes of name or
+// daylight-saving flag alone make no span. Civil times are also given as "local seconds": seconds
+// from 1970-01-01T00:00:00 to the civil time, both read in one zone-less calendar (proleptic
+// Gregorian).
 //
-// A Zone is immutable and cheap to copy; all methods may be called from any thread. Loaded zones are kept for the
-// life of the process, so a new tzdata is seen after a restart.
+// A Zone is immutable and cheap to copy; all methods may be called from any thread. Loaded zones
+// are kept for the life of the process, so a new tzdata is seen after a restart.
 
 #ifndef COMMON_CRON_ZONE_H_
 #define COMMON_CRON_ZONE_H_
@@ -35,8 +37,9 @@ inline int64_t ToLocalSeconds(absl::CivilSecond civil) { return civil - absl::Ci
 inline absl::CivilSecond FromLocalSeconds(int64_t local) { return absl::CivilSecond(1970) + local; }
 
 struct OffsetSpan {
-  int64_t begin = std::numeric_limits<int64_t>::min();  // Unix seconds; it ends where the next one begins
-  int64_t offset = 0;                                   // local = Unix + offset, seconds
+  // Unix seconds; it ends where the next one begins.
+  int64_t begin = std::numeric_limits<int64_t>::min();
+  int64_t offset = 0;  // local = Unix + offset, seconds
 };
 
 // The offset changes at `instant`: a gap if after > before, an overlap if after < before.
@@ -50,15 +53,15 @@ enum class CivilKind { kUnique, kSkipped, kRepeated };
 struct CivilInfo {
   CivilKind kind = CivilKind::kUnique;
   absl::InlinedVector<int64_t, 2> instants;  // Unix seconds, ascending; empty if skipped
-  size_t gap = 0;                            // if skipped: the index of the span that begins at the end of the gap
+  size_t gap = 0;  // if skipped: the index of the span that begins at the end of the gap
   // [begin, end) in local seconds: neighbours for which the answer names the same spans.
   int64_t begin = 0, end = 0;
 };
 
 class Zone {
  public:
-  // `name` is a Zone or Link name of the IANA database in its exact spelling. INVALID_ARGUMENT for everything else:
-  // offsets, POSIX TZ strings, paths, names with a prefix such as "posix/".
+  // `name` is a Zone or Link name of the IANA database in its exact spelling. INVALID_ARGUMENT for
+  // everything else: offsets, POSIX TZ strings, paths, names with a prefix such as "posix/".
   static absl::StatusOr<Zone> Load(absl::string_view name);
   static Zone Utc();
 

@@ -12,7 +12,8 @@ namespace escapement::cron {
 namespace {
 
 TEST(ZoneTest, OnlyExactNamesOfTheDatabaseAreZones) {
-  for (const char* name : {"UTC", "Asia/Kolkata", "America/Argentina/Buenos_Aires", "US/Eastern", "Etc/GMT+5", "GMT"}) {
+  for (const char* name : {"UTC", "Asia/Kolkata", "America/Argentina/Buenos_Aires", "US/Eastern",
+                           "Etc/GMT+5", "GMT"}) {
     const auto zone = Zone::Load(name);
     ASSERT_TRUE(zone.ok()) << zone.status();
     EXPECT_EQ(zone->name(), name);
@@ -68,7 +69,8 @@ TEST(ZoneTest, WalksTheChangesBothWays) {
   const absl::Time now = absl::FromCivil(absl::CivilSecond(2026, 7, 1), absl::UTCTimeZone());
   const auto next = zone.NextChange(now);
   ASSERT_TRUE(next.has_value());
-  EXPECT_EQ(next->instant, absl::FromCivil(absl::CivilSecond(2026, 10, 25, 1, 0, 0), absl::UTCTimeZone()));
+  EXPECT_EQ(next->instant,
+            absl::FromCivil(absl::CivilSecond(2026, 10, 25, 1, 0, 0), absl::UTCTimeZone()));
   EXPECT_EQ(next->before, absl::Hours(2));
   EXPECT_EQ(next->after, absl::Hours(1));
   EXPECT_EQ(zone.PrevChange(next->instant)->instant, zone.PrevChange(now)->instant);
@@ -98,9 +100,11 @@ TEST(ZoneTest, AgreesWithTheTimeZoneLibraryAroundEveryChangeOfEveryZone) {
     for (size_t i = 1; i < zone->spans().size(); ++i) {
       const int64_t at = zone->spans()[i].begin;
       const int64_t before = at + zone->spans()[i - 1].offset, after = at + zone->spans()[i].offset;
-      if (zone->time_zone().At(absl::FromUnixSeconds(at)).offset != zone->spans()[i].offset) ADD_FAILURE() << name;
+      if (zone->time_zone().At(absl::FromUnixSeconds(at)).offset != zone->spans()[i].offset)
+        ADD_FAILURE() << name;
       if (at > 2'000'000'000 && i % 20 != 0) continue;  // the rule of the far future repeats
-      for (const int64_t local : {before - 1, before, (before + after) / 2, after - 1, after, before + 7200}) {
+      for (const int64_t local :
+           {before - 1, before, (before + after) / 2, after - 1, after, before + 7200}) {
         const absl::TimeZone::TimeInfo theirs = zone->time_zone().At(FromLocalSeconds(local));
         const CivilInfo ours = zone->Classify(local);
         ++compared;

@@ -71,10 +71,12 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   std::thread thread_;
 };
 
-// One connection. Everything runs on the io thread; only the responder may be called from elsewhere, and posts.
+// One connection. Everything runs on the io thread; only the responder may be called from
+// elsewhere, and posts.
 class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Session> {
  public:
-  Session(tcp::socket socket, std::shared_ptr<Core> core) : stream_(std::move(socket)), core_(core) {}
+  Session(tcp::socket socket, std::shared_ptr<Core> core)
+      : stream_(std::move(socket)), core_(core) {}
 
   void Read() {
     parser_.emplace();
@@ -82,12 +84,14 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     parser_->body_limit(core_->options_.body_bytes_max);
     if (buffer_.size() > 0) return ReadRequest();
     stream_.expires_after(Chrono(core_->options_.idle_timeout));
-    // Waits for the first byte under the idle timeout; the request itself must come within read_timeout.
-    stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](beast::error_code error, size_t bytes) {
-      if (error) return self->Close();
-      self->buffer_.commit(bytes);
-      self->ReadRequest();
-    });
+    // Waits for the first byte under the idle timeout; the request itself must come within
+    // read_timeout.
+    stream_.async_read_some(buffer_.prepare(4096),
+                            [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                              if (error) return self->Close();
+                              self->buffer_.commit(bytes);
+                              self->ReadRequest();
+                            });
   }
 
   void Close() {
@@ -102,8 +106,9 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
 
   void ReadRequest() {
     stream_.expires_after(Chrono(core_->options_.read_timeout));
-    http::async_read(stream_, buffer_, *parser_,
-                     [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
+    http::async_read(
+        stream_, buffer_, *parser_,
+        [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
   }
 
   void OnRead(beast::error_code error) {
@@ -125,7 +130,8 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     const absl::string_view target = View(message.target());
     const size_t question = target.find('?');
     request.path = std::string(target.substr(0, question));
-    if (question != absl::string_view::npos) request.query = std::string(target.substr(question + 1));
+    if (question != absl::string_view::npos)
+      request.query = std::string(target.substr(question + 1));
     for (const auto& field : message) {
       request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
     }
@@ -174,8 +180,9 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     };
     if (!head_) return http::async_write(stream_, *message, done);
     auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*message);
-    http::async_write_header(stream_, *serializer,
-                             [serializer, done](beast::error_code error, size_t bytes) { done(error, bytes); });
+    http::async_write_header(
+        stream_, *serializer,
+        [serializer, done](beast::error_code error, size_t bytes) { done(error, bytes); });
   }
 
   beast::tcp_stream stream_;
@@ -190,20 +197,23 @@ absl::Status HttpServer::Core::Start() {
   auto listen = ParseHostPort(options_.listen);
   if (!listen.ok()) return listen.status();
   if (!listen->IsLoopback() && !options_.insecure) {
-    return absl::InvalidArgumentError(absl::StrCat("refusing to listen on ", listen->ToString(),
-                                                   ": without TLS and credentials only loopback is allowed "
-                                                   "(--insecure overrides)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("refusing to listen on ", listen->ToString(),
+                     ": without TLS and credentials only loopback is allowed "
+                     "(--insecure overrides)"));
   }
   beast::error_code error;
   const auto resolved = tcp::resolver(io_).resolve(listen->host, absl::StrCat(listen->port), error);
-  if (error || resolved.empty()) return absl::UnavailableError(absl::StrCat("cannot resolve ", listen->host));
+  if (error || resolved.empty())
+    return absl::UnavailableError(absl::StrCat("cannot resolve ", listen->host));
   const tcp::endpoint endpoint = resolved.begin()->endpoint();
   acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error)
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen->ToString(), ": ", error.message()));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", listen->ToString(), ": ", error.message()));
   port_ = acceptor_.local_endpoint().port();
   listen->port = static_cast<uint16_t>(port_);
   address_ = listen->ToString();
@@ -242,8 +252,9 @@ void HttpServer::Core::Dispatch(HttpRequest request, HttpResponder respond) cons
   const RouteEntry* best = nullptr;
   bool path_known = false;
   for (const RouteEntry& route : routes_) {
-    const bool fits = route.path.back() == '/' && route.path.size() > 1 ? absl::StartsWith(request.path, route.path)
-                                                                        : request.path == route.path;
+    const bool fits = route.path.back() == '/' && route.path.size() > 1
+                          ? absl::StartsWith(request.path, route.path)
+                          : request.path == route.path;
     if (!fits) continue;
     path_known = true;
     if (!route.method.empty() && route.method != request.method) continue;
@@ -263,7 +274,9 @@ void HttpServer::Route(std::string method, std::string path, HttpHandler handler
 void HttpServer::RouteSync(std::string method, std::string path,
                            std::function<HttpResponse(const HttpRequest&)> handler) {
   Route(std::move(method), std::move(path),
-        [handler = std::move(handler)](HttpRequest request, HttpResponder respond) { respond(handler(request)); });
+        [handler = std::move(handler)](HttpRequest request, HttpResponder respond) {
+          respond(handler(request));
+        });
 }
 
 absl::Status HttpServer::Start() { return core_->Start(); }

@@ -1,8 +1,10 @@
-// HttpServer: a small HTTP/1.1 server for /metrics, health and REST, with every size and time bounded.
+// HttpServer: a small HTTP/1.1 server for /metrics, health and REST, with every size and time
+// bounded.
 //
-// Routes are exact paths, or prefixes that end with '/'; the longest one that fits wins. A handler gets the whole
-// request and a responder that it calls once, at once or later, from any thread; a responder that is dropped uncalled
-// answers 500. Requests of one connection are handled one after the other (pipelined ones wait).
+// Routes are exact paths, or prefixes that end with '/'; the longest one that fits wins. A handler
+// gets the whole request and a responder that it calls once, at once or later, from any thread; a
+// responder that is dropped uncalled answers 500. Requests of one connection are handled one after
+// the other (pipelined ones wait).
 //
 // Threads: handlers run on the server's one thread and must not block. Route before Start only.
 
@@ -47,12 +49,13 @@ using HttpHandler = std::function<void(HttpRequest, HttpResponder)>;
 class HttpServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";                // host:port; port 0 = any
-    bool insecure = false;                             // allows addresses beyond loopback
-    size_t header_bytes_max = 16 << 10;                // beyond: 431
-    size_t body_bytes_max = 4 << 20;                   // beyond: 413
-    size_t connections_max = 1000;                     // further ones are closed at once
-    absl::Duration read_timeout = absl::Seconds(15);   // from the first byte of a request to its last
+    std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
+    bool insecure = false;               // allows addresses beyond loopback
+    size_t header_bytes_max = 16 << 10;  // beyond: 431
+    size_t body_bytes_max = 4 << 20;     // beyond: 413
+    size_t connections_max = 1000;       // further ones are closed at once
+    // From the first byte of a request to its last.
+    absl::Duration read_timeout = absl::Seconds(15);
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
     absl::Duration write_timeout = absl::Seconds(15);  // for a response, once it is there
   };
@@ -65,9 +68,11 @@ class HttpServer {
   // `method` "" = any; another method on the path answers 405. No handler of the path: 404.
   void Route(std::string method, std::string path, HttpHandler handler);
   // For handlers that answer at once.
-  void RouteSync(std::string method, std::string path, std::function<HttpResponse(const HttpRequest&)> handler);
+  void RouteSync(std::string method, std::string path,
+                 std::function<HttpResponse(const HttpRequest&)> handler);
 
-  // Listens and serves. INVALID_ARGUMENT: bad address, or beyond loopback. UNAVAILABLE: the port cannot be bound.
+  // Listens and serves. INVALID_ARGUMENT: bad address, or beyond loopback. UNAVAILABLE: the port
+  // cannot be bound.
   absl::Status Start();
 
   // "host:port" with the real port; after Start.

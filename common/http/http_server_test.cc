@@ -31,16 +31,18 @@ std::string Exchange(int port, const std::string& bytes) {
 }
 
 std::string Get(int port, const std::string& path, const std::string& method = "GET") {
-  return Exchange(port, absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  return Exchange(
+      port, absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
 }
 
 class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() : server_({.header_bytes_max = 2048, .body_bytes_max = 1000}) {
-    server_.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
+    server_.RouteSync("GET", "/healthz",
+                      [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
     server_.RouteSync("POST", "/v1/", [](const HttpRequest& request) {
-      return HttpResponse{
-          .body = absl::StrCat(request.path, "|", request.query, "|", request.Header("x-test"), "|", request.body)};
+      return HttpResponse{.body = absl::StrCat(request.path, "|", request.query, "|",
+                                               request.Header("x-test"), "|", request.body)};
     });
     server_.Route("GET", "/dropped", [](HttpRequest, HttpResponder) {});
     server_.Route("GET", "/later", [this](HttpRequest, HttpResponder respond) {
@@ -56,28 +58,33 @@ class HttpServerTest : public ::testing::Test {
 };
 
 TEST_F(HttpServerTest, AnswersRoutesAndRefusesTheRest) {
-  EXPECT_THAT(Get(server_.port(), "/healthz"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nok\n")));
+  EXPECT_THAT(Get(server_.port(), "/healthz"),
+              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nok\n")));
   EXPECT_THAT(Get(server_.port(), "/nothing"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Get(server_.port(), "/healthz", "POST"), StartsWith("HTTP/1.1 405"));
-  EXPECT_THAT(Get(server_.port(), "/healthz", "HEAD"), AllOf(StartsWith("HTTP/1.1 200"), Not(HasSubstr("ok\n"))));
+  EXPECT_THAT(Get(server_.port(), "/healthz", "HEAD"),
+              AllOf(StartsWith("HTTP/1.1 200"), Not(HasSubstr("ok\n"))));
 }
 
 TEST_F(HttpServerTest, GivesTheWholeRequestToAPrefixRoute) {
-  const std::string answer = Exchange(server_.port(),
-                                      "POST /v1/a?b=c HTTP/1.1\r\nHost: x\r\nX-Test: t\r\nContent-Length: 4\r\n"
-                                      "Connection: close\r\n\r\nbody");
+  const std::string answer =
+      Exchange(server_.port(),
+               "POST /v1/a?b=c HTTP/1.1\r\nHost: x\r\nX-Test: t\r\nContent-Length: 4\r\n"
+               "Connection: close\r\n\r\nbody");
   EXPECT_THAT(answer, HasSubstr("/v1/a|b=c|t|body"));
 }
 
 TEST_F(HttpServerTest, KeepsTheConnectionForPipelinedRequests) {
-  const std::string answer = Exchange(server_.port(),
-                                      "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n"
-                                      "Connection: close\r\n\r\n");
+  const std::string answer =
+      Exchange(server_.port(),
+               "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n"
+               "Connection: close\r\n\r\n");
   EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("404 Not Found")));
 }
 
 TEST_F(HttpServerTest, BoundsHeadersBodiesAndNonsense) {
-  EXPECT_THAT(Exchange(server_.port(), absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(5000, 'x'), "\r\n\r\n")),
+  EXPECT_THAT(Exchange(server_.port(),
+                       absl::StrCat("GET / HTTP/1.1\r\nX: ", std::string(5000, 'x'), "\r\n\r\n")),
               StartsWith("HTTP/1.1 431"));
   EXPECT_THAT(Exchange(server_.port(), "POST /v1/ HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n"),
               StartsWith("HTTP/1.1 413"));
@@ -90,7 +97,8 @@ TEST_F(HttpServerTest, AnswersLaterFromAnotherThreadAnd500WhenDropped) {
 }
 
 TEST(HttpServerTimeoutTest, ClosesAConnectionThatSendsTooSlowly) {
-  HttpServer server({.read_timeout = absl::Milliseconds(50), .idle_timeout = absl::Milliseconds(50)});
+  HttpServer server(
+      {.read_timeout = absl::Milliseconds(50), .idle_timeout = absl::Milliseconds(50)});
   ASSERT_TRUE(server.Start().ok());
   EXPECT_EQ(Exchange(server.port(), "GET / HT"), "");
   EXPECT_EQ(Exchange(server.port(), ""), "");

@@ -7,7 +7,8 @@ namespace {
 
 size_t BytesOf(const WatchBatch& batch) {
   size_t bytes = 128;
-  for (const WatchedMutation& mutation : batch.mutations) bytes += mutation.key.size() + mutation.value.size() + 96;
+  for (const WatchedMutation& mutation : batch.mutations)
+    bytes += mutation.key.size() + mutation.value.size() + 96;
   return bytes;
 }
 
@@ -66,7 +67,8 @@ void ClientWatch::Close() {
 }
 
 void ClientWatch::Detach() {
-  std::unique_ptr<Watch> ended;  // destroyed after the lock is let go: its end may wait for a running call
+  // Destroyed after the lock is let go: its end may wait for a running call.
+  std::unique_ptr<Watch> ended;
   {
     absl::MutexLock lock(&mu_);
     opened_ = true;

@@ -1,5 +1,5 @@
-// ClientWatch: a watch of a KvClient. It opens a store's watch once there is a session and carries what that tells over to
-// the executor of the watcher, in bounded numbers.
+// ClientWatch: a watch of a KvClient. It opens a store's watch once there is a session and carries
+// what that tells over to the executor of the watcher, in bounded numbers.
 //
 // Threads: any. The observer is called on `on` only.
 
@@ -23,8 +23,12 @@ class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
   // More bytes than this posted and not yet run: the watcher is too slow and lags.
   static constexpr size_t kPostedBytesMax = 16 << 20;
 
-  ClientWatch(WatchRequest request, bool excluding_own, std::shared_ptr<Executor> on, WatchObserver observer)
-      : excluding_own_(excluding_own), on_(std::move(on)), gate_(std::move(observer)), request_(std::move(request)) {}
+  ClientWatch(WatchRequest request, bool excluding_own, std::shared_ptr<Executor> on,
+              WatchObserver observer)
+      : excluding_own_(excluding_own),
+        on_(std::move(on)),
+        gate_(std::move(observer)),
+        request_(std::move(request)) {}
 
   bool excluding_own() const { return excluding_own_; }
   bool closed() const { return gate_.closed(); }

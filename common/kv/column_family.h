@@ -1,4 +1,5 @@
-// The column families of the store (docs: DESIGN "Column families"; keys are built in common/storage).
+// The column families of the store (docs: DESIGN "Column families"; keys are built in
+// common/storage).
 
 #ifndef COMMON_KV_COLUMN_FAMILY_H_
 #define COMMON_KV_COLUMN_FAMILY_H_
@@ -41,11 +42,14 @@ inline constexpr size_t kColumnFamilyCount = 22;
 
 // Names on disk.
 inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamilyNames = {
-    "tenants",      "policies",    "schedules", "states",   "definitions", "children", "checkpoints", "in_use",
-    "runs",         "run_parts",   "events",    "inflight", "waiting",     "grants",   "parked",      "done",
-    "dead_letters", "event_names", "leases",    "members",  "requests",    "meta"};
+    "tenants",     "policies", "schedules", "states",    "definitions",  "children",
+    "checkpoints", "in_use",   "runs",      "run_parts", "events",       "inflight",
+    "waiting",     "grants",   "parked",    "done",      "dead_letters", "event_names",
+    "leases",      "members",  "requests",  "meta"};
 
-constexpr absl::string_view Name(ColumnFamily cf) { return kColumnFamilyNames[static_cast<size_t>(cf)]; }
+constexpr absl::string_view Name(ColumnFamily cf) {
+  return kColumnFamilyNames[static_cast<size_t>(cf)];
+}
 
 }  // namespace escapement::kv
 

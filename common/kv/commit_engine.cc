@@ -12,14 +12,15 @@
 namespace escapement::kv {
 namespace {
 
-// A DeleteRange over at most this many keys becomes single deletes: range tombstones slow every later read and
-// each one takes a place in RecentWrites.
+// A DeleteRange over at most this many keys becomes single deletes: range tombstones slow every
+// later read and each one takes a place in RecentWrites.
 constexpr size_t kSingleDeletesMax = 128;
 
 size_t BytesOf(const CommitRequest& request) {
   size_t bytes = 0;
   for (const Group& group : request.groups) {
-    for (const Mutation& mutation : group.mutations) bytes += mutation.key.size() + mutation.value.size() + 96;
+    for (const Mutation& mutation : group.mutations)
+      bytes += mutation.key.size() + mutation.value.size() + 96;
   }
   return bytes;
 }
@@ -37,7 +38,11 @@ absl::Status OutsideWindow(const CommitRequest& request) {
 }  // namespace
 
 CommitEngine::CommitEngine(Options options, BaseState& base, CommitSeq seq)
-    : base_(base), overlay_(base), recent_(options.recent_slots_log2, seq), sessions_(options.sessions_max), seq_(seq) {
+    : base_(base),
+      overlay_(base),
+      recent_(options.recent_slots_log2, seq),
+      sessions_(options.sessions_max),
+      seq_(seq) {
   sessions_.Load(base_);
 }
 
@@ -107,19 +112,20 @@ CommitEngine::Decision CommitEngine::Decide(std::shared_ptr<const CommitRequest>
 CommitEngine::Decision CommitEngine::Apply(std::shared_ptr<const CommitRequest> request) {
   for (size_t i = 0; i < request->fence.size(); ++i) {
     if (Holds(request->fence[i])) continue;
-    return {absl::FailedPreconditionError(
-                absl::StrCat("fence: condition ", i, " on ", Name(request->fence[i].cf), " does not hold")),
+    return {absl::FailedPreconditionError(absl::StrCat(
+                "fence: condition ", i, " on ", Name(request->fence[i].cf), " does not hold")),
             nullptr};
   }
   auto record = std::make_shared<CommitRecord>();
   record->verdicts.resize(request->groups.size());
-  // The sequence this commit has if any group applies: what the group touches is marked with it at once, so that
-  // later groups see it.
+  // The sequence this commit has if any group applies: what the group touches is marked with it at
+  // once, so that later groups see it.
   const CommitSeq seq_before = seq_;
   for (size_t i = 0; i < request->groups.size(); ++i) {
     const Group& group = request->groups[i];
     Verdict& verdict = record->verdicts[i];
-    for (size_t c = 0; c < group.conditions.size() && verdict.failed_condition == Verdict::kNone; ++c) {
+    for (size_t c = 0; c < group.conditions.size() && verdict.failed_condition == Verdict::kNone;
+         ++c) {
       if (!Holds(group.conditions[c])) verdict.failed_condition = static_cast<uint16_t>(c);
     }
     verdict.applied = verdict.failed_condition == Verdict::kNone;
@@ -141,12 +147,14 @@ CommitEngine::Decision CommitEngine::Apply(std::shared_ptr<const CommitRequest> 
 }
 
 bool CommitEngine::Holds(const Condition& condition) {
-  const bool seen = condition.since != 0 && condition.since <= seq_ && condition.kind != Condition::Kind::kRangeCount &&
+  const bool seen = condition.since != 0 && condition.since <= seq_ &&
+                    condition.kind != Condition::Kind::kRangeCount &&
                     recent_.UnchangedSince(condition.cf, condition.key, condition.since);
   switch (condition.kind) {
     case Condition::Kind::kUnchangedSince:
       // Sequence 0 is that of an empty store, on which everything is unchanged until it is touched.
-      return condition.since <= seq_ && recent_.UnchangedSince(condition.cf, condition.key, condition.since);
+      return condition.since <= seq_ &&
+             recent_.UnchangedSince(condition.cf, condition.key, condition.since);
     case Condition::Kind::kStampPassed:
       return StampPassed(condition);
     case Condition::Kind::kRangeCount:
@@ -175,7 +183,8 @@ bool CommitEngine::StampPassed(const Condition& condition) {
   absl::string_view value;
   if (!stamps_may_pass_ || !overlay_.Get(condition.cf, condition.key, &value)) return false;
   if (value.size() < 8 || condition.number > value.size() - 8) return false;
-  return static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(condition.number))) <= ToMicros(store_time_);
+  return static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(condition.number))) <=
+         ToMicros(store_time_);
 }
 
 bool CommitEngine::RangeCountIs(const Condition& condition) {
@@ -203,7 +212,8 @@ void CommitEngine::ApplyMutation(const Mutation& mutation, CommitRecord& record)
       return;
     case Mutation::Kind::kPutStamped: {
       std::string stamp;
-      AppendBigEndian<uint64_t>(&stamp, static_cast<uint64_t>(ToMicros(store_time_ + mutation.stamp_add)));
+      AppendBigEndian<uint64_t>(&stamp,
+                                static_cast<uint64_t>(ToMicros(store_time_ + mutation.stamp_add)));
       std::string stamped = mutation.value;
       stamped.replace(mutation.stamp_offset, stamp.size(), stamp);
       record.stamped.push_back(stamped);

@@ -1,9 +1,10 @@
-// CommitEngine: decides commits, the same way in every store. Pure: it reads a BaseState, writes to a WriteSink and is
-// told the time.
+// CommitEngine: decides commits, the same way in every store. Pure: it reads a BaseState, writes to
+// a WriteSink and is told the time.
 //
-// A store calls BeginBatch, Decide for each commit of its queue in order, EndBatch, makes what the sink received
-// durable as one write, and only then gives out the answers and publishes the records. If the write cannot be made
-// the engine's state is ahead of the disk: the engine and with it the store's process must end.
+// A store calls BeginBatch, Decide for each commit of its queue in order, EndBatch, makes what the
+// sink received durable as one write, and only then gives out the answers and publishes the
+// records. If the write cannot be made the engine's state is ahead of the disk: the engine and with
+// it the store's process must end.
 //
 // Threads: one at a time.
 
@@ -45,8 +46,8 @@ class CommitEngine {
   // `seq` is that of the last commit in `base`, which outlives the engine.
   CommitEngine(Options options, BaseState& base, CommitSeq seq);
 
-  // `sink` and everything given to Decide must live until EndBatch. `stamps_may_pass` is false in the first lease
-  // TTL of the process: kStampPassed does not hold then.
+  // `sink` and everything given to Decide must live until EndBatch. `stamps_may_pass` is false in
+  // the first lease TTL of the process: kStampPassed does not hold then.
   void BeginBatch(WriteSink& sink, absl::Time store_time, bool stamps_may_pass);
 
   struct Decision {
@@ -56,8 +57,8 @@ class CommitEngine {
   Decision Decide(std::shared_ptr<const CommitRequest> request);
   // A commit of the store itself: no session, no validation.
   Decision DecideOwn(std::shared_ptr<const CommitRequest> request);
-  // Answers a commit without deciding it (no room). `why` is remembered as its answer, unless an earlier copy of it
-  // has been answered: then that answer is given.
+  // Answers a commit without deciding it (no room). `why` is remembered as its answer, unless an
+  // earlier copy of it has been answered: then that answer is given.
   absl::StatusOr<CommitResult> Refuse(const CommitRequest& request, absl::Status why);
 
   uint64_t OpenSession();
@@ -89,7 +90,8 @@ class CommitEngine {
   bool stamps_may_pass_ = false;
   CommitSeq batch_begin_seq_ = 0;
   bool wrote_ = false;
-  std::vector<std::unique_ptr<std::string>> kept_;            // what the overlay points to beside requests
+  // What the overlay points to beside requests.
+  std::vector<std::unique_ptr<std::string>> kept_;
   std::vector<std::shared_ptr<const CommitRecord>> records_;  // kept alive for the overlay's views
 };
 

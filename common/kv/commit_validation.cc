@@ -17,7 +17,8 @@ absl::Status ValidateKey(ColumnFamily cf, absl::string_view key) {
   if (!KnownFamily(cf)) return Invalid("unknown column family");
   if (key.empty()) return Invalid("empty key");
   if (key.size() > kKeyBytesMax) return Invalid(absl::StrCat("a key of ", key.size(), " bytes"));
-  if (cf == ColumnFamily::kMeta && IsReservedMetaKey(key)) return Invalid("a key that is the store's own");
+  if (cf == ColumnFamily::kMeta && IsReservedMetaKey(key))
+    return Invalid("a key that is the store's own");
   return absl::OkStatus();
 }
 
@@ -34,8 +35,8 @@ absl::Status ValidateCondition(const Condition& condition, size_t* bytes) {
 
 bool HasCountOver(const Group& group, const Mutation& range) {
   for (const Condition& condition : group.conditions) {
-    if (condition.kind == Condition::Kind::kRangeCount && condition.cf == range.cf && condition.key == range.key &&
-        condition.value == range.value) {
+    if (condition.kind == Condition::Kind::kRangeCount && condition.cf == range.cf &&
+        condition.key == range.key && condition.value == range.value) {
       return true;
     }
   }
@@ -56,7 +57,8 @@ absl::Status ValidateDeleteRange(const Group& group, const Mutation& range) {
       range.value == PrefixEnd(range.key)) {
     return absl::OkStatus();
   }
-  return Invalid(absl::StrCat("DeleteRange in ", Name(range.cf), " without a count over the same range"));
+  return Invalid(
+      absl::StrCat("DeleteRange in ", Name(range.cf), " without a count over the same range"));
 }
 
 absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size_t* bytes) {
@@ -72,7 +74,8 @@ absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size
     case Mutation::Kind::kDeleteRange:
       return ValidateDeleteRange(group, mutation);
     case Mutation::Kind::kPutStamped:
-      if (uint64_t{mutation.stamp_offset} + 8 > mutation.value.size()) return Invalid("a stamp outside its value");
+      if (uint64_t{mutation.stamp_offset} + 8 > mutation.value.size())
+        return Invalid("a stamp outside its value");
       return absl::OkStatus();
   }
   return Invalid("unknown kind of mutation");
@@ -81,7 +84,8 @@ absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size
 }  // namespace
 
 absl::Status ValidateCommit(const CommitRequest& request) {
-  if (request.groups.size() > kGroupsMax) return Invalid(absl::StrCat(request.groups.size(), " groups in one commit"));
+  if (request.groups.size() > kGroupsMax)
+    return Invalid(absl::StrCat(request.groups.size(), " groups in one commit"));
   size_t bytes = 0;
   for (const Condition& condition : request.fence) {
     if (auto status = ValidateCondition(condition, &bytes); !status.ok()) return status;
@@ -93,7 +97,8 @@ absl::Status ValidateCommit(const CommitRequest& request) {
     for (const Mutation& mutation : group.mutations) {
       if (auto status = ValidateMutation(group, mutation, &bytes); !status.ok()) return status;
     }
-    if (group.conditions.size() >= Verdict::kNone) return Invalid("too many conditions in one group");
+    if (group.conditions.size() >= Verdict::kNone)
+      return Invalid("too many conditions in one group");
   }
   if (bytes > kCommitBytesMax) return Invalid(absl::StrCat("a commit of ", bytes, " bytes"));
   return absl::OkStatus();
@@ -101,13 +106,15 @@ absl::Status ValidateCommit(const CommitRequest& request) {
 
 absl::Status ValidateScan(const ScanRequest& request) {
   if (!KnownFamily(request.cf)) return Invalid("unknown column family");
-  if (request.begin.size() > kKeyBytesMax || request.end.size() > kKeyBytesMax) return Invalid("a key is too long");
+  if (request.begin.size() > kKeyBytesMax || request.end.size() > kKeyBytesMax)
+    return Invalid("a key is too long");
   if (request.limit == 0) return Invalid("a scan of no entries");
   return absl::OkStatus();
 }
 
 absl::Status ValidateKeys(const std::vector<Key>& keys) {
-  if (keys.size() > kMultiGetKeysMax) return Invalid(absl::StrCat(keys.size(), " keys in one read"));
+  if (keys.size() > kMultiGetKeysMax)
+    return Invalid(absl::StrCat(keys.size(), " keys in one read"));
   for (const Key& key : keys) {
     if (auto status = ValidateKey(key.cf, key.key); !status.ok()) return status;
   }

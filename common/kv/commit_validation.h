@@ -10,13 +10,14 @@
 
 namespace escapement::kv {
 
-// A DeleteRange in kInflight without a count must lie within keys that share this many first bytes (queue shard
-// and epoch); one in kDone must be exactly the keys with a prefix of this many bytes (queue shard and day).
+// A DeleteRange in kInflight without a count must lie within keys that share this many first bytes
+// (queue shard and epoch); one in kDone must be exactly the keys with a prefix of this many bytes
+// (queue shard and day).
 inline constexpr size_t kClaimPrefixBytesMin = 10;
 inline constexpr size_t kDoneDayPrefixBytes = 6;
 
-// INVALID_ARGUMENT: too many groups or bytes, a key or value too long, a stamp outside its value, a forbidden
-// DeleteRange, one of the store's own keys, or an unknown column family or kind.
+// INVALID_ARGUMENT: too many groups or bytes, a key or value too long, a stamp outside its value, a
+// forbidden DeleteRange, one of the store's own keys, or an unknown column family or kind.
 absl::Status ValidateCommit(const CommitRequest& request);
 
 absl::Status ValidateScan(const ScanRequest& request);

@@ -17,14 +17,16 @@
 namespace escapement::kv {
 
 // One connection: lives from its first call until gRPC is done with it.
-class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequest, wire::StoreResponse> {
+class GrpcKvStore::Stream final
+    : public grpc::ClientBidiReactor<wire::StoreRequest, wire::StoreResponse> {
  public:
   using Answer = absl::AnyInvocable<void(absl::StatusOr<wire::StoreAnswer*>)>;
 
   Stream() = default;
 
   // `self` keeps the stream until OnDone; `on_done` runs last.
-  void Start(wire::StoreService::Stub& stub, std::shared_ptr<Stream> self, absl::AnyInvocable<void()> on_done) {
+  void Start(wire::StoreService::Stub& stub, std::shared_ptr<Stream> self,
+             absl::AnyInvocable<void()> on_done) {
     self_ = std::move(self);
     on_done_ = std::move(on_done);
     stub.async()->Connect(&context_, this);
@@ -38,8 +40,8 @@ class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequ
     return alive_;
   }
 
-  // Sends what `fill` makes of a call and gives its answer (null: none is expected) to `answer`. Returns the call's id;
-  // 0, with the answer given to nobody, if the stream is over.
+  // Sends what `fill` makes of a call and gives its answer (null: none is expected) to `answer`.
+  // Returns the call's id; 0, with the answer given to nobody, if the stream is over.
   template <typename Fill>
   uint64_t Call(size_t bytes, Answer* answer, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -53,7 +55,8 @@ class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequ
     return id;
   }
 
-  uint64_t OpenWatch(const WatchRequest& request, std::shared_ptr<ObserverGate> gate) ABSL_LOCKS_EXCLUDED(mu_) {
+  uint64_t OpenWatch(const WatchRequest& request, std::shared_ptr<ObserverGate> gate)
+      ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (!alive_) return 0;
     const uint64_t id = ++last_call_;
@@ -70,7 +73,8 @@ class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequ
       absl::MutexLock lock(&mu_);
       if (watches_.erase(id) == 0) return;
     }
-    Call(0, nullptr, [id](wire::StoreCall* call) { call->mutable_close_watch()->set_watch_id(id); });
+    Call(0, nullptr,
+         [id](wire::StoreCall* call) { call->mutable_close_watch()->set_watch_id(id); });
   }
 
   void Cancel() { context_.TryCancel(); }
@@ -94,8 +98,8 @@ class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequ
   }
 
   void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mu_) {
-    const absl::Status lost = absl::UnavailableError(
-        absl::StrCat("the connection to the store has ended; the result is unknown: ", status.error_message()));
+    const absl::Status lost = absl::UnavailableError(absl::StrCat(
+        "the connection to the store has ended; the result is unknown: ", status.error_message()));
     std::map<uint64_t, Answer> calls;
     std::map<uint64_t, std::shared_ptr<ObserverGate>> watches;
     {
@@ -107,8 +111,11 @@ class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequ
     }
     for (auto& [id, gate] : watches) gate->Lagged(lost);
     for (auto& [id, answer] : calls) answer(lost);
-    auto self = std::move(self_);
+    // The context holds the channel, whose last reference must not be dropped on one of gRPC's own
+    // threads after the owner was told that it may go on: the channel's end waits for them.
     auto on_done = std::move(on_done_);
+    auto self = std::move(self_);
+    self.reset();
     on_done();
   }
 
@@ -162,9 +169,10 @@ class GrpcKvStore::Stream final : public grpc::ClientBidiReactor<wire::StoreRequ
   std::map<uint64_t, std::shared_ptr<ObserverGate>> watches_ ABSL_GUARDED_BY(mu_);
 };
 
-class GrpcKvStore::Core : public std::enable_shared_from_this<Core> {
+class GrpcKvStore::Core {
  public:
-  explicit Core(std::shared_ptr<grpc::Channel> channel) : stub_(wire::StoreService::NewStub(channel)) {}
+  explicit Core(std::shared_ptr<grpc::Channel> channel)
+      : stub_(wire::StoreService::NewStub(channel)) {}
 
   // The living stream, or a new one; null once stopped.
   std::shared_ptr<Stream> Current() ABSL_LOCKS_EXCLUDED(mu_) {
@@ -173,9 +181,10 @@ class GrpcKvStore::Core : public std::enable_shared_from_this<Core> {
     if (stream_ != nullptr && stream_->alive()) return stream_;
     stream_ = std::make_shared<Stream>();
     ++open_;
-    stream_->Start(*stub_, stream_, [self = shared_from_this()] {
-      absl::MutexLock lock(&self->mu_);
-      --self->open_;
+    // Stop, and so the end of this object, waits for it.
+    stream_->Start(*stub_, stream_, [this] {
+      absl::MutexLock lock(&mu_);
+      --open_;
     });
     return stream_;
   }
@@ -195,7 +204,8 @@ class GrpcKvStore::Core : public std::enable_shared_from_this<Core> {
 
   // One call on the current stream; `read` takes the result out of the answer.
   template <typename T, typename Fill>
-  void Call(size_t bytes, Callback<T> done, absl::StatusOr<T> (*read)(wire::StoreAnswer&), Fill fill) {
+  void Call(size_t bytes, Callback<T> done, absl::StatusOr<T> (*read)(wire::StoreAnswer&),
+            Fill fill) {
     auto stream = Current();
     Stream::Answer answer = [done, read](absl::StatusOr<wire::StoreAnswer*> got) {
       done(got.ok() ? read(**got) : absl::StatusOr<T>(got.status()));
@@ -236,23 +246,28 @@ class GrpcKvStore::Handle final : public Watch {
   std::shared_ptr<ObserverGate> gate_;
 };
 
-GrpcKvStore::GrpcKvStore(std::shared_ptr<grpc::Channel> channel) : core_(std::make_shared<Core>(std::move(channel))) {}
+GrpcKvStore::GrpcKvStore(std::shared_ptr<grpc::Channel> channel)
+    : core_(std::make_shared<Core>(std::move(channel))) {}
 GrpcKvStore::~GrpcKvStore() { core_->Stop(); }
 
-void GrpcKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) {
+void GrpcKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
+                              Callback<SessionInfo> done) {
   core_->Call<SessionInfo>(0, std::move(done), SessionFromWire, [&](wire::StoreCall* call) {
     call->mutable_open_session()->set_seen_incarnation(seen_incarnation);
     call->mutable_open_session()->set_seen_seq(seen);
   });
 }
 
-void GrpcKvStore::Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) {
+void GrpcKvStore::Commit(std::shared_ptr<const CommitRequest> request,
+                         Callback<CommitResult> done) {
   size_t bytes = 0;
   for (const Group& group : request->groups) {
-    for (const Mutation& mutation : group.mutations) bytes += mutation.key.size() + mutation.value.size();
+    for (const Mutation& mutation : group.mutations)
+      bytes += mutation.key.size() + mutation.value.size();
   }
-  core_->Call<CommitResult>(bytes, std::move(done), CommitFromWire,
-                            [&](wire::StoreCall* call) { ToWire(*request, call->mutable_commit()); });
+  core_->Call<CommitResult>(bytes, std::move(done), CommitFromWire, [&](wire::StoreCall* call) {
+    ToWire(*request, call->mutable_commit());
+  });
 }
 
 void GrpcKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {

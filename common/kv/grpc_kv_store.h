@@ -1,10 +1,13 @@
-// GrpcKvStore: a KvStore whose data another process holds: the client of the store service (store.proto).
+// GrpcKvStore: a KvStore whose data another process holds: the client of the store service
+// (store.proto).
 //
-// All calls share one stream, so the store takes them in the order they were made; calls made while a message is being
-// sent travel together in the next. When the stream breaks, every open call fails with UNAVAILABLE and every watch
-// ends; the next call opens a new stream. There is no resending here: KvClient does that.
+// All calls share one stream, so the store takes them in the order they were made; calls made while
+// a message is being sent travel together in the next. When the stream breaks, every open call
+// fails with UNAVAILABLE and every watch ends; the next call opens a new stream. There is no
+// resending here: KvClient does that.
 //
-// Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits for its end.
+// Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits
+// for its end.
 
 #ifndef COMMON_KV_GRPC_KV_STORE_H_
 #define COMMON_KV_GRPC_KV_STORE_H_

@@ -32,7 +32,8 @@ bool ResultUnknown(const absl::Status& status) {
 
 template <typename T>
 void PostAnswer(Executor& on, KvClient::Callback<T> done, absl::StatusOr<T> answer) {
-  on.Post([done = std::move(done), answer = std::move(answer)]() mutable { done(std::move(answer)); });
+  on.Post(
+      [done = std::move(done), answer = std::move(answer)]() mutable { done(std::move(answer)); });
 }
 
 }  // namespace
@@ -47,7 +48,8 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
 
   void OpenSession() ABSL_LOCKS_EXCLUDED(mu_);
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
-  void Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done) ABSL_LOCKS_EXCLUDED(mu_);
+  void Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // Runs `read(store)` now or once there is a session, again while it fails to reach the store.
   template <typename T>
@@ -60,8 +62,9 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   template <typename T>
   void StartRead(std::shared_ptr<Read<T>> read) ABSL_LOCKS_EXCLUDED(mu_);
 
-  std::shared_ptr<ClientWatch> OpenWatch(WatchRequest request, bool excluding_own, std::shared_ptr<Executor> on,
-                                         WatchObserver observer) ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<ClientWatch> OpenWatch(WatchRequest request, bool excluding_own,
+                                         std::shared_ptr<Executor> on, WatchObserver observer)
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::Time NowLow() const ABSL_LOCKS_EXCLUDED(mu_);
   bool Connected() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -74,14 +77,18 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   struct Outstanding {
     std::shared_ptr<const CommitRequest> request;  // null: the slot is free
     bool unknown = false;                          // its last sending ended without a result
-    CommitSeq seen = 0;                            // the highest that was known when it was numbered
+    // The highest that was known when it was numbered.
+    CommitSeq seen = 0;
     std::shared_ptr<Executor> on;
     Callback<CommitResult> done;
   };
-  Outstanding& SlotOf(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return slots_[number % kSessionWindow]; }
+  Outstanding& SlotOf(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return slots_[number % kSessionWindow];
+  }
 
   void OnSession(absl::StatusOr<SessionInfo> info) ABSL_LOCKS_EXCLUDED(mu_);
-  void OnAnswer(uint64_t session, uint64_t number, absl::StatusOr<CommitResult> answer) ABSL_LOCKS_EXCLUDED(mu_);
+  void OnAnswer(uint64_t session, uint64_t number, absl::StatusOr<CommitResult> answer)
+      ABSL_LOCKS_EXCLUDED(mu_);
   template <typename T>
   void OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> answer) ABSL_LOCKS_EXCLUDED(mu_);
   void LoseSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -131,9 +138,10 @@ void KvClient::Core::OpenSession() {
     incarnation = seen_incarnation_;
     seen = seen_;
   }
-  store_.OpenSession(incarnation, seen, [self = shared_from_this()](absl::StatusOr<SessionInfo> info) {
-    self->OnSession(std::move(info));
-  });
+  store_.OpenSession(incarnation, seen,
+                     [self = shared_from_this()](absl::StatusOr<SessionInfo> info) {
+                       self->OnSession(std::move(info));
+                     });
 }
 
 void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
@@ -144,8 +152,10 @@ void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
     absl::MutexLock lock(&mu_);
     if (stopped_) return;
     if (!info.ok()) {
-      // Also when the store is behind what was seen: it may be repaired, and there is nothing else to do.
-      timers_->PostAfter(Backoff(open_attempts_++), [self = shared_from_this()] { self->OpenSession(); });
+      // Also when the store is behind what was seen: it may be repaired, and there is nothing else
+      // to do.
+      timers_->PostAfter(Backoff(open_attempts_++),
+                         [self = shared_from_this()] { self->OpenSession(); });
       return;
     }
     open_attempts_ = 0;
@@ -186,7 +196,8 @@ void KvClient::Core::Stop() {
   timers_->Stop();
 }
 
-void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done) {
+void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
+                            Callback<CommitResult> done) {
   {
     absl::MutexLock lock(&mu_);
     if (stopped_) return;
@@ -209,7 +220,8 @@ void KvClient::Core::Number() {
     request->number = next_;
     request->fence = std::move(waiting.commit.fence);
     request->groups = std::move(waiting.commit.groups);
-    SlotOf(next_) = Outstanding{request, false, seen_, std::move(waiting.on), std::move(waiting.done)};
+    SlotOf(next_) =
+        Outstanding{request, false, seen_, std::move(waiting.on), std::move(waiting.done)};
     ++next_;
     outbox_.push_back(std::move(request));
     waiting_.pop_front();
@@ -229,31 +241,36 @@ void KvClient::Core::Flush() {
     }
     const uint64_t session = request->session;
     const uint64_t number = request->number;
-    store_.Commit(std::move(request),
-                  [self = shared_from_this(), session, number](absl::StatusOr<CommitResult> answer) {
-                    self->OnAnswer(session, number, std::move(answer));
-                  });
+    store_.Commit(std::move(request), [self = shared_from_this(), session,
+                                       number](absl::StatusOr<CommitResult> answer) {
+      self->OnAnswer(session, number, std::move(answer));
+    });
     absl::MutexLock lock(&mu_);
     flushing_ = false;
   }
 }
 
-void KvClient::Core::OnAnswer(uint64_t session, uint64_t number, absl::StatusOr<CommitResult> answer) {
+void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
+                              absl::StatusOr<CommitResult> answer) {
   bool reopen = false;
   {
     absl::MutexLock lock(&mu_);
     Outstanding& slot = SlotOf(number);
-    if (stopped_ || session != session_ || slot.request == nullptr || slot.request->number != number) return;
+    if (stopped_ || session != session_ || slot.request == nullptr ||
+        slot.request->number != number)
+      return;
     if (ResultUnknown(answer.status())) {
       if (!slot.unknown) ++unknown_;
       slot.unknown = true;
       if (resend_timer_) return;
       resend_timer_ = true;
-      timers_->PostAfter(Backoff(resends_++), [self = shared_from_this()] { self->ResendUnknown(); });
+      timers_->PostAfter(Backoff(resends_++),
+                         [self = shared_from_this()] { self->ResendUnknown(); });
       return;
     }
     if (answer.ok() && answer->seq < slot.seen) {
-      // It was restored behind our back under the same incarnation. A new session will be refused for that.
+      // It was restored behind our back under the same incarnation. A new session will be refused
+      // for that.
       answer = absl::AbortedError("the store is behind what it has told");
     }
     resends_ = 0;
@@ -276,21 +293,25 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number, absl::StatusOr<
 
 void KvClient::Core::LoseSession() {
   if (options_.on_session_lost && options_.session_executor != nullptr) {
-    options_.session_executor->Post([self = shared_from_this()] { self->options_.on_session_lost(); });
+    options_.session_executor->Post(
+        [self = shared_from_this()] { self->options_.on_session_lost(); });
   }
-  const absl::Status lost = absl::AbortedError("the store has refused the session; whether this applied is unknown");
+  const absl::Status lost =
+      absl::AbortedError("the store has refused the session; whether this applied is unknown");
   for (uint64_t number = oldest_; number < next_; ++number) {
     Outstanding slot = std::exchange(SlotOf(number), {});
     if (slot.request != nullptr) PostAnswer<CommitResult>(*slot.on, std::move(slot.done), lost);
   }
-  for (Waiting& waiting : waiting_) PostAnswer<CommitResult>(*waiting.on, std::move(waiting.done), lost);
+  for (Waiting& waiting : waiting_)
+    PostAnswer<CommitResult>(*waiting.on, std::move(waiting.done), lost);
   waiting_.clear();
   outbox_.clear();
   unknown_ = 0;
   session_ = 0;
   for (const auto& watch : watches_) {
     auto open = watch.lock();
-    if (open != nullptr && open->excluding_own()) open->Lag(absl::AbortedError("the session was lost"));
+    if (open != nullptr && open->excluding_own())
+      open->Lag(absl::AbortedError("the session was lost"));
   }
 }
 
@@ -322,8 +343,9 @@ void KvClient::Core::StartRead(std::shared_ptr<Read<T>> read) {
       return;
     }
   }
-  read->send(store_,
-             [self = shared_from_this(), read](absl::StatusOr<T> answer) { self->OnRead(read, std::move(answer)); });
+  read->send(store_, [self = shared_from_this(), read](absl::StatusOr<T> answer) {
+    self->OnRead(read, std::move(answer));
+  });
 }
 
 template <typename T>
@@ -331,7 +353,8 @@ void KvClient::Core::OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> ans
   absl::MutexLock lock(&mu_);
   if (stopped_) return;
   if (ResultUnknown(answer.status()) || absl::IsResourceExhausted(answer.status())) {
-    timers_->PostAfter(Backoff(read->attempts++), [self = shared_from_this(), read] { self->StartRead(read); });
+    timers_->PostAfter(Backoff(read->attempts++),
+                       [self = shared_from_this(), read] { self->StartRead(read); });
     return;
   }
   if (answer.ok()) NoteTime(answer->store_time, answer->seq);
@@ -339,8 +362,10 @@ void KvClient::Core::OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> ans
 }
 
 std::shared_ptr<ClientWatch> KvClient::Core::OpenWatch(WatchRequest request, bool excluding_own,
-                                                       std::shared_ptr<Executor> on, WatchObserver observer) {
-  auto watch = std::make_shared<ClientWatch>(std::move(request), excluding_own, std::move(on), std::move(observer));
+                                                       std::shared_ptr<Executor> on,
+                                                       WatchObserver observer) {
+  auto watch = std::make_shared<ClientWatch>(std::move(request), excluding_own, std::move(on),
+                                             std::move(observer));
   uint64_t session = 0;
   {
     absl::MutexLock lock(&mu_);
@@ -406,11 +431,13 @@ KvClient::KvClient(KvStore& store, Runtime& runtime, Options options)
 
 KvClient::~KvClient() { core_->Stop(); }
 
-void KvClient::CommitAsync(Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done) {
+void KvClient::CommitAsync(Commit commit, std::shared_ptr<Executor> on,
+                           Callback<CommitResult> done) {
   core_->Commit(std::move(commit), std::move(on), std::move(done));
 }
 
-void KvClient::MultiGet(std::vector<Key> keys, std::shared_ptr<Executor> on, Callback<GetResult> done) {
+void KvClient::MultiGet(std::vector<Key> keys, std::shared_ptr<Executor> on,
+                        Callback<GetResult> done) {
   auto read = std::make_shared<Core::Read<GetResult>>();
   read->send = [keys = std::move(keys)](KvStore& store, KvStore::Callback<GetResult> answer) {
     store.MultiGet(keys, std::move(answer));
@@ -422,7 +449,8 @@ void KvClient::MultiGet(std::vector<Key> keys, std::shared_ptr<Executor> on, Cal
 
 void KvClient::Scan(ScanRequest request, std::shared_ptr<Executor> on, Callback<ScanResult> done) {
   auto read = std::make_shared<Core::Read<ScanResult>>();
-  read->send = [request = std::move(request)](KvStore& store, KvStore::Callback<ScanResult> answer) {
+  read->send = [request = std::move(request)](KvStore& store,
+                                              KvStore::Callback<ScanResult> answer) {
     store.Scan(request, std::move(answer));
   };
   read->on = std::move(on);
@@ -430,8 +458,8 @@ void KvClient::Scan(ScanRequest request, std::shared_ptr<Executor> on, Callback<
   core_->StartRead(std::move(read));
 }
 
-std::unique_ptr<Watch> KvClient::OpenWatch(WatchRequest request, bool excluding_own, std::shared_ptr<Executor> on,
-                                           WatchObserver observer) {
+std::unique_ptr<Watch> KvClient::OpenWatch(WatchRequest request, bool excluding_own,
+                                           std::shared_ptr<Executor> on, WatchObserver observer) {
   return std::make_unique<WatchHandle>(
       core_->OpenWatch(std::move(request), excluding_own, std::move(on), std::move(observer)));
 }

@@ -1,13 +1,14 @@
 // KvClient: a service's session with a KvStore.
 //
-// It opens the session, numbers commits, keeps at most kv::kSessionWindow of them outstanding (further ones wait
-// in order, up to a bound), resends the same bytes while a result is unknown, and keeps `now_low`, a lower bound
-// of the store's time. When the store refuses the session (unknown, outside its window), `on_session_lost`
-// tells the owner to drop its leases and everything it holds, all waiting commits fail with ABORTED, and a
-// new session is opened.
+// It opens the session, numbers commits, keeps at most kv::kSessionWindow of them outstanding
+// (further ones wait in order, up to a bound), resends the same bytes while a result is unknown,
+// and keeps `now_low`, a lower bound of the store's time. When the store refuses the session
+// (unknown, outside its window), `on_session_lost` tells the owner to drop its leases and
+// everything it holds, all waiting commits fail with ABORTED, and a new session is opened.
 //
-// Threads: any. Every callback is posted on the executor given with the call, in the order of the answers; once that
-// executor is stopped it is dropped. Destroying a KvClient drops callbacks that have not been posted.
+// Threads: any. Every callback is posted on the executor given with the call, in the order of the
+// answers; once that executor is stopped it is dropped. Destroying a KvClient drops callbacks that
+// have not been posted.
 
 #ifndef COMMON_KV_KV_CLIENT_H_
 #define COMMON_KV_KV_CLIENT_H_
@@ -50,7 +51,8 @@ class KvClient {
   KvClient(const KvClient&) = delete;
   KvClient& operator=(const KvClient&) = delete;
 
-  // Never answers UNAVAILABLE: it resends until the result is known or the session is lost (ABORTED).
+  // Never answers UNAVAILABLE: it resends until the result is known or the session is lost
+  // (ABORTED).
   void CommitAsync(Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done);
 
   // Reads are repeated while the store cannot be reached, until `done` has run.
@@ -58,11 +60,11 @@ class KvClient {
   void Scan(ScanRequest request, std::shared_ptr<Executor> on, Callback<ScanResult> done);
 
   // Observer calls are posted on `on`. The own session's commits are left out if `excluding_own`.
-  std::unique_ptr<Watch> OpenWatch(WatchRequest request, bool excluding_own, std::shared_ptr<Executor> on,
-                                   WatchObserver observer);
+  std::unique_ptr<Watch> OpenWatch(WatchRequest request, bool excluding_own,
+                                   std::shared_ptr<Executor> on, WatchObserver observer);
 
-  // The largest of (store time of an answer + time elapsed since it was received, less 500 ppm): never above the
-  // store's time. InfinitePast before the first answer.
+  // The largest of (store time of an answer + time elapsed since it was received, less 500 ppm):
+  // never above the store's time. InfinitePast before the first answer.
   absl::Time NowLow() const;
 
   // True once a session is open.

@@ -56,7 +56,10 @@ class LossyKvStore final : public KvStore {
 
 class KvClientTest : public testing::Test {
  protected:
-  KvClientTest() : mem_(runtime_, {}), lossy_(mem_, runtime_), executor_(runtime_.NewExecutor("test")) { NewClient(); }
+  KvClientTest()
+      : mem_(runtime_, {}), lossy_(mem_, runtime_), executor_(runtime_.NewExecutor("test")) {
+    NewClient();
+  }
 
   void NewClient() {
     KvClient::Options options;
@@ -70,7 +73,8 @@ class KvClientTest : public testing::Test {
     Commit commit;
     commit.groups.resize(1);
     commit.groups[0].conditions.push_back({kEvents, key, Condition::Kind::kAbsent, "", 0, 0});
-    commit.groups[0].mutations.push_back({kEvents, Mutation::Kind::kPut, key, "v", 0, absl::ZeroDuration()});
+    commit.groups[0].mutations.push_back(
+        {kEvents, Mutation::Kind::kPut, key, "v", 0, absl::ZeroDuration()});
     return commit;
   }
 
@@ -180,7 +184,8 @@ TEST_F(KvClientTest, ReadsAreRepeatedUntilTheyAreAnswered) {
   lossy_.loss_percent = 70;
   int read = 0;
   for (int i = 0; i < 50; ++i) {
-    client_->MultiGet({{kEvents, "k"}}, executor_, [&](absl::StatusOr<GetResult> result) { read += result.ok(); });
+    client_->MultiGet({{kEvents, "k"}}, executor_,
+                      [&](absl::StatusOr<GetResult> result) { read += result.ok(); });
   }
   EXPECT_TRUE(runtime_.RunUntil([&] { return read == 50; }, absl::Hours(1)));
 }
@@ -200,7 +205,8 @@ TEST_F(KvClientTest, AWatchLeavesOutTheOwnSessionAndEndsWithItsHandle) {
   observer.on_batch = [&](WatchBatch batch) {
     for (const auto& mutation : batch.mutations) seen.push_back(mutation.key);
   };
-  auto watch = client_->OpenWatch({kEvents, "", "", kWatchFromNow, 0}, /*excluding_own=*/true, executor_, observer);
+  auto watch = client_->OpenWatch({kEvents, "", "", kWatchFromNow, 0}, /*excluding_own=*/true,
+                                  executor_, observer);
   auto other = std::make_unique<KvClient>(lossy_, runtime_, KvClient::Options());
   runtime_.AdvanceBy(absl::Seconds(1));
   std::string told;

@@ -1,20 +1,22 @@
-// KvStore: the one contract of durable state. Ordered byte keys in column families; every decision of the
-// platform is one conditional group of one commit.
+// KvStore: the one contract of durable state. Ordered byte keys in column families; every decision
+// of the platform is one conditional group of one commit.
 //
-// Implementations: RocksKvStore (embedded), MemKvStore (simulation; forgets what was not synced), GrpcKvStore
-// (client of the store service). tests/conformance holds the suite that all of them pass.
-// Services do not call a KvStore directly but through KvClient (kv_client.h), which opens the session, numbers
-// the commits, resends after unknown results and keeps the store's time.
+// Implementations: RocksKvStore (embedded), MemKvStore (simulation; forgets what was not synced),
+// GrpcKvStore (client of the store service). tests/conformance holds the suite that all of them
+// pass. Services do not call a KvStore directly but through KvClient (kv_client.h), which opens the
+// session, numbers the commits, resends after unknown results and keeps the store's time.
 //
-// Threads: all methods may be called from any thread and never block on IO; callbacks run on a thread of
-// the implementation, must be quick, and run exactly once (with an error when the store is destroyed first).
+// Threads: all methods may be called from any thread and never block on IO; callbacks run on a
+// thread of the implementation, must be quick, and run exactly once (with an error when the store
+// is destroyed first).
 //
 // Invariants:
-//  - commit_seq is dense: 1, 2, 3 … one number for each commit of which at least one group applied. A commit of
-//    which none applied answers with the sequence that was current when it was decided.
+//  - commit_seq is dense: 1, 2, 3 … one number for each commit of which at least one group applied.
+//    A commit of which none applied answers with the sequence that was current when it was decided.
 //  - Nothing that is not synced is visible to a read, a watch or an answer.
 //  - What was answered survives kill -9 and power loss; groups are atomic.
-//  - Keys of kMeta that begin with a zero byte are the store's own: no commit may touch them, no scan shows them.
+//  - Keys of kMeta that begin with a zero byte are the store's own: no commit may touch them, no
+//    scan shows them.
 
 #ifndef COMMON_KV_KV_STORE_H_
 #define COMMON_KV_KV_STORE_H_
@@ -37,26 +39,28 @@ namespace escapement::kv {
 
 using CommitSeq = uint64_t;
 
-// What must hold for a group (or, as a fence, for a whole commit) to be applied. Evaluated at the commit's
-// place in the order, after the effects of the groups before it.
+// What must hold for a group (or, as a fence, for a whole commit) to be applied. Evaluated at the
+// commit's place in the order, after the effects of the groups before it.
 struct Condition {
   enum class Kind : uint8_t {
     kAbsent,          // the key has no value
     kPresent,         // the key has a value
     kValueEquals,     // the value is `value`
     kValuePrefix,     // the value starts with `value` (a lease's epoch)
-    kUnchangedSince,  // no commit after `since` has touched the key; may fail without cause ("read again")
-    kStampPassed,     // the 8 bytes (big-endian microseconds) at offset `number` of the value are <= store
-                      // time; never true in the first lease-TTL after the store started
-    kRangeCount,      // [key, value) holds exactly `number` keys
+    kUnchangedSince,  // no commit after `since` has touched the key; may fail without cause ("read
+                      // again")
+    kStampPassed,  // the 8 bytes (big-endian microseconds) at offset `number` of the value are <=
+                   // store time; never true in the first lease-TTL after the store started
+    kRangeCount,   // [key, value) holds exactly `number` keys
   };
   ColumnFamily cf = ColumnFamily::kMeta;
   std::string key = {};
   Kind kind = Kind::kPresent;
   std::string value = {};
   uint64_t number = 0;
-  // For kUnchangedSince: the sequence. For kAbsent, kPresent, kValueEquals and kValuePrefix: if not 0, the caller
-  // saw the condition hold at this sequence, and the store need not read the key if it is unchanged since.
+  // For kUnchangedSince: the sequence. For kAbsent, kPresent, kValueEquals and kValuePrefix: if not
+  // 0, the caller saw the condition hold at this sequence, and the store need not read the key if
+  // it is unchanged since.
   CommitSeq since = 0;
 };
 
@@ -64,9 +68,11 @@ struct Mutation {
   enum class Kind : uint8_t {
     kPut,
     kDelete,
-    kDeleteRange,  // [key, value); allowed only in a group with a kRangeCount condition over the same range,
-                   // over a claim's prefix in kInflight, or over a whole day of one shard in kDone
-    kPutStamped,   // kPut, with store time + `stamp_add` written at offset `stamp_offset` as 8 big-endian bytes
+    kDeleteRange,  // [key, value); allowed only in a group with a kRangeCount condition over the
+                   // same range, over a claim's prefix in kInflight, or over a whole day of one
+                   // shard in kDone
+    kPutStamped,   // kPut, with store time + `stamp_add` written at offset `stamp_offset` as 8
+                   // big-endian bytes
   };
   ColumnFamily cf = ColumnFamily::kMeta;
   Kind kind = Kind::kPut;
@@ -85,7 +91,8 @@ struct Group {
 struct CommitRequest {
   uint64_t session = 0;  // from OpenSession
   uint64_t number = 0;   // 1, 2, 3 … of this session; at most kSessionWindow outstanding
-  // Every fence condition must hold, or nothing of the commit applies and the status is FAILED_PRECONDITION.
+  // Every fence condition must hold, or nothing of the commit applies and the status is
+  // FAILED_PRECONDITION.
   std::vector<Condition> fence = {};
   std::vector<Group> groups = {};  // at most kGroupsMax
 };
@@ -138,8 +145,9 @@ struct ScanResult {
 struct WatchRequest {
   ColumnFamily cf = ColumnFamily::kMeta;
   std::string begin = {};
-  std::string end = {};           // exclusive; movable by Watch::MoveEnd
-  CommitSeq from_seq = 0;         // commits after this one; too far back = lagged at once; see kWatchFromNow
+  std::string end = {};  // exclusive; movable by Watch::MoveEnd
+  // Commits after this one; too far back = lagged at once; see kWatchFromNow.
+  CommitSeq from_seq = 0;
   uint64_t excluded_session = 0;  // commits of this session are left out
 };
 
@@ -160,14 +168,15 @@ struct WatchBatch {
 class Watch {
  public:
   virtual ~Watch() = default;
-  // Moves the exclusive upper end; mutations committed before the call took effect may be missed beyond the old
-  // end: scan the added part after the move.
+  // Moves the exclusive upper end; mutations committed before the call took effect may be missed
+  // beyond the old end: scan the added part after the move.
   virtual void MoveEnd(std::string end) = 0;
 };
 
 struct WatchObserver {
-  std::function<void(WatchBatch)> on_batch;     // in commit order
-  std::function<void(absl::Status)> on_lagged;  // at most once, last: rescan with a new watch already open
+  std::function<void(WatchBatch)> on_batch;  // in commit order
+  // At most once, last: rescan with a new watch already open.
+  std::function<void(absl::Status)> on_lagged;
 };
 
 struct SessionInfo {
@@ -187,7 +196,8 @@ inline constexpr size_t kKeyBytesMax = 8 << 10;
 inline constexpr size_t kValueBytesMax = 4 << 20;
 inline constexpr size_t kCommitBytesMax = 32 << 20;  // all keys and values of one commit
 inline constexpr size_t kMultiGetKeysMax = 20'000;
-inline constexpr uint32_t kScanBytesMax = 16 << 20;  // a larger ScanRequest::bytes_max is cut to this
+// A larger ScanRequest::bytes_max is cut to this.
+inline constexpr uint32_t kScanBytesMax = 16 << 20;
 
 class KvStore {
  public:
@@ -196,16 +206,20 @@ class KvStore {
 
   virtual ~KvStore() = default;
 
-  // `seen` is the highest commit_seq (with its incarnation; 0 = none yet) that the client has been given.
-  // FAILED_PRECONDITION if the store is behind it (data was lost) and was not told to accept the loss.
-  virtual void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) = 0;
+  // `seen` is the highest commit_seq (with its incarnation; 0 = none yet) that the client has been
+  // given. FAILED_PRECONDITION if the store is behind it (data was lost) and was not told to accept
+  // the loss.
+  virtual void OpenSession(uint64_t seen_incarnation, CommitSeq seen,
+                           Callback<SessionInfo> done) = 0;
 
-  // INVALID_ARGUMENT: malformed, too many groups, a forbidden DeleteRange. FAILED_PRECONDITION: the fence does not hold.
-  // ABORTED: unknown session, or a number outside its window (start a new session; drop all leases).
-  // RESOURCE_EXHAUSTED: no room (disk full, queue full); nothing was applied. Any other error: the result is unknown;
-  // resend the same request. A resend answers as the first time.
+  // INVALID_ARGUMENT: malformed, too many groups, a forbidden DeleteRange. FAILED_PRECONDITION: the
+  // fence does not hold. ABORTED: unknown session, or a number outside its window (start a new
+  // session; drop all leases). RESOURCE_EXHAUSTED: no room (disk full, queue full); nothing was
+  // applied. Any other error: the result is unknown; resend the same request. A resend answers as
+  // the first time.
   // `request` is shared so that a resend needs no copy; nobody changes it afterwards.
-  virtual void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) = 0;
+  virtual void Commit(std::shared_ptr<const CommitRequest> request,
+                      Callback<CommitResult> done) = 0;
   void Commit(CommitRequest request, Callback<CommitResult> done) {
     Commit(std::make_shared<const CommitRequest>(std::move(request)), std::move(done));
   }

@@ -10,7 +10,9 @@ namespace escapement::kv {
 namespace {
 
 // Numbers beyond what the type holds become one that validation refuses.
-ColumnFamily FamilyFromWire(uint32_t cf) { return static_cast<ColumnFamily>(cf > 0xff ? 0xff : cf); }
+ColumnFamily FamilyFromWire(uint32_t cf) {
+  return static_cast<ColumnFamily>(cf > 0xff ? 0xff : cf);
+}
 template <typename Kind>
 Kind KindFromWire(uint32_t kind) {
   return static_cast<Kind>(kind > 0xff ? 0xff : kind);
@@ -67,7 +69,8 @@ void ToWire(const CommitRequest& request, wire::CommitCall* call) {
   call->mutable_groups()->Reserve(static_cast<int>(request.groups.size()));
   for (const Group& group : request.groups) {
     wire::KvGroup* out = call->add_groups();
-    for (const Condition& condition : group.conditions) ConditionToWire(condition, out->add_conditions());
+    for (const Condition& condition : group.conditions)
+      ConditionToWire(condition, out->add_conditions());
     for (const Mutation& mutation : group.mutations) MutationToWire(mutation, out->add_mutations());
   }
 }
@@ -77,15 +80,18 @@ CommitRequest FromWire(wire::CommitCall& call) {
   request.session = call.session();
   request.number = call.number();
   request.fence.reserve(call.fence_size());
-  for (auto& condition : *call.mutable_fence()) request.fence.push_back(ConditionFromWire(condition));
+  for (auto& condition : *call.mutable_fence())
+    request.fence.push_back(ConditionFromWire(condition));
   request.groups.resize(call.groups_size());
   for (int i = 0; i < call.groups_size(); ++i) {
     wire::KvGroup& in = *call.mutable_groups(i);
     Group& group = request.groups[i];
     group.conditions.reserve(in.conditions_size());
     group.mutations.reserve(in.mutations_size());
-    for (auto& condition : *in.mutable_conditions()) group.conditions.push_back(ConditionFromWire(condition));
-    for (auto& mutation : *in.mutable_mutations()) group.mutations.push_back(MutationFromWire(mutation));
+    for (auto& condition : *in.mutable_conditions())
+      group.conditions.push_back(ConditionFromWire(condition));
+    for (auto& mutation : *in.mutable_mutations())
+      group.mutations.push_back(MutationFromWire(mutation));
   }
   return request;
 }
@@ -101,7 +107,8 @@ void ToWire(const std::vector<Key>& keys, wire::MultiGetCall* call) {
 std::vector<Key> FromWire(wire::MultiGetCall& call) {
   std::vector<Key> keys;
   keys.reserve(call.keys_size());
-  for (auto& key : *call.mutable_keys()) keys.push_back({FamilyFromWire(key.cf()), std::move(*key.mutable_key())});
+  for (auto& key : *call.mutable_keys())
+    keys.push_back({FamilyFromWire(key.cf()), std::move(*key.mutable_key())});
   return keys;
 }
 
@@ -266,7 +273,8 @@ WatchBatch WatchBatchFromWire(wire::KvWatchBatch& in) {
   WatchBatch batch{in.seq(), {}, FromMicros(in.store_time_micros())};
   batch.mutations.reserve(in.mutations_size());
   for (auto& mutation : *in.mutable_mutations()) {
-    batch.mutations.push_back({KindFromWire<Mutation::Kind>(mutation.kind()), std::move(*mutation.mutable_key()),
+    batch.mutations.push_back({KindFromWire<Mutation::Kind>(mutation.kind()),
+                               std::move(*mutation.mutable_key()),
                                std::move(*mutation.mutable_value()), mutation.value_omitted()});
   }
   return batch;

@@ -1,7 +1,8 @@
-// The KvStore contract's types ↔ escapement.internal.v1 (store.proto). Both sides of the wire use it.
+// The KvStore contract's types ↔ escapement.internal.v1 (store.proto). Both sides of the wire use
+// it.
 //
-// Reading moves byte strings out of the message. Values are not validated here beyond what the types need; the store
-// validates calls. DATA_LOSS: an answer without its result.
+// Reading moves byte strings out of the message. Values are not validated here beyond what the
+// types need; the store validates calls. DATA_LOSS: an answer without its result.
 
 #ifndef COMMON_KV_KV_WIRE_H_
 #define COMMON_KV_KV_WIRE_H_

@@ -8,8 +8,8 @@ namespace escapement::kv {
 absl::Status ValidateLayout(const Layout& layout) {
   for (uint32_t number : {layout.partitions, layout.queue_shards}) {
     if (number < 1 || number > kLayoutNumberMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("partitions and queue shards must be 1 to ", kLayoutNumberMax, ", not ", number));
+      return absl::InvalidArgumentError(absl::StrCat("partitions and queue shards must be 1 to ",
+                                                     kLayoutNumberMax, ", not ", number));
     }
   }
   return absl::OkStatus();
@@ -23,7 +23,8 @@ std::string EncodeLayout(const Layout& layout) {
 }
 
 absl::StatusOr<Layout> DecodeLayout(absl::string_view bytes) {
-  if (bytes.size() != 8) return absl::DataLossError(absl::StrCat("a layout of ", bytes.size(), " bytes"));
+  if (bytes.size() != 8)
+    return absl::DataLossError(absl::StrCat("a layout of ", bytes.size(), " bytes"));
   Layout layout;
   layout.partitions = ReadBigEndian<uint32_t>(bytes);
   layout.queue_shards = ReadBigEndian<uint32_t>(bytes.substr(4));

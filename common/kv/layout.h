@@ -1,4 +1,5 @@
-// Layout: the numbers that are fixed when a store is made. Read them with MultiGet({kMeta, kLayoutKey}).
+// Layout: the numbers that are fixed when a store is made. Read them with MultiGet({kMeta,
+// kLayoutKey}).
 
 #ifndef COMMON_KV_LAYOUT_H_
 #define COMMON_KV_LAYOUT_H_

@@ -17,7 +17,9 @@ namespace {
 
 absl::Status Down() { return absl::UnavailableError("the store is down; the result is unknown"); }
 
-absl::Status QueueFull() { return absl::ResourceExhaustedError("too many commits wait for the store"); }
+absl::Status QueueFull() {
+  return absl::ResourceExhaustedError("too many commits wait for the store");
+}
 
 ClockReading Read(Clock& clock) { return {clock.Elapsed(), clock.WallNow()}; }
 
@@ -32,7 +34,8 @@ class DiskState final : public BaseState {
     *value = it->second;
     return true;
   }
-  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end, Visitor visit) override {
+  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+               Visitor visit) override {
     const auto& family = disk_.families[static_cast<size_t>(cf)];
     for (auto it = family.lower_bound(std::string(begin)); it != family.end(); ++it) {
       if (!end.empty() && it->first >= end) return;
@@ -91,13 +94,16 @@ ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request) {
   ScanResult result;
   const auto& family = disk.families[static_cast<size_t>(request.cf)];
   std::string begin_key = request.begin;
-  if (request.cf == ColumnFamily::kMeta && begin_key < kMetaVisibleBegin) begin_key = std::string(kMetaVisibleBegin);
+  if (request.cf == ColumnFamily::kMeta && begin_key < kMetaVisibleBegin)
+    begin_key = std::string(kMetaVisibleBegin);
   const auto begin = family.lower_bound(begin_key);
   const auto end = request.end.empty() ? family.end() : family.lower_bound(request.end);
   if (!request.end.empty() && request.end <= begin_key) return result;
   const size_t bytes_max = std::min(request.bytes_max, kScanBytesMax);
   size_t bytes = 0;
-  auto full = [&] { return result.entries.size() >= request.limit || (bytes >= bytes_max && bytes > 0); };
+  auto full = [&] {
+    return result.entries.size() >= request.limit || (bytes >= bytes_max && bytes > 0);
+  };
   auto take = [&](const auto& entry) {
     result.entries.push_back({entry.first, request.keys_only ? std::string() : entry.second});
     bytes += entry.first.size() + result.entries.back().value.size();
@@ -122,16 +128,23 @@ class MemKvStore::Process {
   struct Work {
     std::shared_ptr<const CommitRequest> request;  // null for an opening of a session
     std::optional<PendingAnswer<CommitResult>> committed;
-    bool refused = false;  // the queue was full; answered in its turn, after an earlier copy of itself
+    // The queue was full; answered in its turn, after an earlier copy of itself.
+    bool refused = false;
     uint64_t seen_incarnation = 0;
     CommitSeq seen = 0;
     std::optional<PendingAnswer<SessionInfo>> opened;
   };
 
-  Process(Runtime& runtime, Executor& executor, const Options& options, std::shared_ptr<MemDisk> disk)
-      : runtime_(runtime), executor_(executor), options_(options), disk_(std::move(disk)), base_(*disk_) {
+  Process(Runtime& runtime, Executor& executor, const Options& options,
+          std::shared_ptr<MemDisk> disk)
+      : runtime_(runtime),
+        executor_(executor),
+        options_(options),
+        disk_(std::move(disk)),
+        base_(*disk_) {
     if (!StoreKernel::Exists(base_)) {
-      StoreKernel::Create(pending_, static_cast<uint64_t>(ToMicros(runtime.clock().WallNow())), options.layout);
+      StoreKernel::Create(pending_, static_cast<uint64_t>(ToMicros(runtime.clock().WallNow())),
+                          options.layout);
       pending_.ApplyTo(*disk_);
     }
     StoreKernel::Options kernel_options;
@@ -174,7 +187,8 @@ class MemKvStore::Process {
     for (const Key& key : keys) {
       std::string value;
       const bool present = base_.Get(key.cf, key.key, &value);
-      result.values.push_back(present ? std::optional<std::string>(std::move(value)) : std::nullopt);
+      result.values.push_back(present ? std::optional<std::string>(std::move(value))
+                                      : std::nullopt);
     }
     result.seq = synced_seq_;
     result.store_time = kernel_->Now(Read(runtime_.clock()));
@@ -191,7 +205,8 @@ class MemKvStore::Process {
  private:
   void StartSync() {
     syncing_ = true;
-    if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock()))) records_.push_back(std::move(record));
+    if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock())))
+      records_.push_back(std::move(record));
     for (Work& work : queue_) Decide(std::move(work));
     queue_.clear();
     if (!kernel_->EndBatch()) pending_.Clear();
@@ -202,11 +217,13 @@ class MemKvStore::Process {
 
   void Decide(Work work) {
     if (work.request == nullptr) {
-      opened_.emplace_back(*std::move(work.opened), kernel_->OpenSession(work.seen_incarnation, work.seen));
+      opened_.emplace_back(*std::move(work.opened),
+                           kernel_->OpenSession(work.seen_incarnation, work.seen));
       return;
     }
     if (work.refused) {
-      committed_.emplace_back(*std::move(work.committed), kernel_->engine().Refuse(*work.request, QueueFull()));
+      committed_.emplace_back(*std::move(work.committed),
+                              kernel_->engine().Refuse(*work.request, QueueFull()));
       return;
     }
     auto decision = kernel_->engine().Decide(std::move(work.request));
@@ -249,7 +266,10 @@ class MemKvStore::Process {
 class MemKvStore::Core {
  public:
   Core(Runtime& runtime, Options options, std::shared_ptr<MemDisk> disk)
-      : runtime(runtime), options(options), disk(std::move(disk)), executor(runtime.NewExecutor("mem-kv-store")) {}
+      : runtime(runtime),
+        options(options),
+        disk(std::move(disk)),
+        executor(runtime.NewExecutor("mem-kv-store")) {}
 
   void Start() { process = std::make_unique<Process>(runtime, *executor, options, disk); }
 
@@ -261,7 +281,8 @@ class MemKvStore::Core {
   template <typename F>
   void PostRead(F call) {
     if (options.read_delay <= absl::ZeroDuration()) return Post(std::move(call));
-    executor->PostAfter(options.read_delay, [this, call = std::move(call)]() mutable { call(process.get()); });
+    executor->PostAfter(options.read_delay,
+                        [this, call = std::move(call)]() mutable { call(process.get()); });
   }
 
   Runtime& runtime;
@@ -290,7 +311,8 @@ class MemKvStore::Handle final : public Watch {
   std::shared_ptr<WatchHub::Watcher> watcher_;
 };
 
-MemKvStore::MemKvStore(Runtime& runtime, Options options) : MemKvStore(runtime, options, std::make_shared<MemDisk>()) {}
+MemKvStore::MemKvStore(Runtime& runtime, Options options)
+    : MemKvStore(runtime, options, std::make_shared<MemDisk>()) {}
 
 MemKvStore::MemKvStore(Runtime& runtime, Options options, std::shared_ptr<MemDisk> disk)
     : core_(std::make_shared<Core>(runtime, options, std::move(disk))) {
@@ -325,7 +347,8 @@ void MemKvStore::ConfirmClock() {
   });
 }
 
-void MemKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) {
+void MemKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
+                             Callback<SessionInfo> done) {
   Process::Work work;
   work.seen_incarnation = seen_incarnation;
   work.seen = seen;
@@ -347,21 +370,21 @@ void MemKvStore::Commit(std::shared_ptr<const CommitRequest> request, Callback<C
 }
 
 void MemKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
-  core_->PostRead(
-      [keys = std::move(keys), answer = PendingAnswer<GetResult>(std::move(done))](Process* process) mutable {
-        if (process == nullptr) return answer.Give(Down());
-        if (auto status = ValidateKeys(keys); !status.ok()) return answer.Give(status);
-        answer.Give(process->Get(keys));
-      });
+  core_->PostRead([keys = std::move(keys),
+                   answer = PendingAnswer<GetResult>(std::move(done))](Process* process) mutable {
+    if (process == nullptr) return answer.Give(Down());
+    if (auto status = ValidateKeys(keys); !status.ok()) return answer.Give(status);
+    answer.Give(process->Get(keys));
+  });
 }
 
 void MemKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
-  core_->PostRead(
-      [request = std::move(request), answer = PendingAnswer<ScanResult>(std::move(done))](Process* process) mutable {
-        if (process == nullptr) return answer.Give(Down());
-        if (auto status = ValidateScan(request); !status.ok()) return answer.Give(status);
-        answer.Give(process->Scan(request));
-      });
+  core_->PostRead([request = std::move(request),
+                   answer = PendingAnswer<ScanResult>(std::move(done))](Process* process) mutable {
+    if (process == nullptr) return answer.Give(Down());
+    if (auto status = ValidateScan(request); !status.ok()) return answer.Give(status);
+    answer.Give(process->Scan(request));
+  });
 }
 
 std::unique_ptr<Watch> MemKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {

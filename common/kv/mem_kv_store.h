@@ -1,9 +1,10 @@
-// MemKvStore: a KvStore in memory for the deterministic simulation and for tests. It commits in groups that become
-// durable at a simulated sync, and can crash: what was not synced is forgotten, or becomes durable without anybody
-// having been told.
+// MemKvStore: a KvStore in memory for the deterministic simulation and for tests. It commits in
+// groups that become durable at a simulated sync, and can crash: what was not synced is forgotten,
+// or becomes durable without anybody having been told.
 //
-// MemDisk is what survives. The store is a process over it: Crash() ends the process (every open call fails with
-// UNAVAILABLE, every watch ends, further calls fail with UNAVAILABLE), Restart() begins a new one.
+// MemDisk is what survives. The store is a process over it: Crash() ends the process (every open
+// call fails with UNAVAILABLE, every watch ends, further calls fail with UNAVAILABLE), Restart()
+// begins a new one.
 //
 // Threads: as KvStore. All state lives on one executor of the runtime, on which callbacks run.
 
@@ -41,7 +42,8 @@ class MemKvStore final : public KvStore {
     size_t commits_queued_max = 65'536;
     size_t watch_history_bytes_max = 1 << 20;
     int recent_slots_log2 = 12;
-    // Each commit of which something applied, in order, once it is durable (told or not): the truth for checkers.
+    // Each commit of which something applied, in order, once it is durable (told or not): the truth
+    // for checkers.
     std::function<void(const CommitRecord&)> on_durable;
   };
 
@@ -55,7 +57,8 @@ class MemKvStore final : public KvStore {
     kLost,  // the commits that were being synced are gone
     kKept,  // they are durable, though nobody was told
   };
-  // On the executor's thread or, outside the simulation, from any; takes effect in the order of calls.
+  // On the executor's thread or, outside the simulation, from any; takes effect in the order of
+  // calls.
   void Crash(Unsynced unsynced);
   void Restart();
 

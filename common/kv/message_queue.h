@@ -1,5 +1,5 @@
-// MessageQueue: what waits to be written to a stream, gathered into messages of bounded size. Messages are reused, and
-// with them the memory of their fields.
+// MessageQueue: what waits to be written to a stream, gathered into messages of bounded size.
+// Messages are reused, and with them the memory of their fields.
 //
 // Threads: one at a time. The message that Front() gave must stay untouched until PopSent().
 
@@ -22,7 +22,8 @@ class MessageQueue {
   // The message to which an entry of about `bytes` is to be added.
   Message* Next(size_t bytes) {
     const bool back_open = !waiting_.empty() && !(sending_ && waiting_.size() == 1);
-    if (!back_open || waiting_.back().bytes + bytes > kMessageBytes) waiting_.push_back({TakeSpare(), 0});
+    if (!back_open || waiting_.back().bytes + bytes > kMessageBytes)
+      waiting_.push_back({TakeSpare(), 0});
     waiting_.back().bytes += bytes + 32;
     bytes_ += bytes + 32;
     return waiting_.back().message.get();
@@ -53,7 +54,9 @@ class MessageQueue {
     std::unique_ptr<Message> message;
     size_t bytes;
   };
-  std::unique_ptr<Message> TakeSpare() { return spare_ != nullptr ? std::move(spare_) : std::make_unique<Message>(); }
+  std::unique_ptr<Message> TakeSpare() {
+    return spare_ != nullptr ? std::move(spare_) : std::make_unique<Message>();
+  }
 
   std::deque<Waiting> waiting_;
   std::unique_ptr<Message> spare_;

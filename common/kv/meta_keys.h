@@ -34,8 +34,8 @@ inline constexpr uint32_t kFormatVersion = 1;
 // First key that is not the store's own.
 inline constexpr absl::string_view kMetaVisibleBegin{"\1", 1};
 
-// Present while the machine's wall clock is ahead of store time by more than is followed: emitters hold back until
-// it is gone (ConfirmClock). Value: the disagreement, 8 bytes, microseconds.
+// Present while the machine's wall clock is ahead of store time by more than is followed: emitters
+// hold back until it is gone (ConfirmClock). Value: the disagreement, 8 bytes, microseconds.
 inline constexpr absl::string_view kClockHoldKey = "clock_hold";
 
 inline bool IsReservedMetaKey(absl::string_view key) { return !key.empty() && key[0] == '\0'; }

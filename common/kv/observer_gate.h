@@ -1,5 +1,6 @@
-// ObserverGate: calls a watch's observer until it is closed. After Close() has returned no call begins; Close() waits
-// for a call that runs on another thread, and does not wait for one that it is called from.
+// ObserverGate: calls a watch's observer until it is closed. After Close() has returned no call
+// begins; Close() waits for a call that runs on another thread, and does not wait for one that it
+// is called from.
 
 #ifndef COMMON_KV_OBSERVER_GATE_H_
 #define COMMON_KV_OBSERVER_GATE_H_

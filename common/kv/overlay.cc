@@ -36,7 +36,8 @@ Overlay::Family& Overlay::Indexed(ColumnFamily cf) {
         family.points.insert_or_assign(effect.key, Point{false, {}});
         break;
       case Effect::Kind::kDeleteRange:
-        family.points.erase(family.points.lower_bound(effect.key), family.points.lower_bound(effect.value));
+        family.points.erase(family.points.lower_bound(effect.key),
+                            family.points.lower_bound(effect.value));
         family.ranges.emplace_back(effect.key, effect.value);
         break;
     }
@@ -73,7 +74,8 @@ void Overlay::ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_
   bool stopped = false;
   // Visits the overlay's own keys below `bound` (all that are left if null).
   auto visit_points = [&](const absl::string_view* bound) {
-    for (; !stopped && point != points_end && (bound == nullptr || point->first < *bound); ++point) {
+    for (; !stopped && point != points_end && (bound == nullptr || point->first < *bound);
+         ++point) {
       if (point->second.present) stopped = !visit(point->first);
     }
   };

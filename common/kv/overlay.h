@@ -1,8 +1,9 @@
 // Overlay: the effects of the commits that are being decided, over the synced state beneath them.
 //
-// The commits of one sync are decided one after the other before any of them is written; each must see the
-// effects of those before it. The overlay lists effects as they come and indexes a column family only when somebody
-// first looks into it, because most commits ask only questions that RecentWrites answers.
+// The commits of one sync are decided one after the other before any of them is written; each must
+// see the effects of those before it. The overlay lists effects as they come and indexes a column
+// family only when somebody first looks into it, because most commits ask only questions that
+// RecentWrites answers.
 //
 // Threads: one at a time. Keys and values are views: their owner keeps them until Clear().
 
@@ -31,7 +32,8 @@ class BaseState {
   // False if the key is absent; else its value is in *value.
   virtual bool Get(ColumnFamily cf, absl::string_view key, std::string* value) = 0;
   // Visits [begin, end) upwards; an empty end means to the end of the column family.
-  virtual void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end, Visitor visit) = 0;
+  virtual void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+                       Visitor visit) = 0;
 };
 
 // Receives what is to be written, in order; copies what it is given.

@@ -1,4 +1,5 @@
-// PendingAnswer: a store's promise to call back exactly once. If it is destroyed unanswered it answers UNAVAILABLE.
+// PendingAnswer: a store's promise to call back exactly once. If it is destroyed unanswered it
+// answers UNAVAILABLE.
 
 #ifndef COMMON_KV_PENDING_ANSWER_H_
 #define COMMON_KV_PENDING_ANSWER_H_

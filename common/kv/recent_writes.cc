@@ -29,7 +29,8 @@ void RecentWrites::Touch(ColumnFamily cf, absl::string_view key, CommitSeq seq) 
   families_[static_cast<size_t>(cf)].slots[SlotOf(key)] = seq;
 }
 
-void RecentWrites::TouchRange(ColumnFamily cf, absl::string_view begin, absl::string_view end, CommitSeq seq) {
+void RecentWrites::TouchRange(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+                              CommitSeq seq) {
   Family& family = families_[static_cast<size_t>(cf)];
   if (family.ranges.size() == kRangesMax) {
     family.forgotten = family.ranges.front().seq;
@@ -43,7 +44,8 @@ bool RecentWrites::UnchangedSince(ColumnFamily cf, absl::string_view key, Commit
   const Family& family = families_[static_cast<size_t>(cf)];
   if (since < family.forgotten) return false;
   if (family.slots[SlotOf(key)] > since) return false;
-  for (auto range = family.ranges.rbegin(); range != family.ranges.rend() && range->seq > since; ++range) {
+  for (auto range = family.ranges.rbegin(); range != family.ranges.rend() && range->seq > since;
+       ++range) {
     if (key >= range->begin && (range->end.empty() || key < range->end)) return false;
   }
   return true;

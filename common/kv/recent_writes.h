@@ -1,8 +1,8 @@
 // RecentWrites: which keys have been touched lately, answered from memory in constant time.
 //
-// A fixed array of sequences for each column family, indexed by the hash of the key. Two keys may share a slot, so
-// an answer can be "changed" without cause, never "unchanged" without cause. What happened before the table was
-// made is unknown: everything counts as changed at `start_seq`.
+// A fixed array of sequences for each column family, indexed by the hash of the key. Two keys may
+// share a slot, so an answer can be "changed" without cause, never "unchanged" without cause. What
+// happened before the table was made is unknown: everything counts as changed at `start_seq`.
 //
 // Threads: none of its own; one thread at a time.
 
@@ -24,14 +24,16 @@ namespace escapement::kv {
 
 class RecentWrites {
  public:
-  // 2^slots_log2 slots of 8 bytes for each column family; memory is taken as slots are first written.
+  // 2^slots_log2 slots of 8 bytes for each column family; memory is taken as slots are first
+  // written.
   RecentWrites(int slots_log2, CommitSeq start_seq);
 
   void Touch(ColumnFamily cf, absl::string_view key, CommitSeq seq);
   // All keys of [begin, end); an empty end means all from begin on.
   void TouchRange(ColumnFamily cf, absl::string_view begin, absl::string_view end, CommitSeq seq);
 
-  // True only if no commit after `since` has touched the key. `since` must be a sequence that has been given out.
+  // True only if no commit after `since` has touched the key. `since` must be a sequence that has
+  // been given out.
   bool UnchangedSince(ColumnFamily cf, absl::string_view key, CommitSeq since) const;
 
  private:

@@ -55,7 +55,9 @@ struct RocksDatabase::State {
     if (db != nullptr) db->Close();
   }
 
-  rocksdb::ColumnFamilyHandle* Handle(ColumnFamily cf) const { return handles[static_cast<size_t>(cf)]; }
+  rocksdb::ColumnFamilyHandle* Handle(ColumnFamily cf) const {
+    return handles[static_cast<size_t>(cf)];
+  }
 
   Options options;
   std::shared_ptr<rocksdb::Cache> cache;
@@ -68,22 +70,25 @@ struct RocksDatabase::State {
 RocksDatabase::RocksDatabase(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RocksDatabase::~RocksDatabase() = default;
 
-absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path, Options options) {
+absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
+                                                                   Options options) {
   auto state = std::make_unique<State>();
   state->options = std::move(options);
   state->cache = rocksdb::NewLRUCache(state->options.block_cache_bytes);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (size_t i = 0; i < kColumnFamilyCount; ++i) {
     const auto cf = static_cast<ColumnFamily>(i);
-    families.emplace_back(std::string(Name(cf)), FamilyOptions(cf, state->options.write_buffer_bytes, state->cache));
+    families.emplace_back(std::string(Name(cf)),
+                          FamilyOptions(cf, state->options.write_buffer_bytes, state->cache));
   }
   // RocksDB insists on a family of this name; it stays empty.
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   rocksdb::DB* db = nullptr;
-  auto status =
-      rocksdb::DB::Open(DatabaseOptions(state->options.write_buffers_bytes_max), path, families, &state->handles, &db);
+  auto status = rocksdb::DB::Open(DatabaseOptions(state->options.write_buffers_bytes_max), path,
+                                  families, &state->handles, &db);
   if (status.IsIOError() && absl::StrContains(status.ToString(), "lock")) {
-    return absl::UnavailableError(absl::StrCat("another process has the store open: ", status.ToString()));
+    return absl::UnavailableError(
+        absl::StrCat("another process has the store open: ", status.ToString()));
   }
   if (!status.ok()) return ToStatus(status);
   state->db.reset(db);
@@ -92,14 +97,16 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
 
 bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string* value) {
   state_->scratch.Reset();
-  const auto status = state_->db->Get(rocksdb::ReadOptions(), state_->Handle(cf), ToSlice(key), &state_->scratch);
+  const auto status =
+      state_->db->Get(rocksdb::ReadOptions(), state_->Handle(cf), ToSlice(key), &state_->scratch);
   if (status.IsNotFound()) return false;
   if (!status.ok()) state_->options.on_fatal(ToStatus(status));
   value->assign(state_->scratch.data(), state_->scratch.size());
   return true;
 }
 
-void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end, Visitor visit) {
+void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+                            Visitor visit) {
   rocksdb::ReadOptions read;
   const rocksdb::Slice bound = ToSlice(end);
   if (!end.empty()) read.iterate_upper_bound = &bound;
@@ -140,7 +147,8 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
     }
     std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<rocksdb::Status> statuses(keys.size());
-    state_.db->MultiGet(read, keys.size(), handles.data(), slices.data(), values.data(), statuses.data());
+    state_.db->MultiGet(read, keys.size(), handles.data(), slices.data(), values.data(),
+                        statuses.data());
     result->values.resize(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i].IsNotFound()) continue;
@@ -152,7 +160,8 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
 
   absl::Status Scan(const ScanRequest& request, ScanResult* result) const override {
     std::string begin = request.begin;
-    if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin) begin = std::string(kMetaVisibleBegin);
+    if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin)
+      begin = std::string(kMetaVisibleBegin);
     if (!request.end.empty() && request.end <= begin) return absl::OkStatus();
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
@@ -165,7 +174,8 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
     const size_t bytes_max = std::min(request.bytes_max, kScanBytesMax);
     size_t bytes = 0;
     request.reverse ? it->SeekToLast() : it->Seek(lower);
-    while (it->Valid() && result->entries.size() < request.limit && (bytes < bytes_max || bytes == 0)) {
+    while (it->Valid() && result->entries.size() < request.limit &&
+           (bytes < bytes_max || bytes == 0)) {
       Entry& entry = result->entries.emplace_back();
       entry.key.assign(it->key().data(), it->key().size());
       if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());

@@ -1,10 +1,13 @@
-// RocksDatabase: a RocksDB database with our column families and settings (docs: DESIGN "The store").
+// RocksDatabase: a RocksDB database with our column families and settings (docs: DESIGN "The
+// store").
 //
-// Every write goes through one synced WAL write. Reads of the latest state are for the one thread that writes; everybody
-// else reads a Snapshot. An error of a read of the latest state or of a write is given to `on_fatal`, which must not return:
-// after a failed WAL write or sync nobody knows what is on the disk, and trying again could acknowledge what is lost.
+// Every write goes through one synced WAL write. Reads of the latest state are for the one thread
+// that writes; everybody else reads a Snapshot. An error of a read of the latest state or of a
+// write is given to `on_fatal`, which must not return: after a failed WAL write or sync nobody
+// knows what is on the disk, and trying again could acknowledge what is lost.
 //
-// Threads: the BaseState part and Write belong to one thread; TakeSnapshot and snapshot reads to any.
+// Threads: the BaseState part and Write belong to one thread; TakeSnapshot and snapshot reads to
+// any.
 
 #ifndef COMMON_KV_ROCKS_DATABASE_H_
 #define COMMON_KV_ROCKS_DATABASE_H_
@@ -31,12 +34,14 @@ class RocksDatabase final : public BaseState {
   };
 
   // Makes the database if the folder is absent. UNAVAILABLE: another process has it open.
-  static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path, Options options);
+  static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path,
+                                                             Options options);
   ~RocksDatabase() override;
 
   // The latest state.
   bool Get(ColumnFamily cf, absl::string_view key, std::string* value) override;
-  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end, Visitor visit) override;
+  void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+               Visitor visit) override;
 
   // What one Write makes durable. Reused from write to write.
   WriteSink& batch();

@@ -36,8 +36,10 @@ std::string BootId() {
   _exit(70);
 }
 
-// Refuses a database that holds less than was acknowledged, or makes it a new incarnation if that was accepted.
-absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, bool accept_loss, Clock& clock) {
+// Refuses a database that holds less than was acknowledged, or makes it a new incarnation if that
+// was accepted.
+absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, bool accept_loss,
+                          Clock& clock) {
   std::string value;
   const bool exists = StoreKernel::Exists(database);
   auto number = [&](absl::string_view key) -> uint64_t {
@@ -48,11 +50,13 @@ absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, b
   const uint64_t incarnation = number(kIncarnationKey);
   const CommitSeq seq = number(kSeqKey);
   const Witnessed seen = witness.found().value_or(Witnessed{});
-  const bool behind = seen.incarnation > incarnation || (seen.incarnation == incarnation && seen.seq > seq);
+  const bool behind =
+      seen.incarnation > incarnation || (seen.incarnation == incarnation && seen.seq > seq);
   if (behind && !accept_loss) {
-    return absl::DataLossError(absl::StrCat("acknowledged commits are missing: the data ends at commit ", seq,
-                                            " of incarnation ", incarnation, ", the witness has seen ", seen.seq,
-                                            " of ", seen.incarnation, "; restore a newer copy, or accept the loss"));
+    return absl::DataLossError(
+        absl::StrCat("acknowledged commits are missing: the data ends at commit ", seq,
+                     " of incarnation ", incarnation, ", the witness has seen ", seen.seq, " of ",
+                     seen.incarnation, "; restore a newer copy, or accept the loss"));
   }
   if (accept_loss && exists) {
     const uint64_t now = static_cast<uint64_t>(ToMicros(clock.WallNow()));
@@ -79,10 +83,12 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   if (!database.ok()) return database.status();
   auto witness = WitnessFile::Open(absl::StrCat(options.data_dir, "/witness"));
   if (!witness.ok()) return witness.status();
-  if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok()) return status;
+  if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok())
+    return status;
   if (!StoreKernel::Exists(**database)) {
     const uint64_t seen = (*witness)->found().value_or(Witnessed{}).incarnation;
-    StoreKernel::Create((*database)->batch(), std::max(static_cast<uint64_t>(ToMicros(clock.WallNow())), seen + 1),
+    StoreKernel::Create((*database)->batch(),
+                        std::max(static_cast<uint64_t>(ToMicros(clock.WallNow())), seen + 1),
                         options.layout);
     (*database)->Write();
   }
@@ -96,8 +102,8 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   kernel_options.boot_id = BootId();
   auto kernel = StoreKernel::Load(kernel_options, **database, {clock.Elapsed(), clock.WallNow()});
   if (!kernel.ok()) return kernel.status();
-  auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, *std::move(database), *std::move(witness),
-                                               *std::move(kernel), *layout);
+  auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, *std::move(database),
+                                               *std::move(witness), *std::move(kernel), *layout);
   core->Start();
   return std::unique_ptr<RocksKvStore>(new RocksKvStore(std::move(core)));
 }
@@ -127,7 +133,8 @@ class RocksKvStore::Handle final : public Watch {
   std::shared_ptr<WatchHub::Watcher> watcher_;
 };
 
-void RocksKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) {
+void RocksKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
+                               Callback<SessionInfo> done) {
   RocksStoreCore::Work work;
   work.seen_incarnation = seen_incarnation;
   work.seen = seen;
@@ -135,7 +142,8 @@ void RocksKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callba
   core_->Enqueue(std::move(work));
 }
 
-void RocksKvStore::Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) {
+void RocksKvStore::Commit(std::shared_ptr<const CommitRequest> request,
+                          Callback<CommitResult> done) {
   RocksStoreCore::Work work;
   work.request = std::move(request);
   work.committed.emplace(std::move(done));
@@ -143,8 +151,8 @@ void RocksKvStore::Commit(std::shared_ptr<const CommitRequest> request, Callback
 }
 
 void RocksKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
-  core_->Read([keys = std::move(keys),
-               answer = PendingAnswer<GetResult>(std::move(done))](const RocksStoreCore::View& view) mutable {
+  core_->Read([keys = std::move(keys), answer = PendingAnswer<GetResult>(std::move(done))](
+                  const RocksStoreCore::View& view) mutable {
     GetResult result{{}, view.seq, view.store_time};
     absl::Status status = ValidateKeys(keys);
     if (status.ok()) status = view.snapshot->MultiGet(keys, &result);
@@ -153,8 +161,8 @@ void RocksKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
 }
 
 void RocksKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
-  core_->Read([request = std::move(request),
-               answer = PendingAnswer<ScanResult>(std::move(done))](const RocksStoreCore::View& view) mutable {
+  core_->Read([request = std::move(request), answer = PendingAnswer<ScanResult>(std::move(done))](
+                  const RocksStoreCore::View& view) mutable {
     ScanResult result;
     result.seq = view.seq;
     result.store_time = view.store_time;

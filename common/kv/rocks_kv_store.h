@@ -1,14 +1,16 @@
 // RocksKvStore: the embedded KvStore, over RocksDB, in the one process that opens the data folder.
 //
-// One thread decides and writes: it takes all commits that have come in, decides them in order, writes them as one
-// synced batch, publishes the new state and then gives the answers. Few threads read, each from the latest published
-// snapshot, so a read blocks nobody and never sees what is not synced.
+// One thread decides and writes: it takes all commits that have come in, decides them in order,
+// writes them as one synced batch, publishes the new state and then gives the answers. Few threads
+// read, each from the latest published snapshot, so a read blocks nobody and never sees what is not
+// synced.
 //
-// The data folder holds `db/` (RocksDB) and `witness` (witness_file.h). A disk with less than `free_bytes_min` left
-// refuses commits with RESOURCE_EXHAUSTED before anything is written, until there is room again. An error of a
-// write or sync ends the process.
+// The data folder holds `db/` (RocksDB) and `witness` (witness_file.h). A disk with less than
+// `free_bytes_min` left refuses commits with RESOURCE_EXHAUSTED before anything is written, until
+// there is room again. An error of a write or sync ends the process.
 //
-// Threads: as KvStore. Destroying it waits for the running batch; what is still queued fails with UNAVAILABLE.
+// Threads: as KvStore. Destroying it waits for the running batch; what is still queued fails with
+// UNAVAILABLE.
 
 #ifndef COMMON_KV_ROCKS_KV_STORE_H_
 #define COMMON_KV_ROCKS_KV_STORE_H_
@@ -33,7 +35,8 @@ class RocksKvStore final : public KvStore {
  public:
   struct Options {
     std::string data_dir;
-    // Serve although acknowledged commits are missing. Begins a new incarnation: every client starts anew.
+    // Serve although acknowledged commits are missing. Begins a new incarnation: every client
+    // starts anew.
     bool accept_loss = false;
     // No lease can be taken over in this time after a start (Condition::Kind::kStampPassed).
     absl::Duration lease_ttl = absl::Seconds(5);
@@ -55,8 +58,9 @@ class RocksKvStore final : public KvStore {
     std::function<void(const absl::Status&)> on_fatal;
   };
 
-  // `clock` outlives the store. DATA_LOSS: acknowledged commits are missing (see accept_loss), or the data is broken.
-  // UNAVAILABLE: another process has the folder open. INVALID_ARGUMENT: an impossible layout.
+  // `clock` outlives the store. DATA_LOSS: acknowledged commits are missing (see accept_loss), or
+  // the data is broken. UNAVAILABLE: another process has the folder open. INVALID_ARGUMENT: an
+  // impossible layout.
   static absl::StatusOr<std::unique_ptr<RocksKvStore>> Open(Options options, Clock& clock);
   ~RocksKvStore() override;
 
@@ -73,8 +77,8 @@ class RocksKvStore final : public KvStore {
   };
   Info info() const;
 
-  // The operator says that the machine's wall clock is right: store time steps forward to it, or is drawn back.
-  // `done` is given what is in force then.
+  // The operator says that the machine's wall clock is right: store time steps forward to it, or is
+  // drawn back. `done` is given what is in force then.
   void ConfirmClock(Callback<Info> done);
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;

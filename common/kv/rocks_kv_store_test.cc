@@ -21,7 +21,8 @@ template <typename T>
 std::pair<KvStore::Callback<T>, std::future<absl::StatusOr<T>>> Awaited() {
   auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
   auto future = promise->get_future();
-  return {[promise](absl::StatusOr<T> result) { promise->set_value(std::move(result)); }, std::move(future)};
+  return {[promise](absl::StatusOr<T> result) { promise->set_value(std::move(result)); },
+          std::move(future)};
 }
 
 class RocksKvStoreTest : public testing::Test {
@@ -42,7 +43,8 @@ class RocksKvStoreTest : public testing::Test {
     options.free_bytes = [this](const std::string&) { return free_bytes_.load(); };
     return RocksKvStore::Open(std::move(options), runtime_.clock());
   }
-  static absl::StatusOr<SessionInfo> OpenSession(RocksKvStore& store, uint64_t incarnation = 0, CommitSeq seen = 0) {
+  static absl::StatusOr<SessionInfo> OpenSession(RocksKvStore& store, uint64_t incarnation = 0,
+                                                 CommitSeq seen = 0) {
     auto [callback, future] = Awaited<SessionInfo>();
     store.OpenSession(incarnation, seen, callback);
     return future.get();
@@ -53,8 +55,9 @@ class RocksKvStoreTest : public testing::Test {
     request.session = session;
     request.number = number;
     request.groups.resize(1);
-    request.groups[0].mutations.push_back(
-        {ColumnFamily::kEvents, Mutation::Kind::kPut, absl::StrCat("k", number), value, 0, absl::ZeroDuration()});
+    request.groups[0].mutations.push_back({ColumnFamily::kEvents, Mutation::Kind::kPut,
+                                           absl::StrCat("k", number), value, 0,
+                                           absl::ZeroDuration()});
     auto [callback, future] = Awaited<CommitResult>();
     store.Commit(std::move(request), callback);
     return future.get();
@@ -82,7 +85,8 @@ TEST_F(RocksKvStoreTest, ADatabaseBehindItsWitnessIsRefusedUnlessTheLossIsAccept
   const SessionInfo after = OpenSession(*store, info.incarnation, 2).value();
   EXPECT_GT(after.incarnation, info.incarnation);
   EXPECT_EQ(after.seq, 1);
-  EXPECT_TRUE(absl::IsAborted(Put(*store, info.session, 3).status())) << "sessions of before are gone";
+  EXPECT_TRUE(absl::IsAborted(Put(*store, info.session, 3).status()))
+      << "sessions of before are gone";
   ASSERT_TRUE(Put(*store, after.session, 1).ok());
   store.reset();
   EXPECT_TRUE(Open().ok());
@@ -103,13 +107,15 @@ TEST_F(RocksKvStoreTest, AFullDiskRefusesCleanlyUntilThereIsRoom) {
   // Much is written before the file system is asked again.
   uint64_t number = 0;
   absl::Status status;
-  while (status.ok() && number < 100) status = Put(*store, session, ++number, std::string(1 << 20, 'x')).status();
+  while (status.ok() && number < 100)
+    status = Put(*store, session, ++number, std::string(1 << 20, 'x')).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_FALSE(store->info().accepting);
   const CommitSeq seq = store->info().seq;
   EXPECT_EQ(seq, number - 1);
   free_bytes_ = 1'000'000;
-  EXPECT_TRUE(absl::IsResourceExhausted(Put(*store, session, number).status())) << "a resend is answered as before";
+  EXPECT_TRUE(absl::IsResourceExhausted(Put(*store, session, number).status()))
+      << "a resend is answered as before";
   EXPECT_EQ(Put(*store, session, number + 1).value().seq, seq + 1);
   EXPECT_TRUE(store->info().accepting);
 }
@@ -129,13 +135,14 @@ TEST_F(RocksKvStoreTest, ManyCommitsShareOneSync) {
     request.session = session;
     request.number = number;
     request.groups.resize(1);
-    request.groups[0].mutations.push_back(
-        {ColumnFamily::kEvents, Mutation::Kind::kPut, absl::StrCat("k", number), "", 0, absl::ZeroDuration()});
+    request.groups[0].mutations.push_back({ColumnFamily::kEvents, Mutation::Kind::kPut,
+                                           absl::StrCat("k", number), "", 0, absl::ZeroDuration()});
     auto [callback, future] = Awaited<CommitResult>();
     store->Commit(std::move(request), callback);
     answers.push_back(std::move(future));
   }
-  for (uint64_t number = 1; number <= 1000; ++number) EXPECT_EQ(answers[number - 1].get().value().seq, number);
+  for (uint64_t number = 1; number <= 1000; ++number)
+    EXPECT_EQ(answers[number - 1].get().value().seq, number);
   EXPECT_LT(store->info().syncs - syncs, 500);
 }
 

@@ -43,7 +43,8 @@ rocksdb::DBOptions DatabaseOptions(size_t write_buffers_bytes_max) {
   options.create_if_missing = true;
   options.create_missing_column_families = true;
 
-  // A torn tail of the log is what a crash leaves: recover up to it. (Absolute consistency refuses to open then.)
+  // A torn tail of the log is what a crash leaves: recover up to it. (Absolute consistency refuses
+  // to open then.)
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.track_and_verify_wals_in_manifest = true;
   options.paranoid_checks = true;
@@ -61,7 +62,8 @@ rocksdb::DBOptions DatabaseOptions(size_t write_buffers_bytes_max) {
   options.enable_write_thread_adaptive_yield = false;
 
   options.max_background_jobs = 3;
-  options.bytes_per_sync = 1 << 20;  // of table files, so that their final sync does not delay the log's
+  // Of table files, so that their final sync does not delay the log's.
+  options.bytes_per_sync = 1 << 20;
   options.db_write_buffer_size = write_buffers_bytes_max;
   options.max_total_wal_size = uint64_t{1} << 30;
   options.max_open_files = 1024;
@@ -98,7 +100,8 @@ rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_
   // Dense tombstones are what makes scans of a queue slow: compact where they gather.
   if (IsQueue(cf)) {
     options.table_properties_collector_factories.push_back(
-        rocksdb::NewCompactOnDeletionCollectorFactory(/*sliding_window_size=*/16'384, /*deletion_trigger=*/8'192));
+        rocksdb::NewCompactOnDeletionCollectorFactory(/*sliding_window_size=*/16'384,
+                                                      /*deletion_trigger=*/8'192));
   }
 
   rocksdb::BlockBasedTableOptions table;

@@ -26,15 +26,18 @@ uint64_t FreeBytes(const std::string& path) {
 size_t BytesOf(const CommitRequest& request) {
   size_t bytes = 64;
   for (const Group& group : request.groups) {
-    for (const Mutation& mutation : group.mutations) bytes += mutation.key.size() + mutation.value.size() + 16;
+    for (const Mutation& mutation : group.mutations)
+      bytes += mutation.key.size() + mutation.value.size() + 16;
   }
   return bytes;
 }
 
 }  // namespace
 
-RocksStoreCore::RocksStoreCore(RocksKvStore::Options options, Clock& clock, std::unique_ptr<RocksDatabase> database,
-                               std::unique_ptr<WitnessFile> witness, std::unique_ptr<StoreKernel> kernel, Layout layout)
+RocksStoreCore::RocksStoreCore(RocksKvStore::Options options, Clock& clock,
+                               std::unique_ptr<RocksDatabase> database,
+                               std::unique_ptr<WitnessFile> witness,
+                               std::unique_ptr<StoreKernel> kernel, Layout layout)
     : options_(std::move(options)),
       clock_(clock),
       layout_(layout),
@@ -63,7 +66,7 @@ void RocksStoreCore::Stop() {
   witness_thread_.join();
   for (std::thread& reader : readers_) reader.join();
   WriteWitness();  // of the writer's last batch
-  RunControls();  // a watch that was opened just before ends with the others
+  RunControls();   // a watch that was opened just before ends with the others
   hub_.LagAll(absl::UnavailableError("the store has stopped"));
   // What has not been taken answers UNAVAILABLE by its end.
   std::deque<Work> queue;
@@ -91,8 +94,9 @@ void RocksStoreCore::Control(Closure control) {
 
 bool RocksStoreCore::TakeQueue(std::vector<Work>* batch) {
   absl::MutexLock lock(&mu_);
-  auto ready = [this]()
-                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stopping_ || !queue_.empty() || !controls_.empty(); };
+  auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || !queue_.empty() || !controls_.empty();
+  };
   mu_.AwaitWithTimeout(absl::Condition(&ready), kTick);
   if (stopping_) return false;
   size_t bytes = 0;
@@ -133,10 +137,12 @@ void RocksStoreCore::RunWriter() {
 bool RocksStoreCore::HasRoom() {
   if (has_room_ && bytes_until_room_check_ > 0) return true;
   const bool had_room = std::exchange(
-      has_room_, (options_.free_bytes ? options_.free_bytes : FreeBytes)(options_.data_dir) >= options_.free_bytes_min);
+      has_room_, (options_.free_bytes ? options_.free_bytes : FreeBytes)(options_.data_dir) >=
+                     options_.free_bytes_min);
   bytes_until_room_check_ = kRoomCheckBytes;
   if (had_room != has_room_) {
-    spdlog::warn(has_room_ ? "the disk has room again: commits are accepted" : "the disk is full: commits are refused");
+    spdlog::warn(has_room_ ? "the disk has room again: commits are accepted"
+                           : "the disk is full: commits are refused");
   }
   return has_room_;
 }
@@ -157,7 +163,8 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
   std::vector<absl::StatusOr<SessionInfo>> sessions;
   std::vector<std::shared_ptr<const CommitRecord>> records;
   results.reserve(batch.size());
-  if (auto record = kernel_->BeginBatch(database_->batch(), Reading())) records.push_back(std::move(record));
+  if (auto record = kernel_->BeginBatch(database_->batch(), Reading()))
+    records.push_back(std::move(record));
   for (Work& work : batch) {
     if (work.request == nullptr) {
       sessions.push_back(kernel_->OpenSession(work.seen_incarnation, work.seen));
@@ -174,12 +181,14 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
   }
   const bool wrote = kernel_->EndBatch();
   if (wrote) {
-    bytes_until_room_check_ -= std::min<uint64_t>(bytes_until_room_check_, database_->batch_bytes());
+    bytes_until_room_check_ -=
+        std::min<uint64_t>(bytes_until_room_check_, database_->batch_bytes());
     database_->Write();
   } else {
     database_->ClearBatch();
   }
-  // First the state, then the watches, which by then know of every MoveEnd that a scan of an older state followed.
+  // First the state, then the watches, which by then know of every MoveEnd that a scan of an older
+  // state followed.
   Publish(wrote);
   RunControls();
   for (auto& record : records) hub_.Publish(std::move(record));
@@ -242,7 +251,9 @@ void RocksStoreCore::Read(absl::AnyInvocable<void(const View&)> read) {
 }
 
 void RocksStoreCore::RunReader() {
-  auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mu_) { return reads_stopping_ || !reads_.empty(); };
+  auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mu_) {
+    return reads_stopping_ || !reads_.empty();
+  };
   while (true) {
     absl::AnyInvocable<void(const View&)> read;
     {

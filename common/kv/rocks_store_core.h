@@ -1,4 +1,5 @@
-// RocksStoreCore: the threads of a RocksKvStore (rocks_kv_store.h says what they do) and what they share.
+// RocksStoreCore: the threads of a RocksKvStore (rocks_kv_store.h says what they do) and what they
+// share.
 
 #ifndef COMMON_KV_ROCKS_STORE_CORE_H_
 #define COMMON_KV_ROCKS_STORE_CORE_H_
@@ -23,8 +24,9 @@ namespace escapement::kv {
 
 class RocksStoreCore {
  public:
-  RocksStoreCore(RocksKvStore::Options options, Clock& clock, std::unique_ptr<RocksDatabase> database,
-                 std::unique_ptr<WitnessFile> witness, std::unique_ptr<StoreKernel> kernel, Layout layout);
+  RocksStoreCore(RocksKvStore::Options options, Clock& clock,
+                 std::unique_ptr<RocksDatabase> database, std::unique_ptr<WitnessFile> witness,
+                 std::unique_ptr<StoreKernel> kernel, Layout layout);
 
   void Start();
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
@@ -33,7 +35,8 @@ class RocksStoreCore {
   struct Work {
     std::shared_ptr<const CommitRequest> request;
     std::optional<PendingAnswer<CommitResult>> committed;
-    bool refused = false;  // the queue was full; answered in its turn, after an earlier copy of itself
+    // The queue was full; answered in its turn, after an earlier copy of itself.
+    bool refused = false;
     uint64_t seen_incarnation = 0;
     CommitSeq seen = 0;
     std::optional<PendingAnswer<SessionInfo>> opened;

@@ -49,7 +49,8 @@ std::string EncodeAnswer(uint64_t number, const absl::StatusOr<CommitResult>& an
 }
 
 absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* number) {
-  if (bytes.size() < kAnswerHeadBytes) return absl::DataLossError("a session's answer is too short");
+  if (bytes.size() < kAnswerHeadBytes)
+    return absl::DataLossError("a session's answer is too short");
   *number = ReadBigEndian<uint64_t>(bytes);
   const auto code = static_cast<absl::StatusCode>(bytes[8]);
   CommitResult result;
@@ -61,7 +62,8 @@ absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* num
   if (bytes.size() < 4 * failed) return absl::DataLossError("a session's answer is too short");
   for (size_t i = 0; i < failed; ++i, bytes.remove_prefix(4)) {
     const size_t index = ReadBigEndian<uint16_t>(bytes);
-    if (index >= result.verdicts.size()) return absl::DataLossError("a session's answer is malformed");
+    if (index >= result.verdicts.size())
+      return absl::DataLossError("a session's answer is malformed");
     result.verdicts[index] = Verdict{false, ReadBigEndian<uint16_t>(bytes.substr(2))};
   }
   if (code != absl::StatusCode::kOk) return absl::Status(code, bytes);
@@ -73,18 +75,19 @@ void SessionTable::Load(BaseState& base) {
   if (base.Get(ColumnFamily::kMeta, kNextSessionKey, &next) && next.size() == 8) {
     next_session_ = ReadBigEndian<uint64_t>(next);
   }
-  base.ForEach(ColumnFamily::kMeta, kSessionPrefix, kSessionPrefixEnd,
-               [this](absl::string_view key, absl::string_view value) {
-                 const size_t head = kSessionPrefix.size() + 8;
-                 if (key.size() < head) return true;
-                 Session& session = sessions_[ReadBigEndian<uint64_t>(key.substr(kSessionPrefix.size()))];
-                 if (key.size() == head + 1 && value.size() >= kAnswerHeadBytes) {
-                   Slot& slot = session.slots[static_cast<unsigned char>(key[head]) % kSessionWindow];
-                   slot.number = ReadBigEndian<uint64_t>(value);
-                   slot.answer = std::string(value);
-                 }
-                 return true;
-               });
+  base.ForEach(
+      ColumnFamily::kMeta, kSessionPrefix, kSessionPrefixEnd,
+      [this](absl::string_view key, absl::string_view value) {
+        const size_t head = kSessionPrefix.size() + 8;
+        if (key.size() < head) return true;
+        Session& session = sessions_[ReadBigEndian<uint64_t>(key.substr(kSessionPrefix.size()))];
+        if (key.size() == head + 1 && value.size() >= kAnswerHeadBytes) {
+          Slot& slot = session.slots[static_cast<unsigned char>(key[head]) % kSessionWindow];
+          slot.number = ReadBigEndian<uint64_t>(value);
+          slot.answer = std::string(value);
+        }
+        return true;
+      });
 }
 
 uint64_t SessionTable::Open(WriteSink& sink) {
@@ -105,12 +108,14 @@ uint64_t SessionTable::Open(WriteSink& sink) {
 void SessionTable::Forget(uint64_t session, WriteSink& sink) {
   sink.Delete(ColumnFamily::kMeta, SessionKey(session));
   for (uint64_t slot = 0; slot < kSessionWindow; ++slot) {
-    if (sessions_[session].slots[slot].number != 0) sink.Delete(ColumnFamily::kMeta, SlotKey(session, slot));
+    if (sessions_[session].slots[slot].number != 0)
+      sink.Delete(ColumnFamily::kMeta, SlotKey(session, slot));
   }
   sessions_.erase(session);
 }
 
-SessionTable::Admission SessionTable::Admit(uint64_t session, uint64_t number, absl::string_view* answer) {
+SessionTable::Admission SessionTable::Admit(uint64_t session, uint64_t number,
+                                            absl::string_view* answer) {
   auto it = sessions_.find(session);
   if (it == sessions_.end() || number == 0) return Admission::kRefused;
   it->second.last_used = ++uses_;
@@ -124,7 +129,8 @@ SessionTable::Admission SessionTable::Admit(uint64_t session, uint64_t number, a
 void SessionTable::Record(uint64_t session, uint64_t number, std::string answer, WriteSink* sink) {
   auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
-  if (sink != nullptr) sink->Put(ColumnFamily::kMeta, SlotKey(session, number % kSessionWindow), answer);
+  if (sink != nullptr)
+    sink->Put(ColumnFamily::kMeta, SlotKey(session, number % kSessionWindow), answer);
   it->second.slots[number % kSessionWindow] = Slot{number, std::move(answer)};
 }
 

@@ -1,13 +1,15 @@
-// SessionTable: the store's sessions and the answers it has given, so that a commit that is sent again is answered as the
-// first time instead of being decided anew.
+// SessionTable: the store's sessions and the answers it has given, so that a commit that is sent
+// again is answered as the first time instead of being decided anew.
 //
-// Each session keeps one answer for each of its kSessionWindow slots, slot = number mod kSessionWindow. The answer
-// of a commit that wrote something is written in the same batch; answers of commits that wrote nothing live in
-// memory only: after a restart they are decided anew, which is safe because nothing of them was applied and the
-// connection over which an older copy could arrive is gone.
+// Each session keeps one answer for each of its kSessionWindow slots, slot = number mod
+// kSessionWindow. The answer of a commit that wrote something is written in the same batch; answers
+// of commits that wrote nothing live in memory only: after a restart they are decided anew, which
+// is safe because nothing of them was applied and the connection over which an older copy could
+// arrive is gone.
 //
-// Answer on disk and in memory: number(8) code(1) seq(8) store time in µs(8) groups(2) failed(2), then
-// for each group that failed its index(2) and its first failed condition(2); then the status message.
+// Answer on disk and in memory: number(8) code(1) seq(8) store time in µs(8) groups(2) failed(2),
+// then for each group that failed its index(2) and its first failed condition(2); then the status
+// message.
 //
 // Threads: one at a time.
 

@@ -11,7 +11,8 @@ namespace escapement::kv {
 std::string EncodeClockRecord(const ClockRecord& record) {
   std::string out;
   AppendBigEndian<uint64_t>(&out, static_cast<uint64_t>(ToMicros(record.store_time)));
-  AppendBigEndian<uint64_t>(&out, static_cast<uint64_t>(absl::ToInt64Microseconds(record.boottime)));
+  AppendBigEndian<uint64_t>(&out,
+                            static_cast<uint64_t>(absl::ToInt64Microseconds(record.boottime)));
   out.push_back(record.hold ? 1 : 0);
   out += record.boot_id;
   return out;
@@ -21,19 +22,21 @@ absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes) {
   if (bytes.size() < 17) return absl::DataLossError("the store's clock record is too short");
   ClockRecord record;
   record.store_time = FromMicros(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes)));
-  record.boottime = absl::Microseconds(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes.substr(8))));
+  record.boottime =
+      absl::Microseconds(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes.substr(8))));
   record.hold = (bytes[16] & 1) != 0;
   record.boot_id = std::string(bytes.substr(17));
   return record;
 }
 
-StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id, const ClockReading& now)
+StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
+                       const ClockReading& now)
     : boot_id_(std::move(boot_id)), boottime_(now.boottime) {
   if (!record.has_value()) {
     store_time_ = now.wall;
   } else if (record->boot_id == boot_id_ && now.boottime >= record->boottime) {
-    // As if the process had gone on: slewing forward never passes the wall clock, so nothing later was given out. Not
-    // further: what is due would be early. (The record was cut to microseconds.)
+    // As if the process had gone on: slewing forward never passes the wall clock, so nothing later
+    // was given out. Not further: what is due would be early. (The record was cut to microseconds.)
     const absl::Duration elapsed = now.boottime - record->boottime;
     const absl::Time plain = record->store_time + elapsed;
     const absl::Duration forward = elapsed * kSlewMax + absl::Microseconds(1);

@@ -1,13 +1,15 @@
-// StoreClock: the time by which the platform decides. Pure: readings of the machine's clocks are arguments.
+// StoreClock: the time by which the platform decides. Pure: readings of the machine's clocks are
+// arguments.
 //
-// Store time = a base + elapsed monotonic time, drawn towards the wall clock by at most 500 ppm. It always advances,
-// also over restarts: the record that is written with every commit tells where it stood and at which monotonic
-// reading of which boot. After a reboot the time that passed is unknown and the wall clock is asked, but the time never
-// starts below the last record.
+// Store time = a base + elapsed monotonic time, drawn towards the wall clock by at most 500 ppm. It
+// always advances, also over restarts: the record that is written with every commit tells where it
+// stood and at which monotonic reading of which boot. After a reboot the time that passed is
+// unknown and the wall clock is asked, but the time never starts below the last record.
 //
-// A wall clock that disagrees by more than a second is not followed. If it is ahead, `hold()` is set until an operator
-// confirms (then store time steps forward to it); if it is behind, store time keeps its own pace until an operator
-// confirms (then it is drawn back by 500 ppm; it never goes back).
+// A wall clock that disagrees by more than a second is not followed. If it is ahead, `hold()` is
+// set until an operator confirms (then store time steps forward to it); if it is behind, store time
+// keeps its own pace until an operator confirms (then it is drawn back by 500 ppm; it never goes
+// back).
 //
 // Threads: one at a time.
 
@@ -28,7 +30,8 @@ struct ClockReading {
   absl::Time wall;
 };
 
-// What is kept on disk, in kClockKey: store time in µs(8), boottime in µs(8), flags(1: bit 0 = hold), boot id.
+// What is kept on disk, in kClockKey: store time in µs(8), boottime in µs(8), flags(1: bit 0 =
+// hold), boot id.
 struct ClockRecord {
   absl::Time store_time;
   absl::Duration boottime;
@@ -45,13 +48,15 @@ class StoreClock {
   // After a reboot a wall clock further ahead of the last record than this is not believed.
   static constexpr absl::Duration kDowntimeMax = absl::Hours(24 * 30);
 
-  // `record` is what the last process wrote; nothing for a new store, whose time begins at the wall clock's.
+  // `record` is what the last process wrote; nothing for a new store, whose time begins at the wall
+  // clock's.
   StoreClock(std::optional<ClockRecord> record, std::string boot_id, const ClockReading& now);
 
   // Never less than before. `now.boottime` must not go back.
   absl::Time Now(const ClockReading& now);
 
-  // What to write with a commit decided at this instant. Written at least every kRecordInterval while the store runs.
+  // What to write with a commit decided at this instant. Written at least every kRecordInterval
+  // while the store runs.
   static constexpr absl::Duration kRecordInterval = absl::Seconds(10);
   ClockRecord Record(const ClockReading& now);
 

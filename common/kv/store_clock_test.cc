@@ -24,7 +24,8 @@ TEST(StoreClock, HoldsWhenTheWallClockLeapsAhead) {
   EXPECT_TRUE(clock.hold());
   clock.Confirm(At(absl::Seconds(11), absl::Hours(1)));
   EXPECT_FALSE(clock.hold());
-  EXPECT_EQ(clock.Now(At(absl::Seconds(11), absl::Hours(1))), kStart + absl::Seconds(11) + absl::Hours(1));
+  EXPECT_EQ(clock.Now(At(absl::Seconds(11), absl::Hours(1))),
+            kStart + absl::Seconds(11) + absl::Hours(1));
 }
 
 TEST(StoreClock, NeverGoesBackWhenTheWallClockDoes) {
@@ -33,11 +34,13 @@ TEST(StoreClock, NeverGoesBackWhenTheWallClockDoes) {
   EXPECT_GT(clock.Now(At(absl::Seconds(11), -absl::Hours(1))), before);
 }
 
-// Found by the simulation: a restart added 500 ppm of the time since the record for safety, and events were early.
+// Found by the simulation: a restart added 500 ppm of the time since the record for safety, and
+// events were early.
 TEST(StoreClock, GoesOnAfterARestartNeitherAheadNorBack) {
   for (const absl::Duration down : {absl::Milliseconds(3), absl::Seconds(10), absl::Hours(3)}) {
     StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
-    const ClockRecord record = first.Record(At(absl::Microseconds(1'234'567) + absl::Nanoseconds(890)));
+    const ClockRecord record =
+        first.Record(At(absl::Microseconds(1'234'567) + absl::Nanoseconds(890)));
     const absl::Time given = first.Now(At(absl::Seconds(2)));
     const ClockReading restart = At(absl::Seconds(2) + down);
     StoreClock second(record, "boot", restart);

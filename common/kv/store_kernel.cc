@@ -39,13 +39,15 @@ void StoreKernel::NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_l
   sink.Put(ColumnFamily::kMeta, kIncarnationKey, EncodeU64(std::max(at_least, old + 1)));
   // Sessions that were opened before may hold numbers and answers that are gone here.
   std::vector<std::string> keys;
-  base.ForEach(ColumnFamily::kMeta, kSessionPrefix, kSessionPrefixEnd, [&](absl::string_view key, absl::string_view) {
-    keys.emplace_back(key);
-    return true;
-  });
+  base.ForEach(ColumnFamily::kMeta, kSessionPrefix, kSessionPrefixEnd,
+               [&](absl::string_view key, absl::string_view) {
+                 keys.emplace_back(key);
+                 return true;
+               });
   for (const std::string& key : keys) sink.Delete(ColumnFamily::kMeta, key);
   // Numbers of sessions opened in the lost part must not be given out again.
-  sink.Put(ColumnFamily::kMeta, kNextSessionKey, EncodeU64(ReadU64(base, kNextSessionKey).value_or(1) + 1'000'000));
+  sink.Put(ColumnFamily::kMeta, kNextSessionKey,
+           EncodeU64(ReadU64(base, kNextSessionKey).value_or(1) + 1'000'000));
 }
 
 absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, BaseState& base,
@@ -55,7 +57,8 @@ absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, 
     return absl::DataLossError("the store's format version is missing");
   }
   if (uint32_t version = ReadBigEndian<uint32_t>(value); version != kFormatVersion) {
-    return absl::DataLossError(absl::StrCat("the store has format ", version, ", this program knows ", kFormatVersion));
+    return absl::DataLossError(
+        absl::StrCat("the store has format ", version, ", this program knows ", kFormatVersion));
   }
   const auto seq = ReadU64(base, kSeqKey);
   const auto incarnation = ReadU64(base, kIncarnationKey);
@@ -70,12 +73,12 @@ absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, 
   }
   const bool hold_stored = base.Get(ColumnFamily::kMeta, kClockHoldKey, &value);
   StoreClock clock(std::move(record), options.boot_id, now);
-  return std::unique_ptr<StoreKernel>(
-      new StoreKernel(std::move(options), base, *seq, *incarnation, std::move(clock), hold_stored, now));
+  return std::unique_ptr<StoreKernel>(new StoreKernel(std::move(options), base, *seq, *incarnation,
+                                                      std::move(clock), hold_stored, now));
 }
 
-StoreKernel::StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64_t incarnation, StoreClock clock,
-                         bool hold_stored, const ClockReading& now)
+StoreKernel::StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64_t incarnation,
+                         StoreClock clock, bool hold_stored, const ClockReading& now)
     : engine_(options.engine, base, seq),
       incarnation_(incarnation),
       lease_ttl_(options.lease_ttl),
@@ -89,7 +92,8 @@ bool StoreKernel::WantsBatch(const ClockReading& now) {
   return clock_.hold() != hold_stored_ || now.boottime - recorded_ >= StoreClock::kRecordInterval;
 }
 
-std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink, const ClockReading& now) {
+std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink,
+                                                            const ClockReading& now) {
   const ClockRecord record = clock_.Record(now);
   batch_time_ = clock_.Now(now);
   batch_boottime_ = now.boottime;
@@ -101,7 +105,9 @@ std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink, con
   Mutation mutation;
   mutation.key = std::string(kClockHoldKey);
   mutation.kind = hold_stored_ ? Mutation::Kind::kPut : Mutation::Kind::kDelete;
-  if (hold_stored_) mutation.value = EncodeU64(static_cast<uint64_t>(absl::ToInt64Microseconds(clock_.disagreement())));
+  if (hold_stored_)
+    mutation.value =
+        EncodeU64(static_cast<uint64_t>(absl::ToInt64Microseconds(clock_.disagreement())));
   request->groups.resize(1);
   request->groups[0].mutations.push_back(std::move(mutation));
   return engine_.DecideOwn(std::move(request)).record;
@@ -115,10 +121,11 @@ bool StoreKernel::EndBatch() {
 }
 
 absl::StatusOr<SessionInfo> StoreKernel::OpenSession(uint64_t seen_incarnation, CommitSeq seen) {
-  if (seen_incarnation > incarnation_ || (seen_incarnation == incarnation_ && seen > engine_.seq())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the store is behind what this client has seen: it holds incarnation ", incarnation_, ", commit ",
-                     engine_.seq(), "; the client has seen ", seen_incarnation, ", ", seen));
+  if (seen_incarnation > incarnation_ ||
+      (seen_incarnation == incarnation_ && seen > engine_.seq())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the store is behind what this client has seen: it holds incarnation ", incarnation_,
+        ", commit ", engine_.seq(), "; the client has seen ", seen_incarnation, ", ", seen));
   }
   return SessionInfo{engine_.OpenSession(), incarnation_, engine_.seq(), batch_time_};
 }

@@ -1,5 +1,6 @@
-// StoreKernel: what every store's process does around the decision of commits: its time, its sessions' opening, the
-// keys that it keeps about itself. Pure, as CommitEngine: readings of clocks are arguments.
+// StoreKernel: what every store's process does around the decision of commits: its time, its
+// sessions' opening, the keys that it keeps about itself. Pure, as CommitEngine: readings of clocks
+// are arguments.
 //
 // Threads: one at a time.
 
@@ -32,32 +33,36 @@ class StoreKernel {
   // Writes what a new store begins with.
   static void Create(WriteSink& sink, uint64_t incarnation, const Layout& layout);
   // DATA_LOSS: a record is missing or malformed, or of a format this program does not know.
-  static absl::StatusOr<std::unique_ptr<StoreKernel>> Load(Options options, BaseState& base, const ClockReading& now);
+  static absl::StatusOr<std::unique_ptr<StoreKernel>> Load(Options options, BaseState& base,
+                                                           const ClockReading& now);
 
   CommitEngine& engine() { return engine_; }
   uint64_t incarnation() const { return incarnation_; }
   // Of the last commit decided.
   CommitSeq seq() const { return engine_.seq(); }
-  // True after StoreClock::kRecordInterval without a write, or when the hold has changed: make an empty batch.
+  // True after StoreClock::kRecordInterval without a write, or when the hold has changed: make an
+  // empty batch.
   bool WantsBatch(const ClockReading& now);
 
   absl::Time Now(const ClockReading& now) { return clock_.Now(now); }
   const StoreClock& clock() const { return clock_; }
   void ConfirmClock(const ClockReading& now) { clock_.Confirm(now); }
 
-  // Begins a batch at this instant. If the clock's hold has changed this is the batch's first commit: its record.
+  // Begins a batch at this instant. If the clock's hold has changed this is the batch's first
+  // commit: its record.
   std::shared_ptr<const CommitRecord> BeginBatch(WriteSink& sink, const ClockReading& now);
   // FAILED_PRECONDITION if the store is behind what the client has seen.
   absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation, CommitSeq seen);
   // True if what the sink has received must be written; else it may be dropped.
   bool EndBatch();
 
-  // Throws the incarnation away for a new, larger one (loss was accepted). Only before the first batch.
+  // Throws the incarnation away for a new, larger one (loss was accepted). Only before the first
+  // batch.
   static void NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_least);
 
  private:
-  StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64_t incarnation, StoreClock clock, bool hold_stored,
-              const ClockReading& now);
+  StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64_t incarnation,
+              StoreClock clock, bool hold_stored, const ClockReading& now);
 
   CommitEngine engine_;
   const uint64_t incarnation_;

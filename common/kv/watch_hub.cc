@@ -13,13 +13,15 @@ constexpr uint64_t kSweepEvery = 256;
 bool Touches(const WatchRequest& watch, const Mutation& mutation) {
   if (mutation.cf != watch.cf) return false;
   const bool below_end = watch.end.empty() || mutation.key < watch.end;
-  if (mutation.kind == Mutation::Kind::kDeleteRange) return below_end && mutation.value > watch.begin;
+  if (mutation.kind == Mutation::Kind::kDeleteRange)
+    return below_end && mutation.value > watch.begin;
   return below_end && mutation.key >= watch.begin;
 }
 
 WatchedMutation Watched(const Mutation& mutation, const std::string& value) {
   WatchedMutation watched;
-  watched.kind = mutation.kind == Mutation::Kind::kPutStamped ? Mutation::Kind::kPut : mutation.kind;
+  watched.kind =
+      mutation.kind == Mutation::Kind::kPutStamped ? Mutation::Kind::kPut : mutation.kind;
   watched.key = mutation.key;
   if (mutation.kind == Mutation::Kind::kDelete) return watched;
   if (mutation.kind != Mutation::Kind::kDeleteRange && value.size() > kWatchValueBytesMax) {
@@ -34,7 +36,8 @@ std::bitset<kColumnFamilyCount> FamiliesOf(const CommitRecord& record) {
   std::bitset<kColumnFamilyCount> families;
   for (size_t i = 0; i < record.request->groups.size(); ++i) {
     if (!record.verdicts[i].applied) continue;
-    for (const Mutation& mutation : record.request->groups[i].mutations) families.set(static_cast<size_t>(mutation.cf));
+    for (const Mutation& mutation : record.request->groups[i].mutations)
+      families.set(static_cast<size_t>(mutation.cf));
   }
   return families;
 }
@@ -70,7 +73,8 @@ void WatchHub::Add(std::shared_ptr<Watcher> watcher) {
   if (from < seq_) {
     const CommitSeq oldest = seq_ - history_.size();  // the state before the oldest commit kept
     if (from < oldest) {
-      watcher->gate.Lagged(absl::OutOfRangeError("the watch begins further back than commits are kept"));
+      watcher->gate.Lagged(
+          absl::OutOfRangeError("the watch begins further back than commits are kept"));
       return;
     }
     for (size_t i = from - oldest; i < history_.size(); ++i) Deliver(*watcher, *history_[i]);

@@ -1,7 +1,9 @@
-// WatchHub: tells watches what has been committed, and keeps the latest commits for watches that begin a little back.
+// WatchHub: tells watches what has been committed, and keeps the latest commits for watches that
+// begin a little back.
 //
-// Threads: one at a time, that of the store which publishes; ends of watches come from any thread through the gate.
-// A store takes the calls of MoveEnd and OpenWatch that were made before it publishes a commit into account for it.
+// Threads: one at a time, that of the store which publishes; ends of watches come from any thread
+// through the gate. A store takes the calls of MoveEnd and OpenWatch that were made before it
+// publishes a commit into account for it.
 
 #ifndef COMMON_KV_WATCH_HUB_H_
 #define COMMON_KV_WATCH_HUB_H_
@@ -22,13 +24,15 @@ namespace escapement::kv {
 class WatchHub {
  public:
   struct Watcher {
-    Watcher(WatchRequest r, WatchObserver observer) : request(std::move(r)), gate(std::move(observer)) {}
+    Watcher(WatchRequest r, WatchObserver observer)
+        : request(std::move(r)), gate(std::move(observer)) {}
     WatchRequest request;  // touched by the publishing thread only, once added
     ObserverGate gate;
   };
 
   // `seq` is the last commit's; `history_bytes_max` bounds the commits that are kept.
-  WatchHub(CommitSeq seq, size_t history_bytes_max) : seq_(seq), history_bytes_max_(history_bytes_max) {}
+  WatchHub(CommitSeq seq, size_t history_bytes_max)
+      : seq_(seq), history_bytes_max_(history_bytes_max) {}
 
   // Gives the watcher what it asks for of the past, or "lagged" if that is no longer there.
   void Add(std::shared_ptr<Watcher> watcher);

@@ -16,7 +16,9 @@ constexpr uint64_t kMagic = 0x6573637077697431;  // "escpwit1"
 constexpr size_t kSlotBytes = 512;
 constexpr size_t kHeadBytes = 32;
 
-absl::Status Failed(absl::string_view what) { return absl::ErrnoToStatus(errno, absl::StrCat("witness: ", what)); }
+absl::Status Failed(absl::string_view what) {
+  return absl::ErrnoToStatus(errno, absl::StrCat("witness: ", what));
+}
 
 }  // namespace
 
@@ -38,11 +40,13 @@ absl::Status WitnessFile::ReadSlots() {
     if (got < static_cast<ssize_t>(sizeof bytes)) continue;
     const absl::string_view head(bytes, kHeadBytes);
     if (ReadBigEndian<uint64_t>(head) != kMagic) continue;
-    if (ReadBigEndian<uint64_t>(absl::string_view(bytes + kHeadBytes, 8)) != StableHash64(head)) continue;
+    if (ReadBigEndian<uint64_t>(absl::string_view(bytes + kHeadBytes, 8)) != StableHash64(head))
+      continue;
     const uint64_t count = ReadBigEndian<uint64_t>(head.substr(8));
     if (count <= count_) continue;
     count_ = count;
-    found_ = Witnessed{ReadBigEndian<uint64_t>(head.substr(16)), ReadBigEndian<uint64_t>(head.substr(24))};
+    found_ = Witnessed{ReadBigEndian<uint64_t>(head.substr(16)),
+                       ReadBigEndian<uint64_t>(head.substr(24))};
   }
   return absl::OkStatus();
 }
@@ -57,7 +61,8 @@ absl::Status WitnessFile::Write(const Witnessed& witnessed) {
   AppendBigEndian<uint64_t>(&slot, StableHash64(slot));
   slot.resize(kSlotBytes, '\0');
   const off_t offset = static_cast<off_t>(count_ % 2 * kSlotBytes);
-  if (pwrite(fd_, slot.data(), slot.size(), offset) != static_cast<ssize_t>(slot.size())) return Failed("cannot write");
+  if (pwrite(fd_, slot.data(), slot.size(), offset) != static_cast<ssize_t>(slot.size()))
+    return Failed("cannot write");
   if (fdatasync(fd_) != 0) return Failed("cannot sync");
   return absl::OkStatus();
 }

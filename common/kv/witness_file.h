@@ -1,11 +1,12 @@
 // WitnessFile: the highest commit that was acknowledged, kept outside the database.
 //
-// RocksDB recovers the longest prefix of its log that it can read; if a part was lost it cannot always tell. The witness
-// can: a database that recovers less than the witness names has lost acknowledged commits.
+// RocksDB recovers the longest prefix of its log that it can read; if a part was lost it cannot
+// always tell. The witness can: a database that recovers less than the witness names has lost
+// acknowledged commits.
 //
-// Format: two slots of 512 bytes, written in turn, of which the valid one with the higher count is in force. Slot:
-// magic(8) count(8) incarnation(8) seq(8) XXH3 of those(8), big-endian, then zeros. A torn write
-// spoils one slot only.
+// Format: two slots of 512 bytes, written in turn, of which the valid one with the higher count is
+// in force. Slot: magic(8) count(8) incarnation(8) seq(8) XXH3 of those(8), big-endian, then zeros.
+// A torn write spoils one slot only.
 //
 // Threads: one at a time. Blocks on IO.
 

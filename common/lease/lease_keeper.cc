@@ -17,10 +17,14 @@ using kv::Condition;
 using kv::Mutation;
 
 Condition EpochIs(const std::string& key, uint64_t epoch) {
-  return {.cf = ColumnFamily::kLeases, .key = key, .kind = Condition::Kind::kValuePrefix, .value = EpochPrefix(epoch)};
+  return {.cf = ColumnFamily::kLeases,
+          .key = key,
+          .kind = Condition::Kind::kValuePrefix,
+          .value = EpochPrefix(epoch)};
 }
 
-Mutation StampedLease(const std::string& key, uint64_t epoch, absl::string_view owner, absl::Duration ttl) {
+Mutation StampedLease(const std::string& key, uint64_t epoch, absl::string_view owner,
+                      absl::Duration ttl) {
   return {.cf = ColumnFamily::kLeases,
           .kind = Mutation::Kind::kPutStamped,
           .key = key,
@@ -33,7 +37,8 @@ Mutation StampedLease(const std::string& key, uint64_t epoch, absl::string_view 
 
 class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core> {
  public:
-  Core(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor, Options options, Callbacks callbacks)
+  Core(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor, Options options,
+       Callbacks callbacks)
       : client_(client),
         runtime_(runtime),
         executor_(std::move(executor)),
@@ -69,7 +74,8 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
 
   std::string Key(uint32_t index) const { return LeaseKey(options_.kind, index); }
   kv::Group MemberGroup() const;
-  void OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed, const absl::StatusOr<kv::CommitResult>& result);
+  void OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed,
+                 const absl::StatusOr<kv::CommitResult>& result);
   void ReadLeases();
   void ReadMembers(kv::ScanResult leases);
   View MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const;
@@ -82,10 +88,12 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   void Lose(uint32_t index);
   void ReleaseAll();
 
-  // Runs `then` with the answer unless the keeper has stopped or all leases were dropped since the request.
+  // Runs `then` with the answer unless the keeper has stopped or all leases were dropped since the
+  // request.
   template <typename T, typename F>
   auto Guarded(F then) {
-    return [self = shared_from_this(), generation = generation_, then = std::move(then)](T answer) mutable {
+    return [self = shared_from_this(), generation = generation_,
+            then = std::move(then)](T answer) mutable {
       if (self->stopped_) return;
       if (self->generation_ != generation) return;
       then(std::move(answer));
@@ -125,8 +133,8 @@ kv::Group LeaseKeeper::Core::MemberGroup() const {
   return group;
 }
 
-// One step: renew (and release what is ready) → read leases and members → decide → acquire. Steps never overlap, so that no
-// late renewal can revive a lease that was released after it.
+// One step: renew (and release what is ready) → read leases and members → decide → acquire. Steps
+// never overlap, so that no late renewal can revive a lease that was released after it.
 void LeaseKeeper::Core::Step() {
   if (stopped_ || stepping_) return;
   stepping_ = true;
@@ -142,25 +150,28 @@ void LeaseKeeper::Core::Step() {
   for (uint32_t index : leaving) {
     const uint64_t epoch = held_.at(index).epoch;
     Lose(index);
-    commit.groups.push_back({.conditions = {EpochIs(Key(index), epoch)},
-                             .mutations = {StampedLease(Key(index), epoch, "", absl::ZeroDuration())}});
+    commit.groups.push_back(
+        {.conditions = {EpochIs(Key(index), epoch)},
+         .mutations = {StampedLease(Key(index), epoch, "", absl::ZeroDuration())}});
   }
   const size_t released = leaving.size();
   std::vector<uint32_t> renewed;
   for (const auto& [index, lease] : held_) {
     renewed.push_back(index);
-    commit.groups.push_back({.conditions = {EpochIs(Key(index), lease.epoch)},
-                             .mutations = {StampedLease(Key(index), lease.epoch, options_.instance, options_.ttl)}});
+    commit.groups.push_back(
+        {.conditions = {EpochIs(Key(index), lease.epoch)},
+         .mutations = {StampedLease(Key(index), lease.epoch, options_.instance, options_.ttl)}});
   }
-  client_.CommitAsync(std::move(commit), executor_,
-                      Guarded<absl::StatusOr<kv::CommitResult>>(
-                          [this, sent = step_began_, renewed, released](absl::StatusOr<kv::CommitResult> result) {
-                            if (result.ok()) {
-                              auto& verdicts = result->verdicts;
-                              verdicts.erase(verdicts.begin(), verdicts.begin() + 1 + released);
-                            }
-                            OnRenewed(sent, renewed, result);
-                          }));
+  client_.CommitAsync(
+      std::move(commit), executor_,
+      Guarded<absl::StatusOr<kv::CommitResult>>(
+          [this, sent = step_began_, renewed, released](absl::StatusOr<kv::CommitResult> result) {
+            if (result.ok()) {
+              auto& verdicts = result->verdicts;
+              verdicts.erase(verdicts.begin(), verdicts.begin() + 1 + released);
+            }
+            OnRenewed(sent, renewed, result);
+          }));
 }
 
 void LeaseKeeper::Core::OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed,
@@ -181,17 +192,20 @@ void LeaseKeeper::Core::OnRenewed(absl::Duration sent, const std::vector<uint32_
 
 void LeaseKeeper::Core::ReadLeases() {
   const std::string prefix = KindPrefix(options_.kind);
-  kv::ScanRequest scan{.cf = ColumnFamily::kLeases, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
-  client_.Scan(std::move(scan), executor_,
-               Guarded<absl::StatusOr<kv::ScanResult>>([this](absl::StatusOr<kv::ScanResult> leases) {
-                 if (!leases.ok()) return EndStep(true);
-                 ReadMembers(*std::move(leases));
-               }));
+  kv::ScanRequest scan{
+      .cf = ColumnFamily::kLeases, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
+  client_.Scan(
+      std::move(scan), executor_,
+      Guarded<absl::StatusOr<kv::ScanResult>>([this](absl::StatusOr<kv::ScanResult> leases) {
+        if (!leases.ok()) return EndStep(true);
+        ReadMembers(*std::move(leases));
+      }));
 }
 
 void LeaseKeeper::Core::ReadMembers(kv::ScanResult leases) {
   const std::string prefix = KindPrefix(options_.kind);
-  kv::ScanRequest scan{.cf = ColumnFamily::kMembers, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
+  kv::ScanRequest scan{
+      .cf = ColumnFamily::kMembers, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
   client_.Scan(std::move(scan), executor_,
                Guarded<absl::StatusOr<kv::ScanResult>>(
                    [this, leases = std::move(leases)](absl::StatusOr<kv::ScanResult> members) {
@@ -201,7 +215,8 @@ void LeaseKeeper::Core::ReadMembers(kv::ScanResult leases) {
                    }));
 }
 
-LeaseKeeper::Core::View LeaseKeeper::Core::MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const {
+LeaseKeeper::Core::View LeaseKeeper::Core::MakeView(const kv::ScanResult& leases,
+                                                    const kv::ScanResult& members) const {
   View view;
   view.values.resize(options_.count);
   view.leases.resize(options_.count);
@@ -233,8 +248,10 @@ void LeaseKeeper::Core::Decide(const View& view) {
       leases[index] = {.owner = "\x01leaving", .expired = false};  // nobody's yet
     }
   }
-  const LeasePlan plan = PlanLeases(
-      {.self = options_.instance, .members = view.members, .leases = std::move(leases), .held = std::move(held)});
+  const LeasePlan plan = PlanLeases({.self = options_.instance,
+                                     .members = view.members,
+                                     .leases = std::move(leases),
+                                     .held = std::move(held)});
   for (uint32_t index : plan.release) AskToLeave(index);
   if (plan.acquire.empty() && view.stale_members.empty()) return EndStep(false);
   Acquire(view, plan.acquire);
@@ -267,7 +284,8 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
     kv::Group group;
     HeldLease lease{.index = index, .epoch = 1};
     if (!view.values[index].has_value()) {
-      group.conditions.push_back({.cf = ColumnFamily::kLeases, .key = key, .kind = Condition::Kind::kAbsent});
+      group.conditions.push_back(
+          {.cf = ColumnFamily::kLeases, .key = key, .kind = Condition::Kind::kAbsent});
     } else {
       const LeaseRow row = *DecodeLeaseValue(*view.values[index]);
       lease.epoch = row.epoch + 1;
@@ -276,7 +294,8 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
                                   .key = key,
                                   .kind = Condition::Kind::kValueEquals,
                                   .value = *view.values[index]});
-      // A released lease and one of our own lost session are free; anybody else's only once the store's time has passed it.
+      // A released lease and one of our own lost session are free; anybody else's only once the
+      // store's time has passed it.
       if (!row.owner.empty() && row.owner != options_.instance) {
         group.conditions.push_back({.cf = ColumnFamily::kLeases,
                                     .key = key,
@@ -290,17 +309,20 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
   }
   for (const std::string& key : view.stale_members) {
     // Its instance may have come back since it was read.
-    commit.groups.push_back({.conditions = {{.cf = ColumnFamily::kMembers,
-                                             .key = key,
-                                             .kind = Condition::Kind::kStampPassed,
-                                             .number = kMemberStampOffset}},
-                             .mutations = {{.cf = ColumnFamily::kMembers, .kind = Mutation::Kind::kDelete, .key = key}}});
+    commit.groups.push_back(
+        {.conditions = {{.cf = ColumnFamily::kMembers,
+                         .key = key,
+                         .kind = Condition::Kind::kStampPassed,
+                         .number = kMemberStampOffset}},
+         .mutations = {
+             {.cf = ColumnFamily::kMembers, .kind = Mutation::Kind::kDelete, .key = key}}});
   }
   const absl::Duration sent = runtime_.clock().Elapsed();
   client_.CommitAsync(std::move(commit), executor_,
-                      Guarded<absl::StatusOr<kv::CommitResult>>([this, sent, asked](absl::StatusOr<kv::CommitResult> result) {
-                        OnAcquired(sent, asked, result);
-                      }));
+                      Guarded<absl::StatusOr<kv::CommitResult>>(
+                          [this, sent, asked](absl::StatusOr<kv::CommitResult> result) {
+                            OnAcquired(sent, asked, result);
+                          }));
 }
 
 void LeaseKeeper::Core::OnAcquired(absl::Duration sent, const std::vector<HeldLease>& asked,
@@ -313,7 +335,8 @@ void LeaseKeeper::Core::OnAcquired(absl::Duration sent, const std::vector<HeldLe
       missed = true;
       continue;
     }
-    held_[asked[i].index] = {.epoch = asked[i].epoch, .valid_until = sent + options_.ttl - options_.margin};
+    held_[asked[i].index] = {.epoch = asked[i].epoch,
+                             .valid_until = sent + options_.ttl - options_.margin};
     acquired.push_back(asked[i]);
   }
   const uint64_t generation = generation_;
@@ -362,8 +385,9 @@ void LeaseKeeper::Core::ReleaseAll() {
                                           .kind = Mutation::Kind::kDelete,
                                           .key = MemberKey(options_.kind, options_.instance)}}});
   for (const auto& [index, lease] : held_) {
-    commit.groups.push_back({.conditions = {EpochIs(Key(index), lease.epoch)},
-                             .mutations = {StampedLease(Key(index), lease.epoch, "", absl::ZeroDuration())}});
+    commit.groups.push_back(
+        {.conditions = {EpochIs(Key(index), lease.epoch)},
+         .mutations = {StampedLease(Key(index), lease.epoch, "", absl::ZeroDuration())}});
   }
   for (uint32_t index : Held()) Lose(index);
   client_.CommitAsync(std::move(commit), executor_,
@@ -372,9 +396,10 @@ void LeaseKeeper::Core::ReleaseAll() {
                       });
 }
 
-LeaseKeeper::LeaseKeeper(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor, Options options,
-                         Callbacks callbacks)
-    : core_(std::make_shared<Core>(client, runtime, std::move(executor), std::move(options), std::move(callbacks))) {}
+LeaseKeeper::LeaseKeeper(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor,
+                         Options options, Callbacks callbacks)
+    : core_(std::make_shared<Core>(client, runtime, std::move(executor), std::move(options),
+                                   std::move(callbacks))) {}
 
 LeaseKeeper::~LeaseKeeper() { core_->Stop(); }
 

@@ -17,10 +17,12 @@ constexpr absl::Duration kTtl = absl::Seconds(5);
 // One instance: its client, its keeper, and what it was told.
 class Instance {
  public:
-  Instance(sim::SimRuntime& runtime, kv::MemKvStore& store, const std::string& name, bool hesitates = false)
+  Instance(sim::SimRuntime& runtime, kv::MemKvStore& store, const std::string& name,
+           bool hesitates = false)
       : executor_(runtime.NewExecutor(name)),
         client_(store, runtime, ClientOptions(name)),
-        keeper_(client_, runtime, executor_, {.kind = "queue_shard", .count = kCount, .instance = name, .ttl = kTtl},
+        keeper_(client_, runtime, executor_,
+                {.kind = "queue_shard", .count = kCount, .instance = name, .ttl = kTtl},
                 MakeCallbacks(hesitates)) {
     executor_->Post([this] { keeper_.Start(); });
   }
@@ -37,9 +39,9 @@ class Instance {
   kv::KvClient& client() { return client_; }
   const std::shared_ptr<Executor>& executor() { return executor_; }
 
-  std::map<uint32_t, HeldLease> held;     // as told by the callbacks
-  std::vector<HeldLease> acquired;        // all of them
-  std::map<uint32_t, Closure> wanted;     // releases that were asked for
+  std::map<uint32_t, HeldLease> held;  // as told by the callbacks
+  std::vector<HeldLease> acquired;     // all of them
+  std::map<uint32_t, Closure> wanted;  // releases that were asked for
 
  private:
   static kv::KvClient::Options ClientOptions(const std::string& name) {
@@ -55,7 +57,9 @@ class Instance {
     };
     callbacks.on_lost = [this](uint32_t index) { held.erase(index); };
     if (hesitates) {
-      callbacks.on_release_wanted = [this](uint32_t index, Closure release) { wanted[index] = std::move(release); };
+      callbacks.on_release_wanted = [this](uint32_t index, Closure release) {
+        wanted[index] = std::move(release);
+      };
     }
     return callbacks;
   }
@@ -81,7 +85,8 @@ class LeaseKeeperTest : public ::testing::Test {
       std::set<uint32_t> seen;
       for (const auto& [name, instance] : instances_) {
         for (uint32_t index : instance->Valid()) {
-          EXPECT_TRUE(seen.insert(index).second) << "lease " << index << " is valid twice, once for " << name;
+          EXPECT_TRUE(seen.insert(index).second)
+              << "lease " << index << " is valid twice, once for " << name;
         }
       }
     }
@@ -189,7 +194,8 @@ TEST_F(LeaseKeeperTest, AFencedCommitOfAFormerHolderDoesNotApply) {
     kv::Commit commit;
     commit.fence = {fence};
     commit.groups.push_back({.mutations = {{.key = "k", .value = "v"}}});
-    a.client().CommitAsync(std::move(commit), a.executor(), [&](absl::StatusOr<kv::CommitResult> r) { status = r.status(); });
+    a.client().CommitAsync(std::move(commit), a.executor(),
+                           [&](absl::StatusOr<kv::CommitResult> r) { status = r.status(); });
     runtime_.AdvanceBy(absl::Milliseconds(100));
     return status;
   };

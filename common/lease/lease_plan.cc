@@ -18,7 +18,8 @@ LeasePlan PlanLeases(const LeasePlanInput& input) {
   for (const std::string& member : input.members) held_by[member] = 0;
   held_by[input.self] = 0;
   for (const SeenLease& lease : input.leases) {
-    // All must rank alike: an expired lease counts for nobody, and ours also when we have dropped it (a lost session).
+    // All must rank alike: an expired lease counts for nobody, and ours also when we have dropped
+    // it (a lost session).
     const auto found = lease.expired ? held_by.end() : held_by.find(lease.owner);
     if (found != held_by.end()) ++found->second;
   }
@@ -26,10 +27,13 @@ LeasePlan PlanLeases(const LeasePlanInput& input) {
 
   std::vector<Member> ranked;
   for (const auto& [name, held] : held_by) ranked.push_back({name, held});
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Member& a, const Member& b) { return a.held > b.held; });
-  const size_t rank =
-      std::find_if(ranked.begin(), ranked.end(), [&](const Member& m) { return m.name == input.self; }) - ranked.begin();
-  const size_t share = input.leases.size() / ranked.size() + (rank < input.leases.size() % ranked.size() ? 1 : 0);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Member& a, const Member& b) { return a.held > b.held; });
+  const size_t rank = std::find_if(ranked.begin(), ranked.end(),
+                                   [&](const Member& m) { return m.name == input.self; }) -
+                      ranked.begin();
+  const size_t share =
+      input.leases.size() / ranked.size() + (rank < input.leases.size() % ranked.size() ? 1 : 0);
 
   LeasePlan plan;
   if (input.held.size() > share) {
@@ -40,7 +44,8 @@ LeasePlan PlanLeases(const LeasePlanInput& input) {
   for (uint32_t i = 0; i < input.leases.size(); ++i) {
     const SeenLease& lease = input.leases[i];
     if (std::binary_search(input.held.begin(), input.held.end(), i)) continue;
-    // What the store says is ours although we do not hold it (the session was lost): taken anew with the next epoch.
+    // What the store says is ours although we do not hold it (the session was lost): taken anew
+    // with the next epoch.
     if (lease.owner.empty() || lease.expired || lease.owner == input.self) free.push_back(i);
   }
   // Each member starts at another place, so that several that take at once seldom meet.

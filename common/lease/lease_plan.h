@@ -1,8 +1,10 @@
-// Which leases an instance should give up or take, so that all live instances hold their balanced share.
+// Which leases an instance should give up or take, so that all live instances hold their balanced
+// share.
 //
-// With n live members and c leases each is due ⌊c / n⌋, and c mod n of them one more: those that hold most already, so that
-// nothing moves without need (ties by name). All members decide from what they read; a view that is a moment old costs a
-// further round, never a double owner, because taking is conditional in the store.
+// With n live members and c leases each is due ⌊c / n⌋, and c mod n of them one more: those that
+// hold most already, so that nothing moves without need (ties by name). All members decide from
+// what they read; a view that is a moment old costs a further round, never a double owner, because
+// taking is conditional in the store.
 //
 // Pure.
 
@@ -29,9 +31,10 @@ struct LeasePlan {
 
 struct LeasePlanInput {
   absl::string_view self;
-  std::vector<std::string> members;    // live instances; self is added if missing
-  std::vector<SeenLease> leases;       // by index
-  std::vector<uint32_t> held;          // by self, ascending, as it knows (what it holds but gives up already is left out)
+  std::vector<std::string> members;  // live instances; self is added if missing
+  std::vector<SeenLease> leases;     // by index
+  // By self, ascending, as it knows (what it holds but gives up already is left out).
+  std::vector<uint32_t> held;
 };
 
 LeasePlan PlanLeases(const LeasePlanInput& input);

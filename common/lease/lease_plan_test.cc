@@ -30,7 +30,8 @@ class Cluster {
   size_t Round() {
     size_t released = 0;
     for (const std::string& self : members_) {
-      const LeasePlan plan = PlanLeases({.self = self, .members = members_, .leases = leases_, .held = HeldBy(self)});
+      const LeasePlan plan =
+          PlanLeases({.self = self, .members = members_, .leases = leases_, .held = HeldBy(self)});
       for (uint32_t i : plan.release) leases_[i] = {};
       for (uint32_t i : plan.acquire) leases_[i] = {.owner = self};
       released += plan.release.size();
@@ -80,21 +81,28 @@ TEST(LeasePlanTest, WhatADeadInstanceHeldIsSharedWithoutMovingTheRest) {
 }
 
 TEST(LeasePlanTest, AnotherInstancesLeaseThatHasNotExpiredIsLeftAlone) {
-  const LeasePlan plan = PlanLeases({.self = "b", .members = {"b"}, .leases = {{.owner = "a"}, {}}, .held = {}});
+  const LeasePlan plan =
+      PlanLeases({.self = "b", .members = {"b"}, .leases = {{.owner = "a"}, {}}, .held = {}});
   EXPECT_EQ(plan.acquire, std::vector<uint32_t>({1}));
 }
 
 TEST(LeasePlanTest, OwnLeasesOfALostSessionAreTakenAnew) {
-  const LeasePlan plan = PlanLeases({.self = "a", .members = {"a"}, .leases = {{.owner = "a"}}, .held = {}});
+  const LeasePlan plan =
+      PlanLeases({.self = "a", .members = {"a"}, .leases = {{.owner = "a"}}, .held = {}});
   EXPECT_EQ(plan.acquire, std::vector<uint32_t>({0}));
 }
 
-// Found by the simulation: "a" left the lease to "b", which by the rows held it, and "b" left it to "a", the first by name.
+// Found by the simulation: "a" left the lease to "b", which by the rows held it, and "b" left it to
+// "a", the first by name.
 TEST(LeasePlanTest, ADroppedLeaseIsTakenByExactlyOneOfTwo) {
   for (const bool expired : {false, true}) {
     const std::vector<SeenLease> leases = {{.owner = "b", .expired = expired}};
-    const size_t by_a = PlanLeases({.self = "a", .members = {"a", "b"}, .leases = leases, .held = {}}).acquire.size();
-    const size_t by_b = PlanLeases({.self = "b", .members = {"a", "b"}, .leases = leases, .held = {}}).acquire.size();
+    const size_t by_a =
+        PlanLeases({.self = "a", .members = {"a", "b"}, .leases = leases, .held = {}})
+            .acquire.size();
+    const size_t by_b =
+        PlanLeases({.self = "b", .members = {"a", "b"}, .leases = leases, .held = {}})
+            .acquire.size();
     EXPECT_EQ(by_a + by_b, 1u) << expired;
     EXPECT_EQ(by_b, expired ? 0u : 1u);
   }

@@ -10,7 +10,9 @@ namespace escapement::lease {
 
 std::string KindPrefix(absl::string_view kind) { return absl::StrCat(kind, "/"); }
 
-std::string LeaseKey(absl::string_view kind, uint32_t index) { return absl::StrFormat("%s/%05d", kind, index); }
+std::string LeaseKey(absl::string_view kind, uint32_t index) {
+  return absl::StrFormat("%s/%05d", kind, index);
+}
 
 std::optional<uint32_t> LeaseIndexOf(absl::string_view kind, absl::string_view key) {
   uint32_t index = 0;
@@ -30,7 +32,8 @@ std::optional<LeaseRow> DecodeLeaseValue(absl::string_view value) {
   if (value.size() < 16) return std::nullopt;
   LeaseRow row;
   row.epoch = ReadBigEndian<uint64_t>(value);
-  row.end = absl::FromUnixMicros(static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(kLeaseStampOffset))));
+  row.end = absl::FromUnixMicros(
+      static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(kLeaseStampOffset))));
   row.owner = std::string(value.substr(16));
   return row;
 }
@@ -41,7 +44,9 @@ std::string EpochPrefix(uint64_t epoch) {
   return prefix;
 }
 
-std::string MemberKey(absl::string_view kind, absl::string_view instance) { return absl::StrCat(kind, "/", instance); }
+std::string MemberKey(absl::string_view kind, absl::string_view instance) {
+  return absl::StrCat(kind, "/", instance);
+}
 
 std::string EncodeMemberValue() { return std::string(8, '\0'); }
 

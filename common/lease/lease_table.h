@@ -1,7 +1,7 @@
 // Keys and values of the column families `leases` and `members`.
 //
-// leases: kind "/" index (5 digits) → epoch (u64, big-endian), end (8-byte stamp, store time), owner (text; empty once released)
-// members: kind "/" instance → end (8-byte stamp, store time)
+// leases: kind "/" index (5 digits) → epoch (u64, big-endian), end (8-byte stamp, store time),
+// owner (text; empty once released) members: kind "/" instance → end (8-byte stamp, store time)
 //
 // Pure.
 

@@ -64,7 +64,8 @@ struct Metrics::State {
   int next_collector ABSL_GUARDED_BY(collect_mutex) = 1;
 
   // The registry counts a family with another help text as another family of the same name.
-  const std::string& FirstHelp(const std::string& name, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  const std::string& FirstHelp(const std::string& name, const std::string& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return help.emplace(name, text).first->second;
   }
 };
@@ -77,34 +78,43 @@ std::vector<double> LatencyBuckets() {
 Metrics::Metrics() : state_(std::make_shared<State>()) {}
 Metrics::~Metrics() = default;
 
-Counter* Metrics::GetCounter(const std::string& name, const std::string& help, const MetricLabels& labels) {
+Counter* Metrics::GetCounter(const std::string& name, const std::string& help,
+                             const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
   auto& slot = state_->counters[{name, labels}];
   if (slot == nullptr) {
-    auto& family =
-        prometheus::BuildCounter().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
+    auto& family = prometheus::BuildCounter()
+                       .Name(name)
+                       .Help(state_->FirstHelp(name, help))
+                       .Register(*state_->registry);
     slot = std::make_unique<RegisteredCounter>(family.Add(labels));
   }
   return slot.get();
 }
 
-Gauge* Metrics::GetGauge(const std::string& name, const std::string& help, const MetricLabels& labels) {
+Gauge* Metrics::GetGauge(const std::string& name, const std::string& help,
+                         const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
   auto& slot = state_->gauges[{name, labels}];
   if (slot == nullptr) {
-    auto& family = prometheus::BuildGauge().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
+    auto& family = prometheus::BuildGauge()
+                       .Name(name)
+                       .Help(state_->FirstHelp(name, help))
+                       .Register(*state_->registry);
     slot = std::make_unique<RegisteredGauge>(family.Add(labels));
   }
   return slot.get();
 }
 
-Histogram* Metrics::GetHistogram(const std::string& name, const std::string& help, std::vector<double> buckets,
-                                 const MetricLabels& labels) {
+Histogram* Metrics::GetHistogram(const std::string& name, const std::string& help,
+                                 std::vector<double> buckets, const MetricLabels& labels) {
   absl::MutexLock lock(&state_->mutex);
   auto& slot = state_->histograms[{name, labels}];
   if (slot == nullptr) {
-    auto& family =
-        prometheus::BuildHistogram().Name(name).Help(state_->FirstHelp(name, help)).Register(*state_->registry);
+    auto& family = prometheus::BuildHistogram()
+                       .Name(name)
+                       .Help(state_->FirstHelp(name, help))
+                       .Register(*state_->registry);
     slot = std::make_unique<RegisteredHistogram>(family.Add(labels, std::move(buckets)));
   }
   return slot.get();
@@ -134,7 +144,8 @@ std::string Metrics::Serialize() const {
   return all;
 }
 
-Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id) : state_(std::move(state)), id_(id) {}
+Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id)
+    : state_(std::move(state)), id_(id) {}
 
 Metrics::CollectorHandle::~CollectorHandle() {
   absl::MutexLock lock(&state_->collect_mutex);

@@ -1,8 +1,9 @@
 // Metrics: the counters, gauges and histograms of one process, in Prometheus' text format.
 //
-// Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A child, that is a
-// name with its label values, is looked up once when a service is built, and updated through its pointer
-// afterwards; never look one up per event, and never put an id into a label.
+// Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A
+// child, that is a name with its label values, is looked up once when a service is built, and
+// updated through its pointer afterwards; never look one up per event, and never put an id into a
+// label.
 //
 // Threads: everything may be called from any thread; updates do not lock.
 
@@ -54,19 +55,22 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // The child of `name` with `labels`; the same pointer for the same pair, owned by this object. One name keeps one
-  // kind and one help text: the first call's.
-  Counter* GetCounter(const std::string& name, const std::string& help, const MetricLabels& labels = {});
-  Gauge* GetGauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
-  Histogram* GetHistogram(const std::string& name, const std::string& help, std::vector<double> buckets,
-                          const MetricLabels& labels = {});
+  // The child of `name` with `labels`; the same pointer for the same pair, owned by this object.
+  // One name keeps one kind and one help text: the first call's.
+  Counter* GetCounter(const std::string& name, const std::string& help,
+                      const MetricLabels& labels = {});
+  Gauge* GetGauge(const std::string& name, const std::string& help,
+                  const MetricLabels& labels = {});
+  Histogram* GetHistogram(const std::string& name, const std::string& help,
+                          std::vector<double> buckets, const MetricLabels& labels = {});
 
-  // `collect` runs before every Serialize, to set gauges that are cheaper to ask for than to keep. It is forgotten
-  // when the returned handle is destroyed (which waits for a running one).
+  // `collect` runs before every Serialize, to set gauges that are cheaper to ask for than to keep.
+  // It is forgotten when the returned handle is destroyed (which waits for a running one).
   class CollectorHandle;
   std::unique_ptr<CollectorHandle> AddCollector(std::function<void()> collect);
 
-  // As AddCollector, for a service that counts by itself: `text` gives whole families in the text format 0.0.4.
+  // As AddCollector, for a service that counts by itself: `text` gives whole families in the text
+  // format 0.0.4.
   std::unique_ptr<CollectorHandle> AddText(std::function<std::string()> text);
 
   // For code that is written against prometheus-cpp.

@@ -6,8 +6,11 @@
 
 namespace escapement {
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const ChannelOptions& options) {
-  const auto millis = [](absl::Duration d) { return static_cast<int>(absl::ToInt64Milliseconds(d)); };
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& target,
+                                          const ChannelOptions& options) {
+  const auto millis = [](absl::Duration d) {
+    return static_cast<int>(absl::ToInt64Milliseconds(d));
+  };
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
   arguments.SetMaxSendMessageSize(-1);

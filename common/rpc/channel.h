@@ -1,7 +1,8 @@
 // NewChannel: a gRPC channel to a service of the platform, with one set of habits.
 //
-// It connects on demand, reconnects after 50 ms growing to 1 s (a restart on the same machine is noticed at
-// once), pings a silent connection every 10 s while calls are open, and never compresses.
+// It connects on demand, reconnects after 50 ms growing to 1 s (a restart on the same machine is
+// noticed at once), pings a silent connection every 10 s while calls are open, and never
+// compresses.
 //
 // Threads: any.
 
@@ -32,7 +33,8 @@ struct ChannelOptions {
 };
 
 // `target`: host:port or a gRPC target ("dns:///store:7400").
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const ChannelOptions& options = {});
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& target,
+                                          const ChannelOptions& options = {});
 
 }  // namespace escapement
 

@@ -15,7 +15,8 @@
 namespace escapement {
 namespace {
 
-// The client's keepalive (channel.cc) pings every 10 s; a shorter interval than this is answered by GOAWAY.
+// The client's keepalive (channel.cc) pings every 10 s; a shorter interval than this is answered by
+// GOAWAY.
 constexpr int kMinPingIntervalMillis = 5'000;
 
 void EnablePlugins() {
@@ -39,14 +40,15 @@ GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 GrpcServer::~GrpcServer() { Shutdown(absl::Seconds(1)); }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
-                                                              const std::vector<grpc::Service*>& services) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    const Options& options, const std::vector<grpc::Service*>& services) {
   auto listen = ParseHostPort(options.listen);
   if (!listen.ok()) return listen.status();
   if (!listen->IsLoopback() && !options.insecure) {
-    return absl::InvalidArgumentError(absl::StrCat("refusing to listen on ", listen->ToString(),
-                                                   ": without TLS and credentials only loopback is allowed "
-                                                   "(--insecure overrides)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("refusing to listen on ", listen->ToString(),
+                     ": without TLS and credentials only loopback is allowed "
+                     "(--insecure overrides)"));
   }
   EnablePlugins();
 
@@ -68,12 +70,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& opt
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams_per_connection_max);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 * 1024);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMillis);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinPingIntervalMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen->ToString(), " (is the port in use?)"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", listen->ToString(), " (is the port in use?)"));
   }
   listen->port = static_cast<uint16_t>(state->port);
   state->address = listen->ToString();

@@ -1,7 +1,7 @@
 // GrpcServer: the gRPC port of a process, with health service and reflection.
 //
-// Threads: Start, SetServing and Shutdown may be called from any thread; Shutdown blocks until the calls in
-// progress have ended or were cancelled at its deadline.
+// Threads: Start, SetServing and Shutdown may be called from any thread; Shutdown blocks until the
+// calls in progress have ended or were cancelled at its deadline.
 
 #ifndef COMMON_RPC_GRPC_SERVER_H_
 #define COMMON_RPC_GRPC_SERVER_H_
@@ -24,9 +24,11 @@ class GrpcServer {
  public:
   struct Options {
     std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
-    // Without it only loopback addresses are accepted, since the port has neither TLS nor credentials.
+    // Without it only loopback addresses are accepted, since the port has neither TLS nor
+    // credentials.
     bool insecure = false;
-    // Larger requests are refused with RESOURCE_EXHAUSTED (gRPC buffers a message before it looks at its size).
+    // Larger requests are refused with RESOURCE_EXHAUSTED (gRPC buffers a message before it looks
+    // at its size).
     size_t receive_bytes_max = 4 << 20;
     size_t send_bytes_max = 64 << 20;
     // Buffers of all connections together; beyond it gRPC stops reading.
@@ -36,9 +38,10 @@ class GrpcServer {
   };
 
   // Listens and serves at once, with health NOT_SERVING. `services` outlive the server.
-  // INVALID_ARGUMENT: a bad address, or one beyond loopback without `insecure`. UNAVAILABLE: the port cannot be bound.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options,
-                                                           const std::vector<grpc::Service*>& services);
+  // INVALID_ARGUMENT: a bad address, or one beyond loopback without `insecure`. UNAVAILABLE: the
+  // port cannot be bound.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
+      const Options& options, const std::vector<grpc::Service*>& services);
   ~GrpcServer();  // as Shutdown(1 s)
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

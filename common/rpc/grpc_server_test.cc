@@ -14,7 +14,8 @@
 namespace escapement {
 namespace {
 
-// grpc.health.v1.Health/Check with an empty request; the answer's field 1 is 1 = SERVING, 2 = NOT_SERVING.
+// grpc.health.v1.Health/Check with an empty request; the answer's field 1 is 1 = SERVING, 2 =
+// NOT_SERVING.
 int CheckHealth(const std::string& address) {
   grpc::GenericStub stub(NewChannel(address));
   grpc::ClientContext context;
@@ -22,7 +23,8 @@ int CheckHealth(const std::string& address) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   grpc::CompletionQueue queue;
   const grpc::Slice empty;
-  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&empty, 1), &queue);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                    grpc::ByteBuffer(&empty, 1), &queue);
   call->StartCall();
   grpc::ByteBuffer answer;
   grpc::Status status;
@@ -48,15 +50,18 @@ TEST(GrpcServerTest, AnswersHealthAsTold) {
 }
 
 TEST(GrpcServerTest, RefusesAddressesBeyondLoopbackUnlessInsecure) {
-  EXPECT_EQ(GrpcServer::Start({.listen = "0.0.0.0:0"}, {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(GrpcServer::Start({.listen = "[::]:0"}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GrpcServer::Start({.listen = "0.0.0.0:0"}, {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GrpcServer::Start({.listen = "[::]:0"}, {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(GrpcServer::Start({.listen = "0.0.0.0:0", .insecure = true}, {}).ok());
 }
 
 TEST(GrpcServerTest, ASecondServerCannotShareThePort) {
   auto first = GrpcServer::Start({}, {});
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(GrpcServer::Start({.listen = (*first)->address()}, {}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GrpcServer::Start({.listen = (*first)->address()}, {}).status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
 TEST(HostPortTest, ParsesAndPrints) {
@@ -67,7 +72,8 @@ TEST(HostPortTest, ParsesAndPrints) {
   EXPECT_TRUE(ParseHostPort("127.9.9.9:1")->IsLoopback());
   EXPECT_FALSE(ParseHostPort("0.0.0.0:1")->IsLoopback());
   EXPECT_FALSE(ParseHostPort("example.com:1")->IsLoopback());
-  for (const char* bad : {"", "7400", ":7400", "host:", "host:65536", "host:-1", "::1:80", "host:8o"}) {
+  for (const char* bad :
+       {"", "7400", ":7400", "host:", "host:65536", "host:-1", "::1:80", "host:8o"}) {
     EXPECT_FALSE(ParseHostPort(bad).ok()) << bad;
   }
 }

@@ -28,7 +28,8 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   google::rpc::Status details;
   if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
-    for (const auto& any : details.details()) result.SetPayload(any.type_url(), absl::Cord(any.value()));
+    for (const auto& any : details.details())
+      result.SetPayload(any.type_url(), absl::Cord(any.value()));
   }
   return result;
 }

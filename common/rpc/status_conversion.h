@@ -1,7 +1,8 @@
 // absl::Status ↔ grpc::Status, in one place for all services.
 //
-// The payloads of an absl::Status (common/status/errors.h) become the details of a google.rpc.Status in the
-// "grpc-status-details-bin" trailer, as AIP-193 asks, and come back as payloads.
+// The payloads of an absl::Status (common/status/errors.h) become the details of a
+// google.rpc.Status in the "grpc-status-details-bin" trailer, as AIP-193 asks, and come back as
+// payloads.
 //
 // Threads: pure functions.
 

@@ -20,13 +20,14 @@ TEST(StatusConversionTest, BringsCodeMessageAndDetailsThroughTheWire) {
 TEST(StatusConversionTest, KeepsOkAndErrorsWithoutDetails) {
   EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
   EXPECT_TRUE(FromGrpcStatus(grpc::Status::OK).ok());
-  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(absl::UnavailableError("gone"))), absl::UnavailableError("gone"));
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(absl::UnavailableError("gone"))),
+            absl::UnavailableError("gone"));
   EXPECT_TRUE(ToGrpcStatus(absl::UnavailableError("gone")).error_details().empty());
 }
 
 TEST(StatusConversionTest, DetailsThatAreNoStatusAreIgnored) {
-  const absl::Status status =
-      FromGrpcStatus(grpc::Status(grpc::StatusCode::INTERNAL, "odd", std::string("\xff\xff\x01", 3)));
+  const absl::Status status = FromGrpcStatus(
+      grpc::Status(grpc::StatusCode::INTERNAL, "odd", std::string("\xff\xff\x01", 3)));
   EXPECT_EQ(status, absl::InternalError("odd"));
 }
 

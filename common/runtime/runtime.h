@@ -1,7 +1,8 @@
 // The seams through which time, chance and concurrency reach a service.
 //
-// A service takes a Runtime by its constructor and asks nothing else for the time, a random number or a thread.
-// SystemRuntime (system_runtime.h) is the machine's; sim::SimRuntime (common/sim) is one thread on virtual time.
+// A service takes a Runtime by its constructor and asks nothing else for the time, a random number
+// or a thread. SystemRuntime (system_runtime.h) is the machine's; sim::SimRuntime (common/sim) is
+// one thread on virtual time.
 //
 // Threads: Clock, Random and Executor may be called from any thread.
 
@@ -40,7 +41,8 @@ class Random {
   uint64_t Below(uint64_t bound) { return bound == 0 ? 0 : Next() % bound; }
 };
 
-// Runs closures one after the other, in the order of Post; state touched only on one executor needs no lock.
+// Runs closures one after the other, in the order of Post; state touched only on one executor needs
+// no lock.
 class Executor {
  public:
   using TimerId = uint64_t;  // 0 is never a timer's id.
@@ -50,15 +52,16 @@ class Executor {
   // Queues `closure`. After Stop() it is destroyed without being run.
   virtual void Post(Closure closure) = 0;
 
-  // Queues `closure` once clock().Elapsed() has advanced by at least `delay`. Equal instants keep the order of
-  // the calls.
+  // Queues `closure` once clock().Elapsed() has advanced by at least `delay`. Equal instants keep
+  // the order of the calls.
   virtual TimerId PostAfter(absl::Duration delay, Closure closure) = 0;
 
-  // Forgets a timer whose closure has not been started; called on this executor it is exact: after `true`
-  // the closure will not run.
+  // Forgets a timer whose closure has not been started; called on this executor it is exact: after
+  // `true` the closure will not run.
   virtual bool Cancel(TimerId timer) = 0;
 
-  // Drops all that has not started and waits for the running closure, unless called from it. Idempotent.
+  // Drops all that has not started and waits for the running closure, unless called from it.
+  // Idempotent.
   virtual void Stop() = 0;
 };
 
@@ -67,7 +70,8 @@ class Runtime {
   virtual ~Runtime() = default;
   virtual Clock& clock() = 0;
   virtual Random& random() = 0;
-  // `name` shows in thread names and traces. The caller stops it; holders of the pointer may outlive that.
+  // `name` shows in thread names and traces. The caller stops it; holders of the pointer may
+  // outlive that.
   virtual std::shared_ptr<Executor> NewExecutor(std::string name) = 0;
 };
 

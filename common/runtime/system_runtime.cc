@@ -41,7 +41,8 @@ class Xoshiro {
   Xoshiro() {
     size_t filled = 0;
     while (filled < sizeof(state_)) {
-      const ssize_t got = getrandom(reinterpret_cast<char*>(state_) + filled, sizeof(state_) - filled, 0);
+      const ssize_t got =
+          getrandom(reinterpret_cast<char*>(state_) + filled, sizeof(state_) - filled, 0);
       if (got > 0) filled += static_cast<size_t>(got);
     }
     state_[0] |= 1;  // the all-zero state is the only bad one
@@ -87,9 +88,10 @@ class ThreadCore {
   }
 
   Executor::TimerId PostAfter(absl::Duration delay, Closure closure) {
-    const int64_t nanos = std::clamp<int64_t>(
-        absl::ToInt64Nanoseconds(absl::Ceil(std::min(delay, absl::Hours(24 * 365 * 50)), absl::Nanoseconds(1))), 0,
-        kNanosMax);
+    const int64_t nanos =
+        std::clamp<int64_t>(absl::ToInt64Nanoseconds(absl::Ceil(
+                                std::min(delay, absl::Hours(24 * 365 * 50)), absl::Nanoseconds(1))),
+                            0, kNanosMax);
     const int64_t due = BoottimeNanos() + nanos;
     bool wake = false;
     Executor::TimerId timer = 0;
@@ -154,7 +156,8 @@ class ThreadCore {
       std::optional<int64_t> next = timers_.NextDue();
       if (next.has_value()) {
         const int64_t now = BoottimeNanos();
-        while (const Executor::TimerId timer = timers_.PopDue(now)) queue_.push_back({nullptr, timer});
+        while (const Executor::TimerId timer = timers_.PopDue(now))
+          queue_.push_back({nullptr, timer});
         next = timers_.NextDue();
       }
       if (!queue_.empty()) {
@@ -171,7 +174,8 @@ class ThreadCore {
     const auto woken = [this] { return !sleeping_; };
     if (until.has_value()) {
       const int64_t nanos = std::min(*until - BoottimeNanos(), kSleepNanosMax);
-      wake_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanos), woken);
+      wake_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanos),
+                       woken);
     } else {
       wake_.wait(lock, woken);
     }
@@ -239,7 +243,8 @@ class ThreadExecutor : public Executor {
 
 }  // namespace
 
-SystemRuntime::SystemRuntime() : clock_(std::make_unique<SystemClock>()), random_(std::make_unique<SystemRandom>()) {}
+SystemRuntime::SystemRuntime()
+    : clock_(std::make_unique<SystemClock>()), random_(std::make_unique<SystemRandom>()) {}
 SystemRuntime::~SystemRuntime() = default;
 
 Clock& SystemRuntime::clock() { return *clock_; }

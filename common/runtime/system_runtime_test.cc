@@ -86,7 +86,8 @@ TEST(SystemRuntime, NeverRunsATimerEarlyAndKeepsTheOrderOfInstants) {
   EXPECT_GE(lateness.front(), absl::ZeroDuration());
   RecordProperty("lateness_p99", absl::FormatDuration(lateness[197]));
   std::printf("timer lateness p50 %s p99 %s max %s\n", absl::FormatDuration(lateness[100]).c_str(),
-              absl::FormatDuration(lateness[197]).c_str(), absl::FormatDuration(lateness.back()).c_str());
+              absl::FormatDuration(lateness[197]).c_str(),
+              absl::FormatDuration(lateness.back()).c_str());
 }
 
 TEST(SystemRuntime, AnEarlierTimerWakesASleepingThread) {
@@ -161,7 +162,8 @@ TEST(SystemRuntime, StopDropsWhatHasNotStartedAndWaitsForWhatRuns) {
   EXPECT_EQ(held.use_count(), 1);
   executor->Stop();
   executor->Post([&, held] { dropped_ran = true; });
-  EXPECT_FALSE(executor->Cancel(executor->PostAfter(absl::ZeroDuration(), [&, held] { dropped_ran = true; })));
+  EXPECT_FALSE(executor->Cancel(
+      executor->PostAfter(absl::ZeroDuration(), [&, held] { dropped_ran = true; })));
   EXPECT_EQ(held.use_count(), 1);
   releaser.join();
   EXPECT_FALSE(dropped_ran);

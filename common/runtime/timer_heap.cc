@@ -51,9 +51,10 @@ void TimerHeap::DropCancelledTop() {
 }
 
 void TimerHeap::Compact() {
-  heap_.erase(std::remove_if(heap_.begin(), heap_.end(),
-                             [this](const Place& place) { return !closures_.contains(place.timer); }),
-              heap_.end());
+  heap_.erase(
+      std::remove_if(heap_.begin(), heap_.end(),
+                     [this](const Place& place) { return !closures_.contains(place.timer); }),
+      heap_.end());
   std::make_heap(heap_.begin(), heap_.end(), Later);
 }
 

@@ -1,4 +1,5 @@
-// TimerHeap: closures by instant; equal instants keep the order of Add. Cancelling is O(1) amortized.
+// TimerHeap: closures by instant; equal instants keep the order of Add. Cancelling is O(1)
+// amortized.
 //
 // Threads: none of its own; one at a time.
 
@@ -46,7 +47,8 @@ class TimerHeap {
   void Compact();
 
   Executor::TimerId last_timer_ = 0;
-  std::vector<Place> heap_;  // places of cancelled timers stay until they surface or outnumber the others
+  // Places of cancelled timers stay until they surface or outnumber the others.
+  std::vector<Place> heap_;
   absl::flat_hash_map<Executor::TimerId, Closure> closures_;
 };
 

@@ -41,8 +41,8 @@ struct Argument {
   std::string value;
 };
 
-std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std::string>& arguments, bool* help,
-                                    std::vector<std::string>* errors) {
+std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std::string>& arguments,
+                                    bool* help, std::vector<std::string>* errors) {
   std::vector<Argument> read;
   for (size_t i = 0; i < arguments.size(); ++i) {
     absl::string_view text = arguments[i];
@@ -70,7 +70,8 @@ std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std:
       continue;
     }
     const auto negated = absl::StartsWith(name, "no") ? flags.find(name.substr(2)) : flags.end();
-    if (negated != flags.end() && negated->second->IsOfType<bool>() && equals == absl::string_view::npos) {
+    if (negated != flags.end() && negated->second->IsOfType<bool>() &&
+        equals == absl::string_view::npos) {
       read.push_back({negated->second, "false"});
     } else {
       errors->push_back(absl::StrCat("command line: unknown flag --", name));
@@ -101,7 +102,8 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
       const std::string place = absl::StrCat(path, ":", entry.first.Mark().line + 1);
       const auto found = flags.find(name);
       if (found == flags.end()) {
-        if (!IsSetting(name)) errors->push_back(absl::StrCat(place, ": unknown setting '", name, "'"));
+        if (!IsSetting(name))
+          errors->push_back(absl::StrCat(place, ": unknown setting '", name, "'"));
       } else if (!entry.second.IsScalar()) {
         errors->push_back(absl::StrCat(place, ": ", name, " must be a single value"));
       } else {
@@ -129,9 +131,11 @@ AppliedFlags ApplyFlags(const FlagSources& sources) {
   for (const auto& [name, flag] : flags) {
     const std::string variable = EnvironmentName(name);
     const auto value = sources.environment(variable);
-    if (value.has_value()) SetFlag(flag, *value, absl::StrCat("environment ", variable), &applied.errors);
+    if (value.has_value())
+      SetFlag(flag, *value, absl::StrCat("environment ", variable), &applied.errors);
   }
-  for (const Argument& argument : arguments) SetFlag(argument.flag, argument.value, "command line", &applied.errors);
+  for (const Argument& argument : arguments)
+    SetFlag(argument.flag, argument.value, "command line", &applied.errors);
   return applied;
 }
 
@@ -149,7 +153,8 @@ std::string FlagsAsYaml() {
 std::string FlagsHelp() {
   std::string text;
   for (const auto& [name, flag] : OurFlags()) {
-    absl::StrAppend(&text, "  --", name, " (", flag->Help(), "); default: ", flag->DefaultValue(), "\n");
+    absl::StrAppend(&text, "  --", name, " (", flag->Help(), "); default: ", flag->DefaultValue(),
+                    "\n");
   }
   return text;
 }

@@ -1,9 +1,11 @@
 // Flags of a service from three places: the command line, the environment, a config file.
 //
-// Every absl flag `--some_flag` can also be given as ESCAPEMENT_SOME_FLAG or as `some_flag: value` in the YAML file that
-// --config (or ESCAPEMENT_CONFIG) names. What a file may hold is escapement.config.v1.Config; settings of other services are
-// passed over, unknown ones are errors. The command line wins over the environment, the environment over the file.
-// Unlike absl::ParseCommandLine nothing ends the process: every error of all three places is returned at once.
+// Every absl flag `--some_flag` can also be given as ESCAPEMENT_SOME_FLAG or as `some_flag: value`
+// in the YAML file that --config (or ESCAPEMENT_CONFIG) names. What a file may hold is
+// escapement.config.v1.Config; settings of other services are passed over, unknown ones are errors.
+// The command line wins over the environment, the environment over the file. Unlike
+// absl::ParseCommandLine nothing ends the process: every error of all three places is returned at
+// once.
 //
 // Threads: call before the first thread is made.
 
@@ -32,7 +34,8 @@ struct AppliedFlags {
 // Sets the flags. Understands --name=value, --name value, and --name / --noname for booleans.
 AppliedFlags ApplyFlags(const FlagSources& sources);
 
-// Every flag with its value as a YAML file that --config would read, sorted, the help text as comments.
+// Every flag with its value as a YAML file that --config would read, sorted, the help text as
+// comments.
 std::string FlagsAsYaml();
 
 // For --help: "  --name (help); default: value" lines, sorted.

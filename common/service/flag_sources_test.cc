@@ -27,11 +27,12 @@ using ::testing::IsEmpty;
 class FlagSourcesTest : public ::testing::Test {
  protected:
   AppliedFlags Apply(std::vector<std::string> arguments) {
-    return ApplyFlags({std::move(arguments), [this](const std::string& name) -> std::optional<std::string> {
-                         const auto found = environment_.find(name);
-                         if (found == environment_.end()) return std::nullopt;
-                         return found->second;
-                       }});
+    return ApplyFlags(
+        {std::move(arguments), [this](const std::string& name) -> std::optional<std::string> {
+           const auto found = environment_.find(name);
+           if (found == environment_.end()) return std::nullopt;
+           return found->second;
+         }});
   }
   std::string WriteFile(const std::string& text) {
     const std::string path = ::testing::TempDir() + "/flags.yaml";
@@ -58,21 +59,27 @@ TEST_F(FlagSourcesTest, TellsAllErrorsOfAllPlacesAtOnce) {
   environment_ = {{"ESCAPEMENT_CONFIG", WriteFile("shard: 1\nttl: soon\nlisten: [a]\n")},
                   {"ESCAPEMENT_SHARDS", "many"}};
   const auto errors = Apply({"--nothing=1", "stray", "--shards=x", "--ttl"}).errors;
-  EXPECT_THAT(errors, ElementsAre(HasSubstr("unknown flag --nothing"), HasSubstr("unexpected argument 'stray'"),
-                                  HasSubstr("--ttl needs a value"), HasSubstr("unknown setting 'shard'"),
-                                  HasSubstr("ttl cannot be 'soon'"), HasSubstr("listen must be a single value"),
-                                  HasSubstr("ESCAPEMENT_SHARDS"), HasSubstr("shards cannot be 'x'")));
+  EXPECT_THAT(
+      errors,
+      ElementsAre(HasSubstr("unknown flag --nothing"), HasSubstr("unexpected argument 'stray'"),
+                  HasSubstr("--ttl needs a value"), HasSubstr("unknown setting 'shard'"),
+                  HasSubstr("ttl cannot be 'soon'"), HasSubstr("listen must be a single value"),
+                  HasSubstr("ESCAPEMENT_SHARDS"), HasSubstr("shards cannot be 'x'")));
 }
 
 TEST_F(FlagSourcesTest, SettingsOfOtherServicesInTheFileArePassedOver) {
-  EXPECT_THAT(Apply({"--config=" + WriteFile("data_dir: /data\nlisten: file\n")}).errors, IsEmpty());
+  EXPECT_THAT(Apply({"--config=" + WriteFile("data_dir: /data\nlisten: file\n")}).errors,
+              IsEmpty());
   EXPECT_EQ(absl::GetFlag(FLAGS_listen), "file");
 }
 
 TEST_F(FlagSourcesTest, AFileThatIsMissingOrNoYamlIsAnError) {
-  EXPECT_THAT(Apply({"--config=/nonexistent.yaml"}).errors, ElementsAre(HasSubstr("/nonexistent.yaml")));
-  EXPECT_THAT(Apply({"--config=" + WriteFile("a: [")}).errors, ElementsAre(HasSubstr("flags.yaml")));
-  EXPECT_THAT(Apply({"--config=" + WriteFile("just text")}).errors, ElementsAre(HasSubstr("must be a map")));
+  EXPECT_THAT(Apply({"--config=/nonexistent.yaml"}).errors,
+              ElementsAre(HasSubstr("/nonexistent.yaml")));
+  EXPECT_THAT(Apply({"--config=" + WriteFile("a: [")}).errors,
+              ElementsAre(HasSubstr("flags.yaml")));
+  EXPECT_THAT(Apply({"--config=" + WriteFile("just text")}).errors,
+              ElementsAre(HasSubstr("must be a map")));
 }
 
 TEST_F(FlagSourcesTest, WhatItPrintsItReads) {

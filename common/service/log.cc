@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kQueueLines = 8192;
 constexpr absl::string_view kLevelNames[] = {"debug", "info", "warning", "error"};
 
-// The process's one logger: log lines are the exception to "no globals", since they carry no decision.
+// The process's one logger: log lines are the exception to "no globals", since they carry no
+// decision.
 struct Sink {
   std::atomic<int> level{static_cast<int>(LogLevel::kInfo)};
   std::string service;
@@ -59,10 +60,12 @@ void AppendJsonString(std::string* out, absl::string_view text) {
 
 }  // namespace
 
-std::string FormatLogLine(absl::Time time, LogLevel level, absl::string_view service, absl::string_view component,
-                          absl::string_view message, std::initializer_list<LogField> fields) {
-  std::string line = absl::StrCat("{\"time\":\"", absl::FormatTime("%E4Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone()),
-                                  "\",\"level\":\"", kLevelNames[static_cast<int>(level)], "\",\"service\":");
+std::string FormatLogLine(absl::Time time, LogLevel level, absl::string_view service,
+                          absl::string_view component, absl::string_view message,
+                          std::initializer_list<LogField> fields) {
+  std::string line = absl::StrCat(
+      "{\"time\":\"", absl::FormatTime("%E4Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone()),
+      "\",\"level\":\"", kLevelNames[static_cast<int>(level)], "\",\"service\":");
   AppendJsonString(&line, service);
   line += ",\"component\":";
   AppendJsonString(&line, component);
@@ -73,7 +76,8 @@ std::string FormatLogLine(absl::Time time, LogLevel level, absl::string_view ser
     AppendJsonString(&line, field.name);
     line += ':';
     // JSON has no infinities.
-    const bool number = !field.quoted && field.value.find_first_not_of("+-.0123456789e") == std::string::npos;
+    const bool number =
+        !field.quoted && field.value.find_first_not_of("+-.0123456789e") == std::string::npos;
     if (number) {
       line += field.value;
     } else {
@@ -112,8 +116,9 @@ void StartLogging(absl::string_view service, LogLevel level) {
   sink.service = std::string(service);
   sink.level = static_cast<int>(level);
   sink.pool = std::make_shared<spdlog::details::thread_pool>(kQueueLines, 1);
-  sink.logger = std::make_shared<spdlog::async_logger>("log", std::make_shared<spdlog::sinks::stderr_sink_mt>(),
-                                                       sink.pool, spdlog::async_overflow_policy::overrun_oldest);
+  sink.logger = std::make_shared<spdlog::async_logger>(
+      "log", std::make_shared<spdlog::sinks::stderr_sink_mt>(), sink.pool,
+      spdlog::async_overflow_policy::overrun_oldest);
   sink.logger->set_pattern("%v");
   sink.logger->flush_on(spdlog::level::info);
 }

@@ -10,9 +10,13 @@ namespace escapement {
 namespace {
 
 TEST(LogTest, ALineIsOneJsonObjectWhateverTheTextHolds) {
-  const std::string line = FormatLogLine(
-      absl::FromUnixMicros(1'000'001), LogLevel::kWarning, "store", "store.commit", "a \"quoted\"\nline\x01\\",
-      {{"count", 3}, {"rate", 0.5}, {"name", "x"}, {"neg", -7}, {"inf", std::numeric_limits<double>::infinity()}});
+  const std::string line = FormatLogLine(absl::FromUnixMicros(1'000'001), LogLevel::kWarning,
+                                         "store", "store.commit", "a \"quoted\"\nline\x01\\",
+                                         {{"count", 3},
+                                          {"rate", 0.5},
+                                          {"name", "x"},
+                                          {"neg", -7},
+                                          {"inf", std::numeric_limits<double>::infinity()}});
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(line);
   EXPECT_EQ(json["time"], "1970-01-01T00:00:01.000001Z");

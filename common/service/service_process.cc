@@ -28,8 +28,10 @@ ABSL_FLAG(std::string, config, "", "YAML file with flags");
 ABSL_FLAG(bool, print_config, false, "print the flags in force as a config file and exit");
 ABSL_FLAG(bool, version, false, "print the version and exit");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
-ABSL_FLAG(std::string, instance, "", "name of this process; must be unique for each start; empty = made up");
-ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(15), "how long SIGTERM waits for work under way");
+ABSL_FLAG(std::string, instance, "",
+          "name of this process; must be unique for each start; empty = made up");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(15),
+          "how long SIGTERM waits for work under way");
 
 namespace escapement {
 namespace {
@@ -45,8 +47,9 @@ void CheckListenFlag(const char* name, const std::string& value, std::vector<std
   if (!address.ok()) {
     errors.push_back(absl::StrCat("--", name, ": ", address.status().message()));
   } else if (!address->IsLoopback() && !absl::GetFlag(FLAGS_insecure)) {
-    errors.push_back(absl::StrCat("--", name, ": ", value,
-                                  " is reachable from other machines and there is no TLS; --insecure allows it"));
+    errors.push_back(absl::StrCat(
+        "--", name, ": ", value,
+        " is reachable from other machines and there is no TLS; --insecure allows it"));
   }
 }
 
@@ -54,10 +57,12 @@ void CheckListenFlag(const char* name, const std::string& value, std::vector<std
 bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definition, int* exit_code) {
   absl::SetFlag(&FLAGS_listen, definition.listen);
   absl::SetFlag(&FLAGS_http_listen, definition.http_listen);
-  AppliedFlags applied = ApplyFlags({std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment});
+  AppliedFlags applied =
+      ApplyFlags({std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment});
   *exit_code = 0;
   if (applied.help) {
-    std::printf("%s: %s\n\n%s", definition.name.c_str(), definition.description.c_str(), FlagsHelp().c_str());
+    std::printf("%s: %s\n\n%s", definition.name.c_str(), definition.description.c_str(),
+                FlagsHelp().c_str());
     return false;
   }
   if (absl::GetFlag(FLAGS_version)) {
@@ -110,13 +115,15 @@ class Process {
  public:
   explicit Process(const ServiceDefinition& definition)
       : definition_(definition),
-        http_({.listen = absl::GetFlag(FLAGS_http_listen), .insecure = absl::GetFlag(FLAGS_insecure)}) {}
+        http_({.listen = absl::GetFlag(FLAGS_http_listen),
+               .insecure = absl::GetFlag(FLAGS_insecure)}) {}
 
   int Run() {
     const absl::Status started = Start();
     if (!started.ok()) {
       Log(LogLevel::kError, "process", "could not start", {{"error", started.ToString()}});
-      std::fprintf(stderr, "%s: could not start: %s\n", definition_.name.c_str(), started.ToString().c_str());
+      std::fprintf(stderr, "%s: could not start: %s\n", definition_.name.c_str(),
+                   started.ToString().c_str());
       Stop();
       return 1;
     }
@@ -130,7 +137,8 @@ class Process {
   absl::Status Start() {
     std::string instance = absl::GetFlag(FLAGS_instance);
     if (instance.empty()) {
-      instance = absl::StrCat(definition_.name, "-", absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
+      instance = absl::StrCat(definition_.name, "-",
+                              absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
     }
     auto service = definition_.make(ServiceContext{runtime_, metrics_, http_, instance});
     if (!service.ok()) return service.status();
@@ -146,7 +154,8 @@ class Process {
     if (auto status = service_->Start(); !status.ok()) return status;
     UpdateHealth();
 
-    const std::string line = absl::StrCat("listening grpc=", grpc_->address(), " http=", http_.address());
+    const std::string line =
+        absl::StrCat("listening grpc=", grpc_->address(), " http=", http_.address());
     const std::string port_file = absl::GetFlag(FLAGS_port_file);
     if (!port_file.empty() && !WritePortFile(port_file, line)) {
       return absl::UnavailableError(absl::StrCat("cannot write ", port_file));
@@ -154,18 +163,23 @@ class Process {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
     Log(LogLevel::kInfo, "process", "started",
-        {{"instance", instance}, {"grpc", grpc_->address()}, {"http", http_.address()}, {"version", kVersion}});
+        {{"instance", instance},
+         {"grpc", grpc_->address()},
+         {"http", http_.address()},
+         {"version", kVersion}});
     return absl::OkStatus();
   }
 
   void AddRoutes() {
-    http_.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
+    http_.RouteSync("GET", "/healthz",
+                    [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
     http_.RouteSync("GET", "/readyz", [this](const HttpRequest&) {
       if (UpdateHealth()) return HttpResponse{.body = "ok\n"};
       return HttpResponse{.status = 503, .body = "not ready\n"};
     });
     http_.RouteSync("GET", "/metrics", [this](const HttpRequest&) {
-      return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_.Serialize()};
+      return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                          .body = metrics_.Serialize()};
     });
   }
 
@@ -195,7 +209,8 @@ class Process {
     // Shared: after the deadline the service may still call it.
     auto drained = std::make_shared<absl::Notification>();
     service_->Drain([drained] { drained->Notify(); });
-    const bool in_time = drained->WaitForNotificationWithTimeout(absl::GetFlag(FLAGS_drain_timeout));
+    const bool in_time =
+        drained->WaitForNotificationWithTimeout(absl::GetFlag(FLAGS_drain_timeout));
     if (!in_time) Log(LogLevel::kWarning, "process", "the drain did not end in time");
     return in_time;
   }
@@ -224,7 +239,8 @@ class Process {
 int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   int exit_code = 0;
   if (!ReadConfiguration(argc, argv, definition, &exit_code)) return exit_code;
-  // Before any thread, so that all of them inherit the mask and only WaitForSignal takes the signals.
+  // Before any thread, so that all of them inherit the mask and only WaitForSignal takes the
+  // signals.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);

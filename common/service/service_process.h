@@ -1,14 +1,17 @@
-// RunService: everything that the processes of the platform have in common, so that a main.cc only wires.
+// RunService: everything that the processes of the platform have in common, so that a main.cc only
+// wires.
 //
-//   flags → config → options, all errors printed before the first thread → log → metrics, HTTP → service → gRPC →
+//   flags → config → options, all errors printed before the first thread → log → metrics, HTTP →
+//   service → gRPC →
 //   "listening grpc=host:port http=host:port" on stdout → wait for SIGTERM or SIGINT → drain → exit
 //
-// It defines the flags --listen, --http_listen, --insecure, --port_file, --config, --print_config, --version, --log_level,
-// --instance and --drain_timeout, and serves gRPC health and reflection, and /metrics, /healthz, /readyz over HTTP.
+// It defines the flags --listen, --http_listen, --insecure, --port_file, --config, --print_config,
+// --version, --log_level, --instance and --drain_timeout, and serves gRPC health and reflection,
+// and /metrics, /healthz, /readyz over HTTP.
 //
-// On the first SIGTERM or SIGINT: health NOT_SERVING and /readyz 503 → HostedService::Drain (stop taking → release leases →
-// bring to an end) → the gRPC port lets calls end → exit 0; 1 if the drain did not end within --drain_timeout.
-// A second signal ends the process at once.
+// On the first SIGTERM or SIGINT: health NOT_SERVING and /readyz 503 → HostedService::Drain (stop
+// taking → release leases → bring to an end) → the gRPC port lets calls end → exit 0; 1 if the
+// drain did not end within --drain_timeout. A second signal ends the process at once.
 
 #ifndef COMMON_SERVICE_SERVICE_PROCESS_H_
 #define COMMON_SERVICE_SERVICE_PROCESS_H_
@@ -42,10 +45,12 @@ class HostedService {
   // Begins work. An error ends the process with exit code 1.
   virtual absl::Status Start() = 0;
 
-  // Any thread: whether calls are welcome now (a session with the store is open). Asked for /readyz and health.
+  // Any thread: whether calls are welcome now (a session with the store is open). Asked for /readyz
+  // and health.
   virtual bool Ready() = 0;
 
-  // Stops taking work, releases leases, brings to an end what is under way, then calls `done` once, from any thread.
+  // Stops taking work, releases leases, brings to an end what is under way, then calls `done` once,
+  // from any thread.
   virtual void Drain(Closure done) = 0;
 };
 

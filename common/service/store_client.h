@@ -19,12 +19,14 @@ void ValidateStoreFlag(std::vector<std::string>& errors);
 // A client of the store at --store. It connects on demand and again after every break.
 std::unique_ptr<kv::KvStore> NewStoreClient();
 
-// A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store, which outlives it.
+// A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store, which
+// outlives it.
 template <typename Hosted>
 std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {
    public:
-    explicit WithStore(const ServiceContext& context) : store_(NewStoreClient()), hosted_(context, *store_) {}
+    explicit WithStore(const ServiceContext& context)
+        : store_(NewStoreClient()), hosted_(context, *store_) {}
     std::vector<grpc::Service*> GrpcServices() override { return hosted_.GrpcServices(); }
     absl::Status Start() override { return hosted_.Start(); }
     bool Ready() override { return hosted_.Ready(); }

@@ -1,12 +1,15 @@
-// SimNetKvStore: a process' way over a SimNetwork to the KvStore of another process. What a wire does to a call happens to it:
-// requests and answers are lost, late, doubled; a store that is down refuses or stays silent; watches break.
+// SimNetKvStore: a process' way over a SimNetwork to the KvStore of another process. What a wire
+// does to a call happens to it: requests and answers are lost, late, doubled; a store that is down
+// refuses or stays silent; watches break.
 //
-//  - A call without an answer within `timeout` answers UNAVAILABLE: a commit's result is then unknown.
+//  - A call without an answer within `timeout` answers UNAVAILABLE: a commit's result is then
+//    unknown.
 //  - A doubled request reaches the store twice.
-//  - A watch is one connection: in order; the first message that is lost, or the end of either process, ends it as lagged, which
-//    the client notices within two `keepalive`s.
+//  - A watch is one connection: in order; the first message that is lost, or the end of either
+//    process, ends it as lagged, which the client notices within two `keepalive`s.
 //
-// Threads: the world's. Callbacks run as events of the client's process; none runs once that is killed.
+// Threads: the world's. Callbacks run as events of the client's process; none runs once that is
+// killed.
 
 #ifndef COMMON_SIM_SIM_NET_KV_STORE_H_
 #define COMMON_SIM_SIM_NET_KV_STORE_H_
@@ -31,16 +34,21 @@ class SimNetKvStore final : public kv::KvStore {
     absl::Duration keepalive = absl::Milliseconds(400);
   };
 
-  // All outlive the store and its watches; the endpoint's service changes when the store's process ends or starts.
-  SimNetKvStore(SimNetwork& network, SimProcess& client, const SimStoreEndpoint& endpoint, Options options)
+  // All outlive the store and its watches; the endpoint's service changes when the store's process
+  // ends or starts.
+  SimNetKvStore(SimNetwork& network, SimProcess& client, const SimStoreEndpoint& endpoint,
+                Options options)
       : network_(network), client_(client.state()), endpoint_(endpoint), options_(options) {}
 
-  void OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override;
+  void OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override;
   using KvStore::Commit;
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override;
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override;
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request, kv::WatchObserver observer) override;
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override;
 
  private:
   SimNetwork& network_;

@@ -21,7 +21,8 @@ using kv::ColumnFamily;
 struct StoreProcess {
   StoreProcess(SimWorld& world) : world(world) { Start(); }
   void Start() {
-    process = std::make_unique<SimProcess>(world, "store", SimProcess::Options{.incarnation = ++incarnation});
+    process = std::make_unique<SimProcess>(world, "store",
+                                           SimProcess::Options{.incarnation = ++incarnation});
     store = std::make_unique<kv::MemKvStore>(*process, kv::MemKvStore::Options{}, disk);
     endpoint.service = store.get();
   }
@@ -44,7 +45,8 @@ struct Client {
       : process(network.world(), "client"),
         store(network, process, endpoint, SimNetKvStore::Options()),
         executor(process.NewExecutor("client")),
-        client(store, process, {.name = "client", .on_session_lost = nullptr, .session_executor = nullptr}) {}
+        client(store, process,
+               {.name = "client", .on_session_lost = nullptr, .session_executor = nullptr}) {}
   SimProcess process;
   SimNetKvStore store;
   std::shared_ptr<Executor> executor;
@@ -53,9 +55,11 @@ struct Client {
 
 kv::Commit Append(int number) {
   kv::Group group;
-  // A key of its own for each application would hide a doubled one: one key for each, which must be absent.
+  // A key of its own for each application would hide a doubled one: one key for each, which must be
+  // absent.
   const std::string key = absl::StrCat("k", number);
-  group.conditions.push_back({.cf = ColumnFamily::kEvents, .key = key, .kind = kv::Condition::Kind::kAbsent});
+  group.conditions.push_back(
+      {.cf = ColumnFamily::kEvents, .key = key, .kind = kv::Condition::Kind::kAbsent});
   group.mutations.push_back({.cf = ColumnFamily::kEvents, .key = key, .value = "v"});
   kv::Commit commit;
   commit.groups.push_back(std::move(group));
@@ -74,10 +78,11 @@ TEST_P(LossyStore, EachCommitAppliesOnceAndSaysSoWhateverIsLostDoubledOrCrashes)
   int applied = 0;
   for (int i = 0; i < 300; ++i) {
     client.executor->PostAfter(absl::Milliseconds(100) * i, [&, i] {
-      client.client.CommitAsync(Append(i), client.executor, [&](absl::StatusOr<kv::CommitResult> result) {
-        ++answered;
-        if (result.ok() && result->verdicts[0].applied) ++applied;
-      });
+      client.client.CommitAsync(Append(i), client.executor,
+                                [&](absl::StatusOr<kv::CommitResult> result) {
+                                  ++answered;
+                                  if (result.ok() && result->verdicts[0].applied) ++applied;
+                                });
     });
   }
   for (int crash = 1; crash <= 3; ++crash) {
@@ -107,13 +112,15 @@ TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
   world.AdvanceBy(absl::Seconds(1));
   std::vector<std::string> seen;
   int lagged = 0;
-  auto watch = client.client.OpenWatch({.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0},
-                                       /*excluding_own=*/false, client.executor,
-                                       {.on_batch =
-                                            [&](kv::WatchBatch batch) {
-                                              for (const auto& mutation : batch.mutations) seen.push_back(mutation.key);
-                                            },
-                                        .on_lagged = [&](absl::Status) { ++lagged; }});
+  auto watch =
+      client.client.OpenWatch({.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0},
+                              /*excluding_own=*/false, client.executor,
+                              {.on_batch =
+                                   [&](kv::WatchBatch batch) {
+                                     for (const auto& mutation : batch.mutations)
+                                       seen.push_back(mutation.key);
+                                   },
+                               .on_lagged = [&](absl::Status) { ++lagged; }});
   world.AdvanceBy(absl::Seconds(1));
   for (int i = 0; i < 5; ++i) {
     client.client.CommitAsync(Append(i), client.executor, [](absl::StatusOr<kv::CommitResult>) {});
@@ -136,9 +143,9 @@ TEST(SimNetKvStore, AWatchEndsWithItsStore) {
   world.AdvanceBy(absl::Seconds(1));
   int lagged = 0;
   auto open = [&] {
-    return client.client.OpenWatch({.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0}, false,
-                                   client.executor,
-                                   {.on_batch = nullptr, .on_lagged = [&](absl::Status) { ++lagged; }});
+    return client.client.OpenWatch(
+        {.cf = ColumnFamily::kEvents, .begin = "", .end = "z", .from_seq = 0}, false,
+        client.executor, {.on_batch = nullptr, .on_lagged = [&](absl::Status) { ++lagged; }});
   };
   auto watch = open();
   world.AdvanceBy(absl::Seconds(1));

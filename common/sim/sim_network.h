@@ -1,7 +1,8 @@
-// SimNetwork: messages between the processes of a SimWorld, with seeded loss, delay, duplication and partitions.
+// SimNetwork: messages between the processes of a SimWorld, with seeded loss, delay, duplication
+// and partitions.
 //
-// A message is a closure that runs as an event of the receiving process: it waits out its pauses and dies with it. Messages
-// to a process that is not there when they arrive are lost.
+// A message is a closure that runs as an event of the receiving process: it waits out its pauses
+// and dies with it. Messages to a process that is not there when they arrive are lost.
 //
 // Threads: the world's.
 
@@ -35,7 +36,8 @@ class SimNetwork {
   };
 
   // `name` gives the network its own stream of chance.
-  SimNetwork(SimWorld& world, absl::string_view name) : world_(world), random_(world.seed(), name) {}
+  SimNetwork(SimWorld& world, absl::string_view name)
+      : world_(world), random_(world.seed(), name) {}
   SimNetwork(const SimNetwork&) = delete;
   SimNetwork& operator=(const SimNetwork&) = delete;
 
@@ -47,12 +49,14 @@ class SimNetwork {
   void Unblock(const std::string& from, const std::string& to) { blocked_.erase({from, to}); }
   void UnblockAll() { blocked_.clear(); }
 
-  // May be lost, doubled (then `deliver` runs twice), late, or overtake others. Dropped if `from` is dead.
-  // `if_absent` (may be empty) runs at the sender, like a refused connection, if nobody has the name on arrival.
-  void Send(const std::shared_ptr<ProcessState>& from, absl::string_view to, std::function<void()> deliver,
-            std::function<void()> if_absent = nullptr);
+  // May be lost, doubled (then `deliver` runs twice), late, or overtake others. Dropped if `from`
+  // is dead. `if_absent` (may be empty) runs at the sender, like a refused connection, if nobody
+  // has the name on arrival.
+  void Send(const std::shared_ptr<ProcessState>& from, absl::string_view to,
+            std::function<void()> deliver, std::function<void()> if_absent = nullptr);
 
-  // A stream from one process to one incarnation of another: in order, never doubled. What is lost breaks it.
+  // A stream from one process to one incarnation of another: in order, never doubled. What is lost
+  // breaks it.
   class Stream {
    public:
     Stream(std::shared_ptr<ProcessState> from, std::shared_ptr<ProcessState> to, uint64_t line)
@@ -63,7 +67,8 @@ class SimNetwork {
     absl::Duration last_arrival;
     bool broken = false;
   };
-  std::shared_ptr<Stream> OpenStream(std::shared_ptr<ProcessState> from, std::shared_ptr<ProcessState> to);
+  std::shared_ptr<Stream> OpenStream(std::shared_ptr<ProcessState> from,
+                                     std::shared_ptr<ProcessState> to);
   // False if the stream is broken, or breaks by this message (which is then lost).
   bool Send(Stream& stream, Closure deliver);
 

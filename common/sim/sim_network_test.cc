@@ -83,7 +83,8 @@ TEST(SimNetwork, AStreamKeepsItsOrderUntilItBreaks) {
   Two two(4);
   auto stream = two.network.OpenStream(two.a.state(), two.b.state());
   std::vector<int> got;
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(two.network.Send(*stream, [&, i] { got.push_back(i); }));
+  for (int i = 0; i < 100; ++i)
+    EXPECT_TRUE(two.network.Send(*stream, [&, i] { got.push_back(i); }));
   two.world.AdvanceBy(absl::Seconds(1));
   EXPECT_EQ(got.size(), 100u);
   EXPECT_TRUE(std::is_sorted(got.begin(), got.end()));

@@ -9,7 +9,8 @@ namespace escapement::sim {
 
 class SimProcess::SimExecutor : public Executor {
  public:
-  SimExecutor(SimWorld& world, std::shared_ptr<ProcessState> process, SimClock clock, std::string name)
+  SimExecutor(SimWorld& world, std::shared_ptr<ProcessState> process, SimClock clock,
+              std::string name)
       : world_(world),
         process_(std::move(process)),
         clock_(std::move(clock)),
@@ -22,7 +23,8 @@ class SimProcess::SimExecutor : public Executor {
   void Post(Closure closure) override {
     if (stopped_ || process_->dead) return;
     // No closure overtakes another.
-    const absl::Duration latency = random_.Between(absl::ZeroDuration(), world_.options().post_latency_max);
+    const absl::Duration latency =
+        random_.Between(absl::ZeroDuration(), world_.options().post_latency_max);
     next_post_ = std::max(next_post_, world_.Elapsed() + latency);
     world_.At(next_post_, process_, line_, post_label_, std::move(closure));
   }
@@ -58,7 +60,8 @@ absl::Duration SimProcess::SimClock::WorldAfter(absl::Duration duration) const {
   if (duration <= absl::ZeroDuration()) return now;
   if (rate_ppm == 0 || duration > absl::Hours(24 * 365)) return now + duration;
   const absl::Duration target = Local(now) + duration;
-  absl::Duration when = now + absl::Floor(duration * 1'000'000 / (1'000'000 + rate_ppm), absl::Nanoseconds(1));
+  absl::Duration when =
+      now + absl::Floor(duration * 1'000'000 / (1'000'000 + rate_ppm), absl::Nanoseconds(1));
   while (Local(when) < target) when += absl::Nanoseconds(1);
   return when;
 }
@@ -80,7 +83,8 @@ std::shared_ptr<Executor> SimProcess::NewExecutor(std::string name) {
 
 void SimProcess::Kill() {
   if (std::exchange(state_->dead, true)) return;
-  world_.ForgetIf([this](const ProcessState* process, uint64_t) { return process == state_.get(); });
+  world_.ForgetIf(
+      [this](const ProcessState* process, uint64_t) { return process == state_.get(); });
 }
 
 void SimProcess::Pause(absl::Duration duration) {

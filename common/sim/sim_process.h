@@ -1,7 +1,8 @@
 // SimProcess: one incarnation of a process in a SimWorld, as the Runtime of the services in it.
 //
-// A restart is a new SimProcess of the same name, after Kill() of the old one. Services are destroyed after Kill(), so that
-// nothing they post or send while they are destroyed has an effect: as after kill -9.
+// A restart is a new SimProcess of the same name, after Kill() of the old one. Services are
+// destroyed after Kill(), so that nothing they post or send while they are destroyed has an effect:
+// as after kill -9.
 //
 // Threads: the world's.
 
@@ -42,7 +43,8 @@ class SimProcess : public Runtime {
   void Kill();
   bool alive() const { return !state_->dead; }
 
-  // Whatever it would run in the next `duration` runs at its end, in order; the world's time goes on meanwhile.
+  // Whatever it would run in the next `duration` runs at its end, in order; the world's time goes
+  // on meanwhile.
   void Pause(absl::Duration duration);
 
   // The wall clock is set.
@@ -63,7 +65,9 @@ class SimProcess : public Runtime {
     absl::Duration Elapsed() const override { return offset + Local(world.Elapsed()); }
     absl::Time WallNow() const override { return world.Now() + wall_offset; }
     // The process' own count of the world's first `elapsed`.
-    absl::Duration Local(absl::Duration elapsed) const { return elapsed + elapsed * rate_ppm / 1'000'000; }
+    absl::Duration Local(absl::Duration elapsed) const {
+      return elapsed + elapsed * rate_ppm / 1'000'000;
+    }
     // The first instant of the world at which the process has counted `duration` more than now.
     absl::Duration WorldAfter(absl::Duration duration) const;
 

@@ -17,7 +17,8 @@ namespace escapement::sim {
 // SplitMix64 (Steele, Lea, Flood 2014).
 class SimRandom : public Random {
  public:
-  SimRandom(uint64_t seed, absl::string_view name) : state_(seed * 0x9e3779b97f4a7c15 ^ StableHash64(name)) {}
+  SimRandom(uint64_t seed, absl::string_view name)
+      : state_(seed * 0x9e3779b97f4a7c15 ^ StableHash64(name)) {}
 
   uint64_t Next() override {
     state_ += 0x9e3779b97f4a7c15;
@@ -30,7 +31,9 @@ class SimRandom : public Random {
   // Uniform in [low, high) by nanoseconds; `low` if the range is empty.
   absl::Duration Between(absl::Duration low, absl::Duration high) {
     const int64_t nanos = absl::ToInt64Nanoseconds(high - low);
-    return nanos <= 0 ? low : low + absl::Nanoseconds(static_cast<int64_t>(Below(static_cast<uint64_t>(nanos))));
+    return nanos <= 0
+               ? low
+               : low + absl::Nanoseconds(static_cast<int64_t>(Below(static_cast<uint64_t>(nanos))));
   }
 
   static uint64_t Mix(uint64_t x) {

@@ -25,12 +25,14 @@ struct SimEndpoint {
   Service* service = nullptr;
 };
 
-// Runs `invoke` at the server: once, twice (a doubled message) or never; the first answer that comes back within `timeout` is given
-// to `done`, else UNAVAILABLE: then nobody knows whether it ran. `done` runs at most once, as an event of the
-// client's process, and never if that is killed. `endpoint` outlives the call.
+// Runs `invoke` at the server: once, twice (a doubled message) or never; the first answer that
+// comes back within `timeout` is given to `done`, else UNAVAILABLE: then nobody knows whether it
+// ran. `done` runs at most once, as an event of the client's process, and never if that is killed.
+// `endpoint` outlives the call.
 template <typename T, typename Service>
-void SimCall(SimNetwork& network, std::shared_ptr<ProcessState> client, const SimEndpoint<Service>& endpoint,
-             absl::Duration timeout, std::function<void(Service&, std::function<void(absl::StatusOr<T>)>)> invoke,
+void SimCall(SimNetwork& network, std::shared_ptr<ProcessState> client,
+             const SimEndpoint<Service>& endpoint, absl::Duration timeout,
+             std::function<void(Service&, std::function<void(absl::StatusOr<T>)>)> invoke,
              std::function<void(absl::StatusOr<T>)> done) {
   SimWorld& world = network.world();
   if (client->dead) return;

@@ -22,16 +22,21 @@ namespace escapement::sim {
 class SimRuntime : public Runtime {
  public:
   explicit SimRuntime(uint64_t seed) : SimRuntime(seed, SimWorld::Options()) {}
-  SimRuntime(uint64_t seed, SimWorld::Options options) : world_(seed, options), process_(world_, "test") {}
+  SimRuntime(uint64_t seed, SimWorld::Options options)
+      : world_(seed, options), process_(world_, "test") {}
 
   Clock& clock() override { return process_.clock(); }
   Random& random() override { return process_.random(); }
-  std::shared_ptr<Executor> NewExecutor(std::string name) override { return process_.NewExecutor(std::move(name)); }
+  std::shared_ptr<Executor> NewExecutor(std::string name) override {
+    return process_.NewExecutor(std::move(name));
+  }
 
   void RunUntilIdle() { world_.RunUntilIdle(); }
   void AdvanceBy(absl::Duration duration) { world_.AdvanceBy(duration); }
   // False if it does not come true within `limit`.
-  bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit) { return world_.RunUntil(done, limit); }
+  bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit) {
+    return world_.RunUntil(done, limit);
+  }
 
   SimWorld& world() { return world_; }
   SimProcess& process() { return process_; }

@@ -16,7 +16,8 @@ constexpr uint64_t kEventsAtInstantMax = 20'000'000;
 
 }  // namespace
 
-SimWorld::SimWorld(uint64_t seed, Options options) : seed_(seed), options_(options), trace_hash_(seed) {}
+SimWorld::SimWorld(uint64_t seed, Options options)
+    : seed_(seed), options_(options), trace_hash_(seed) {}
 
 SimWorld::~SimWorld() {
   // Closures may post while they are destroyed: what they post is destroyed as well.
@@ -29,18 +30,19 @@ SimWorld::~SimWorld() {
 }
 
 SimWorld::Place SimWorld::PlaceFor(absl::Duration when, uint64_t line) {
-  const uint64_t tie =
-      SimRandom::Mix(seed_ ^ SimRandom::Mix(line ^ static_cast<uint64_t>(absl::ToInt64Nanoseconds(when))));
+  const uint64_t tie = SimRandom::Mix(
+      seed_ ^ SimRandom::Mix(line ^ static_cast<uint64_t>(absl::ToInt64Nanoseconds(when))));
   return {when, tie, ++last_order_};
 }
 
-SimWorld::EventId SimWorld::At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line,
-                               absl::string_view label, Closure closure) {
+SimWorld::EventId SimWorld::At(absl::Duration when, std::shared_ptr<ProcessState> process,
+                               uint64_t line, absl::string_view label, Closure closure) {
   const EventId id = ++last_event_;
   // An instant that no clock reaches: kept only so that it can be forgotten.
   const absl::Duration instant = std::clamp(when, elapsed_, absl::Hours(24) * 365 * 200);
   const Place place = PlaceFor(instant, line);
-  queue_.emplace(place, Event{id, std::move(process), line, std::string(label), std::move(closure)});
+  queue_.emplace(place,
+                 Event{id, std::move(process), line, std::string(label), std::move(closure)});
   places_.emplace(id, place);
   return id;
 }
@@ -70,14 +72,17 @@ void SimWorld::ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t lin
     dropped.emplace_back(it->second.id, std::move(it->second.closure));
     it = queue_.erase(it);
   }
-  std::sort(dropped.begin(), dropped.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(dropped.begin(), dropped.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [id, closure] : dropped) closure = nullptr;
 }
 
-// Moves an event of a paused process to the end of the pause, behind those of its executor that were moved before it.
+// Moves an event of a paused process to the end of the pause, behind those of its executor that
+// were moved before it.
 bool SimWorld::DelayIfPaused(absl::btree_map<Place, Event>::iterator it) {
   const ProcessState* process = it->second.process.get();
-  if (process == nullptr || process->dead || process->paused_until <= std::get<0>(it->first)) return false;
+  if (process == nullptr || process->dead || process->paused_until <= std::get<0>(it->first))
+    return false;
   Event event = std::move(it->second);
   queue_.erase(it);
   const Place place = PlaceFor(process->paused_until, event.line);
@@ -106,7 +111,9 @@ bool SimWorld::Step(absl::Duration limit) {
     Fold(static_cast<uint64_t>(absl::ToInt64Nanoseconds(elapsed_)));
     Fold(StableHash64(event.label));
     if (event.process != nullptr) Fold(StableHash64(event.process->name));
-    if (tracer_) tracer_(Now(), event.process == nullptr ? "" : absl::string_view(event.process->name), event.label);
+    if (tracer_)
+      tracer_(Now(), event.process == nullptr ? "" : absl::string_view(event.process->name),
+              event.label);
     event.closure();
     return true;
   }

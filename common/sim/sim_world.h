@@ -1,8 +1,9 @@
 // SimWorld: virtual time and everything that happens in it, on one thread, decided by one seed.
 //
-// What runs is a queue of events ordered by instant. Events of different executors at one instant run in an order that the
-// seed decides; those of one executor keep theirs. Time stands still while an event runs and jumps to the next one
-// after it. Two worlds of one seed and one program do exactly the same; trace_hash() tells whether they did.
+// What runs is a queue of events ordered by instant. Events of different executors at one instant
+// run in an order that the seed decides; those of one executor keep theirs. Time stands still while
+// an event runs and jumps to the next one after it. Two worlds of one seed and one program do
+// exactly the same; trace_hash() tells whether they did.
 //
 // Threads: one; nothing here is locked. The world outlives all that was made from it.
 
@@ -53,10 +54,10 @@ class SimWorld {
   absl::Time Now() const { return options_.start_time + elapsed_; }  // true time
   const Options& options() const { return options_; }
 
-  // Queues `closure` for `process` (null: the world itself, never paused or killed). `line` orders: events of one line at one
-  // instant run in the order of the calls; `label` shows in traces.
-  EventId At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line, absl::string_view label,
-             Closure closure);
+  // Queues `closure` for `process` (null: the world itself, never paused or killed). `line` orders:
+  // events of one line at one instant run in the order of the calls; `label` shows in traces.
+  EventId At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line,
+             absl::string_view label, Closure closure);
   // As At, for the world itself: actors, faults and observers.
   EventId After(absl::Duration delay, absl::string_view label, Closure closure);
   // False if the event has run or was forgotten.
@@ -71,7 +72,8 @@ class SimWorld {
   void RunUntilIdle();
   void AdvanceBy(absl::Duration duration);
   void RunUntil(absl::Time time) { AdvanceBy(time - Now()); }
-  // Runs event after event until `done` is true; false if it is not within `limit`, or nothing is left to happen.
+  // Runs event after event until `done` is true; false if it is not within `limit`, or nothing is
+  // left to happen.
   bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit);
 
   // The process of that name that lives, or null.
@@ -84,7 +86,8 @@ class SimWorld {
   uint64_t trace_hash() const { return trace_hash_; }
   uint64_t events_run() const { return events_run_; }
   // Called for each event and note, before it runs.
-  void set_tracer(std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer) {
+  void set_tracer(
+      std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer) {
     tracer_ = std::move(tracer);
   }
 
@@ -98,7 +101,9 @@ class SimWorld {
     Closure closure;
   };
   Place PlaceFor(absl::Duration when, uint64_t line);
-  void Fold(uint64_t value) { trace_hash_ = SimRandom::Mix(trace_hash_ ^ value) + 0x9e3779b97f4a7c15; }
+  void Fold(uint64_t value) {
+    trace_hash_ = SimRandom::Mix(trace_hash_ ^ value) + 0x9e3779b97f4a7c15;
+  }
   bool DelayIfPaused(absl::btree_map<Place, Event>::iterator it);
 
   const uint64_t seed_;

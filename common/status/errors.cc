@@ -18,7 +18,8 @@ constexpr absl::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.Retr
 constexpr size_t kViolationsMax = 100;
 constexpr size_t kDetailsBytesMax = 4096;
 
-void SetDetail(absl::Status& status, absl::string_view url, const google::protobuf::Message& detail) {
+void SetDetail(absl::Status& status, absl::string_view url,
+               const google::protobuf::Message& detail) {
   status.SetPayload(url, absl::Cord(detail.SerializeAsString()));
 }
 
@@ -50,12 +51,14 @@ absl::Status InvalidField(absl::string_view field, absl::string_view description
 }
 
 absl::Status NotFound(absl::string_view resource) {
-  return MakeError(absl::StatusCode::kNotFound, "RESOURCE_NOT_FOUND", absl::StrCat(resource, " does not exist"),
+  return MakeError(absl::StatusCode::kNotFound, "RESOURCE_NOT_FOUND",
+                   absl::StrCat(resource, " does not exist"),
                    {{"resource", std::string(resource)}});
 }
 
 absl::Status AlreadyExists(absl::string_view resource) {
-  return MakeError(absl::StatusCode::kAlreadyExists, "RESOURCE_EXISTS", absl::StrCat(resource, " exists already"),
+  return MakeError(absl::StatusCode::kAlreadyExists, "RESOURCE_EXISTS",
+                   absl::StrCat(resource, " exists already"),
                    {{"resource", std::string(resource)}});
 }
 
@@ -69,17 +72,19 @@ absl::Status Aborted(absl::string_view reason, absl::string_view message) {
   return MakeError(absl::StatusCode::kAborted, reason, message);
 }
 
-absl::Status FailedPrecondition(absl::string_view reason, absl::string_view message, const ErrorMetadata& metadata) {
+absl::Status FailedPrecondition(absl::string_view reason, absl::string_view message,
+                                const ErrorMetadata& metadata) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason, message, metadata);
 }
 
-absl::Status ResourceExhausted(absl::string_view reason, absl::string_view message, absl::Duration retry_delay) {
+absl::Status ResourceExhausted(absl::string_view reason, absl::string_view message,
+                               absl::Duration retry_delay) {
   absl::Status status = MakeError(absl::StatusCode::kResourceExhausted, reason, message);
   google::rpc::RetryInfo retry;
   const absl::Duration delay = std::max(retry_delay, absl::ZeroDuration());
   retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
-  retry.mutable_retry_delay()->set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(delay - absl::Seconds(absl::ToInt64Seconds(delay)))));
+  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(delay - absl::Seconds(absl::ToInt64Seconds(delay)))));
   SetDetail(status, kRetryInfoUrl, retry);
   return status;
 }
@@ -93,7 +98,8 @@ void FieldViolations::AddStatus(absl::string_view prefix, const absl::Status& st
   const auto inner = FieldViolationsOf(status);
   if (inner.empty()) Add(prefix, status.message());
   for (const auto& [field, description] : inner) {
-    violations_.emplace_back(prefix.empty() ? field : absl::StrCat(prefix, ".", field), description);
+    violations_.emplace_back(prefix.empty() ? field : absl::StrCat(prefix, ".", field),
+                             description);
   }
 }
 
@@ -114,8 +120,8 @@ absl::Status FieldViolations::ToStatus() const {
   }
   const int left_out = static_cast<int>(violations_.size()) - bad_request.field_violations_size();
   if (left_out > 0) absl::StrAppend(&message, "; and ", left_out, " more");
-  absl::Status status =
-      MakeError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", message, {{"field", violations_.front().first}});
+  absl::Status status = MakeError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", message,
+                                  {{"field", violations_.front().first}});
   SetDetail(status, kBadRequestUrl, bad_request);
   return status;
 }
@@ -145,14 +151,16 @@ std::vector<std::pair<std::string, std::string>> FieldViolationsOf(const absl::S
 std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
   const auto retry = GetDetail<google::rpc::RetryInfo>(status, kRetryInfoUrl);
   if (!retry.has_value()) return std::nullopt;
-  return absl::Seconds(retry->retry_delay().seconds()) + absl::Nanoseconds(retry->retry_delay().nanos());
+  return absl::Seconds(retry->retry_delay().seconds()) +
+         absl::Nanoseconds(retry->retry_delay().nanos());
 }
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   absl::Status result(status.code(), absl::StrCat(context, ": ", status.message()));
-  status.ForEachPayload(
-      [&result](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+  status.ForEachPayload([&result](absl::string_view url, const absl::Cord& payload) {
+    result.SetPayload(url, payload);
+  });
   return result;
 }
 

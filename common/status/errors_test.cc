@@ -28,13 +28,15 @@ TEST(ErrorsTest, GathersViolationsAndPutsThemBelowAPrefix) {
   EXPECT_TRUE(violations.empty());
   violations.AddStatus("schedule", InvalidField("cron", "is empty"));
   violations.AddStatus("schedule.target", absl::InvalidArgumentError("is missing"));
-  EXPECT_THAT(FieldViolationsOf(violations.ToStatus()),
-              ElementsAre(Pair("schedule.cron", "is empty"), Pair("schedule.target", "is missing")));
+  EXPECT_THAT(
+      FieldViolationsOf(violations.ToStatus()),
+      ElementsAre(Pair("schedule.cron", "is empty"), Pair("schedule.target", "is missing")));
 }
 
 TEST(ErrorsTest, StaysSmallEnoughForTrailingMetadata) {
   FieldViolations violations;
-  for (int i = 0; i < 5000; ++i) violations.Add("events[" + std::to_string(i) + "].payload", std::string(60, 'x'));
+  for (int i = 0; i < 5000; ++i)
+    violations.Add("events[" + std::to_string(i) + "].payload", std::string(60, 'x'));
   const absl::Status status = violations.ToStatus();
   EXPECT_LT(status.message().size(), 6000u);
   EXPECT_LE(FieldViolationsOf(status).size(), 100u);
@@ -42,7 +44,8 @@ TEST(ErrorsTest, StaysSmallEnoughForTrailingMetadata) {
 }
 
 TEST(ErrorsTest, CarriesResourceAndRetryDelay) {
-  EXPECT_EQ(ErrorMetadataValue(NotFound("tenants/a/schedules/b"), "resource"), "tenants/a/schedules/b");
+  EXPECT_EQ(ErrorMetadataValue(NotFound("tenants/a/schedules/b"), "resource"),
+            "tenants/a/schedules/b");
   EXPECT_EQ(EtagMismatch("x").code(), absl::StatusCode::kAborted);
   const absl::Status full = ResourceExhausted("QUEUE_FULL", "no room", absl::Milliseconds(1500));
   EXPECT_EQ(RetryDelayOf(full), absl::Milliseconds(1500));

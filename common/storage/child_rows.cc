@@ -15,7 +15,8 @@ namespace {
 
 static_assert(kAnyHour == cron::kAnyPlace && kAnyMinute == cron::kAnyPlace);
 
-kv::Mutation Change(kv::ColumnFamily cf, kv::Mutation::Kind kind, std::string key, std::string value) {
+kv::Mutation Change(kv::ColumnFamily cf, kv::Mutation::Kind kind, std::string key,
+                    std::string value) {
   kv::Mutation mutation;
   mutation.cf = cf;
   mutation.kind = kind;
@@ -30,7 +31,8 @@ absl::StatusOr<CronTrigger> TriggerOf(const storage::v1::DefinitionRecord& defin
   absl::StatusOr<cron::CronExpression> expression = cron::ParseCron(definition.cron());
   if (!expression.ok()) return expression.status();
   const std::string& name = definition.time_zone();
-  absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name.empty() ? absl::string_view("UTC") : name);
+  absl::StatusOr<cron::Zone> zone =
+      cron::Zone::Load(name.empty() ? absl::string_view("UTC") : name);
   if (!zone.ok()) return zone.status();
   return CronTrigger{*expression, *std::move(zone), cron::DstPolicy()};
 }
@@ -39,7 +41,8 @@ std::string OccurrenceIdOf(const CronTrigger& trigger, const cron::Occurrence& o
   return cron::FormatCalendarOccurrence(occurrence.civil, occurrence.fold, trigger.zone.name());
 }
 
-ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& place, const kv::Layout& layout) {
+ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& place,
+                    const kv::Layout& layout) {
   ChildKey key;
   key.expression.partition = PartitionOf(uid, layout.partitions);
   key.expression.zone = std::string(zone);
@@ -52,13 +55,14 @@ ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& p
 }
 
 std::optional<cron::Place> PlaceOf(const ChildKey& key) {
-  const auto expression = cron::LaunchExpression::Of(key.expression.expression_class, key.expression.date_value);
+  const auto expression =
+      cron::LaunchExpression::Of(key.expression.expression_class, key.expression.date_value);
   if (!expression) return std::nullopt;
   return cron::Place{*expression, key.hour, key.minute};
 }
 
-void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger, absl::Time from,
-                 const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger,
+                 absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>* out) {
   const OccurrenceSource source = SourceOf(definition);
   storage::v1::ChildRecord record;
   record.set_version(source.version);
@@ -74,8 +78,8 @@ void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrig
     const ChildKey key = ChildKeyOf(source.uid, trigger.zone.name(), place, layout);
     record.set_hours(place.hour == kAnyHour ? trigger.expression.hours : 0);
     record.set_minutes(place.minute == kAnyMinute ? trigger.expression.minutes : 0);
-    out->push_back(
-        Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut, EncodeChildKey(key), record.SerializeAsString()));
+    out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut,
+                          EncodeChildKey(key), record.SerializeAsString()));
     in_use.insert(ExpressionPrefix(key.expression));
   }
   for (const std::string& key : in_use) {
@@ -90,7 +94,8 @@ void RemoveChildren(const CronTrigger& trigger, const Uid& uid, const kv::Layout
                     std::vector<kv::Mutation>* out) {
   for (const cron::Place& place : cron::ChildPlaces(trigger.expression)) {
     out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kDelete,
-                          EncodeChildKey(ChildKeyOf(uid, trigger.zone.name(), place, layout)), std::string()));
+                          EncodeChildKey(ChildKeyOf(uid, trigger.zone.name(), place, layout)),
+                          std::string()));
   }
 }
 

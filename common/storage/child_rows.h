@@ -1,4 +1,5 @@
-// The rows by which a cron schedule stands in the children index: made and removed by the master, read by the emitter.
+// The rows by which a cron schedule stands in the children index: made and removed by the master,
+// read by the emitter.
 //
 // Pure.
 
@@ -39,17 +40,19 @@ absl::StatusOr<CronTrigger> TriggerOf(const storage::v1::DefinitionRecord& defin
 std::string OccurrenceIdOf(const CronTrigger& trigger, const cron::Occurrence& occurrence);
 
 // Where a child stands.
-ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& place, const kv::Layout& layout);
+ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& place,
+                    const kv::Layout& layout);
 // The reverse; nullopt if its class is none.
 std::optional<cron::Place> PlaceOf(const ChildKey& key);
 
-// Appends puts of all children of the definition, of their in_use keys and of the in_use mark to `out`. `trigger` is TriggerOf the
-// definition; `from` is the later of planned_to and now: what is due before it was emitted with the change or is not owed.
-void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger, absl::Time from,
-                 const kv::Layout& layout, std::vector<kv::Mutation>* out);
+// Appends puts of all children of the definition, of their in_use keys and of the in_use mark to
+// `out`. `trigger` is TriggerOf the definition; `from` is the later of planned_to and now: what is
+// due before it was emitted with the change or is not owed.
+void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger,
+                 absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>* out);
 
-// Appends deletes of all children of the uid that AddChildren made for this trigger. The in_use keys stay: the emitter
-// removes those that nothing uses any more.
+// Appends deletes of all children of the uid that AddChildren made for this trigger. The in_use
+// keys stay: the emitter removes those that nothing uses any more.
 void RemoveChildren(const CronTrigger& trigger, const Uid& uid, const kv::Layout& layout,
                     std::vector<kv::Mutation>* out);
 

@@ -5,7 +5,13 @@
 namespace escapement {
 namespace {
 
-enum class Checkpoint : uint8_t { kPlannedTo = 0, kEmittedTo = 1, kCursor = 2, kActiveRun = 3, kInUseMark = 4 };
+enum class Checkpoint : uint8_t {
+  kPlannedTo = 0,
+  kEmittedTo = 1,
+  kCursor = 2,
+  kActiveRun = 3,
+  kInUseMark = 4
+};
 
 std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
@@ -22,7 +28,9 @@ ExpressionKey ReadExpression(KeyReader* reader) {
 
 }  // namespace
 
-std::string ChildrenPartitionPrefix(uint16_t partition) { return KeyWriter().U16(partition).Take(); }
+std::string ChildrenPartitionPrefix(uint16_t partition) {
+  return KeyWriter().U16(partition).Take();
+}
 
 std::string ExpressionPrefix(const ExpressionKey& expression) {
   return KeyWriter(ChildrenPartitionPrefix(expression.partition))
@@ -58,11 +66,17 @@ std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key) {
   return expression;
 }
 
-std::string PlannedToKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kPlannedTo); }
-std::string EmittedToKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kEmittedTo); }
+std::string PlannedToKey(uint16_t partition) {
+  return CheckpointKey(partition, Checkpoint::kPlannedTo);
+}
+std::string EmittedToKey(uint16_t partition) {
+  return CheckpointKey(partition, Checkpoint::kEmittedTo);
+}
 std::string CursorKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kCursor); }
 
-std::string ActiveRunPrefix(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kActiveRun); }
+std::string ActiveRunPrefix(uint16_t partition) {
+  return CheckpointKey(partition, Checkpoint::kActiveRun);
+}
 
 std::string ActiveRunKey(uint16_t partition, const Uid& uid, absl::string_view occurrence) {
   return KeyWriter(ActiveRunPrefix(partition)).Id(uid).Text(occurrence).Take();
@@ -79,7 +93,9 @@ std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key) {
   return run;
 }
 
-std::string InUseMarkKey(uint16_t partition) { return CheckpointKey(partition, Checkpoint::kInUseMark); }
+std::string InUseMarkKey(uint16_t partition) {
+  return CheckpointKey(partition, Checkpoint::kInUseMark);
+}
 
 std::string EncodeCursor(const EmissionCursor& cursor) {
   return KeyWriter().Time(cursor.window_end).Raw(cursor.last_key).Take();

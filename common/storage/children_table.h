@@ -1,13 +1,15 @@
 // The column families `children`, `in_use` and `checkpoints`.
 //
-// children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid → ChildRecord
-// in_use: partition, zone, class, date value → empty; present while any child has this prefix
-// checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or a cursor; under kind 3 also
-//   uid, occurrence (text) → empty: the run has not been closed; kind 4: a mark that changes with every put of in_use
+// children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid
+// → ChildRecord in_use: partition, zone, class, date value → empty; present while any child has
+// this prefix checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to,
+// emitted_to) or a cursor; under kind 3 also
+//   uid, occurrence (text) → empty: the run has not been closed; kind 4: a mark that changes with
+//   every put of in_use
 //
-// Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before any emitter has run) makes
-// both with its own `now` under the condition that they are absent: what falls due before the first emitter starts is
-// then caught up like any other downtime.
+// Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before
+// any emitter has run) makes both with its own `now` under the condition that they are absent: what
+// falls due before the first emitter starts is then caught up like any other downtime.
 
 #ifndef COMMON_STORAGE_CHILDREN_TABLE_H_
 #define COMMON_STORAGE_CHILDREN_TABLE_H_
@@ -30,7 +32,8 @@ struct ExpressionKey {
   uint16_t partition = 0;
   std::string zone;
   uint8_t expression_class = 0;  // cron::LaunchClass
-  uint16_t date_value = 0;       // month × 32 + day, month × 8 + weekday, day, weekday (0 = Sunday), or 0
+  // Month × 32 + day, month × 8 + weekday, day, weekday (0 = Sunday), or 0.
+  uint16_t date_value = 0;
 
   friend bool operator==(const ExpressionKey&, const ExpressionKey&) = default;
 };
@@ -69,11 +72,12 @@ struct ActiveRun {
 // nullopt if the key is another checkpoint.
 std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key);
 
-// Written with another value by every group that puts `in_use` keys of the partition, so that they need not be read again.
+// Written with another value by every group that puts `in_use` keys of the partition, so that they
+// need not be read again.
 std::string InUseMarkKey(uint16_t partition);
 
-// How far the emitter has come within a window that takes several commits: children up to `last_key` are done for
-// [emitted_to, window_end).
+// How far the emitter has come within a window that takes several commits: children up to
+// `last_key` are done for [emitted_to, window_end).
 struct EmissionCursor {
   absl::Time window_end;
   std::string last_key;

@@ -11,18 +11,23 @@ uint32_t DoneDay(absl::Time launch_time) {
   return static_cast<uint32_t>(std::clamp<int64_t>(days, 0, UINT32_MAX - 1));
 }
 
-std::string DoneDayKey(uint16_t shard, uint32_t day) { return KeyWriter().U16(shard).U32(day).Take(); }
+std::string DoneDayKey(uint16_t shard, uint32_t day) {
+  return KeyWriter().U16(shard).U32(day).Take();
+}
 
 std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid) {
   return KeyWriter(DoneDayKey(shard, day)).Id(uid).Take();
 }
 
-std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid, absl::string_view occurrence) {
+std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
+                          absl::string_view occurrence) {
   return KeyWriter(DoneUidPrefix(shard, day, uid)).Text(occurrence).Take();
 }
 
 std::string EncodeDoneKey(const DoneKey& key) {
-  return KeyWriter(DoneRunPrefix(key.shard, key.day, key.uid, key.occurrence)).U64(key.first).Take();
+  return KeyWriter(DoneRunPrefix(key.shard, key.day, key.uid, key.occurrence))
+      .U64(key.first)
+      .Take();
 }
 
 std::optional<DoneKey> DecodeDoneKey(absl::string_view bytes) {

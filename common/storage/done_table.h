@@ -1,6 +1,8 @@
-// The `done` column family: how events ended, by the UTC day of their launch time, so that a day is dropped by range.
+// The `done` column family: how events ended, by the UTC day of their launch time, so that a day is
+// dropped by range.
 //
-// queue shard (u16), day since 1970 (u32), uid (16 bytes), occurrence (text), first index (u64) → DoneRecord
+// queue shard (u16), day since 1970 (u32), uid (16 bytes), occurrence (text), first index (u64) →
+// DoneRecord
 
 #ifndef COMMON_STORAGE_DONE_TABLE_H_
 #define COMMON_STORAGE_DONE_TABLE_H_
@@ -35,7 +37,8 @@ std::optional<DoneKey> DecodeDoneKey(absl::string_view key);
 std::string DoneDayKey(uint16_t shard, uint32_t day);
 // All rows of a uid / of a run on that day have this prefix.
 std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid);
-std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid, absl::string_view occurrence);
+std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
+                          absl::string_view occurrence);
 
 }  // namespace escapement
 

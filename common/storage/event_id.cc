@@ -85,7 +85,8 @@ std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id) {
   key.lane = reader.U8();
   key.due_time = reader.Time();
   key.uid = reader.Id();
-  if (!reader.done() || key.lane >= kLaneCount || ServerMadeEventId(key) != event_id) return std::nullopt;
+  if (!reader.done() || key.lane >= kLaneCount || ServerMadeEventId(key) != event_id)
+    return std::nullopt;
   return key;
 }
 

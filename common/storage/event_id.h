@@ -1,8 +1,9 @@
 // The identity of events.
 //
-// Events of a schedule: hash(tenant, uid, occurrence, index), 32 hex digits; the same after every crash and on every attempt.
-// One-off events with a server-made id: the id encodes shard, lane, due time and uid, so that the row is found without an index.
-// One-off events with a client-chosen id: that id; their uid is a hash of tenant and id.
+// Events of a schedule: hash(tenant, uid, occurrence, index), 32 hex digits; the same after every
+// crash and on every attempt. One-off events with a server-made id: the id encodes shard, lane, due
+// time and uid, so that the row is found without an index. One-off events with a client-chosen id:
+// that id; their uid is a hash of tenant and id.
 
 #ifndef COMMON_STORAGE_EVENT_ID_H_
 #define COMMON_STORAGE_EVENT_ID_H_
@@ -27,15 +28,16 @@ class RunIdentity {
   std::string prefix_;
 };
 
-// The queue shard of a run's event with this index: runs of one event by their id; of larger ones shard k holds the
-// contiguous slice that SliceOfShard gives.
+// The queue shard of a run's event with this index: runs of one event by their id; of larger ones
+// shard k holds the contiguous slice that SliceOfShard gives.
 uint16_t ShardOfEventId(absl::string_view event_id, uint32_t queue_shards);
 
 struct IndexSlice {
   uint64_t first = 0;
   uint64_t count = 0;
 };
-// The slice of shard k of `shards` for a run of n: contiguous, complete, sizes differ by at most one.
+// The slice of shard k of `shards` for a run of n: contiguous, complete, sizes differ by at most
+// one.
 IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards);
 
 // 44 lower-case base32hex digits for the `events` key of a one-off event.

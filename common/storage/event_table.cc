@@ -36,7 +36,9 @@ std::string EventShardBegin(uint16_t shard) { return KeyWriter().U16(shard).Take
 
 std::string EventShardEnd(uint16_t shard) { return PrefixEnd(EventShardBegin(shard)); }
 
-std::string ParkedKey(const Uid& uid, absl::string_view event_key) { return KeyWriter().Id(uid).Raw(event_key).Take(); }
+std::string ParkedKey(const Uid& uid, absl::string_view event_key) {
+  return KeyWriter().Id(uid).Raw(event_key).Take();
+}
 
 std::string ParkedPrefix(const Uid& uid) { return std::string(uid.bytes()); }
 

@@ -1,7 +1,7 @@
 // The `events` column family: queue rows, and `parked`, where rows of paused schedules wait.
 //
-// events: queue shard (u16), lane (u8), due_time, uid (16 bytes), occurrence (text), first index (u64) → EventRecord.
-// parked: uid, then the whole `events` key → EventRecord.
+// events: queue shard (u16), lane (u8), due_time, uid (16 bytes), occurrence (text), first index
+// (u64) → EventRecord. parked: uid, then the whole `events` key → EventRecord.
 // One-off events have the empty occurrence and first index 0.
 
 #ifndef COMMON_STORAGE_EVENT_TABLE_H_

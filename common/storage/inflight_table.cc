@@ -12,7 +12,9 @@ std::string ClaimPrefix(const ClaimId& claim) {
   return KeyWriter().U16(claim.shard).U64(claim.epoch).U64(claim.number).Take();
 }
 
-std::string EncodeClaimKey(const ClaimId& claim) { return KeyWriter(ClaimPrefix(claim)).U8(kClaim).Take(); }
+std::string EncodeClaimKey(const ClaimId& claim) {
+  return KeyWriter(ClaimPrefix(claim)).U8(kClaim).Take();
+}
 
 std::string EncodeClaimEndKey(const ClaimId& claim, uint32_t end_number) {
   return KeyWriter(ClaimPrefix(claim)).U8(kEnd).U32(end_number).Take();

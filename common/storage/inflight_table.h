@@ -3,11 +3,13 @@
 // queue shard (u16), epoch of the lease (u64), number in that epoch (u64), 0 (u8) → ClaimRecord
 // the same with 1 (u8) instead, number of the end (u32) → ClaimEndRecord
 //
-// Cancelling a one-off event against its claim: its row stays in `events` while it is claimed, so the row alone does not say
-// whether it may still be cancelled. Therefore every group that puts a claim of one-off events (a) has the condition kPresent on each
-// one-off row it claims, and (b) puts ClaimMarkKey(shard), with an empty value: one small put per claim, however many events
-// it holds. CancelEvent reads the shard's claims at a snapshot S, refuses if one of them holds the row, and otherwise deletes
-// the row under the conditions that it is present and that the mark is unchanged since S. Whoever commits first wins.
+// Cancelling a one-off event against its claim: its row stays in `events` while it is claimed, so
+// the row alone does not say whether it may still be cancelled. Therefore every group that puts a
+// claim of one-off events (a) has the condition kPresent on each one-off row it claims, and (b)
+// puts ClaimMarkKey(shard), with an empty value: one small put per claim, however many events it
+// holds. CancelEvent reads the shard's claims at a snapshot S, refuses if one of them holds the
+// row, and otherwise deletes the row under the conditions that it is present and that the mark is
+// unchanged since S. Whoever commits first wins.
 
 #ifndef COMMON_STORAGE_INFLIGHT_TABLE_H_
 #define COMMON_STORAGE_INFLIGHT_TABLE_H_

@@ -1,4 +1,5 @@
-// The column families that are found by a tenant's own names: `event_names`, `dead_letters`, `requests`.
+// The column families that are found by a tenant's own names: `event_names`, `dead_letters`,
+// `requests`.
 //
 // event_names: tenant (text), event id (text) → EventNameRecord
 // dead_letters: tenant (text), time, event id (text) → DeadLetterRecord

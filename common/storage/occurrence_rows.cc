@@ -22,8 +22,8 @@ kv::Mutation Put(kv::ColumnFamily cf, std::string key, std::string value) {
   return mutation;
 }
 
-void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrence, absl::Time now, uint16_t shard,
-              const IndexSlice& slice, std::vector<kv::Mutation>* out) {
+void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrence, absl::Time now,
+              uint16_t shard, const IndexSlice& slice, std::vector<kv::Mutation>* out) {
   EventKey key;
   key.shard = shard;
   key.lane = LaneFor(source.priority, occurrence.launch_time, now);
@@ -42,8 +42,8 @@ void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrenc
   out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), record.SerializeAsString()));
 }
 
-void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence, const kv::Layout& layout,
-            absl::Time now, std::vector<kv::Mutation>* out) {
+void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+            const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
   storage::v1::RunRecord record;
   record.set_tenant(source.tenant);
   record.set_schedule_id(source.schedule_id);
@@ -53,8 +53,10 @@ void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
   record.set_emit_time_micros(ToMicros(now));
   const RunKey run{source.uid, occurrence.id};
   out->push_back(Put(kv::ColumnFamily::kRuns, EncodeRunKey(run), record.SerializeAsString()));
-  out->push_back(Put(kv::ColumnFamily::kCheckpoints,
-                     ActiveRunKey(PartitionOf(source.uid, layout.partitions), run.uid, run.occurrence), std::string()));
+  out->push_back(
+      Put(kv::ColumnFamily::kCheckpoints,
+          ActiveRunKey(PartitionOf(source.uid, layout.partitions), run.uid, run.occurrence),
+          std::string()));
 }
 
 }  // namespace
@@ -74,17 +76,19 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now) {
   return launch_time + kCatchUpAfter < now ? kLaneCatchUp : priority;
 }
 
-void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence, const kv::Layout& layout,
-                       absl::Time now, std::vector<kv::Mutation>* out) {
+void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                       const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
   if (source.event_count <= 1) {
     const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence.id).EventId(0);
-    AddSlice(source, occurrence, now, ShardOfEventId(event_id, layout.queue_shards), {.first = 0, .count = 1}, out);
+    AddSlice(source, occurrence, now, ShardOfEventId(event_id, layout.queue_shards),
+             {.first = 0, .count = 1}, out);
     return;
   }
   AddRun(source, occurrence, layout, now, out);
   for (uint32_t shard = 0; shard < layout.queue_shards; ++shard) {
     const IndexSlice slice = SliceOfShard(source.event_count, shard, layout.queue_shards);
-    if (slice.count > 0) AddSlice(source, occurrence, now, static_cast<uint16_t>(shard), slice, out);
+    if (slice.count > 0)
+      AddSlice(source, occurrence, now, static_cast<uint16_t>(shard), slice, out);
   }
 }
 

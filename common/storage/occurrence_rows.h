@@ -1,15 +1,17 @@
-// The rows of one occurrence: what the emitter writes, and the master where it emits itself (create, update, resume,
-// trigger).
+// The rows of one occurrence: what the emitter writes, and the master where it emits itself
+// (create, update, resume, trigger).
 //
-// n = 1: one row in `events`, in the queue shard of the event's id. n > 1: the run record, its mark as active, and one slice
-// for each queue shard that has one (SliceOfShard). Rows refer to their definition by version and carry no payload. The same
-// occurrence always makes the same keys but for the lane: what is late when it is emitted goes to the catch-up lane. So
-// whoever emits decides by condition that it has not been emitted yet (the emitter: emitted_to; others: planned_to).
+// n = 1: one row in `events`, in the queue shard of the event's id. n > 1: the run record, its mark
+// as active, and one slice for each queue shard that has one (SliceOfShard). Rows refer to their
+// definition by version and carry no payload. The same occurrence always makes the same keys but
+// for the lane: what is late when it is emitted goes to the catch-up lane. So whoever emits decides
+// by condition that it has not been emitted yet (the emitter: emitted_to; others: planned_to).
 //
-// A change of a schedule (update, pause, resume, delete) takes over what its uid still owes. Its group has the conditions:
-// planned_to, emitted_to and the state as they were read, and that the partition's cursor is absent (present: the emitter has
-// committed part of a window; try again in a moment). The emitter's rows of a uid have the conditions "the child's
-// record and the state are as I saw them", so a change must rewrite or delete the children, or write the state.
+// A change of a schedule (update, pause, resume, delete) takes over what its uid still owes. Its
+// group has the conditions: planned_to, emitted_to and the state as they were read, and that the
+// partition's cursor is absent (present: the emitter has committed part of a window; try again in a
+// moment). The emitter's rows of a uid have the conditions "the child's record and the state are as
+// I saw them", so a change must rewrite or delete the children, or write the state.
 //
 // Pure.
 
@@ -31,7 +33,8 @@ namespace storage::v1 {
 class DefinitionRecord;
 }
 
-// What is due longer than this when it is emitted is late: it must not stand in the way of on-time work.
+// What is due longer than this when it is emitted is late: it must not stand in the way of on-time
+// work.
 inline constexpr absl::Duration kCatchUpAfter = absl::Seconds(10);
 
 // The facts of a definition that rows are made from.
@@ -52,12 +55,13 @@ struct EmittedOccurrence {
   bool triggered = false;   // by TriggerSchedule
 };
 
-// The lane of a row of this priority that is due at `launch_time` and emitted at `now` (store time).
+// The lane of a row of this priority that is due at `launch_time` and emitted at `now` (store
+// time).
 uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now);
 
 // Appends the rows' mutations to `out`.
-void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence, const kv::Layout& layout,
-                       absl::Time now, std::vector<kv::Mutation>* out);
+void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                       const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
 
 }  // namespace escapement
 

@@ -37,7 +37,9 @@ storage::v1::DefinitionRecord Definition(uint64_t event_count) {
 std::vector<Mutation> Rows(uint64_t event_count, absl::Time launch_time) {
   std::vector<Mutation> rows;
   AddOccurrenceRows(SourceOf(Definition(event_count)),
-                    {.id = "20260301T030000-0-Asia~Kolkata", .nominal_time = launch_time, .launch_time = launch_time},
+                    {.id = "20260301T030000-0-Asia~Kolkata",
+                     .nominal_time = launch_time,
+                     .launch_time = launch_time},
                     kLayout, kNow, &rows);
   return rows;
 }
@@ -84,7 +86,8 @@ TEST(OccurrenceRowsTest, AMillionEventsAreARunAndOneSliceForEachShard) {
 
 TEST(OccurrenceRowsTest, WhatIsLateGoesToTheCatchUpLane) {
   EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter)[0].key)->lane, 4);
-  EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter - absl::Microseconds(1))[0].key)->lane, kLaneCatchUp);
+  EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter - absl::Microseconds(1))[0].key)->lane,
+            kLaneCatchUp);
 }
 
 TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {

@@ -6,7 +6,9 @@ namespace escapement {
 
 std::string RunPrefix(const Uid& uid) { return std::string(uid.bytes()); }
 
-std::string EncodeRunKey(const RunKey& key) { return KeyWriter().Id(key.uid).Text(key.occurrence).Take(); }
+std::string EncodeRunKey(const RunKey& key) {
+  return KeyWriter().Id(key.uid).Text(key.occurrence).Take();
+}
 
 std::optional<RunKey> DecodeRunKey(absl::string_view bytes) {
   KeyReader reader(bytes);
@@ -19,6 +21,8 @@ std::optional<RunKey> DecodeRunKey(absl::string_view bytes) {
 
 std::string RunPartPrefix(const RunKey& run) { return EncodeRunKey(run); }
 
-std::string RunPartKey(const RunKey& run, uint16_t shard) { return KeyWriter(RunPartPrefix(run)).U16(shard).Take(); }
+std::string RunPartKey(const RunKey& run, uint16_t shard) {
+  return KeyWriter(RunPartPrefix(run)).U16(shard).Take();
+}
 
 }  // namespace escapement

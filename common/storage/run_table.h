@@ -1,8 +1,9 @@
 // The column families `runs` and `run_parts` (only runs of more than one event have rows).
 //
 // runs: uid, occurrence (text) → RunRecord
-// run_parts: uid, occurrence, queue shard (u16) → RunPartRecord. Shard 65535 is the masters' part: what they end themselves (parked
-// slices of a paused schedule that was resumed or deleted), written under the condition that it is as it was read.
+// run_parts: uid, occurrence, queue shard (u16) → RunPartRecord. Shard 65535 is the masters' part:
+// what they end themselves (parked slices of a paused schedule that was resumed or deleted),
+// written under the condition that it is as it was read.
 
 #ifndef COMMON_STORAGE_RUN_TABLE_H_
 #define COMMON_STORAGE_RUN_TABLE_H_

@@ -13,7 +13,9 @@ std::string SchedulePrefix(absl::string_view tenant) { return KeyWriter().Text(t
 
 std::string StateKey(const Uid& uid) { return std::string(uid.bytes()); }
 
-std::string DefinitionKey(const Uid& uid, uint64_t version) { return KeyWriter().Id(uid).U64(version).Take(); }
+std::string DefinitionKey(const Uid& uid, uint64_t version) {
+  return KeyWriter().Id(uid).U64(version).Take();
+}
 
 uint16_t PartitionOf(const Uid& uid, uint32_t partitions) {
   return static_cast<uint16_t>(StableHash64(uid.bytes()) % partitions);

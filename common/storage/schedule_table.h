@@ -2,7 +2,8 @@
 //
 // schedules: tenant (text), schedule id (text) → ScheduleRecord
 // states: uid → StateRecord
-// definitions: uid, version (u64) → DefinitionRecord; of one-off events: hash of the DeliveryRecord, 0
+// definitions: uid, version (u64) → DefinitionRecord; of one-off events: hash of the
+// DeliveryRecord, 0
 
 #ifndef COMMON_STORAGE_SCHEDULE_TABLE_H_
 #define COMMON_STORAGE_SCHEDULE_TABLE_H_

@@ -49,8 +49,11 @@ TEST(InflightTable, ClaimsAndEndsShareAPrefixAndAreToldApart) {
 }
 
 TEST(DoneTable, KeysReadBackAndDaysDoNotOverlap) {
-  const DoneKey key = {.shard = 2, .day = DoneDay(absl::FromUnixSeconds(86'400 * 100 + 5)), .uid = Uid::FromHalves(1, 1),
-                       .occurrence = "x", .first = 3};
+  const DoneKey key = {.shard = 2,
+                       .day = DoneDay(absl::FromUnixSeconds(86'400 * 100 + 5)),
+                       .uid = Uid::FromHalves(1, 1),
+                       .occurrence = "x",
+                       .first = 3};
   EXPECT_EQ(key.day, 100u);
   EXPECT_EQ(DecodeDoneKey(EncodeDoneKey(key)), key);
   EXPECT_LT(EncodeDoneKey(key), DoneDayKey(2, 101));
@@ -58,7 +61,10 @@ TEST(DoneTable, KeysReadBackAndDaysDoNotOverlap) {
 }
 
 TEST(ChildrenTable, ChildrenOfAnExpressionHaveItsInUseKeyAsPrefix) {
-  const ChildKey key = {.expression = {.partition = 4, .zone = "Asia/Kolkata", .expression_class = 2, .date_value = 400},
+  const ChildKey key = {.expression = {.partition = 4,
+                                       .zone = "Asia/Kolkata",
+                                       .expression_class = 2,
+                                       .date_value = 400},
                         .hour = 3,
                         .minute = kAnyMinute,
                         .uid = Uid::FromHalves(1, 2)};
@@ -92,7 +98,8 @@ TEST(EventId, IdsOfARunDifferByIndexAndStayTheSame) {
   const RunIdentity run("default", Uid::FromHalves(1, 2), "20261121T030000-0-UTC");
   EXPECT_NE(run.EventId(0), run.EventId(1));
   // Stored and seen by consumers: a change of this value is a change of format.
-  EXPECT_EQ(run.EventId(0), RunIdentity("default", Uid::FromHalves(1, 2), "20261121T030000-0-UTC").EventId(0));
+  EXPECT_EQ(run.EventId(0),
+            RunIdentity("default", Uid::FromHalves(1, 2), "20261121T030000-0-UTC").EventId(0));
 }
 
 TEST(EventId, SlicesOfShardsAreContiguousAndComplete) {

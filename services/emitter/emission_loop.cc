@@ -48,9 +48,12 @@ Mutation PutCheckpoint(std::string key, absl::Time value) {
 
 }  // namespace
 
-EmissionLoop::EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
-                           Options options)
-    : client_(client), executor_(std::move(executor)), metrics_(metrics), options_(std::move(options)) {}
+EmissionLoop::EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
+                           EmitterMetrics& metrics, Options options)
+    : client_(client),
+      executor_(std::move(executor)),
+      metrics_(metrics),
+      options_(std::move(options)) {}
 
 EmissionLoop::Partition* EmissionLoop::Find(uint32_t partition, uint64_t generation) {
   const auto it = partitions_.find(partition);
@@ -100,22 +103,25 @@ void EmissionLoop::ReadCheckpoints() {
     if (state.loaded || state.reading) continue;
     state.reading = true;
     const auto p = static_cast<uint16_t>(partition);
-    client_.MultiGet(
-        {{ColumnFamily::kCheckpoints, PlannedToKey(p)},
-         {ColumnFamily::kCheckpoints, EmittedToKey(p)},
-         {ColumnFamily::kCheckpoints, CursorKey(p)}},
-        executor_,
-        [self = shared_from_this(), partition = partition, generation = state.generation](
-            absl::StatusOr<kv::GetResult> result) { self->OnCheckpoints(partition, generation, std::move(result)); });
+    client_.MultiGet({{ColumnFamily::kCheckpoints, PlannedToKey(p)},
+                      {ColumnFamily::kCheckpoints, EmittedToKey(p)},
+                      {ColumnFamily::kCheckpoints, CursorKey(p)}},
+                     executor_,
+                     [self = shared_from_this(), partition = partition,
+                      generation = state.generation](absl::StatusOr<kv::GetResult> result) {
+                       self->OnCheckpoints(partition, generation, std::move(result));
+                     });
   }
 }
 
-void EmissionLoop::OnCheckpoints(uint32_t partition, uint64_t generation, absl::StatusOr<kv::GetResult> result) {
+void EmissionLoop::OnCheckpoints(uint32_t partition, uint64_t generation,
+                                 absl::StatusOr<kv::GetResult> result) {
   Partition* state = Find(partition, generation);
   if (state == nullptr) return;
   state->reading = false;
   if (!result.ok()) return;  // the next round reads again
-  const auto& [planned, emitted, cursor] = std::tie(result->values[0], result->values[1], result->values[2]);
+  const auto& [planned, emitted, cursor] =
+      std::tie(result->values[0], result->values[1], result->values[2]);
   if (!planned || !emitted) return MakeCheckpoints(partition, generation);
   state->planned_to = DecodeCheckpoint(*planned);
   state->emitted_to = state->done_to = DecodeCheckpoint(*emitted);
@@ -144,20 +150,23 @@ void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
   commit.fence = {options_.leases.fence(partition)};
   commit.groups = {std::move(group)};
   state->reading = true;
-  client_.CommitAsync(std::move(commit), executor_,
-                      [self = shared_from_this(), partition, generation](absl::StatusOr<kv::CommitResult> result) {
-                        Partition* state = self->Find(partition, generation);
-                        if (state == nullptr) return;
-                        state->reading = false;
-                        // Else in the next round: an updater was quicker, or the lease is lost.
-                        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
-                      });
+  client_.CommitAsync(
+      std::move(commit), executor_,
+      [self = shared_from_this(), partition, generation](absl::StatusOr<kv::CommitResult> result) {
+        Partition* state = self->Find(partition, generation);
+        if (state == nullptr) return;
+        state->reading = false;
+        // Else in the next round: an updater was quicker, or the lease is lost.
+        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
+      });
 }
 
-kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const {
+kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state,
+                                  absl::Time target) const {
   const auto p = static_cast<uint16_t>(partition);
   kv::Group group;
-  group.conditions = {options_.leases.fence(partition), Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
+  group.conditions = {options_.leases.fence(partition),
+                      Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
                       CheckpointIs(PlannedToKey(p), state.planned_to)};
   group.mutations = {PutCheckpoint(PlannedToKey(p), target)};
   if (state.window == nullptr && state.done_to > state.emitted_to) {
@@ -188,18 +197,20 @@ void EmissionLoop::Plan() {
     }
     ids.emplace_back(partition, state.generation);
     commit.groups.push_back(PlanGroup(partition, state, target));
-    emitted.push_back(commit.groups.back().mutations.size() > 1 ? state.done_to : absl::InfinitePast());
+    emitted.push_back(commit.groups.back().mutations.size() > 1 ? state.done_to
+                                                                : absl::InfinitePast());
     // The window must not begin while emitted_to is being written.
     if (emitted.back() != absl::InfinitePast()) state.readable_to = absl::InfinitePast();
   }
   if (!readable.empty()) ReadMarks(std::move(readable), target);
   if (ids.empty()) return;
   planning_ = true;
-  client_.CommitAsync(std::move(commit), executor_,
-                      [self = shared_from_this(), ids = std::move(ids), emitted = std::move(emitted),
-                       target](absl::StatusOr<kv::CommitResult> result) mutable {
-                        self->OnPlanned(std::move(ids), std::move(emitted), target, std::move(result));
-                      });
+  client_.CommitAsync(
+      std::move(commit), executor_,
+      [self = shared_from_this(), ids = std::move(ids), emitted = std::move(emitted),
+       target](absl::StatusOr<kv::CommitResult> result) mutable {
+        self->OnPlanned(std::move(ids), std::move(emitted), target, std::move(result));
+      });
 }
 
 void EmissionLoop::OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
@@ -213,8 +224,10 @@ void EmissionLoop::OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Tim
     const bool applied = result.ok() && result->verdicts[i].applied;
     if (!applied) {
       held |= result.ok() && result->verdicts[i].failed_condition == kHoldCondition;
-      // Held: planned again as it is. Otherwise somebody else has written, or the store could not: read again.
-      if (!result.ok() || result->verdicts[i].failed_condition > kHoldCondition) Reload(ids[i].first, *state);
+      // Held: planned again as it is. Otherwise somebody else has written, or the store could not:
+      // read again.
+      if (!result.ok() || result->verdicts[i].failed_condition > kHoldCondition)
+        Reload(ids[i].first, *state);
       continue;
     }
     state->planned_to = target;
@@ -231,11 +244,11 @@ void EmissionLoop::ReadMarks(Ids ids, absl::Time target) {
   for (const auto& [partition, generation] : ids) {
     keys.push_back({ColumnFamily::kCheckpoints, InUseMarkKey(static_cast<uint16_t>(partition))});
   }
-  client_.MultiGet(
-      std::move(keys), executor_,
-      [self = shared_from_this(), ids = std::move(ids), target](absl::StatusOr<kv::GetResult> result) mutable {
-        self->OnMarks(std::move(ids), target, std::move(result));
-      });
+  client_.MultiGet(std::move(keys), executor_,
+                   [self = shared_from_this(), ids = std::move(ids),
+                    target](absl::StatusOr<kv::GetResult> result) mutable {
+                     self->OnMarks(std::move(ids), target, std::move(result));
+                   });
 }
 
 void EmissionLoop::OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result) {
@@ -255,8 +268,8 @@ void EmissionLoop::OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetRes
   }
 }
 
-void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark,
-                             std::string begin, std::shared_ptr<InUse> found) {
+void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time target,
+                             std::string mark, std::string begin, std::shared_ptr<InUse> found) {
   kv::ScanRequest request;
   request.cf = ColumnFamily::kInUse;
   request.begin = std::move(begin);
@@ -271,11 +284,13 @@ void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time
                    if (!AddInUse(entry.key, found.get())) self->metrics_.records_broken.Increment();
                  }
                  if (result->more && !result->entries.empty()) {
-                   self->ReadInUse(partition, generation, target, std::move(mark),
-                                   absl::StrCat(result->entries.back().key, absl::string_view("\0", 1)), found);
+                   self->ReadInUse(
+                       partition, generation, target, std::move(mark),
+                       absl::StrCat(result->entries.back().key, absl::string_view("\0", 1)), found);
                    return;
                  }
-                 // The mark was read first: what came in use in between is found again by the next mark.
+                 // The mark was read first: what came in use in between is found again by the next
+                 // mark.
                  state->in_use = std::move(*found);
                  state->in_use_mark = std::move(mark);
                  state->in_use_known = true;
@@ -286,7 +301,8 @@ void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time
 
 void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   if (state.window != nullptr || !options_.leases.valid(partition)) return;
-  const absl::Time end = state.cursor ? state.cursor->window_end : WindowEnd(state.done_to, state.readable_to);
+  const absl::Time end =
+      state.cursor ? state.cursor->window_end : WindowEnd(state.done_to, state.readable_to);
   if (end <= state.done_to || end > state.readable_to) return;
   EmissionWindow::Options options;
   options.partition = static_cast<uint16_t>(partition);
@@ -299,19 +315,23 @@ void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   ChildRanges ranges = RangesToRead(options.partition, state.in_use, options.begin, options.end);
   for (const std::string& zone : ranges.unknown_zones) {
     metrics_.records_broken.Increment();
-    Log(LogLevel::kError, "emitter.loop", "a zone in use is not in the zone database", {{"zone", zone}});
+    Log(LogLevel::kError, "emitter.loop", "a zone in use is not in the zone database",
+        {{"zone", zone}});
   }
   options.ranges = std::move(ranges.ranges);
   state.window = std::make_shared<EmissionWindow>(
       client_, executor_, metrics_, std::move(options),
-      [self = shared_from_this(), partition, generation = state.generation, end](absl::Status status, bool stored) {
+      [self = shared_from_this(), partition, generation = state.generation, end](
+          absl::Status status, bool stored) {
         self->OnWindow(partition, generation, end, std::move(status), stored);
       });
-  const std::shared_ptr<EmissionWindow> window = state.window;  // it may end, and be forgotten, within Start
+  // It may end, and be forgotten, within Start.
+  const std::shared_ptr<EmissionWindow> window = state.window;
   window->Start();
 }
 
-void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status, bool stored) {
+void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time end,
+                            absl::Status status, bool stored) {
   Partition* state = Find(partition, generation);
   if (state == nullptr) return;
   if (!status.ok()) {
@@ -338,18 +358,20 @@ void EmissionLoop::Sweep(uint32_t partition, Partition& state) {
   kv::ScanRequest next;
   next.cf = ColumnFamily::kInUse;
   const std::string prefix = ChildrenPartitionPrefix(static_cast<uint16_t>(partition));
-  next.begin = state.sweep_key.empty() ? prefix : absl::StrCat(state.sweep_key, absl::string_view("\0", 1));
+  next.begin =
+      state.sweep_key.empty() ? prefix : absl::StrCat(state.sweep_key, absl::string_view("\0", 1));
   next.end = PrefixEnd(prefix);
   next.limit = 1;
   next.keys_only = true;
-  client_.Scan(
-      std::move(next), executor_,
-      [self = shared_from_this(), partition, generation = state.generation](absl::StatusOr<kv::ScanResult> result) {
-        Partition* state = self->Find(partition, generation);
-        if (state == nullptr || !result.ok()) return;
-        state->sweep_key = result->entries.empty() ? "" : result->entries[0].key;
-        if (!result->entries.empty()) self->RemoveIfEmpty(partition, generation, state->sweep_key);
-      });
+  client_.Scan(std::move(next), executor_,
+               [self = shared_from_this(), partition,
+                generation = state.generation](absl::StatusOr<kv::ScanResult> result) {
+                 Partition* state = self->Find(partition, generation);
+                 if (state == nullptr || !result.ok()) return;
+                 state->sweep_key = result->entries.empty() ? "" : result->entries[0].key;
+                 if (!result->entries.empty())
+                   self->RemoveIfEmpty(partition, generation, state->sweep_key);
+               });
 }
 
 void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key) {
@@ -360,7 +382,8 @@ void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::s
   any.limit = 1;
   any.keys_only = true;
   client_.Scan(std::move(any), executor_,
-               [self = shared_from_this(), partition, generation, in_use_key](absl::StatusOr<kv::ScanResult> result) {
+               [self = shared_from_this(), partition, generation,
+                in_use_key](absl::StatusOr<kv::ScanResult> result) {
                  Partition* state = self->Find(partition, generation);
                  if (state == nullptr || !result.ok() || !result->entries.empty()) return;
                  if (!self->options_.leases.valid(partition)) return;
@@ -379,8 +402,10 @@ void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::s
                  group.mutations = {std::move(forget)};
                  kv::Commit commit;
                  commit.groups = {std::move(group)};
-                 // Removed or not, and known here or not: reading a LaunchExpression without children finds nothing.
-                 self->client_.CommitAsync(std::move(commit), self->executor_, [](absl::StatusOr<kv::CommitResult>) {});
+                 // Removed or not, and known here or not: reading a LaunchExpression without
+                 // children finds nothing.
+                 self->client_.CommitAsync(std::move(commit), self->executor_,
+                                           [](absl::StatusOr<kv::CommitResult>) {});
                });
 }
 
@@ -389,7 +414,8 @@ void EmissionLoop::ShowProgress(absl::Time now) {
   for (const auto& [partition, state] : partitions_) {
     if (state.loaded) behind = std::max(behind, now - state.done_to);
   }
-  if (behind > -absl::InfiniteDuration()) metrics_.behind_seconds.Set(absl::ToDoubleSeconds(behind));
+  if (behind > -absl::InfiniteDuration())
+    metrics_.behind_seconds.Set(absl::ToDoubleSeconds(behind));
 }
 
 }  // namespace escapement::emitter

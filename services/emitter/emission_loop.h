@@ -1,10 +1,11 @@
 // EmissionLoop: keeps the partitions that this instance holds emitted ahead of time.
 //
-// Step() is one round: read the checkpoints of partitions that are new; plan (one commit sets planned_to of all partitions to
-// store time + ahead, each under its lease, and writes the emitted_to of windows in which nothing was due); look whether the
-// LaunchExpressions in use have changed; and let every partition emit [emitted_to, planned_to) window after window
-// (emission_window.h). Whatever fails is read again in the next round. Planned ahead of rows: whoever changes a schedule sees how far its
-// old version may have been emitted.
+// Step() is one round: read the checkpoints of partitions that are new; plan (one commit sets
+// planned_to of all partitions to store time + ahead, each under its lease, and writes the
+// emitted_to of windows in which nothing was due); look whether the LaunchExpressions in use have
+// changed; and let every partition emit [emitted_to, planned_to) window after window
+// (emission_window.h). Whatever fails is read again in the next round. Planned ahead of rows:
+// whoever changes a schedule sees how far its old version may have been emitted.
 //
 // While the store's clock is held (kClockHoldKey) nothing is planned.
 //
@@ -46,14 +47,16 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   };
 
   // `client` and `metrics` outlive the loop; the loop is made by make_shared.
-  EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options);
+  EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
+               Options options);
 
-  // The lease of the partition was acquired / is lost: its state is read anew / dropped, and what is under way ends
-  // without effect.
+  // The lease of the partition was acquired / is lost: its state is read anew / dropped, and what
+  // is under way ends without effect.
   void AddPartition(uint32_t partition);
   void DropPartition(uint32_t partition);
 
-  // One round; returns at once. While the last one's plan has not been answered, the next plan waits for that.
+  // One round; returns at once. While the last one's plan has not been answered, the next plan
+  // waits for that.
   void Step();
 
   // Drops all partitions; nothing begins any more.
@@ -67,7 +70,8 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     absl::Time planned_to;  // as stored
     absl::Time emitted_to;  // as stored
     std::optional<EmissionCursor> cursor;
-    absl::Time done_to;      // everything before it is emitted; after emitted_to if nothing was due since
+    // Everything before it is emitted; after emitted_to if nothing was due since.
+    absl::Time done_to;
     absl::Time readable_to;  // in_use is known for windows up to here
     std::shared_ptr<EmissionWindow> window;
     bool in_use_known = false;
@@ -87,14 +91,16 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
 
   void Plan();
   kv::Group PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const;
-  void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target, absl::StatusOr<kv::CommitResult> result);
+  void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
+                 absl::StatusOr<kv::CommitResult> result);
 
   void ReadMarks(Ids ids, absl::Time target);
   void OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result);
-  void ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark, std::string begin,
-                 std::shared_ptr<InUse> found);
+  void ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark,
+                 std::string begin, std::shared_ptr<InUse> found);
   void Emit(uint32_t partition, Partition& state);
-  void OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status, bool stored);
+  void OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status,
+                bool stored);
 
   void Sweep(uint32_t partition, Partition& state);
   void RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key);

@@ -18,7 +18,8 @@
 namespace escapement::emitter {
 namespace {
 
-ExpressionKey KeyOf(uint16_t partition, const std::string& zone, const cron::LaunchExpression& expression) {
+ExpressionKey KeyOf(uint16_t partition, const std::string& zone,
+                    const cron::LaunchExpression& expression) {
   ExpressionKey key;
   key.partition = partition;
   key.zone = zone;
@@ -46,7 +47,8 @@ bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
   return true;
 }
 
-ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end) {
+ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin,
+                         absl::Time end) {
   ChildRanges result;
   for (const auto& [name, expressions] : in_use) {
     const absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name);
@@ -56,8 +58,9 @@ ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time beg
     }
     for (const cron::PlaceRange& range : cron::PlacesToRead(*zone, begin, end, expressions)) {
       const ExpressionKey key = KeyOf(partition, name, range.first.expression);
-      result.ranges.push_back({.begin = ChildPrefix(key, range.first.hour, range.first.minute),
-                               .end = PrefixEnd(ChildPrefix(key, range.last.hour, range.last.minute))});
+      result.ranges.push_back(
+          {.begin = ChildPrefix(key, range.first.hour, range.first.minute),
+           .end = PrefixEnd(ChildPrefix(key, range.last.hour, range.last.minute))});
     }
   }
   return result;
@@ -74,21 +77,21 @@ std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last
   return rest;
 }
 
-absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(const ChildKey& key,
-                                                                  const storage::v1::ChildRecord& record,
-                                                                  absl::Time begin, absl::Time end) {
+absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
+    const ChildKey& key, const storage::v1::ChildRecord& record, absl::Time begin, absl::Time end) {
   const auto place = PlaceOf(key);
   const auto expression = cron::ParseCron(record.cron());
   const auto zone = cron::Zone::Load(key.expression.zone);
   if (!place || !expression.ok() || !zone.ok()) {
-    return absl::DataLossError(absl::StrCat("child of schedule ", record.schedule_id(), " in ", key.expression.zone,
-                                            " with cron \"", record.cron(), "\""));
+    return absl::DataLossError(absl::StrCat("child of schedule ", record.schedule_id(), " in ",
+                                            key.expression.zone, " with cron \"", record.cron(),
+                                            "\""));
   }
   std::vector<EmittedOccurrence> occurrences;
   begin = std::max(begin, FromMicros(record.from_micros()));
   // One window holds at most one occurrence a second, so this is bounded by the window.
-  for (const cron::Occurrence& o :
-       cron::Enumerate(*expression, *zone, cron::DstPolicy(), begin, end, std::numeric_limits<size_t>::max())) {
+  for (const cron::Occurrence& o : cron::Enumerate(*expression, *zone, cron::DstPolicy(), begin,
+                                                   end, std::numeric_limits<size_t>::max())) {
     if (cron::CanonicalPlace(*expression, o.civil) != *place) continue;
     const CronTrigger trigger{*expression, *zone, cron::DstPolicy()};
     EmittedOccurrence& emitted = occurrences.emplace_back();
@@ -111,7 +114,8 @@ OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildReco
 }
 
 bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state) {
-  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED && state.version() == child.version();
+  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED &&
+         state.version() == child.version();
 }
 
 }  // namespace escapement::emitter

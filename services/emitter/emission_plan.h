@@ -28,7 +28,8 @@ namespace escapement::emitter {
 // How far to plan at `now`: whole seconds, so that steps a second apart make windows of a second.
 absl::Time PlannedTo(absl::Time now, absl::Duration ahead);
 
-// The end of the next window that begins at `emitted_to`: at most kWindowMax later and not after `planned_to`.
+// The end of the next window that begins at `emitted_to`: at most kWindowMax later and not after
+// `planned_to`.
 absl::Time WindowEnd(absl::Time emitted_to, absl::Time planned_to);
 
 // LaunchExpressions in use, by zone.
@@ -53,11 +54,10 @@ ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time beg
 // What is left of the ranges after `last_key`.
 std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key);
 
-// The occurrences in [begin, end) that this child emits, in order: those at or after its `from` whose canonical place is its
-// own. DATA_LOSS if the record cannot be read.
-absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(const ChildKey& key,
-                                                                  const storage::v1::ChildRecord& record,
-                                                                  absl::Time begin, absl::Time end);
+// The occurrences in [begin, end) that this child emits, in order: those at or after its `from`
+// whose canonical place is its own. DATA_LOSS if the record cannot be read.
+absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
+    const ChildKey& key, const storage::v1::ChildRecord& record, absl::Time begin, absl::Time end);
 
 OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildRecord& record);
 

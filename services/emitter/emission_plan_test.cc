@@ -10,7 +10,8 @@ namespace escapement::emitter {
 namespace {
 
 absl::Time At(int hour, int minute, int second) {
-  return absl::FromCivil(absl::CivilSecond(2026, 3, 2, hour, minute, second), absl::UTCTimeZone());  // a Monday
+  // A Monday.
+  return absl::FromCivil(absl::CivilSecond(2026, 3, 2, hour, minute, second), absl::UTCTimeZone());
 }
 
 storage::v1::DefinitionRecord Definition(const std::string& cron, const std::string& zone) {
@@ -66,26 +67,37 @@ TEST(EmissionPlanTest, AWindowIsBoundedAndEndsAtThePlan) {
 
 TEST(EmissionPlanTest, ReadsOnlyTheChildrenOfTheWindow) {
   const Indexed indexed = Index(Definition("0 3,6,9 * * *", "UTC"), At(0, 0, 0));
-  EXPECT_EQ(CountIn(RangesToRead(indexed.partition, indexed.in_use, At(3, 0, 0), At(3, 0, 1)).ranges, indexed), 1u);
-  EXPECT_EQ(CountIn(RangesToRead(indexed.partition, indexed.in_use, At(3, 0, 1), At(3, 0, 2)).ranges, indexed), 0u);
-  EXPECT_EQ(CountIn(RangesToRead(indexed.partition, indexed.in_use, At(2, 0, 0), At(7, 0, 0)).ranges, indexed), 2u);
   EXPECT_EQ(
-      CountIn(
-          RangesToRead(static_cast<uint16_t>(indexed.partition + 1), indexed.in_use, At(2, 0, 0), At(7, 0, 0)).ranges,
-          indexed),
+      CountIn(RangesToRead(indexed.partition, indexed.in_use, At(3, 0, 0), At(3, 0, 1)).ranges,
+              indexed),
+      1u);
+  EXPECT_EQ(
+      CountIn(RangesToRead(indexed.partition, indexed.in_use, At(3, 0, 1), At(3, 0, 2)).ranges,
+              indexed),
       0u);
+  EXPECT_EQ(
+      CountIn(RangesToRead(indexed.partition, indexed.in_use, At(2, 0, 0), At(7, 0, 0)).ranges,
+              indexed),
+      2u);
+  EXPECT_EQ(CountIn(RangesToRead(static_cast<uint16_t>(indexed.partition + 1), indexed.in_use,
+                                 At(2, 0, 0), At(7, 0, 0))
+                        .ranges,
+                    indexed),
+            0u);
 }
 
 TEST(EmissionPlanTest, RangesAscendAndGoOnAfterACursor) {
   const Indexed indexed = Index(Definition("*/20 1-8 13 * FRI", "Asia/Kolkata"), At(0, 0, 0));
-  const auto ranges =
-      RangesToRead(indexed.partition, indexed.in_use, At(0, 0, 0), At(12, 0, 0) + absl::Hours(24 * 20)).ranges;
+  const auto ranges = RangesToRead(indexed.partition, indexed.in_use, At(0, 0, 0),
+                                   At(12, 0, 0) + absl::Hours(24 * 20))
+                          .ranges;
   ASSERT_GT(ranges.size(), 3u);
   for (size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].end, ranges[i].begin);
   const size_t all = CountIn(ranges, indexed);
   ASSERT_EQ(all, indexed.children.size());
   size_t left = all;
-  for (const kv::Mutation& row : indexed.children) EXPECT_EQ(CountIn(After(ranges, row.key), indexed), --left);
+  for (const kv::Mutation& row : indexed.children)
+    EXPECT_EQ(CountIn(After(ranges, row.key), indexed), --left);
 }
 
 TEST(EmissionPlanTest, AZoneThatIsNotKnownIsReported) {
@@ -101,18 +113,22 @@ TEST(EmissionPlanTest, AChildEmitsItsOwnOccurrencesFromItsBeginning) {
   for (const kv::Mutation& row : indexed.children) {
     storage::v1::ChildRecord record;
     ASSERT_TRUE(record.ParseFromString(row.value));
-    const auto occurrences = OccurrencesOfChild(*DecodeChildKey(row.key), record, At(0, 0, 0), At(7, 0, 0));
+    const auto occurrences =
+        OccurrencesOfChild(*DecodeChildKey(row.key), record, At(0, 0, 0), At(7, 0, 0));
     ASSERT_TRUE(occurrences.ok());
     for (const EmittedOccurrence& o : *occurrences) ids.push_back(o.id);
   }
-  EXPECT_EQ(ids, (std::vector<std::string>{"20260302T033000-0-UTC", "20260302T060000-0-UTC", "20260302T063000-0-UTC"}));
+  EXPECT_EQ(ids, (std::vector<std::string>{"20260302T033000-0-UTC", "20260302T060000-0-UTC",
+                                           "20260302T063000-0-UTC"}));
 }
 
 TEST(EmissionPlanTest, ABrokenChildIsAnError) {
   const Indexed indexed = Index(Definition("0 3 * * *", "UTC"), At(0, 0, 0));
   storage::v1::ChildRecord record;
   EXPECT_EQ(
-      OccurrencesOfChild(*DecodeChildKey(indexed.children[0].key), record, At(0, 0, 0), At(7, 0, 0)).status().code(),
+      OccurrencesOfChild(*DecodeChildKey(indexed.children[0].key), record, At(0, 0, 0), At(7, 0, 0))
+          .status()
+          .code(),
       absl::StatusCode::kDataLoss);
 }
 

@@ -44,8 +44,8 @@ Mutation Put(ColumnFamily cf, std::string key, std::string value) {
 
 }  // namespace
 
-EmissionWindow::EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
-                               Options options, Done done)
+EmissionWindow::EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> executor,
+                               EmitterMetrics& metrics, Options options, Done done)
     : client_(client),
       executor_(std::move(executor)),
       metrics_(metrics),
@@ -54,7 +54,8 @@ EmissionWindow::EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> e
 
 void EmissionWindow::Start() {
   metrics_.windows.Increment();
-  if (options_.cursor) options_.ranges = After(std::move(options_.ranges), options_.cursor->last_key);
+  if (options_.cursor)
+    options_.ranges = After(std::move(options_.ranges), options_.cursor->last_key);
   ScanOn();
 }
 
@@ -67,9 +68,10 @@ void EmissionWindow::ScanOn() {
   request.begin = range.begin;
   request.end = range.end;
   request.limit = kScanRowsMax;
-  client_.Scan(std::move(request), executor_, [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
-    self->OnChildren(std::move(result));
-  });
+  client_.Scan(std::move(request), executor_,
+               [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                 self->OnChildren(std::move(result));
+               });
 }
 
 void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
@@ -85,7 +87,8 @@ void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
     last_key_ = entry.key;
   }
   if (result->more && !result->entries.empty()) {
-    options_.ranges[range_].begin = absl::StrCat(result->entries.back().key, absl::string_view("\0", 1));
+    options_.ranges[range_].begin =
+        absl::StrCat(result->entries.back().key, absl::string_view("\0", 1));
   } else {
     ++range_;
   }
@@ -111,11 +114,14 @@ bool EmissionWindow::Take(const kv::Entry& entry, kv::CommitSeq seq) {
   if (occurrences->empty()) return true;
   DueChild child;
   child.source = SourceOfChild(*key, record);
-  const size_t rows = child.source.event_count == 1
-                          ? 1
-                          : 2 + std::min<uint64_t>(child.source.event_count, options_.layout.queue_shards);
+  const size_t rows =
+      child.source.event_count == 1
+          ? 1
+          : 2 + std::min<uint64_t>(child.source.event_count, options_.layout.queue_shards);
   const size_t mutations = rows * occurrences->size();
-  if (!due_.empty() && (due_.size() >= kChunkChildrenMax || mutations_ + mutations > kChunkMutationsMax)) return false;
+  if (!due_.empty() &&
+      (due_.size() >= kChunkChildrenMax || mutations_ + mutations > kChunkMutationsMax))
+    return false;
   mutations_ += mutations;
   child.key = entry.key;
   child.value = entry.value;
@@ -135,10 +141,12 @@ void EmissionWindow::Decide() {
   }
   std::vector<kv::Key> keys;
   keys.reserve(due_.size());
-  for (const DueChild& child : due_) keys.push_back({ColumnFamily::kStates, StateKey(child.source.uid)});
-  client_.MultiGet(std::move(keys), executor_, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-    self->OnStates(std::move(result));
-  });
+  for (const DueChild& child : due_)
+    keys.push_back({ColumnFamily::kStates, StateKey(child.source.uid)});
+  client_.MultiGet(std::move(keys), executor_,
+                   [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                     self->OnStates(std::move(result));
+                   });
 }
 
 void EmissionWindow::OnStates(absl::StatusOr<kv::GetResult> result) {
@@ -160,10 +168,11 @@ void EmissionWindow::OnStates(absl::StatusOr<kv::GetResult> result) {
   CommitChunk(std::move(groups));
 }
 
-kv::Group EmissionWindow::GroupOf(const DueChild& child, const std::string& state, kv::CommitSeq state_seq,
-                                  absl::Time now) {
+kv::Group EmissionWindow::GroupOf(const DueChild& child, const std::string& state,
+                                  kv::CommitSeq state_seq, absl::Time now) {
   kv::Group group;
-  group.conditions.push_back(Equals(ColumnFamily::kStates, StateKey(child.source.uid), state, state_seq));
+  group.conditions.push_back(
+      Equals(ColumnFamily::kStates, StateKey(child.source.uid), state, state_seq));
   group.conditions.push_back(Equals(ColumnFamily::kChildren, child.key, child.value, child.seq));
   for (const EmittedOccurrence& occurrence : child.occurrences) {
     AddOccurrenceRows(child.source, occurrence, options_.layout, now, &group.mutations);
@@ -173,11 +182,11 @@ kv::Group EmissionWindow::GroupOf(const DueChild& child, const std::string& stat
 
 std::vector<Condition> EmissionWindow::Fence() const {
   std::vector<Condition> fence = {options_.lease};
-  fence.push_back(
-      Equals(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition), EncodeCheckpoint(options_.emitted_to), 0));
+  fence.push_back(Equals(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
+                         EncodeCheckpoint(options_.emitted_to), 0));
   if (options_.cursor) {
-    fence.push_back(
-        Equals(ColumnFamily::kCheckpoints, CursorKey(options_.partition), EncodeCursor(*options_.cursor), 0));
+    fence.push_back(Equals(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
+                           EncodeCursor(*options_.cursor), 0));
   } else {
     fence.push_back(Absent(ColumnFamily::kCheckpoints, CursorKey(options_.partition)));
   }
@@ -187,8 +196,8 @@ std::vector<Condition> EmissionWindow::Fence() const {
 void EmissionWindow::CommitChunk(std::vector<kv::Group> groups) {
   kv::Group progress;
   if (last_chunk_) {
-    progress.mutations.push_back(
-        Put(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition), EncodeCheckpoint(options_.end)));
+    progress.mutations.push_back(Put(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
+                                     EncodeCheckpoint(options_.end)));
     if (options_.cursor) {
       Mutation forget;
       forget.cf = ColumnFamily::kCheckpoints;
@@ -197,16 +206,18 @@ void EmissionWindow::CommitChunk(std::vector<kv::Group> groups) {
       progress.mutations.push_back(std::move(forget));
     }
   } else {
-    progress.mutations.push_back(Put(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
-                                     EncodeCursor({.window_end = options_.end, .last_key = last_key_})));
+    progress.mutations.push_back(
+        Put(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
+            EncodeCursor({.window_end = options_.end, .last_key = last_key_})));
   }
   groups.push_back(std::move(progress));
   kv::Commit commit;
   commit.fence = Fence();
   commit.groups = std::move(groups);
-  client_.CommitAsync(
-      std::move(commit), executor_,
-      [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnCommitted(std::move(result)); });
+  client_.CommitAsync(std::move(commit), executor_,
+                      [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+                        self->OnCommitted(std::move(result));
+                      });
 }
 
 void EmissionWindow::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
@@ -219,9 +230,11 @@ void EmissionWindow::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
     }
     const DueChild& child = due_[grouped_[g]];
     metrics_.occurrences_emitted.Increment(static_cast<double>(child.occurrences.size()));
-    metrics_.events_emitted.Increment(static_cast<double>(child.occurrences.size() * child.source.event_count));
+    metrics_.events_emitted.Increment(
+        static_cast<double>(child.occurrences.size() * child.source.event_count));
     for (const EmittedOccurrence& o : child.occurrences) {
-      if (LaneFor(0, o.launch_time, emitted_at_) == kLaneCatchUp) metrics_.occurrences_late.Increment();
+      if (LaneFor(0, o.launch_time, emitted_at_) == kLaneCatchUp)
+        metrics_.occurrences_late.Increment();
     }
   }
   grouped_.clear();

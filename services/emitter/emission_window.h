@@ -1,11 +1,14 @@
-// EmissionWindow: emits one window [begin, end) of one partition: scan → evaluate → states → commit, in chunks.
+// EmissionWindow: emits one window [begin, end) of one partition: scan → evaluate → states →
+// commit, in chunks.
 //
-// Each commit is fenced by the partition's lease and by emitted_to and cursor being as this emitter knows them: who
-// comes later finds either all of a chunk or nothing of it, and goes on where it ended. Each child's rows are one group with the
-// conditions that its record and its schedule's state are as they were read; one that fails was changed meanwhile, and the
-// change has taken over what was owed (occurrence_rows.h). A window without rows commits nothing.
+// Each commit is fenced by the partition's lease and by emitted_to and cursor being as this emitter
+// knows them: who comes later finds either all of a chunk or nothing of it, and goes on where it
+// ended. Each child's rows are one group with the conditions that its record and its schedule's
+// state are as they were read; one that fails was changed meanwhile, and the change has taken over
+// what was owed (occurrence_rows.h). A window without rows commits nothing.
 //
-// Threads: one executor; all callbacks run there. Kept alive by its own callbacks; Cancel() makes them do nothing.
+// Threads: one executor; all callbacks run there. Kept alive by its own callbacks; Cancel() makes
+// them do nothing.
 
 #ifndef SERVICES_EMITTER_EMISSION_WINDOW_H_
 #define SERVICES_EMITTER_EMISSION_WINDOW_H_
@@ -38,13 +41,14 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
     std::vector<KeyRange> ranges;          // RangesToRead for the window
     kv::Layout layout;
   };
-  // OK: everything in the window is emitted; `stored` tells whether emitted_to = end is (else nothing was due). An error:
-  // nothing is known about the last commit but that no other one is under way: read the checkpoints again.
+  // OK: everything in the window is emitted; `stored` tells whether emitted_to = end is (else
+  // nothing was due). An error: nothing is known about the last commit but that no other one is
+  // under way: read the checkpoints again.
   using Done = absl::AnyInvocable<void(absl::Status status, bool stored)>;
 
   // `client` and `metrics` outlive the window.
-  EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options,
-                 Done done);
+  EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
+                 Options options, Done done);
 
   void Start();
   void Cancel() { done_ = nullptr; }
@@ -64,7 +68,8 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   bool Take(const kv::Entry& entry, kv::CommitSeq seq);
   void Decide();
   void OnStates(absl::StatusOr<kv::GetResult> result);
-  kv::Group GroupOf(const DueChild& child, const std::string& state, kv::CommitSeq state_seq, absl::Time now);
+  kv::Group GroupOf(const DueChild& child, const std::string& state, kv::CommitSeq state_seq,
+                    absl::Time now);
   void CommitChunk(std::vector<kv::Group> groups);
   void OnCommitted(absl::StatusOr<kv::CommitResult> result);
   void Finish(absl::Status status, bool stored);

@@ -1,4 +1,5 @@
-// What happens to occurrences when emitters die, schedules change and stores are away: each is emitted once.
+// What happens to occurrences when emitters die, schedules change and stores are away: each is
+// emitted once.
 
 #include <set>
 
@@ -60,7 +61,8 @@ TEST_F(EmitterFaultTest, EmittersThatDieAtAnyMomentAndTakeOverFromEachOtherEmitO
   ExpectEmittedOnce(start + absl::Seconds(1), Now());
 }
 
-// An emitter that stands still beyond its lease and then goes on with the commit that it had in hand.
+// An emitter that stands still beyond its lease and then goes on with the commit that it had in
+// hand.
 TEST_F(EmitterFaultTest, ACommitThatArrivesAfterTheTakeoverHasNoEffect) {
   AddUsualSchedules();
   const absl::Time start = Now();
@@ -106,7 +108,8 @@ TEST_F(EmitterFaultTest, AScheduleThatChangesBetweenScanAndCommitIsLeftToTheChan
   puts_.clear();
   Advance(absl::Seconds(20));
   std::map<Uid, uint64_t> versions;
-  for (const Row& row : Rows()) versions[row.key.uid] = std::max(versions[row.key.uid], row.record.version());
+  for (const Row& row : Rows())
+    versions[row.key.uid] = std::max(versions[row.key.uid], row.record.version());
   EXPECT_EQ(versions[changed], 2u);
   EXPECT_EQ(versions[other], 1u);
 }
@@ -122,8 +125,9 @@ TEST_F(EmitterFaultTest, APausedScheduleEmitsNothingNotEvenWhatWasScanned) {
   schedules_[uid].state.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   schedules_[uid].state.set_change_count(2);
   kv::Group pause;
-  pause.mutations.push_back(
-      {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = schedules_[uid].state.SerializeAsString()});
+  pause.mutations.push_back({.cf = ColumnFamily::kStates,
+                             .key = StateKey(uid),
+                             .value = schedules_[uid].state.SerializeAsString()});
   Commit({pause});
   puts_.clear();
   send_on();
@@ -174,9 +178,11 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
     schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     schedule.state.set_version(1);
     if (i % 1000 == 0) groups.emplace_back();
-    groups.back().mutations.push_back(
-        {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = schedule.state.SerializeAsString()});
-    static const CronTrigger* const trigger = new CronTrigger(TriggerOf(schedule.definition).value());
+    groups.back().mutations.push_back({.cf = ColumnFamily::kStates,
+                                       .key = StateKey(uid),
+                                       .value = schedule.state.SerializeAsString()});
+    static const CronTrigger* const trigger =
+        new CronTrigger(TriggerOf(schedule.definition).value());
     AddChildren(schedule.definition, *trigger, start, layout_, &groups.back().mutations);
   }
   for (kv::Group& group : groups) Commit({std::move(group)});
@@ -188,7 +194,8 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
   ASSERT_TRUE(world_.RunUntil([&] { return chunks == 5; }, absl::Minutes(2)));
   KillEmitter("a");
   size_t cursors = 0;
-  for (uint16_t p = 0; p < layout_.partitions; ++p) cursors += Disk(ColumnFamily::kCheckpoints).contains(CursorKey(p));
+  for (uint16_t p = 0; p < layout_.partitions; ++p)
+    cursors += Disk(ColumnFamily::kCheckpoints).contains(CursorKey(p));
   EXPECT_GT(cursors, 0u);
   StartEmitter("b");
   Advance(absl::Seconds(60));
@@ -206,7 +213,8 @@ TEST_F(EmitterFaultTest, AStoreThatCrashesAndComesBackLosesNothing) {
   StartEmitter("b");
   for (int round = 0; round < 6; ++round) {
     Advance(absl::Milliseconds(8'013 + round * 211));
-    store_->Crash(round % 2 == 0 ? kv::MemKvStore::Unsynced::kLost : kv::MemKvStore::Unsynced::kKept);
+    store_->Crash(round % 2 == 0 ? kv::MemKvStore::Unsynced::kLost
+                                 : kv::MemKvStore::Unsynced::kKept);
     Advance(absl::Seconds(2));
     store_->Restart();
   }

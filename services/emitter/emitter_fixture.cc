@@ -42,13 +42,19 @@ kv::Mutation Put(ColumnFamily cf, std::string key, std::string value) {
 
 }  // namespace
 
-void HookedKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) {
-  if (!before_rows || !AddsRows(*request)) return inner_.Commit(std::move(request), std::move(done));
-  before_rows([this, request = std::move(request), done = std::move(done)] { inner_.Commit(request, done); });
+void HookedKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
+                           Callback<kv::CommitResult> done) {
+  if (!before_rows || !AddsRows(*request))
+    return inner_.Commit(std::move(request), std::move(done));
+  before_rows([this, request = std::move(request), done = std::move(done)] {
+    inner_.Commit(request, done);
+  });
 }
 
 EmitterFixture::EmitterFixture(absl::Time start)
-    : world_(1, WorldAt(start)), store_process_(world_, "store"), client_process_(world_, "client") {
+    : world_(1, WorldAt(start)),
+      store_process_(world_, "store"),
+      client_process_(world_, "client") {
   kv::MemKvStore::Options options;
   options.layout = layout_;
   options.on_durable = [this](const kv::CommitRecord& record) {
@@ -104,13 +110,15 @@ void EmitterFixture::Commit(std::vector<kv::Group> groups) {
   commit.groups = std::move(groups);
   client_->CommitAsync(std::move(commit), executor_, [&](absl::StatusOr<kv::CommitResult> result) {
     ASSERT_TRUE(result.ok()) << result.status();
-    for (const kv::Verdict& verdict : result->verdicts) ASSERT_TRUE(verdict.applied) << verdict.failed_condition;
+    for (const kv::Verdict& verdict : result->verdicts)
+      ASSERT_TRUE(verdict.applied) << verdict.failed_condition;
     done = true;
   });
   ASSERT_TRUE(world_.RunUntil([&] { return done; }, absl::Seconds(10)));
 }
 
-Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone, uint64_t event_count) {
+Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone,
+                                uint64_t event_count) {
   const Uid uid = StableHash128(absl::StrCat("schedule ", ++uids_));
   Schedule& schedule = schedules_[uid];
   storage::v1::DefinitionRecord& definition = schedule.definition;
@@ -128,7 +136,8 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   schedule.from = Now();
   const CronTrigger trigger = TriggerOf(definition).value();
   kv::Group group;
-  group.mutations.push_back(Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+  group.mutations.push_back(
+      Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
   const std::string planned_key = PlannedToKey(PartitionOf(uid, layout_.partitions));
   absl::Time from = Now();
   if (const auto it = Disk(ColumnFamily::kCheckpoints).find(planned_key);
@@ -143,9 +152,10 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   }
   for (const cron::Occurrence& o :
        cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, Now(), from, 1000)) {
-    AddOccurrenceRows(SourceOf(definition),
-                      {.id = OccurrenceIdOf(trigger, o), .nominal_time = o.instant, .launch_time = o.instant}, layout_,
-                      Now(), &group.mutations);
+    AddOccurrenceRows(
+        SourceOf(definition),
+        {.id = OccurrenceIdOf(trigger, o), .nominal_time = o.instant, .launch_time = o.instant},
+        layout_, Now(), &group.mutations);
   }
   AddChildren(definition, trigger, from, layout_, &group.mutations);
   Commit({group});
@@ -160,7 +170,8 @@ kv::Group EmitterFixture::UpdateGroup(const Uid& uid) {
   const CronTrigger trigger = TriggerOf(schedule.definition).value();
   const absl::Time planned = Checkpoint(PlannedToKey(PartitionOf(uid, layout_.partitions)));
   kv::Group group;
-  group.mutations.push_back(Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+  group.mutations.push_back(
+      Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
   AddChildren(schedule.definition, trigger, planned, layout_, &group.mutations);
   return group;
 }
@@ -198,8 +209,8 @@ void EmitterFixture::ExpectEmittedOnce(absl::Time from, absl::Time to) {
   for (const auto& [uid, schedule] : schedules_) {
     const CronTrigger trigger = TriggerOf(schedule.definition).value();
     for (const cron::Occurrence& o :
-         cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, std::max(from, schedule.from), to,
-                         std::numeric_limits<size_t>::max())) {
+         cron::Enumerate(trigger.expression, trigger.zone, trigger.policy,
+                         std::max(from, schedule.from), to, std::numeric_limits<size_t>::max())) {
       const std::pair<Uid, std::string> id = {uid, OccurrenceIdOf(trigger, o)};
       ++expected;
       EXPECT_TRUE(due.contains(id)) << "lost: " << schedule.definition.cron() << " " << id.second;
@@ -207,7 +218,8 @@ void EmitterFixture::ExpectEmittedOnce(absl::Time from, absl::Time to) {
       EXPECT_EQ(events[id], schedule.definition.event_count()) << id.second;
     }
   }
-  const auto surplus = std::count_if(due.begin(), due.end(), [&](const auto& entry) { return entry.second < to; });
+  const auto surplus =
+      std::count_if(due.begin(), due.end(), [&](const auto& entry) { return entry.second < to; });
   EXPECT_EQ(static_cast<size_t>(surplus), expected);
 }
 

@@ -1,4 +1,5 @@
-// A store, emitters in processes of their own on virtual time, and a hand that makes schedules as the master does.
+// A store, emitters in processes of their own on virtual time, and a hand that makes schedules as
+// the master does.
 
 #ifndef SERVICES_EMITTER_EMITTER_FIXTURE_H_
 #define SERVICES_EMITTER_EMITTER_FIXTURE_H_
@@ -29,18 +30,21 @@ class HookedKvStore final : public kv::KvStore {
   // Called with what sends the commit on; may keep it or drop it (then it never arrives).
   std::function<void(std::function<void()> send)> before_rows;
 
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override {
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override {
     inner_.OpenSession(incarnation, seen, std::move(done));
   }
   using KvStore::Commit;
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override;
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
     inner_.MultiGet(std::move(keys), std::move(done));
   }
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
     inner_.Scan(std::move(request), std::move(done));
   }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request, kv::WatchObserver observer) override {
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override {
     return inner_.OpenWatch(std::move(request), std::move(observer));
   }
 
@@ -50,7 +54,8 @@ class HookedKvStore final : public kv::KvStore {
 
 class EmitterFixture : public ::testing::Test {
  protected:
-  explicit EmitterFixture(absl::Time start = absl::FromUnixSeconds(1'772'323'200));  // 2026-03-01T00:00:00Z
+  // 2026-03-01T00:00:00Z.
+  explicit EmitterFixture(absl::Time start = absl::FromUnixSeconds(1'772'323'200));
   ~EmitterFixture() override;
 
   void StartEmitter(const std::string& name);
@@ -58,7 +63,8 @@ class EmitterFixture : public ::testing::Test {
   void DrainEmitter(const std::string& name);  // until it is done
 
   // As the master: state, children and what falls into [now, planned_to), in one group.
-  Uid AddSchedule(const std::string& cron, const std::string& zone = "UTC", uint64_t event_count = 1);
+  Uid AddSchedule(const std::string& cron, const std::string& zone = "UTC",
+                  uint64_t event_count = 1);
   // A change of the schedule that leaves its times alone: a new version.
   kv::Group UpdateGroup(const Uid& uid);
   void Commit(std::vector<kv::Group> groups);
@@ -75,8 +81,8 @@ class EmitterFixture : public ::testing::Test {
   std::vector<Row> Rows() const;
   const std::map<std::string, std::string, std::less<>>& Disk(kv::ColumnFamily cf) const;
 
-  // Expects that exactly the occurrences of all schedules in [from, to) have been put as rows, each put once over the whole
-  // history, and with instants after `to` allowed.
+  // Expects that exactly the occurrences of all schedules in [from, to) have been put as rows, each
+  // put once over the whole history, and with instants after `to` allowed.
   void ExpectEmittedOnce(absl::Time from, absl::Time to);
 
   sim::SimWorld world_;

@@ -14,7 +14,8 @@
 namespace escapement::emitter {
 namespace {
 
-// Before the store has answered, and where a step would otherwise fall on the last moment of a second.
+// Before the store has answered, and where a step would otherwise fall on the last moment of a
+// second.
 constexpr absl::Duration kRetryStart = absl::Seconds(1);
 // Instances make their steps at different moments of the second.
 constexpr absl::Duration kPhaseMax = absl::Milliseconds(200);
@@ -29,8 +30,8 @@ class EmitterService::Core {
         executor_(runtime.NewExecutor("emitter")),
         own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
-        phase_(absl::Microseconds(
-            static_cast<int64_t>(runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
+        phase_(absl::Microseconds(static_cast<int64_t>(
+            runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
         client_(store, runtime, ClientOptions()) {}
 
   void Begin();
@@ -77,7 +78,8 @@ void EmitterService::Core::Begin() {
                    [this](absl::StatusOr<kv::GetResult> result) {
                      if (draining_) return;
                      if (result.ok() && result->values[0].has_value()) {
-                       const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(*result->values[0]);
+                       const absl::StatusOr<kv::Layout> layout =
+                           kv::DecodeLayout(*result->values[0]);
                        if (layout.ok()) return MakeLoops(*layout);
                      }
                      executor_->PostAfter(kRetryStart, [this] { Begin(); });
@@ -85,12 +87,14 @@ void EmitterService::Core::Begin() {
 }
 
 void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
-  const PartitionLeases leases = {.valid = [this](uint32_t partition) { return keeper_->Valid(partition); },
-                                  .fence = [this](uint32_t partition) { return keeper_->Fence(partition); }};
+  const PartitionLeases leases = {
+      .valid = [this](uint32_t partition) { return keeper_->Valid(partition); },
+      .fence = [this](uint32_t partition) { return keeper_->Fence(partition); }};
   loop_ = std::make_shared<EmissionLoop>(
-      client_, executor_, metrics_, EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
-  closer_ =
-      std::make_shared<RunCloser>(client_, executor_, metrics_, RunCloser::Options{.layout = layout, .leases = leases});
+      client_, executor_, metrics_,
+      EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
+  closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
+                                        RunCloser::Options{.layout = layout, .leases = leases});
   lease::LeaseKeeper::Callbacks callbacks;
   callbacks.on_acquired = [this](const lease::HeldLease& lease) {
     loop_->AddPartition(lease.index);
@@ -100,13 +104,14 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
     loop_->DropPartition(index);
     closer_->DropPartition(index);
   };
-  keeper_ = std::make_unique<lease::LeaseKeeper>(client_, runtime_, executor_,
-                                                 lease::LeaseKeeper::Options{.kind = "partition",
-                                                                             .count = layout.partitions,
-                                                                             .instance = options_.instance,
-                                                                             .ttl = options_.lease_ttl,
-                                                                             .renew_every = options_.lease_renew_every},
-                                                 std::move(callbacks));
+  keeper_ = std::make_unique<lease::LeaseKeeper>(
+      client_, runtime_, executor_,
+      lease::LeaseKeeper::Options{.kind = "partition",
+                                  .count = layout.partitions,
+                                  .instance = options_.instance,
+                                  .ttl = options_.lease_ttl,
+                                  .renew_every = options_.lease_renew_every},
+      std::move(callbacks));
   closer_->Start();
   keeper_->Start();
   ready_.store(true, std::memory_order_relaxed);
@@ -146,7 +151,8 @@ void EmitterService::Start() {
 }
 
 void EmitterService::Drain(Closure done) {
-  core_->executor().Post([core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
+  core_->executor().Post(
+      [core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
 }
 
 bool EmitterService::Ready() const { return core_->ready(); }

@@ -1,10 +1,11 @@
-// EmitterService: turns schedules into event rows, ahead of time. It owns partitions of the children index by lease; of each
-// it emits every occurrence once (emission_loop.h), and closes the runs that have ended (run_closer.h).
+// EmitterService: turns schedules into event rows, ahead of time. It owns partitions of the
+// children index by lease; of each it emits every occurrence once (emission_loop.h), and closes the
+// runs that have ended (run_closer.h).
 //
 // The same class runs in the emitter process, in standalone and in the simulation.
 //
-// Threads: Start, Drain and Ready from any; everything else happens on an executor of its own. The destructor stops the
-// executor; without a Drain before it, the leases run out by themselves.
+// Threads: Start, Drain and Ready from any; everything else happens on an executor of its own. The
+// destructor stops the executor; without a Drain before it, the leases run out by themselves.
 
 #ifndef SERVICES_EMITTER_EMITTER_SERVICE_H_
 #define SERVICES_EMITTER_EMITTER_SERVICE_H_
@@ -25,8 +26,8 @@ class EmitterService {
     std::string instance = "emitter";  // unique for each start of a process
     absl::Duration lease_ttl = absl::Seconds(5);
     absl::Duration lease_renew_every = absl::Seconds(1);
-    // Rows are written this long before they are due: the time for which emitters may be away without lateness. A change of a
-    // schedule emits what falls into it.
+    // Rows are written this long before they are due: the time for which emitters may be away
+    // without lateness. A change of a schedule emits what falls into it.
     absl::Duration ahead = absl::Seconds(5);
     absl::Duration step_every = absl::Seconds(1);  // of store time; less than `ahead`
     Metrics* metrics = nullptr;                    // null: not shown. Outlives the service
@@ -41,8 +42,8 @@ class EmitterService {
   // Begins to acquire partitions as soon as the store answers.
   void Start();
 
-  // Begins nothing more, releases the leases, then calls `done` on the service's executor. If the store cannot be reached it
-  // does not return: the caller bounds it.
+  // Begins nothing more, releases the leases, then calls `done` on the service's executor. If the
+  // store cannot be reached it does not return: the caller bounds it.
   void Drain(Closure done);
 
   // True once it takes part. Any thread.

@@ -19,7 +19,8 @@ TEST_F(EmitterServiceTest, WritesEveryOccurrenceOnceAndAheadOfTime) {
   StartEmitter("a");
   Advance(absl::Seconds(2));
   const absl::Time start = Now();
-  for (const char* cron : {"*/10 * * * * *", "* * * * *", "*/2 * * * *", "1 0 * * *", "30 2 0 * * *", "0 12 * * *"}) {
+  for (const char* cron :
+       {"*/10 * * * * *", "* * * * *", "*/2 * * * *", "1 0 * * *", "30 2 0 * * *", "0 12 * * *"}) {
     AddSchedule(cron, "UTC");
   }
   AddSchedule("35-40 5 * * *", "Asia/Kolkata", 10);  // from 00:05Z
@@ -88,7 +89,8 @@ TEST_F(EmitterServiceTest, AMillionEventsAreOneRowForEachShard) {
   EXPECT_EQ(Disk(ColumnFamily::kRuns).size(), 1u);
 }
 
-// A run of n events is closed when the counts of all its shards have reached n, also by an emitter that came later.
+// A run of n events is closed when the counts of all its shards have reached n, also by an emitter
+// that came later.
 TEST_F(EmitterServiceTest, ARunEndsWithItsLastEvent) {
   AddSchedule("10 1 0 * * *", "UTC", 10);
   StartEmitter("a");
@@ -98,9 +100,10 @@ TEST_F(EmitterServiceTest, ARunEndsWithItsLastEvent) {
     record.set_succeeded(succeeded);
     record.set_failed(failed);
     kv::Group group;
-    group.mutations.push_back({.cf = ColumnFamily::kRunParts,
-                               .key = RunPartKey(DecodeRunKey(Disk(ColumnFamily::kRuns).begin()->first).value(), shard),
-                               .value = record.SerializeAsString()});
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kRunParts,
+         .key = RunPartKey(DecodeRunKey(Disk(ColumnFamily::kRuns).begin()->first).value(), shard),
+         .value = record.SerializeAsString()});
     Commit({group});
     Advance(absl::Seconds(1));
   };
@@ -166,12 +169,14 @@ TEST_F(EmitterServiceTest, NothingIsPlannedWhileTheClockIsHeld) {
 
 class SpringForward : public EmitterFixture {
  protected:
-  SpringForward() : EmitterFixture(absl::FromUnixSeconds(1'772'951'400)) {}  // 2026-03-08T06:30Z: 01:30 in New York
+  SpringForward()
+      : EmitterFixture(absl::FromUnixSeconds(1'772'951'400)) {
+  }  // 2026-03-08T06:30Z: 01:30 in New York
 };
 
 TEST_F(SpringForward, WhatFallsIntoTheGapFiresOnceOrNotAtAll) {
-  for (const char* cron :
-       {"30 2 * * *", "15,45 2 * * *", "*/30 * * * *", "0 3 * * *", "0 2,3 * * *", "30 59 1 * * *"}) {
+  for (const char* cron : {"30 2 * * *", "15,45 2 * * *", "*/30 * * * *", "0 3 * * *",
+                           "0 2,3 * * *", "30 59 1 * * *"}) {
     AddSchedule(cron, "America/New_York");
     AddSchedule(cron, "America/Phoenix");
   }
@@ -183,7 +188,9 @@ TEST_F(SpringForward, WhatFallsIntoTheGapFiresOnceOrNotAtAll) {
 
 class FallBack : public EmitterFixture {
  protected:
-  FallBack() : EmitterFixture(absl::FromUnixSeconds(1'793'508'600)) {}  // 2026-11-01T04:50Z: 00:50 in New York
+  FallBack()
+      : EmitterFixture(absl::FromUnixSeconds(1'793'508'600)) {
+  }  // 2026-11-01T04:50Z: 00:50 in New York
 };
 
 TEST_F(FallBack, WhatIsRepeatedFiresByItsKind) {

@@ -3,7 +3,8 @@
 #include "absl/flags/flag.h"
 #include "common/service/lease_flags.h"
 
-ABSL_FLAG(absl::Duration, emit_ahead, absl::Seconds(5), "how long before they are due events are written to the queue");
+ABSL_FLAG(absl::Duration, emit_ahead, absl::Seconds(5),
+          "how long before they are due events are written to the queue");
 
 namespace escapement::emitter {
 namespace {
@@ -22,7 +23,8 @@ EmitterService::Options OptionsFromFlags(const ServiceContext& context) {
 
 void ValidateEmitterFlags(std::vector<std::string>& errors) {
   const absl::Duration ahead = absl::GetFlag(FLAGS_emit_ahead);
-  if (ahead < absl::Seconds(2) || ahead > absl::Minutes(5)) errors.push_back("--emit_ahead: must be from 2s to 5m");
+  if (ahead < absl::Seconds(2) || ahead > absl::Minutes(5))
+    errors.push_back("--emit_ahead: must be from 2s to 5m");
 }
 
 HostedEmitter::HostedEmitter(const ServiceContext& context, kv::KvStore& store)

@@ -1,4 +1,5 @@
-// HostedEmitter: an EmitterService with its flags and metrics, as a process hosts it: the emitter's own and standalone.
+// HostedEmitter: an EmitterService with its flags and metrics, as a process hosts it: the emitter's
+// own and standalone.
 
 #ifndef SERVICES_EMITTER_HOSTED_EMITTER_H_
 #define SERVICES_EMITTER_HOSTED_EMITTER_H_

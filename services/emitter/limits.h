@@ -1,4 +1,5 @@
-// Bounds of the emitter, each with what it causes. What an operator may turn is in EmitterService::Options.
+// Bounds of the emitter, each with what it causes. What an operator may turn is in
+// EmitterService::Options.
 
 #ifndef SERVICES_EMITTER_LIMITS_H_
 #define SERVICES_EMITTER_LIMITS_H_
@@ -10,21 +11,23 @@
 
 namespace escapement::emitter {
 
-// After downtime a partition catches up in windows of at most this length, so that one step stays small.
+// After downtime a partition catches up in windows of at most this length, so that one step stays
+// small.
 inline constexpr absl::Duration kWindowMax = absl::Seconds(60);
 
 // Children that one read returns.
 inline constexpr uint32_t kScanRowsMax = 1000;
 
-// A commit holds the rows of at most this many children, or this many mutations (but all of one child): beyond it the
-// window goes on in a further commit under a cursor.
+// A commit holds the rows of at most this many children, or this many mutations (but all of one
+// child): beyond it the window goes on in a further commit under a cursor.
 inline constexpr size_t kChunkChildrenMax = 4000;
 inline constexpr size_t kChunkMutationsMax = 20'000;
 
 // How often the emptiness of one LaunchExpression in use is looked at, for each partition.
 inline constexpr int kSweepEverySteps = 60;
 
-// Active runs (of more than one event) whose parts are added up in memory; further ones wait until some have ended.
+// Active runs (of more than one event) whose parts are added up in memory; further ones wait until
+// some have ended.
 inline constexpr size_t kActiveRunsMax = 200'000;
 // Reads of run parts under way at once.
 inline constexpr size_t kRunReadsMax = 16;

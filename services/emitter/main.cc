@@ -22,11 +22,12 @@ absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& contex
 }  // namespace escapement::emitter
 
 int main(int argc, char** argv) {
-  return escapement::RunService(argc, argv,
-                                {.name = "emitter",
-                                 .description = "writes what schedules set off into the queue, ahead of time",
-                                 .listen = "127.0.0.1:7420",
-                                 .http_listen = "127.0.0.1:7421",
-                                 .validate = escapement::emitter::Validate,
-                                 .make = escapement::emitter::Make});
+  return escapement::RunService(
+      argc, argv,
+      {.name = "emitter",
+       .description = "writes what schedules set off into the queue, ahead of time",
+       .listen = "127.0.0.1:7420",
+       .http_listen = "127.0.0.1:7421",
+       .validate = escapement::emitter::Validate,
+       .make = escapement::emitter::Make});
 }

@@ -21,9 +21,10 @@ struct EmitterMetrics {
   Counter& groups_refused;    // a schedule changed meanwhile: the change took over
   Counter& records_broken;
   Counter& runs_closed;
-  Gauge& partitions;      // held
-  Gauge& behind_seconds;  // now - emitted_to of the partition that is furthest behind; negative is ahead
-  Gauge& held;            // 1 while the store's clock holds emission
+  Gauge& partitions;  // held
+  // Now - emitted_to of the partition that is furthest behind; negative is ahead.
+  Gauge& behind_seconds;
+  Gauge& held;  // 1 while the store's clock holds emission
 };
 
 }  // namespace escapement::emitter

@@ -27,8 +27,12 @@ std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::stri
 
 }  // namespace
 
-RunCloser::RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options)
-    : client_(client), executor_(std::move(executor)), metrics_(metrics), options_(std::move(options)) {}
+RunCloser::RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor,
+                     EmitterMetrics& metrics, Options options)
+    : client_(client),
+      executor_(std::move(executor)),
+      metrics_(metrics),
+      options_(std::move(options)) {}
 
 void RunCloser::Start() { Watch(); }
 
@@ -49,12 +53,14 @@ void RunCloser::Watch() {
     const std::weak_ptr<RunCloser> weak = weak_from_this();
     kv::WatchObserver observer;
     observer.on_batch = [weak, on_batch](kv::WatchBatch batch) {
-      if (auto self = weak.lock(); self != nullptr && !self->stopped_) (self.get()->*on_batch)(batch);
+      if (auto self = weak.lock(); self != nullptr && !self->stopped_)
+        (self.get()->*on_batch)(batch);
     };
     observer.on_lagged = [weak](absl::Status) {
       if (auto self = weak.lock(); self != nullptr && !self->stopped_) self->OnLagged();
     };
-    return client_.OpenWatch(std::move(request), /*excluding_own=*/false, executor_, std::move(observer));
+    return client_.OpenWatch(std::move(request), /*excluding_own=*/false, executor_,
+                             std::move(observer));
   };
   marks_watch_ = open(ColumnFamily::kCheckpoints, &RunCloser::OnMarks);
   parts_watch_ = open(ColumnFamily::kRunParts, &RunCloser::OnParts);
@@ -64,7 +70,8 @@ void RunCloser::Watch() {
 void RunCloser::OnLagged() {
   marks_watch_ = nullptr;
   parts_watch_ = nullptr;
-  // Later: called from within a watch that is being destroyed, and a store that is away lags at once again.
+  // Later: called from within a watch that is being destroyed, and a store that is away lags at
+  // once again.
   executor_->PostAfter(kCloseRetry, [self = shared_from_this()] {
     if (self->stopped_ || self->marks_watch_ != nullptr) return;
     self->Watch();
@@ -102,7 +109,8 @@ void RunCloser::ReadMarks(uint32_t partition, std::string begin) {
   request.keys_only = true;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this(), partition](absl::StatusOr<kv::ScanResult> result) {
-                 if (self->stopped_ || !result.ok() || !self->partitions_.contains(partition)) return;
+                 if (self->stopped_ || !result.ok() || !self->partitions_.contains(partition))
+                   return;
                  for (const kv::Entry& entry : result->entries) {
                    if (const auto run = DecodeActiveRunKey(entry.key)) {
                      self->Track(partition, EncodeRunKey({run->uid, run->occurrence}));
@@ -149,8 +157,8 @@ void RunCloser::ReadRun(std::string run_key) {
                    [self = shared_from_this(), run_key](absl::StatusOr<kv::GetResult> result) {
                      const auto it = self->runs_.find(run_key);
                      storage::v1::RunRecord record;
-                     if (self->stopped_ || it == self->runs_.end() || !result.ok() || !result->values[0] ||
-                         !record.ParseFromString(*result->values[0])) {
+                     if (self->stopped_ || it == self->runs_.end() || !result.ok() ||
+                         !result->values[0] || !record.ParseFromString(*result->values[0])) {
                        return self->ReadEnded();
                      }
                      it->second.record = *std::move(result->values[0]);
@@ -167,8 +175,10 @@ void RunCloser::ReadParts(std::string run_key, std::string begin) {
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this(), run_key](absl::StatusOr<kv::ScanResult> result) {
                  const auto it = self->runs_.find(run_key);
-                 if (self->stopped_ || it == self->runs_.end() || !result.ok()) return self->ReadEnded();
-                 for (const kv::Entry& entry : result->entries) self->Add(it->second, entry.key, entry.value);
+                 if (self->stopped_ || it == self->runs_.end() || !result.ok())
+                   return self->ReadEnded();
+                 for (const kv::Entry& entry : result->entries)
+                   self->Add(it->second, entry.key, entry.value);
                  if (result->more && !result->entries.empty()) {
                    return self->ReadParts(run_key, NextKey(result->entries.back().key));
                  }
@@ -185,7 +195,8 @@ void RunCloser::ReadEnded() {
 void RunCloser::OnParts(const kv::WatchBatch& batch) {
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind != Mutation::Kind::kPut || mutation.key.size() <= kShardBytes) continue;
-    const auto it = runs_.find(absl::string_view(mutation.key).substr(0, mutation.key.size() - kShardBytes));
+    const auto it =
+        runs_.find(absl::string_view(mutation.key).substr(0, mutation.key.size() - kShardBytes));
     // A run that is not known yet is read when its mark is seen.
     if (it == runs_.end()) continue;
     Add(it->second, mutation.key, mutation.value);
@@ -195,8 +206,10 @@ void RunCloser::OnParts(const kv::WatchBatch& batch) {
 
 void RunCloser::Add(Run& run, absl::string_view part_key, absl::string_view value) {
   storage::v1::RunPartRecord part;
-  if (!part.ParseFromArray(value.data(), static_cast<int>(value.size()))) return metrics_.records_broken.Increment();
-  const uint64_t ended = part.succeeded() + part.failed() + part.skipped() + part.cancelled() + part.expired();
+  if (!part.ParseFromArray(value.data(), static_cast<int>(value.size())))
+    return metrics_.records_broken.Increment();
+  const uint64_t ended =
+      part.succeeded() + part.failed() + part.skipped() + part.cancelled() + part.expired();
   uint64_t& known = run.parts[std::string(part_key)];
   if (ended <= known) return;
   run.ended += ended - known;
@@ -227,7 +240,8 @@ void RunCloser::CloseEnded() {
     Run& run = it->second;
     const std::optional<RunKey> run_key = DecodeRunKey(key);
     storage::v1::RunRecord record;
-    if (!run_key || !record.ParseFromString(run.record) || !options_.leases.valid(run.partition)) continue;
+    if (!run_key || !record.ParseFromString(run.record) || !options_.leases.valid(run.partition))
+      continue;
     run.closing = true;
     kv::Group group;
     kv::Condition as_read;
@@ -243,32 +257,35 @@ void RunCloser::CloseEnded() {
     group.mutations[0].value = record.SerializeAsString();
     group.mutations[1].cf = ColumnFamily::kCheckpoints;
     group.mutations[1].kind = Mutation::Kind::kDelete;
-    group.mutations[1].key = ActiveRunKey(static_cast<uint16_t>(run.partition), run_key->uid, run_key->occurrence);
+    group.mutations[1].key =
+        ActiveRunKey(static_cast<uint16_t>(run.partition), run_key->uid, run_key->occurrence);
     commit.groups.push_back(std::move(group));
     keys.push_back(key);
   }
   if (!ended_.empty()) CloseSoon(kCloseEvery);
   if (keys.empty()) return;
-  client_.CommitAsync(std::move(commit), executor_,
-                      [self = shared_from_this(), keys = std::move(keys)](absl::StatusOr<kv::CommitResult> result) {
-                        if (self->stopped_) return;
-                        for (size_t i = 0; i < keys.size(); ++i) {
-                          const auto it = self->runs_.find(keys[i]);
-                          if (it == self->runs_.end()) continue;
-                          if (result.ok() && result->verdicts[i].applied) {
-                            self->metrics_.runs_closed.Increment();
-                            self->Forget(keys[i]);
-                            continue;
-                          }
-                          it->second.closing = false;
-                          // Another owner's by now (then it is dropped), or the record was not as read: read it again.
-                          self->executor_->PostAfter(kCloseRetry, [self, key = keys[i]] {
-                            if (self->stopped_ || !self->runs_.contains(key)) return;
-                            self->to_read_.push_back(key);
-                            self->ReadNext();
-                          });
-                        }
-                      });
+  client_.CommitAsync(
+      std::move(commit), executor_,
+      [self = shared_from_this(), keys = std::move(keys)](absl::StatusOr<kv::CommitResult> result) {
+        if (self->stopped_) return;
+        for (size_t i = 0; i < keys.size(); ++i) {
+          const auto it = self->runs_.find(keys[i]);
+          if (it == self->runs_.end()) continue;
+          if (result.ok() && result->verdicts[i].applied) {
+            self->metrics_.runs_closed.Increment();
+            self->Forget(keys[i]);
+            continue;
+          }
+          it->second.closing = false;
+          // Another owner's by now (then it is dropped), or the record was not as
+          // read: read it again.
+          self->executor_->PostAfter(kCloseRetry, [self, key = keys[i]] {
+            if (self->stopped_ || !self->runs_.contains(key)) return;
+            self->to_read_.push_back(key);
+            self->ReadNext();
+          });
+        }
+      });
 }
 
 void RunCloser::Forget(const std::string& run_key) {

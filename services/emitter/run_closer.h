@@ -1,8 +1,9 @@
 // RunCloser: ends runs of more than one event when all their events have ended.
 //
-// It knows the active runs of the partitions that this instance holds from their marks in `checkpoints` (read once when a partition
-// is taken, then watched) and adds up their parts from `run_parts` (likewise). A part is written by one handler and only
-// grows, so of two versions the larger one is the newer. When the sum reaches n, one group, under the partition's lease, sets the
+// It knows the active runs of the partitions that this instance holds from their marks in
+// `checkpoints` (read once when a partition is taken, then watched) and adds up their parts from
+// `run_parts` (likewise). A part is written by one handler and only grows, so of two versions the
+// larger one is the newer. When the sum reaches n, one group, under the partition's lease, sets the
 // run's complete_time and removes the mark.
 //
 // Threads: one executor; all methods and callbacks run there.
@@ -34,7 +35,8 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   };
 
   // `client` and `metrics` outlive it; made by make_shared.
-  RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics, Options options);
+  RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
+            Options options);
 
   // Opens the watches.
   void Start();
@@ -48,10 +50,11 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   // Keys of runs: as in `runs` (uid, occurrence), which is also the prefix of the run's parts.
   struct Run {
     uint32_t partition = 0;
-    uint64_t event_count = 0;                            // 0: not read yet
-    std::string record;                                  // RunRecord as read
-    std::map<std::string, uint64_t, std::less<>> parts;  // key of the part → its events that have ended
-    uint64_t ended = 0;                                  // the sum of parts
+    uint64_t event_count = 0;  // 0: not read yet
+    std::string record;        // RunRecord as read
+    // Key of the part → its events that have ended.
+    std::map<std::string, uint64_t, std::less<>> parts;
+    uint64_t ended = 0;  // the sum of parts
     bool closing = false;
   };
 

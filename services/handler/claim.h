@@ -1,7 +1,9 @@
-// Claim: events that this handler is about to send, is sending, or has sent without having committed their end.
+// Claim: events that this handler is about to send, is sending, or has sent without having
+// committed their end.
 //
-// The durable side is ClaimRecord in `inflight` (common/storage/inflight_table.h). A claim is shared by its shard, the send
-// loop and the sends under way; `owner` is null once the shard is lost: what comes back then changes nothing.
+// The durable side is ClaimRecord in `inflight` (common/storage/inflight_table.h). A claim is
+// shared by its shard, the send loop and the sends under way; `owner` is null once the shard is
+// lost: what comes back then changes nothing.
 
 #ifndef SERVICES_HANDLER_CLAIM_H_
 #define SERVICES_HANDLER_CLAIM_H_
@@ -34,7 +36,8 @@ struct ClaimedEntry {
   // The same on every attempt.
   std::string EventId(uint64_t index) const {
     if (one_off()) return event.event_id();
-    if (identity == nullptr) identity = std::make_unique<RunIdentity>(event.tenant(), key.uid, key.occurrence);
+    if (identity == nullptr)
+      identity = std::make_unique<RunIdentity>(event.tenant(), key.uid, key.occurrence);
     return identity->EventId(index);
   }
   mutable std::unique_ptr<RunIdentity> identity;
@@ -57,8 +60,9 @@ enum class EndKind : uint8_t {
   kRetry,    // becomes a retry row
   kSkipped,  // not sent, for `reason`
   kReturn,   // not sent, the schedule has changed: a row again, to be judged anew under its state
-  kPark,     // of rows that are not claimed: goes to `parked`, under the condition that the schedule is paused
-  kGone,     // the one-off's row is not there any more: nothing but the end of the claim is written
+  kPark,  // of rows that are not claimed: goes to `parked`, under the condition that the schedule
+          // is paused
+  kGone,  // the one-off's row is not there any more: nothing but the end of the claim is written
 };
 
 // What became of events [first, first + count) of a claim's entry.
@@ -85,9 +89,10 @@ class ClaimOwner {
   };
   virtual ~ClaimOwner() = default;
   // Asked just before events of the claim are sent.
-  virtual Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first, uint64_t count) = 0;
-  virtual void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index, int64_t dispatch_micros,
-                        DeliveryResult result) = 0;
+  virtual Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first,
+                           uint64_t count) = 0;
+  virtual void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index,
+                        int64_t dispatch_micros, DeliveryResult result) = 0;
 };
 
 }  // namespace escapement::handler

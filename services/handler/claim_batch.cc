@@ -25,8 +25,10 @@ kv::Condition StateUnchanged(const Uid& uid, const CachedState& state) {
 ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim) { pending_.claim = std::move(claim); }
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state) {
-  group_.conditions.push_back(
-      {.cf = ColumnFamily::kEvents, .key = row.key, .kind = Condition::Kind::kPresent, .since = row.seq});
+  group_.conditions.push_back({.cf = ColumnFamily::kEvents,
+                               .key = row.key,
+                               .kind = Condition::Kind::kPresent,
+                               .since = row.seq});
   // Rows of one schedule mostly follow one another; a condition twice does no harm.
   if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
     group_.conditions.push_back(StateUnchanged(entry.key.uid, *state));
@@ -57,14 +59,16 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const Ca
 }
 
 void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
-  group_.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = Mutation::Kind::kDelete, .key = entry.event_key});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .kind = Mutation::Kind::kDelete, .key = entry.event_key});
   if (count >= entry.event.count()) return;
   EventKey rest_key = entry.key;
   rest_key.first += count;
   storage::v1::EventRecord rest = entry.event;
   rest.set_count(entry.event.count() - count);
   QueuedRow remainder{.key = EncodeEventKey(rest_key), .value = rest.SerializeAsString()};
-  group_.mutations.push_back({.cf = ColumnFamily::kEvents, .key = remainder.key, .value = remainder.value});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = remainder.key, .value = remainder.value});
   pending_.remainders.push_back(std::move(remainder));
 }
 
@@ -73,11 +77,11 @@ kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {
   claim.claim_time_micros = now_micros;
   record_.set_claim_time_micros(now_micros);
   record_.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kInflight, .key = EncodeClaimKey(claim.id), .value = record_.SerializeAsString()});
+  group_.mutations.push_back({.cf = ColumnFamily::kInflight,
+                              .key = EncodeClaimKey(claim.id),
+                              .value = record_.SerializeAsString()});
   if (has_one_off_) {
-    group_.mutations.push_back(
-        {.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(claim.id.shard)});
+    group_.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(claim.id.shard)});
   }
   return std::move(group_);
 }

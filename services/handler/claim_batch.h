@@ -1,7 +1,8 @@
 // ClaimBatch: builds the one group that claims many rows.
 //
-// Conditions: each row present, each schedule's state as it was judged. Mutations: rows of schedules are deleted or replaced by their
-// remainder, rows of one-off events stay; the claim in `inflight` lists what was taken.
+// Conditions: each row present, each schedule's state as it was judged. Mutations: rows of
+// schedules are deleted or replaced by their remainder, rows of one-off events stay; the claim in
+// `inflight` lists what was taken.
 //
 // Pure: adds to a batch, decides nothing.
 

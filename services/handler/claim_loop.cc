@@ -34,7 +34,9 @@ void ClaimLoop::Step(absl::Time now) {
 
 bool ClaimLoop::HasWork(ShardState& state) const {
   const HandlerOptions& options = state.core.options;
-  if (commits_ >= options.claims_outstanding_max || state.core.sends.out() >= options.events_out_max) return false;
+  if (commits_ >= options.claims_outstanding_max ||
+      state.core.sends.out() >= options.events_out_max)
+    return false;
   if (unknown_.size() >= kUnknownMax) return false;
   // A target that is full for the moment only is waited for.
   return std::none_of(blocked_.begin(), blocked_.end(), [&](const auto& target) {
@@ -83,7 +85,8 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
          batch.bytes() < kClaimBytesMax && state.core.sends.out() < options.events_out_max) {
     std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead);
     if (!row.has_value()) break;
-    // In hand already: a late answer has queued a row that the loader had found before it, and that is claimed by now.
+    // In hand already: a late answer has queued a row that the loader had found before it, and that
+    // is claimed by now.
     if (!state.held.insert(row->key).second) continue;
     if (Consider(state, *std::move(row), batch) == Next::kStop) break;
   }
@@ -118,12 +121,14 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
   return Next::kGoOn;
 }
 
-ClaimLoop::Next ClaimLoop::Take(ShardState& state, QueuedRow row, ResolvedRow resolved, ClaimBatch& batch) {
+ClaimLoop::Next ClaimLoop::Take(ShardState& state, QueuedRow row, ResolvedRow resolved,
+                                ClaimBatch& batch) {
   const HandlerOptions& options = state.core.options;
   const std::string target = resolved.entry.context->target_key;
   const uint64_t room = state.core.sends.Room(target);
   if (room == 0) return Block(state, target, std::move(row));
-  const uint64_t count = std::min({resolved.entry.event.count(), room, options.claim_events_max - batch.events()});
+  const uint64_t count =
+      std::min({resolved.entry.event.count(), room, options.claim_events_max - batch.events()});
   state.core.sends.Reserve(target, count);
   state.queue.NoteTaken(row.key, count);
   batch.Add(std::move(row), std::move(resolved.entry), count, resolved.state.get());
@@ -151,24 +156,26 @@ void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {
   commit.groups.push_back(batch.TakeGroup(ToMicros(now)));
   auto pending = std::make_shared<PendingClaim>(batch.TakePending());
   ++commits_;
-  state.core.client.CommitAsync(
-      std::move(commit), state.core.executor,
-      [this, weak = state_, pending, &sends = state.core.sends](absl::StatusOr<kv::CommitResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return Unreserve(sends, *pending);
-        --commits_;
-        if (!result.ok()) {
-          // Without room in the store it is tried again. Otherwise the lease or the session is lost, and the shard is
-          // about to be dropped: nothing more is claimed.
-          PutBack(*state, *pending);
-          not_before_ = state->core.runtime.clock().Elapsed() + state->core.options.retry_commit_delay;
-        } else if (result->verdicts[0].applied) {
-          OnCommitted(*state, *pending, result->seq);
-        } else {
-          ReadAgain(*state, *pending);
-        }
-        state->core.wake();
-      });
+  state.core.client.CommitAsync(std::move(commit), state.core.executor,
+                                [this, weak = state_, pending, &sends = state.core.sends](
+                                    absl::StatusOr<kv::CommitResult> result) {
+                                  const std::shared_ptr<ShardState> state = weak.lock();
+                                  if (state == nullptr) return Unreserve(sends, *pending);
+                                  --commits_;
+                                  if (!result.ok()) {
+                                    // Without room in the store it is tried again. Otherwise the
+                                    // lease or the session is lost, and the shard is about to be
+                                    // dropped: nothing more is claimed.
+                                    PutBack(*state, *pending);
+                                    not_before_ = state->core.runtime.clock().Elapsed() +
+                                                  state->core.options.retry_commit_delay;
+                                  } else if (result->verdicts[0].applied) {
+                                    OnCommitted(*state, *pending, result->seq);
+                                  } else {
+                                    ReadAgain(*state, *pending);
+                                  }
+                                  state->core.wake();
+                                });
 }
 
 void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq) {
@@ -180,7 +187,8 @@ void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::Commit
   for (uint32_t i = 0; i < claim->entries.size(); ++i) {
     const ClaimedEntry& entry = claim->entries[i];
     if (!entry.row_stays) state.held.erase(entry.event_key);
-    state.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count, entry.key.due_time);
+    state.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count,
+                         entry.key.due_time);
   }
   for (QueuedRow& row : pending.remainders) {
     row.seq = seq;
@@ -206,16 +214,18 @@ void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
     if (!entry.one_off()) state.core.cache.ForgetState(entry.key.uid);
     keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = pending.rows[i].key});
   }
-  state.core.client.MultiGet(keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr || !result.ok()) return;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      state->held.erase(keys[i].key);
-      if (!result->values[i].has_value()) continue;
-      state->queue.Add({.key = keys[i].key, .value = *std::move(result->values[i]), .seq = result->seq});
-    }
-    state->core.wake();
-  });
+  state.core.client.MultiGet(
+      keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr || !result.ok()) return;
+        for (size_t i = 0; i < keys.size(); ++i) {
+          state->held.erase(keys[i].key);
+          if (!result->values[i].has_value()) continue;
+          state->queue.Add(
+              {.key = keys[i].key, .value = *std::move(result->values[i]), .seq = result->seq});
+        }
+        state->core.wake();
+      });
 }
 
 }  // namespace escapement::handler

@@ -1,7 +1,9 @@
-// ClaimLoop: takes the rows of one queue shard that fall due, judges them, and claims them many at a time.
+// ClaimLoop: takes the rows of one queue shard that fall due, judges them, and claims them many at
+// a time.
 //
-// Rows whose target has no room wait beside the queue; those of a slow target are let go of when there are too many, and read
-// again when it has room, so that it neither holds the head of the queue nor fills the memory.
+// Rows whose target has no room wait beside the queue; those of a slow target are let go of when
+// there are too many, and read again when it has room, so that it neither holds the head of the
+// queue nor fills the memory.
 //
 // Threads: one, the handler's executor.
 
@@ -38,7 +40,8 @@ class ClaimLoop {
   void Stop() { stopped_ = true; }
 
   bool committing() const { return commits_ > 0; }
-  // Rows wait for a target: what frees it is not always an event of this handler's (see Options::slow_target_after).
+  // Rows wait for a target: what frees it is not always an event of this handler's (see
+  // Options::slow_target_after).
   bool blocked() const { return !blocked_.empty() || !evicted_.empty(); }
 
  private:
@@ -60,11 +63,12 @@ class ClaimLoop {
   bool stopped_ = false;
   size_t commits_ = 0;
   uint64_t last_number_ = 0;  // of claims of this epoch
-  absl::Duration not_before_ = absl::ZeroDuration();  // Clock::Elapsed: after "no room" from the store
-  std::vector<QueuedRow> unknown_;                           // wait for the cache
-  std::map<std::string, std::deque<QueuedRow>> blocked_;     // by target; keys are held
-  std::set<std::string> evicted_;                            // targets of which rows were let go of
-  absl::Duration rewound_ = -absl::InfiniteDuration();       // Clock::Elapsed
+  absl::Duration not_before_ =
+      absl::ZeroDuration();         // Clock::Elapsed: after "no room" from the store
+  std::vector<QueuedRow> unknown_;  // wait for the cache
+  std::map<std::string, std::deque<QueuedRow>> blocked_;  // by target; keys are held
+  std::set<std::string> evicted_;                         // targets of which rows were let go of
+  absl::Duration rewound_ = -absl::InfiniteDuration();    // Clock::Elapsed
 };
 
 }  // namespace escapement::handler

@@ -20,12 +20,15 @@ enum class Currency : uint8_t {
   kNeedsDefinition,  // ask again with the definition of the state's version
 };
 
-// `state` null: there is none. `current` is the definition of state->version(), null if not known yet.
+// `state` null: there is none. `current` is the definition of state->version(), null if not known
+// yet.
 Currency JudgeRow(const storage::v1::EventRecord& row, absl::string_view occurrence,
-                  const storage::v1::StateRecord* state, const storage::v1::DefinitionRecord* current);
+                  const storage::v1::StateRecord* state,
+                  const storage::v1::DefinitionRecord* current);
 
 // Does the definition have an occurrence of this identity at this instant?
-bool HasOccurrence(const storage::v1::DefinitionRecord& definition, absl::string_view occurrence, int64_t nominal_micros);
+bool HasOccurrence(const storage::v1::DefinitionRecord& definition, absl::string_view occurrence,
+                   int64_t nominal_micros);
 
 }  // namespace escapement::handler
 

@@ -24,7 +24,9 @@ class CurrencyTest : public ::testing::Test {
     current_.set_time_zone("UTC");
     current_.set_version(2);
   }
-  Currency Judge(const DefinitionRecord* current) { return JudgeRow(row_, occurrence_, &state_, current); }
+  Currency Judge(const DefinitionRecord* current) {
+    return JudgeRow(row_, occurrence_, &state_, current);
+  }
 
   EventRecord row_;
   StateRecord state_;

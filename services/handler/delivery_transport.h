@@ -1,11 +1,11 @@
 // DeliveryTransport: how events reach consumers; one implementation for each kind of target.
 //
-// Built for 100,000 deliveries a second: what the events of one queue row have in common is one shared
-// DeliveryContext; an attempt adds its id, index and number; results come back through one sink, without an
-// allocation per event.
+// Built for 100,000 deliveries a second: what the events of one queue row have in common is one
+// shared DeliveryContext; an attempt adds its id, index and number; results come back through one
+// sink, without an allocation per event.
 //
-// Implementations: http_transport, grpc_transport (real consumers), dispatching_transport (chooses by the target's kind), fakes in
-// tests.
+// Implementations: http_transport, grpc_transport (real consumers), dispatching_transport (chooses
+// by the target's kind), fakes in tests.
 
 #ifndef SERVICES_HANDLER_DELIVERY_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_TRANSPORT_H_
@@ -27,10 +27,13 @@ namespace escapement::handler {
 struct DeliveryContext {
   // Holds the target, content type and headers: definition->delivery().target() …
   std::shared_ptr<const storage::v1::DefinitionRecord> definition;
-  // Never null. Of a schedule it is the definition's payload (an alias, no copy), of a one-off event its own.
+  // Never null. Of a schedule it is the definition's payload (an alias, no copy), of a one-off
+  // event its own.
   std::shared_ptr<const std::string> payload;
-  std::string target_key;  // equal for targets that share connections: "grpc:" uri, or "http:" scheme://host:port
-  std::string source;      // /tenants/{tenant}/schedules/{schedule} or /tenants/{tenant}/events/{event}
+  std::string target_key;  // equal for targets that share connections: "grpc:" uri, or "http:"
+                           // scheme://host:port
+  // /tenants/{tenant}/schedules/{schedule} or /tenants/{tenant}/events/{event}.
+  std::string source;
   std::string occurrence;  // empty for one-off events
   absl::Time nominal_time;
   absl::Time launch_time;
@@ -56,13 +59,15 @@ enum class DeliveryStatus : uint8_t {
 
 struct DeliveryResult {
   DeliveryStatus status = DeliveryStatus::kUnknown;
-  std::string message;  // why it was not accepted; the transport cuts it to kDeliveryMessageBytesMax
+  // Why it was not accepted; the transport cuts it to kDeliveryMessageBytesMax.
+  std::string message;
   absl::Duration retry_after = absl::ZeroDuration();  // of kFailed: not before this has passed
 };
 
 inline constexpr size_t kDeliveryMessageBytesMax = 1024;
 
-// Takes results. OnResult may be called from any thread, also from within Send; it is quick and does not call the transport.
+// Takes results. OnResult may be called from any thread, also from within Send; it is quick and
+// does not call the transport.
 class DeliverySink {
  public:
   virtual ~DeliverySink() = default;
@@ -73,9 +78,10 @@ class DeliveryTransport {
  public:
   virtual ~DeliveryTransport() = default;
 
-  // Starts all attempts now, in order; they have one target_key. Never blocks; does not fail: errors are results. `sink` is
-  // called exactly once for each attempt, no later than its timeout (plus scheduling), and never after the transport is
-  // destroyed. The caller bounds how many attempts are outstanding, in all and for each target_key.
+  // Starts all attempts now, in order; they have one target_key. Never blocks; does not fail:
+  // errors are results. `sink` is called exactly once for each attempt, no later than its timeout
+  // (plus scheduling), and never after the transport is destroyed. The caller bounds how many
+  // attempts are outstanding, in all and for each target_key.
   virtual void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) = 0;
 };
 

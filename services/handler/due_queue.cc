@@ -6,7 +6,9 @@
 
 namespace escapement::handler {
 
-uint8_t LaneOfEventKey(absl::string_view key) { return key.size() > 2 ? static_cast<uint8_t>(key[2]) : 0; }
+uint8_t LaneOfEventKey(absl::string_view key) {
+  return key.size() > 2 ? static_cast<uint8_t>(key[2]) : 0;
+}
 
 absl::Time DueOfEventKey(absl::string_view key) {
   KeyReader reader(key.size() > 3 ? key.substr(3) : absl::string_view());
@@ -67,7 +69,8 @@ std::optional<QueuedRow> DueQueue::Take(absl::Time until) {
   const uint8_t background = FirstLane(kLaneRetry, kLaneCount);
   const bool on_time_due = DueBy(on_time, until);
   const bool background_due = DueBy(background, until);
-  if (on_time_due && background_due) return Pop(background_taken_ < on_time_taken_ ? background : on_time);
+  if (on_time_due && background_due)
+    return Pop(background_taken_ < on_time_taken_ ? background : on_time);
   on_time_taken_ = background_taken_ = 0;
   if (on_time_due) return Pop(on_time);
   if (background_due) return Pop(background);

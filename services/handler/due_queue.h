@@ -1,7 +1,9 @@
-// DueQueue: the rows of one queue shard that are in memory, by lane, and the order in which they are taken.
+// DueQueue: the rows of one queue shard that are in memory, by lane, and the order in which they
+// are taken.
 //
-// On-time work (lanes 0–9) goes in order of due time, then priority. The background lanes (retries, catch-up) are
-// taken in the same order among themselves and, while on-time work is due too, get at most every second event.
+// On-time work (lanes 0–9) goes in order of due time, then priority. The background lanes (retries,
+// catch-up) are taken in the same order among themselves and, while on-time work is due too, get at
+// most every second event.
 //
 // Threads: one. Pure.
 
@@ -44,11 +46,12 @@ class DueQueue {
 
   // Takes the next row due at or before `until`.
   std::optional<QueuedRow> Take(absl::Time until);
-  // The row just taken stood for this many events (the share of the background counts events, not rows).
+  // The row just taken stood for this many events (the share of the background counts events, not
+  // rows).
   void NoteTaken(absl::string_view key, uint64_t events);
 
-  // Drops the rows of the lane that are due last until no more than `rows_max` are left. Returns the smallest key that was
-  // dropped; empty if none.
+  // Drops the rows of the lane that are due last until no more than `rows_max` are left. Returns
+  // the smallest key that was dropped; empty if none.
   std::string DropLast(uint8_t lane, size_t rows_max);
 
   size_t rows(uint8_t lane) const { return lanes_[lane].rows.size(); }
@@ -64,7 +67,8 @@ class DueQueue {
     absl::btree_map<std::string, Value> rows;
     size_t bytes = 0;
   };
-  // The lane of [begin, end) whose first row is due first (of equal ones the lowest); kLaneCount if all are empty.
+  // The lane of [begin, end) whose first row is due first (of equal ones the lowest); kLaneCount if
+  // all are empty.
   uint8_t FirstLane(uint8_t begin, uint8_t end) const;
   bool DueBy(uint8_t lane, absl::Time until) const;
   QueuedRow Pop(uint8_t lane);

@@ -20,7 +20,8 @@ using storage::v1::EventRecord;
 constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
 
 void Put(kv::Group& group, ColumnFamily cf, std::string key, std::string value) {
-  group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kPut, .key = std::move(key), .value = std::move(value)});
+  group.mutations.push_back(
+      {.cf = cf, .kind = Mutation::Kind::kPut, .key = std::move(key), .value = std::move(value)});
 }
 
 void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
@@ -34,7 +35,8 @@ std::string PartKey(const ClaimedEntry& entry) {
 }
 
 // The part in `changed`, begun from the one in `parts`.
-storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunParts& parts, RunParts& changed) {
+storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunParts& parts,
+                                        RunParts& changed) {
   std::string key = PartKey(entry);
   const auto before = parts.find(key);
   const auto [at, added] = changed.try_emplace(std::move(key));
@@ -69,7 +71,8 @@ storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
   return storage::v1::OUTCOME_KIND_SKIPPED;
 }
 
-void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count, kv::Group& group) {
+void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count,
+             kv::Group& group) {
   const EventRecord& event = entry.event;
   storage::v1::DoneRecord done;
   done.set_tenant(event.tenant());
@@ -117,8 +120,8 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
     storage::v1::EventNameRecord name;
     name.set_event_key(key);
     name.set_launch_time_micros(entry.event.launch_time_micros());
-    Put(batch.group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()),
-        name.SerializeAsString());
+    Put(batch.group, ColumnFamily::kEventNames,
+        EventNameKey(entry.event.tenant(), entry.event.event_id()), name.SerializeAsString());
   }
   Put(batch.group, ColumnFamily::kEvents, key, value);
   batch.rows.push_back({.key = std::move(key), .value = std::move(value)});
@@ -134,7 +137,8 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& 
   letter.set_reason(outcome.reason);
   letter.set_schedule_id(entry.context->definition->schedule_id());
   Put(batch.group, ColumnFamily::kDeadLetters,
-      DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros), entry.EventId(outcome.first)),
+      DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros),
+                    entry.EventId(outcome.first)),
       letter.SerializeAsString());
   ++batch.dead_letters;
 }
@@ -150,13 +154,15 @@ void PutReturned(const ClaimedEntry& entry, uint64_t first, uint64_t count, EndB
   batch.rows.push_back(std::move(row));
 }
 
-void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count, const std::string& payload, kv::Group& group) {
+void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
+               const std::string& payload, kv::Group& group) {
   EventKey key = entry.key;
   key.first = first;
   EventRecord event = entry.event;
   event.set_count(count);
   event.set_payload(payload);
-  Put(group, ColumnFamily::kParked, ParkedKey(key.uid, EncodeEventKey(key)), event.SerializeAsString());
+  Put(group, ColumnFamily::kParked, ParkedKey(key.uid, EncodeEventKey(key)),
+      event.SerializeAsString());
 }
 
 // The row of a one-off event goes with its end, and so does the name that a retry gave it.
@@ -165,13 +171,14 @@ void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& bat
   batch.released_keys.push_back(entry.event_key);
   const bool ended = outcome.kind != EndKind::kRetry;
   if (ended && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
-    Delete(batch.group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()));
+    Delete(batch.group, ColumnFamily::kEventNames,
+           EventNameKey(entry.event.tenant(), entry.event.event_id()));
   }
 }
 
 // Outcomes [begin, end) are contiguous and alike.
-void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count, const RunParts& parts,
-              EndBatch& batch) {
+void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count,
+              const RunParts& parts, EndBatch& batch) {
   const Outcome& first = outcomes[begin];
   const ClaimedEntry& entry = first.claim->entries[first.entry];
   switch (first.kind) {
@@ -201,8 +208,8 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
 
 bool Alike(const Outcome& a, const Outcome& b) {
   // Failures and retries have rows of their own.
-  return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry && a.attempts == b.attempts &&
-         a.reason == b.reason;
+  return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry &&
+         a.attempts == b.attempts && a.reason == b.reason;
 }
 
 void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_t count) {
@@ -226,8 +233,9 @@ void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, En
     const Outcome& outcome = outcomes[i];
     claim.open -= std::min(outcome.count, claim.open);
     const int last = record.entries_size() - 1;
-    auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry ? record.mutable_entries(last)
-                                                                             : record.add_entries();
+    auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry
+                      ? record.mutable_entries(last)
+                      : record.add_entries();
     entry->set_entry(outcome.entry);
     AddRange(*entry, outcome.first, outcome.count);
   }
@@ -244,7 +252,8 @@ void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, En
 }
 
 void PutParts(const RunParts& parts, kv::Group& group) {
-  for (const auto& [key, part] : parts) Put(group, ColumnFamily::kRunParts, key, part.SerializeAsString());
+  for (const auto& [key, part] : parts)
+    Put(group, ColumnFamily::kRunParts, key, part.SerializeAsString());
 }
 
 }  // namespace
@@ -291,7 +300,8 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts) {
   return batch;
 }
 
-void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group, RunParts& changed) {
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
+               RunParts& changed) {
   const ClaimedEntry& entry = end.entry;
   const uint64_t count = entry.event.count();
   Delete(group, ColumnFamily::kEvents, entry.event_key);
@@ -307,7 +317,8 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
                   .reason = end.reason};
   PutDone(entry, outcome, outcome, count, group);
   if (entry.one_off() && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
-    Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.event.event_id()));
+    Delete(group, ColumnFamily::kEventNames,
+           EventNameKey(entry.event.tenant(), entry.event.event_id()));
   }
   if (!CountsInRun(entry)) return;
   RunParts own;

@@ -1,7 +1,8 @@
 // EndBatch: the one group that makes the outcomes of many claimed events durable.
 //
-// Done records cover contiguous indices of equal outcome; retries become rows of the retry lane; dead letters are kept;
-// the claims' end rows (or, with its last end, the claim itself) go with them, and so do the counts of runs of more than one event.
+// Done records cover contiguous indices of equal outcome; retries become rows of the retry lane;
+// dead letters are kept; the claims' end rows (or, with its last end, the claim itself) go with
+// them, and so do the counts of runs of more than one event.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -27,9 +28,10 @@ struct EndBatch {
   kv::Group group;
   RunParts parts;  // as they are once the group is applied
   // What follows in memory once it is applied.
-  std::vector<QueuedRow> rows;                         // written to `events`: retries and what was returned
-  std::vector<std::string> released_keys;              // rows of one-off events that are gone
-  std::vector<std::shared_ptr<Claim>> finished;        // claims without an open event
+  // Written to `events`: retries and what was returned.
+  std::vector<QueuedRow> rows;
+  std::vector<std::string> released_keys;        // rows of one-off events that are gone
+  std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
   uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
   uint64_t skipped = 0;
@@ -39,18 +41,20 @@ struct EndBatch {
 // The keys in `run_parts` that the outcomes count in.
 std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
 
-// Sorts `outcomes`. Counts them off their claims' `open` and numbers the end rows: the group must be committed or the shard
-// dropped. `parts` has what RunPartKeys names (a missing one is empty).
+// Sorts `outcomes`. Counts them off their claims' `open` and numbers the end rows: the group must
+// be committed or the shard dropped. `parts` has what RunPartKeys names (a missing one is empty).
 EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts);
 
-// The end of a row that was not claimed: parked, or skipped for `reason`; the row is deleted. `at_micros` is now.
+// The end of a row that was not claimed: parked, or skipped for `reason`; the row is deleted.
+// `at_micros` is now.
 struct RowEnd {
   ClaimedEntry entry;  // without context
   std::string payload;
   EndKind kind = EndKind::kSkipped;
   std::string reason;
 };
-void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group, RunParts& changed);
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
+               RunParts& changed);
 
 }  // namespace escapement::handler
 

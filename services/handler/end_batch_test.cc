@@ -15,7 +15,12 @@ std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
   claim->order = order;
   claim->open = count;
   ClaimedEntry entry;
-  entry.key = {.shard = 1, .lane = 5, .due_time = absl::UnixEpoch(), .uid = Uid(), .occurrence = "o", .first = 0};
+  entry.key = {.shard = 1,
+               .lane = 5,
+               .due_time = absl::UnixEpoch(),
+               .uid = Uid(),
+               .occurrence = "o",
+               .first = 0};
   entry.event.set_version(1);
   entry.event.set_count(count);
   entry.event.set_run_count(count);
@@ -25,14 +30,16 @@ std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
 
 size_t CountIn(const EndBatch& batch, ColumnFamily cf, Mutation::Kind kind) {
   size_t n = 0;
-  for (const Mutation& mutation : batch.group.mutations) n += mutation.cf == cf && mutation.kind == kind ? 1 : 0;
+  for (const Mutation& mutation : batch.group.mutations)
+    n += mutation.cf == cf && mutation.kind == kind ? 1 : 0;
   return n;
 }
 
 TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
   const auto claim = MakeClaim(1, 100);
   std::vector<Outcome> outcomes;
-  for (uint64_t i = 0; i < 100; ++i) outcomes.push_back({.claim = claim, .first = (i * 37) % 100, .attempts = 1});
+  for (uint64_t i = 0; i < 100; ++i)
+    outcomes.push_back({.claim = claim, .first = (i * 37) % 100, .attempts = 1});
   const EndBatch batch = BuildEndBatch(outcomes, {});
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 1u);
   // Its last end: the claim itself goes, and no end row was written before.
@@ -45,7 +52,8 @@ TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
 TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes;
-  for (uint64_t i : {0, 1, 2, 6, 7}) outcomes.push_back({.claim = claim, .first = i, .attempts = 1});
+  for (uint64_t i : {0, 1, 2, 6, 7})
+    outcomes.push_back({.claim = claim, .first = i, .attempts = 1});
   const EndBatch batch = BuildEndBatch(outcomes, {});
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 2u);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kPut), 1u);
@@ -56,8 +64,9 @@ TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
 
 TEST(EndBatchTest, CountsGoOnFromWhatIsInTheStore) {
   const auto claim = MakeClaim(1, 10);
-  std::vector<Outcome> outcomes = {{.claim = claim, .first = 0, .attempts = 1},
-                                   {.claim = claim, .kind = EndKind::kSkipped, .first = 1, .reason = "x"}};
+  std::vector<Outcome> outcomes = {
+      {.claim = claim, .first = 0, .attempts = 1},
+      {.claim = claim, .kind = EndKind::kSkipped, .first = 1, .reason = "x"}};
   RunParts parts;
   parts[RunPartKeys(outcomes).at(0)].set_succeeded(41);
   const EndBatch batch = BuildEndBatch(outcomes, parts);
@@ -67,7 +76,8 @@ TEST(EndBatchTest, CountsGoOnFromWhatIsInTheStore) {
 
 TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
   const auto claim = MakeClaim(1, 10);
-  std::vector<Outcome> outcomes = {{.claim = claim, .kind = EndKind::kReturn, .first = 4, .count = 6}};
+  std::vector<Outcome> outcomes = {
+      {.claim = claim, .kind = EndKind::kReturn, .first = 4, .count = 6}};
   const EndBatch batch = BuildEndBatch(outcomes, {});
   ASSERT_EQ(batch.rows.size(), 1u);
   EXPECT_EQ(DecodeEventKey(batch.rows[0].key)->first, 4u);
@@ -80,7 +90,8 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
 TEST(EndBatchTest, ClaimsAreEndedEachByItself) {
   const auto a = MakeClaim(1, 1);
   const auto b = MakeClaim(2, 2);
-  std::vector<Outcome> outcomes = {{.claim = b, .first = 0, .attempts = 1}, {.claim = a, .first = 0, .attempts = 1}};
+  std::vector<Outcome> outcomes = {{.claim = b, .first = 0, .attempts = 1},
+                                   {.claim = a, .first = 0, .attempts = 1}};
   const EndBatch batch = BuildEndBatch(outcomes, {});
   ASSERT_EQ(batch.finished.size(), 1u);
   EXPECT_EQ(batch.finished[0], a);

@@ -19,13 +19,15 @@ constexpr size_t kPartsKeptMax = 4096;
 
 void EndLoop::Add(Outcome outcome) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (outcomes_.empty() && rows_.empty() && garbage_.empty()) oldest_ = state->core.runtime.clock().Elapsed();
+  if (outcomes_.empty() && rows_.empty() && garbage_.empty())
+    oldest_ = state->core.runtime.clock().Elapsed();
   outcomes_.push_back(std::move(outcome));
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (outcomes_.empty() && rows_.empty() && garbage_.empty()) oldest_ = state->core.runtime.clock().Elapsed();
+  if (outcomes_.empty() && rows_.empty() && garbage_.empty())
+    oldest_ = state->core.runtime.clock().Elapsed();
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
 
@@ -42,7 +44,8 @@ bool EndLoop::Due(ShardState& state) const {
 
 std::optional<absl::Duration> EndLoop::NextStep() const {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (state == nullptr || committing_ || (outcomes_.empty() && rows_.empty() && garbage_.empty())) return std::nullopt;
+  if (state == nullptr || committing_ || (outcomes_.empty() && rows_.empty() && garbage_.empty()))
+    return std::nullopt;
   return oldest_ + state->core.options.end_flush_delay;
 }
 
@@ -56,7 +59,8 @@ void EndLoop::Step(absl::Time now) {
   }
   for (const WaitingRow& row : rows_) {
     if (row.end.entry.event.run_count() <= 1) continue;
-    std::string key = RunPartKey({.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
+    std::string key = RunPartKey(
+        {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
   if (!missing.empty()) return FetchParts(*state, {missing.begin(), missing.end()});
@@ -70,19 +74,21 @@ void EndLoop::FetchParts(ShardState& state, std::vector<std::string> missing) {
     if (keys.size() == kPartsKeptMax) break;
     keys.push_back({.cf = ColumnFamily::kRunParts, .key = std::move(key)});
   }
-  state.core.client.MultiGet(keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr) return;
-    committing_ = false;
-    if (result.ok()) {
-      for (size_t i = 0; i < keys.size(); ++i) {
-        storage::v1::RunPartRecord part;
-        if (result->values[i].has_value()) part.ParseFromString(*result->values[i]);
-        parts_[keys[i].key] = std::move(part);
-      }
-    }
-    state->core.wake();
-  });
+  state.core.client.MultiGet(keys, state.core.executor,
+                             [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+                               const std::shared_ptr<ShardState> state = weak.lock();
+                               if (state == nullptr) return;
+                               committing_ = false;
+                               if (result.ok()) {
+                                 for (size_t i = 0; i < keys.size(); ++i) {
+                                   storage::v1::RunPartRecord part;
+                                   if (result->values[i].has_value())
+                                     part.ParseFromString(*result->values[i]);
+                                   parts_[keys[i].key] = std::move(part);
+                                 }
+                               }
+                               state->core.wake();
+                             });
 }
 
 std::vector<Outcome> EndLoop::TakeOutcomes(const HandlerOptions& options) {
@@ -92,10 +98,12 @@ std::vector<Outcome> EndLoop::TakeOutcomes(const HandlerOptions& options) {
     const Outcome& outcome = outcomes_[n++];
     const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
     const bool keeps = outcome.kind == EndKind::kRetry || outcome.kind == EndKind::kFailed;
-    if (keeps && entry.context != nullptr && entry.one_off()) bytes += entry.context->payload->size();
+    if (keeps && entry.context != nullptr && entry.one_off())
+      bytes += entry.context->payload->size();
   }
   if (n == outcomes_.size()) return std::exchange(outcomes_, {});
-  std::vector<Outcome> taken(std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.begin() + n));
+  std::vector<Outcome> taken(std::make_move_iterator(outcomes_.begin()),
+                             std::make_move_iterator(outcomes_.begin() + n));
   outcomes_.erase(outcomes_.begin(), outcomes_.begin() + n);
   return taken;
 }
@@ -116,8 +124,8 @@ void EndLoop::Flush(ShardState& state, absl::Time now) {
   Send(state, std::move(flight));
 }
 
-// Each row is a group of its own: it may have changed. Of each run at most one row goes into a commit, so that no count is
-// based on another group's that may not apply.
+// Each row is a group of its own: it may have changed. Of each run at most one row goes into a
+// commit, so that no count is based on another group's that may not apply.
 void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   RunParts touched = flight.batch.parts;
   std::vector<WaitingRow> later;
@@ -125,15 +133,19 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   for (WaitingRow& row : rows_) {
     const ClaimedEntry& entry = row.end.entry;
     const bool counts = entry.event.run_count() > 1;
-    const std::string part = RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
+    const std::string part =
+        RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
     const bool known = !counts || (parts_.contains(part) && !touched.contains(part));
-    if (!known || flight.rows.size() >= state.core.options.claim_rows_max || bytes > state.core.options.end_bytes_max) {
+    if (!known || flight.rows.size() >= state.core.options.claim_rows_max ||
+        bytes > state.core.options.end_bytes_max) {
       later.push_back(std::move(row));
       continue;
     }
     kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kEvents, .key = row.row.key, .kind = kv::Condition::Kind::kPresent});
-    if (row.cached != nullptr) group.conditions.push_back(StateUnchanged(entry.key.uid, *row.cached));
+    group.conditions.push_back(
+        {.cf = ColumnFamily::kEvents, .key = row.row.key, .kind = kv::Condition::Kind::kPresent});
+    if (row.cached != nullptr)
+      group.conditions.push_back(StateUnchanged(entry.key.uid, *row.cached));
     RunParts changed;
     AddRowEnd(row.end, ToMicros(now), parts_, group, changed);
     touched.insert(changed.begin(), changed.end());
@@ -148,7 +160,8 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
 void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
   committing_ = true;
   state.core.client.CommitAsync(
-      flight->commit, state.core.executor, [this, weak = state_, flight](absl::StatusOr<kv::CommitResult> result) {
+      flight->commit, state.core.executor,
+      [this, weak = state_, flight](absl::StatusOr<kv::CommitResult> result) {
         const std::shared_ptr<ShardState> state = weak.lock();
         if (state == nullptr) return;
         if (result.ok()) {
@@ -156,12 +169,14 @@ void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
           OnCommitted(*state, *flight, *result);
         } else if (absl::IsResourceExhausted(result.status())) {
           // Nothing was applied and there may be room later.
-          state->core.executor->PostAfter(state->core.options.retry_commit_delay, [this, weak, flight] {
-            const std::shared_ptr<ShardState> state = weak.lock();
-            if (state != nullptr) Send(*state, flight);
-          });
+          state->core.executor->PostAfter(state->core.options.retry_commit_delay,
+                                          [this, weak, flight] {
+                                            const std::shared_ptr<ShardState> state = weak.lock();
+                                            if (state != nullptr) Send(*state, flight);
+                                          });
         }
-        // Otherwise the lease or the session is lost: the shard is about to be dropped, and must not write before.
+        // Otherwise the lease or the session is lost: the shard is about to be dropped, and must
+        // not write before.
       });
 }
 
@@ -189,7 +204,8 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
       OnRowRefused(state, std::move(row));
       continue;
     }
-    HandlerStats::Add(row.end.kind == EndKind::kPark ? stats.parked : stats.skipped, row.end.entry.event.count());
+    HandlerStats::Add(row.end.kind == EndKind::kPark ? stats.parked : stats.skipped,
+                      row.end.entry.event.count());
     for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
     state.held.erase(row.row.key);
   }
@@ -200,15 +216,17 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
 void EndLoop::OnRowRefused(ShardState& state, WaitingRow row) {
   state.core.cache.ForgetState(row.end.entry.key.uid);
   const kv::Key key{.cf = ColumnFamily::kEvents, .key = row.row.key};
-  state.core.client.MultiGet({key}, state.core.executor, [weak = state_, key](absl::StatusOr<kv::GetResult> result) {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr) return;
-    state->held.erase(key.key);
-    if (result.ok() && result->values[0].has_value()) {
-      state->queue.Add({.key = key.key, .value = *std::move(result->values[0]), .seq = result->seq});
-    }
-    state->core.wake();
-  });
+  state.core.client.MultiGet(
+      {key}, state.core.executor, [weak = state_, key](absl::StatusOr<kv::GetResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        state->held.erase(key.key);
+        if (result.ok() && result->values[0].has_value()) {
+          state->queue.Add(
+              {.key = key.key, .value = *std::move(result->values[0]), .seq = result->seq});
+        }
+        state->core.wake();
+      });
 }
 
 }  // namespace escapement::handler

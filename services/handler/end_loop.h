@@ -1,7 +1,8 @@
-// EndLoop: commits what became of events, for one queue shard: the outcomes of claimed ones, and rows that end without a claim.
+// EndLoop: commits what became of events, for one queue shard: the outcomes of claimed ones, and
+// rows that end without a claim.
 //
-// One commit is under way at a time: what arrives meanwhile goes with the next, so that batches grow with the load, and
-// the counts of runs have a single writer in order.
+// One commit is under way at a time: what arrives meanwhile goes with the next, so that batches
+// grow with the load, and the counts of runs have a single writer in order.
 //
 // Threads: one, the handler's executor.
 
@@ -22,12 +23,13 @@ namespace escapement::handler {
 class EndLoop {
  public:
   // `loader` outlives it.
-  EndLoop(std::weak_ptr<ShardState> state, ShardLoader& loader) : state_(std::move(state)), loader_(loader) {}
+  EndLoop(std::weak_ptr<ShardState> state, ShardLoader& loader)
+      : state_(std::move(state)), loader_(loader) {}
 
   void Add(Outcome outcome);
 
-  // The row (its key is held) ends without having been claimed. `cached` is the state by which that was decided; null for
-  // one-off events.
+  // The row (its key is held) ends without having been claimed. `cached` is the state by which that
+  // was decided; null for one-off events.
   void AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached);
 
   // Rows of `inflight` that mean nothing any more.
@@ -38,7 +40,9 @@ class EndLoop {
   // Until when a Step is due, of Clock::Elapsed; nullopt: nothing waits.
   std::optional<absl::Duration> NextStep() const;
 
-  bool idle() const { return !committing_ && outcomes_.empty() && rows_.empty() && garbage_.empty(); }
+  bool idle() const {
+    return !committing_ && outcomes_.empty() && rows_.empty() && garbage_.empty();
+  }
 
  private:
   struct WaitingRow {

@@ -17,7 +17,8 @@
 namespace escapement::handler {
 namespace {
 
-// A tick looks at every unanswered attempt of a lane: no more often than this, however their deadlines lie.
+// A tick looks at every unanswered attempt of a lane: no more often than this, however their
+// deadlines lie.
 constexpr MonotonicMicros kTickMicrosMin = 500;
 
 }  // namespace
@@ -61,7 +62,9 @@ class GrpcTransport::Core {
   std::shared_ptr<GrpcLane> LaneOf(const Key& key, const std::string& uri) {
     absl::MutexLock lock(&mutex_);
     std::shared_ptr<GrpcLane>& lane = lanes_[key];
-    if (lane == nullptr) lane = std::make_shared<GrpcLane>(options_, uri, ends_, [this](MonotonicMicros at) { TickBy(at); });
+    if (lane == nullptr)
+      lane = std::make_shared<GrpcLane>(options_, uri, ends_,
+                                        [this](MonotonicMicros at) { TickBy(at); });
     return lane;
   }
 
@@ -93,9 +96,12 @@ class GrpcTransport::Core {
       const MonotonicMicros at = std::max(next_tick_, earliest);
       if (now >= at) break;
       watched_tick_ = next_tick_;
-      const auto changed = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || next_tick_ < watched_tick_; };
-      mutex_.AwaitWithTimeout(absl::Condition(&changed),
-                              at == kNeverMicros ? absl::InfiniteDuration() : absl::Microseconds(at - now));
+      const auto changed = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || next_tick_ < watched_tick_;
+      };
+      mutex_.AwaitWithTimeout(absl::Condition(&changed), at == kNeverMicros
+                                                             ? absl::InfiniteDuration()
+                                                             : absl::Microseconds(at - now));
     }
     next_tick_ = kNeverMicros;
     return !stopping_;
@@ -118,7 +124,8 @@ class GrpcTransport::Core {
   std::map<Key, std::shared_ptr<GrpcLane>> lanes_ ABSL_GUARDED_BY(mutex_);
   int turn_ ABSL_GUARDED_BY(mutex_) = 0;
   MonotonicMicros next_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
-  MonotonicMicros watched_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;  // what the thread waits for
+  // What the thread waits for.
+  MonotonicMicros watched_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
@@ -126,7 +133,8 @@ class GrpcTransport::Core {
 GrpcTransport::GrpcTransport(const Options& options) : core_(std::make_unique<Core>(options)) {}
 GrpcTransport::~GrpcTransport() = default;
 
-void GrpcTransport::Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
+void GrpcTransport::Send(std::vector<DeliveryAttempt> attempts,
+                         std::shared_ptr<DeliverySink> sink) {
   core_->Send(std::move(attempts), sink);
 }
 

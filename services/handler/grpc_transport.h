@@ -1,18 +1,20 @@
-// GrpcTransport: delivers events to servers of escapement.v1.TriggerReceiver, over long-lived streams.
+// GrpcTransport: delivers events to servers of escapement.v1.TriggerReceiver, over long-lived
+// streams.
 //
-// Each target (DeliveryContext::target_key) has streams_per_target streams, opened with the first attempt and closed when
-// nothing was sent for idle_timeout. Results are matched by delivery number. When a stream breaks, what was written
-// to it and not answered is kUnknown; what was not written yet goes to the next stream if the broken one had ever been
-// answered, and is kUnknown otherwise (the target is down). A target whose stream broke is tried again after
-// reconnect_min, doubling up to reconnect_max; attempts wait for that, their timeout running.
+// Each target (DeliveryContext::target_key) has streams_per_target streams, opened with the first
+// attempt and closed when nothing was sent for idle_timeout. Results are matched by delivery
+// number. When a stream breaks, what was written to it and not answered is kUnknown; what was not
+// written yet goes to the next stream if the broken one had ever been answered, and is kUnknown
+// otherwise (the target is down). A target whose stream broke is tried again after reconnect_min,
+// doubling up to reconnect_max; attempts wait for that, their timeout running.
 //
 //   ACCEPTED    kAccepted
 //   FAILED      kFailed with the receiver's retry_after (at most 24 h)
 //   REJECTED    kRejected
 //   timeout, broken stream, no connection     kUnknown
 //
-// Threads: Send from any thread; results come on gRPC's threads and on the transport's own, which watches deadlines.
-// Destruction answers what is outstanding with kUnknown before it returns.
+// Threads: Send from any thread; results come on gRPC's threads and on the transport's own, which
+// watches deadlines. Destruction answers what is outstanding with kUnknown before it returns.
 
 #ifndef SERVICES_HANDLER_GRPC_TRANSPORT_H_
 #define SERVICES_HANDLER_GRPC_TRANSPORT_H_

@@ -9,8 +9,8 @@
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 
 namespace escapement::handler {
 namespace {
@@ -19,8 +19,9 @@ constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
 constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 constexpr char kStopping[] = "the platform is stopping";
 
-// Consumers are servers of other people: pings more frequent than gRPC's default limit (5 minutes) would make them
-// close the connection. A dead peer is noticed by TCP's user timeout, which is keepalive_timeout.
+// Consumers are servers of other people: pings more frequent than gRPC's default limit (5 minutes)
+// would make them close the connection. A dead peer is noticed by TCP's user timeout, which is
+// keepalive_timeout.
 ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
   ChannelOptions channel;
   channel.receive_bytes_max = 4 << 20;
@@ -43,7 +44,8 @@ DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
       break;
     default:  // a receiver that forgets the status has not accepted
       result.status = DeliveryStatus::kFailed;
-      result.retry_after = std::clamp(absl::Milliseconds(from.retry_after_millis()), absl::ZeroDuration(), kRetryAfterMax);
+      result.retry_after = std::clamp(absl::Milliseconds(from.retry_after_millis()),
+                                      absl::ZeroDuration(), kRetryAfterMax);
   }
   return result;
 }
@@ -51,7 +53,8 @@ DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
 }  // namespace
 
 MonotonicMicros MonotonicNow() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -82,7 +85,8 @@ void StreamEnds::AwaitAll() {
 }
 
 // One call of Deliver. The flags are guarded by the lane's lock.
-class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::DeliveryResult> {
+class GrpcLane::Stream final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::DeliveryResult> {
  public:
   explicit Stream(std::shared_ptr<GrpcLane> lane) : lane_(std::move(lane)), stub_(lane_->channel_) {
     stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
@@ -136,18 +140,23 @@ class GrpcLane::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
   v1::DeliveryResult result_;
 };
 
-GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri, std::shared_ptr<StreamEnds> ends,
-                   std::function<void(MonotonicMicros)> tick_by)
-    : options_(options), ends_(std::move(ends)), tick_by_(std::move(tick_by)), channel_(NewChannel(uri, ConsumerChannel(options))) {}
+GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+                   std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by)
+    : options_(options),
+      ends_(std::move(ends)),
+      tick_by_(std::move(tick_by)),
+      channel_(NewChannel(uri, ConsumerChannel(options))) {}
 
 GrpcLane::~GrpcLane() = default;
 
-bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink) {
+bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
+                    const std::shared_ptr<DeliverySink>& sink) {
   const MonotonicMicros now = MonotonicNow();
   absl::MutexLock lock(&mutex_);
   if (retired_) return false;
   for (DeliveryAttempt& attempt : *attempts) {
-    const MonotonicMicros deadline = now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
+    const MonotonicMicros deadline =
+        now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
     earliest_deadline_ = std::min(earliest_deadline_, deadline);
     waiting_.push_back({std::move(attempt), sink, deadline});
   }
@@ -173,7 +182,8 @@ void GrpcLane::WriteNext() {
   encoder_.Encode(next.attempt, number, &bytes_);
   unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline});
   stream_->writing = true;
-  // A message with the hint stays in gRPC's buffer for the next one; the last of the queue never has it.
+  // A message with the hint stays in gRPC's buffer for the next one; the last of the queue never
+  // has it.
   stream_->Write(bytes_, !waiting_.empty());
 }
 
@@ -216,9 +226,10 @@ void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
   std::deque<Waiting> kept;
   for (Waiting& waiting : waiting_) {
     if (waiting.deadline <= now) {
-      answers->push_back({std::move(waiting.sink),
-                          waiting.attempt.tag,
-                          {.status = DeliveryStatus::kUnknown, .message = "timed out before it could be sent"}});
+      answers->push_back(
+          {std::move(waiting.sink),
+           waiting.attempt.tag,
+           {.status = DeliveryStatus::kUnknown, .message = "timed out before it could be sent"}});
       continue;
     }
     earliest_deadline_ = std::min(earliest_deadline_, waiting.deadline);
@@ -232,25 +243,28 @@ void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
       earliest_deadline_ = std::min(earliest_deadline_, unanswered.deadline);
       continue;
     }
-    answers->push_back({std::move(unanswered.sink),
-                        unanswered.tag,
-                        {.status = DeliveryStatus::kUnknown, .message = "timed out without an answer"}});
+    answers->push_back(
+        {std::move(unanswered.sink),
+         unanswered.tag,
+         {.status = DeliveryStatus::kUnknown, .message = "timed out without an answer"}});
     unanswered_.erase(current);
   }
 }
 
 void GrpcLane::BreakUnanswered(const std::string& why, Answers* answers) {
   for (auto& [number, unanswered] : unanswered_) {
-    answers->push_back(
-        {std::move(unanswered.sink), unanswered.tag, {.status = DeliveryStatus::kUnknown, .message = why}});
+    answers->push_back({std::move(unanswered.sink),
+                        unanswered.tag,
+                        {.status = DeliveryStatus::kUnknown, .message = why}});
   }
   unanswered_.clear();
 }
 
 void GrpcLane::BreakWaiting(const std::string& why, Answers* answers) {
   for (Waiting& waiting : waiting_) {
-    answers->push_back(
-        {std::move(waiting.sink), waiting.attempt.tag, {.status = DeliveryStatus::kUnknown, .message = why}});
+    answers->push_back({std::move(waiting.sink),
+                        waiting.attempt.tag,
+                        {.status = DeliveryStatus::kUnknown, .message = why}});
   }
   waiting_.clear();
 }
@@ -286,8 +300,8 @@ void GrpcLane::OnBroken(Stream* stream) {
 }
 
 void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
-  const std::string why =
-      absl::StrCat("the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
+  const std::string why = absl::StrCat(
+      "the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);

@@ -39,8 +39,9 @@ MonotonicMicros MonotonicNow();
 
 class GrpcLane;
 
-// Where streams leave their lane when they have ended. gRPC's threads must not drop the last reference to a channel: its
-// destructor may wait for these very threads. So the transport's owner drops what ended streams held.
+// Where streams leave their lane when they have ended. gRPC's threads must not drop the last
+// reference to a channel: its destructor may wait for these very threads. So the transport's owner
+// drops what ended streams held.
 class StreamEnds {
  public:
   void Began();
@@ -59,17 +60,18 @@ class StreamEnds {
 
 class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
  public:
-  // `uri` as in GrpcTarget. `tick_by` asks for a Tick at that instant; it is called with the lane's lock held, and never
-  // after Stop has returned.
-  GrpcLane(const GrpcTransport::Options& options, const std::string& uri, std::shared_ptr<StreamEnds> ends,
-           std::function<void(MonotonicMicros)> tick_by);
+  // `uri` as in GrpcTarget. `tick_by` asks for a Tick at that instant; it is called with the lane's
+  // lock held, and never after Stop has returned.
+  GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+           std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by);
   ~GrpcLane();
 
   // Takes the attempts. False if the lane has been retired, and the attempts are left.
   bool Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink);
 
-  // Answers what is past its deadline, reconnects when it is time to, closes an idle stream. Returns when it must be
-  // called next; nullopt if the lane held nothing any more and is retired now.
+  // Answers what is past its deadline, reconnects when it is time to, closes an idle stream.
+  // Returns when it must be called next; nullopt if the lane held nothing any more and is retired
+  // now.
   std::optional<MonotonicMicros> Tick(MonotonicMicros now);
 
   // Retires the lane, answers everything with kUnknown, and returns when it has no stream.
@@ -99,7 +101,8 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   void OpenStream(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ExpireAll(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BreakUnanswered(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BreakUnanswered(const std::string& why, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   MonotonicMicros NextTick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Give(Answers answers);
@@ -116,18 +119,22 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   const std::shared_ptr<grpc::Channel> channel_;
 
   mutable absl::Mutex mutex_;
-  // Owns itself from OpenStream to OnEnded; null = there is none. A new one is opened only after the old one's end, so
-  // that all unanswered attempts are of one stream.
+  // Owns itself from OpenStream to OnEnded; null = there is none. A new one is opened only after
+  // the old one's end, so that all unanswered attempts are of one stream.
   Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool retired_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   DeliveryEncoder encoder_ ABSL_GUARDED_BY(mutex_);
   std::string bytes_ ABSL_GUARDED_BY(mutex_);  // of the message being made
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);  // by delivery number
-  MonotonicMicros earliest_deadline_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;      // a lower bound over both
-  MonotonicMicros reconnect_at_ ABSL_GUARDED_BY(mutex_) = 0;                      // no stream is opened before
-  MonotonicMicros idle_at_ ABSL_GUARDED_BY(mutex_) = 0;  // when the stream is closed if nothing more is sent
+  // By delivery number.
+  absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);
+  // A lower bound over both.
+  MonotonicMicros earliest_deadline_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
+  // No stream is opened before.
+  MonotonicMicros reconnect_at_ ABSL_GUARDED_BY(mutex_) = 0;
+  // When the stream is closed if nothing more is sent.
+  MonotonicMicros idle_at_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
 };
 

@@ -53,7 +53,8 @@ std::string CommonBytes(const DeliveryContext& context) {
 
 }  // namespace
 
-void DeliveryEncoder::Encode(const DeliveryAttempt& attempt, uint64_t delivery_number, std::string* bytes) {
+void DeliveryEncoder::Encode(const DeliveryAttempt& attempt, uint64_t delivery_number,
+                             std::string* bytes) {
   if (context_ != attempt.context) {
     common_ = CommonBytes(*attempt.context);
     context_ = attempt.context;

@@ -1,5 +1,5 @@
-// The bytes of escapement.v1.Delivery, written without the message class: what the events of one queue row have in
-// common is serialized once, and an attempt costs one copy.
+// The bytes of escapement.v1.Delivery, written without the message class: what the events of one
+// queue row have in common is serialized once, and an attempt costs one copy.
 
 #ifndef SERVICES_HANDLER_GRPC_TRANSPORT_MESSAGE_H_
 #define SERVICES_HANDLER_GRPC_TRANSPORT_MESSAGE_H_

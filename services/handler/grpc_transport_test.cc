@@ -36,15 +36,20 @@ class GrpcTransportTest : public ::testing::Test {
   fixtures::Receipts receipts_;
   std::unique_ptr<GrpcReceiver> receiver_;
   std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
-  std::unique_ptr<GrpcTransport> transport_ = std::make_unique<GrpcTransport>(
-      GrpcTransport::Options{.reconnect_min = absl::Milliseconds(1), .reconnect_max = absl::Milliseconds(50)});
+  std::unique_ptr<GrpcTransport> transport_ =
+      std::make_unique<GrpcTransport>(GrpcTransport::Options{
+          .reconnect_min = absl::Milliseconds(1), .reconnect_max = absl::Milliseconds(50)});
   uint64_t next_tag_ = 1;
   size_t sent_ = 0;
 };
 
 TEST(GrpcTransportMessageTest, TheBytesAreThoseOfADelivery) {
   const std::vector<DeliveryAttempt> attempts =
-      MakeAttempts({.uri = "host:1", .payload = "hello", .launch_time = absl::FromUnixMicros(-1), .run_count = 9}, 300, 2);
+      MakeAttempts({.uri = "host:1",
+                    .payload = "hello",
+                    .launch_time = absl::FromUnixMicros(-1),
+                    .run_count = 9},
+                   300, 2);
   DeliveryEncoder encoder;
   std::string bytes;
   for (uint64_t i : {0, 1}) {
@@ -90,7 +95,8 @@ TEST_F(GrpcTransportTest, ABrokenStreamLeavesTheUnansweredUnknownAndANewOneIsOpe
   receiver_->AwaitDeliveries(5);
   receiver_->BreakStreams();
   ASSERT_TRUE(sink_->Await(5));
-  for (uint64_t tag = 101; tag <= 105; ++tag) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+  for (uint64_t tag = 101; tag <= 105; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
   EXPECT_THAT(sink_->Only(101).message, HasSubstr("the stream broke"));
   sent_ = 5;
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
@@ -102,11 +108,13 @@ TEST_F(GrpcTransportTest, AClosedPortIsUnknownForAll) {
   receiver_.reset();
   transport_->Send(MakeAttempts({.uri = target}, 1, 50), sink_);
   ASSERT_TRUE(sink_->Await(50));
-  for (uint64_t tag = 1; tag <= 50; ++tag) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+  for (uint64_t tag = 1; tag <= 50; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
 }
 
 TEST_F(GrpcTransportTest, AnIdleStreamIsClosedAndOpenedAgainWhenNeeded) {
-  transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{.idle_timeout = absl::Milliseconds(20)});
+  transport_ = std::make_unique<GrpcTransport>(
+      GrpcTransport::Options{.idle_timeout = absl::Milliseconds(20)});
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
   receiver_->AwaitNoStream();
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
@@ -117,7 +125,9 @@ TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
   constexpr uint64_t kCount = 10'000;
   transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{.streams_per_target = 2});
   for (uint64_t first = 1; first <= kCount; first += 500) {
-    transport_->Send(MakeAttempts({.uri = receiver_->target(), .payload = std::string(500, 'p')}, first, 500), sink_);
+    transport_->Send(
+        MakeAttempts({.uri = receiver_->target(), .payload = std::string(500, 'p')}, first, 500),
+        sink_);
   }
   ASSERT_TRUE(sink_->Await(kCount));
   EXPECT_EQ(sink_->count(), kCount);
@@ -133,7 +143,8 @@ TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
 
 TEST_F(GrpcTransportTest, WhatWasNotWrittenWhenAWorkingStreamBrokeGoesToTheNext) {
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
-  // Breaks each stream at its first delivery; with streams that had worked before, nothing but what was written is lost.
+  // Breaks each stream at its first delivery; with streams that had worked before, nothing but what
+  // was written is lost.
   receiver_->SetBehaviour("/hang");
   transport_->Send(MakeAttempts({.uri = receiver_->target()}, 100, 1), sink_);
   receiver_->AwaitDeliveries(2);
@@ -143,7 +154,8 @@ TEST_F(GrpcTransportTest, WhatWasNotWrittenWhenAWorkingStreamBrokeGoesToTheNext)
   transport_->Send(MakeAttempts({.uri = receiver_->target()}, 200, 100), sink_);
   ASSERT_TRUE(sink_->Await(102));
   EXPECT_EQ(sink_->Only(100).status, DeliveryStatus::kUnknown);
-  for (uint64_t tag = 200; tag < 300; ++tag) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
+  for (uint64_t tag = 200; tag < 300; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
 }
 
 TEST_F(GrpcTransportTest, DestructionAnswersWhatIsOutstanding) {

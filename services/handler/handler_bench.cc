@@ -1,13 +1,14 @@
-// How many events one handler claims, sends and ends in a second over RocksKvStore, with a consumer that answers at once: what is
-// left of the path when the wire costs nothing. Prints one line for each kind of row.
+// How many events one handler claims, sends and ends in a second over RocksKvStore, with a consumer
+// that answers at once: what is left of the path when the wire costs nothing. Prints one line for
+// each kind of row.
 //
 //   handler_bench [events]
 
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -61,8 +62,9 @@ class Bench {
     std::promise<bool> applied;
     kv::Commit commit;
     commit.groups.push_back({.mutations = std::move(mutations)});
-    client_->CommitAsync(std::move(commit), executor_,
-                         [&](absl::StatusOr<kv::CommitResult> result) { applied.set_value(result.ok()); });
+    client_->CommitAsync(
+        std::move(commit), executor_,
+        [&](absl::StatusOr<kv::CommitResult> result) { applied.set_value(result.ok()); });
     if (!applied.get_future().get()) std::abort();
   }
 
@@ -90,7 +92,8 @@ class Bench {
       event.set_definition_hash(std::string(hash.bytes()));
       event.set_event_id(absl::StrCat("00000000000000000000000000000000000", i));
       event.set_payload(std::string(kPayloadBytes, 'p'));
-      batch.push_back(RowPut(static_cast<uint16_t>(i % 8), StableHash128(absl::StrCat("one-off", i)), "", event));
+      batch.push_back(RowPut(static_cast<uint16_t>(i % 8),
+                             StableHash128(absl::StrCat("one-off", i)), "", event));
       if (batch.size() >= kRowsPerCommit) Put(std::exchange(batch, {}));
     }
     if (!batch.empty()) Put(std::move(batch));
@@ -117,11 +120,13 @@ class Bench {
   uint64_t AddOccurrences(uint64_t events, uint64_t per_row, bool schedules) {
     std::vector<kv::Mutation> batch;
     for (uint64_t i = 0; i < events / per_row; ++i) {
-      const Uid uid = StableHash128(absl::StrCat("schedule", per_row, schedules ? i : 0, schedules));
+      const Uid uid =
+          StableHash128(absl::StrCat("schedule", per_row, schedules ? i : 0, schedules));
       if (i == 0 || schedules) AddSchedule(uid, batch);
       storage::v1::EventRecord event = Event(per_row);
       event.set_version(1);
-      batch.push_back(RowPut(static_cast<uint16_t>(i % 8), uid, absl::StrCat("20260301T030000-0-UTC", i), event));
+      batch.push_back(RowPut(static_cast<uint16_t>(i % 8), uid,
+                             absl::StrCat("20260301T030000-0-UTC", i), event));
       if (batch.size() >= kRowsPerCommit) Put(std::exchange(batch, {}));
     }
     if (!batch.empty()) Put(std::move(batch));
@@ -142,14 +147,18 @@ class Bench {
     const double seconds = absl::ToDoubleSeconds(runtime_.clock().Elapsed() - begin);
     const double cpu_seconds = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
     std::printf("%-28s %8.0f events/s  %6.2f us cpu/event  (%llu claims)\n", what, events / seconds,
-                cpu_seconds * 1e6 / events, static_cast<unsigned long long>(service.stats().claims.load()));
+                cpu_seconds * 1e6 / events,
+                static_cast<unsigned long long>(service.stats().claims.load()));
     std::promise<void> drained;
     service.Drain([&] { drained.set_value(); });
     drained.get_future().get();
     std::sort(transport.lateness.begin(), transport.lateness.end());
     if (on_time) {
-      const auto at = [&](double q) { return absl::ToDoubleMilliseconds(transport.lateness[(transport.lateness.size() - 1) * q]); };
-      std::printf("%-28s p50 %.2f ms  p99 %.2f ms  max %.2f ms late\n", "", at(0.5), at(0.99), at(1));
+      const auto at = [&](double q) {
+        return absl::ToDoubleMilliseconds(transport.lateness[(transport.lateness.size() - 1) * q]);
+      };
+      std::printf("%-28s p50 %.2f ms  p99 %.2f ms  max %.2f ms late\n", "", at(0.5), at(0.99),
+                  at(1));
     }
   }
 
@@ -163,7 +172,8 @@ class Bench {
     event.set_launch_time_micros(due_micros_);
     return event;
   }
-  kv::Mutation RowPut(uint16_t shard, const Uid& uid, const std::string& occurrence, const storage::v1::EventRecord& event) {
+  kv::Mutation RowPut(uint16_t shard, const Uid& uid, const std::string& occurrence,
+                      const storage::v1::EventRecord& event) {
     return {.cf = kv::ColumnFamily::kEvents,
             .key = EncodeEventKey({.shard = shard,
                                    .lane = 5,
@@ -179,13 +189,18 @@ class Bench {
     storage::v1::StateRecord state;
     state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     state.set_version(1);
-    batch.push_back({.cf = kv::ColumnFamily::kDefinitions, .key = DefinitionKey(uid, 1), .value = definition.SerializeAsString()});
-    batch.push_back({.cf = kv::ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()});
+    batch.push_back({.cf = kv::ColumnFamily::kDefinitions,
+                     .key = DefinitionKey(uid, 1),
+                     .value = definition.SerializeAsString()});
+    batch.push_back({.cf = kv::ColumnFamily::kStates,
+                     .key = StateKey(uid),
+                     .value = state.SerializeAsString()});
   }
   // Until all have ended durably: accepted and nothing out is almost that, and cheap to ask.
   void Poll(HandlerService& service, uint64_t events, std::promise<void>& done) {
     if (service.stats().accepted.load() >= events) return done.set_value();
-    executor_->PostAfter(absl::Milliseconds(1), [this, &service, events, &done] { Poll(service, events, done); });
+    executor_->PostAfter(absl::Milliseconds(1),
+                         [this, &service, events, &done] { Poll(service, events, done); });
   }
 
   SystemRuntime runtime_;
@@ -201,14 +216,16 @@ class Bench {
 int main(int argc, char** argv) {
   using escapement::handler::Bench;
   const uint64_t events = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 100'000;
-  const std::string dir = (std::filesystem::temp_directory_path() / "escapement_handler_bench").string();
+  const std::string dir =
+      (std::filesystem::temp_directory_path() / "escapement_handler_bench").string();
   std::filesystem::remove_all(dir);
   {
     Bench bench(dir);
     bench.Run("one-off events", bench.AddOneOffs(events));
     bench.Run("occurrences of one schedule", bench.AddOccurrences(events, 1, false));
     bench.Run("one of each schedule", bench.AddOccurrences(events, 1, true));
-    bench.Run("slices of 10,000", bench.AddOccurrences(std::max<uint64_t>(events * 10, 10'000), 10'000, false));
+    bench.Run("slices of 10,000",
+              bench.AddOccurrences(std::max<uint64_t>(events * 10, 10'000), 10'000, false));
     bench.Run("200 events/s, on time", bench.AddOnTime(1000), true);
   }
   std::filesystem::remove_all(dir);

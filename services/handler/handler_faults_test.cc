@@ -1,4 +1,5 @@
-// What must hold when handlers die, stand still, leave or join, when the store fails, and when consumers do not answer.
+// What must hold when handlers die, stand still, leave or join, when the store fails, and when
+// consumers do not answer.
 
 #include <map>
 #include <set>
@@ -63,17 +64,20 @@ TEST_P(TakeoverTest, EveryEventEndsOnceWhereverItsHandlerDies) {
     if (event.at <= killed) {
       before.insert(event.attempt.event_id);
     } else if (before.contains(event.attempt.event_id)) {
-      // The lease was renewed at most a second before the death: 4 s are left of it, then no attempt can be open after 2 s.
+      // The lease was renewed at most a second before the death: 4 s are left of it, then no
+      // attempt can be open after 2 s.
       EXPECT_GE(event.at, killed + absl::Seconds(4) + world.timeout);
     }
   }
   for (const auto& [id, sends] : SendsById(sent)) EXPECT_LE(sends, before.contains(id) ? 2 : 1);
 }
 
-// From before the claim (-21 ms) to after the end (+14 ms), most finely where commits are under way.
+// From before the claim (-21 ms) to after the end (+14 ms), most finely where commits are under
+// way.
 INSTANTIATE_TEST_SUITE_P(AtInstants, TakeoverTest,
-                         ::testing::Values(0, 8, 10, 11, 12, 13, 14, 15, 20, 100, 205, 208, 210, 211, 212, 215, 250, 300,
-                                           309, 310, 311, 312, 313, 314, 315, 320, 350));
+                         ::testing::Values(0, 8, 10, 11, 12, 13, 14, 15, 20, 100, 205, 208, 210,
+                                           211, 212, 215, 250, 300, 309, 310, 311, 312, 313, 314,
+                                           315, 320, 350));
 
 class HandlerFaultsTest : public ::testing::Test {
  protected:
@@ -171,15 +175,18 @@ TEST_F(HandlerFaultsTest, ATargetThatNeverAnswersDoesNotDelayAnother) {
   const Uid dead = world.AddSchedule("dead", "dead");
   const Uid alive = world.AddSchedule("alive", "alive");
   world.StartHandler("a");
-  world.transport("a").decide = [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
+  world.transport("a").decide =
+      [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
     if (attempt.context->target_key == "grpc:dead") return std::nullopt;
     return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
   };
   world.Advance(absl::Seconds(1));
   const absl::Time begin = world.now() + absl::Seconds(1);
-  for (int i = 0; i < 500; ++i) world.AddRow(dead, {.due = begin, .occurrence = "d" + std::to_string(i)});
+  for (int i = 0; i < 500; ++i)
+    world.AddRow(dead, {.due = begin, .occurrence = "d" + std::to_string(i)});
   for (int i = 0; i < 50; ++i) {
-    world.AddRow(alive, {.due = begin + absl::Seconds(4) + absl::Milliseconds(20) * i, .occurrence = "a" + std::to_string(i)});
+    world.AddRow(alive, {.due = begin + absl::Seconds(4) + absl::Milliseconds(20) * i,
+                         .occurrence = "a" + std::to_string(i)});
   }
   world.Advance(absl::Seconds(8));
   EXPECT_EQ(world.transport("a").CountTo("grpc:alive"), 50u);
@@ -207,7 +214,8 @@ TEST_F(HandlerFaultsTest, APausedProcessSendsNothingUnderALeaseThatIsNotItsOwnAn
   ExpectNeverEarly(world_.Sent());
 }
 
-TEST_F(HandlerFaultsTest, WhatADeadHandlerHadClaimedIsParkedIfItsScheduleIsPausedAndSentOnceItIsResumed) {
+TEST_F(HandlerFaultsTest,
+       WhatADeadHandlerHadClaimedIsParkedIfItsScheduleIsPausedAndSentOnceItIsResumed) {
   world_.timeout = absl::Seconds(2);
   const Uid uid = world_.AddSchedule("short");
   world_.StartHandler("a");
@@ -227,7 +235,8 @@ TEST_F(HandlerFaultsTest, WhatADeadHandlerHadClaimedIsParkedIfItsScheduleIsPause
   ASSERT_EQ(parked.size(), 1u);
   // What a resume does.
   world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
-  world_.Put(ColumnFamily::kEvents, EventKeyOfParked(parked.begin()->first), parked.begin()->second);
+  world_.Put(ColumnFamily::kEvents, EventKeyOfParked(parked.begin()->first),
+             parked.begin()->second);
   world_.Advance(absl::Seconds(2));
   EXPECT_EQ(world_.transport("b").sent.size(), 30u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 30u);
@@ -249,9 +258,11 @@ TEST_F(HandlerFaultsTest, DoneDaysGoWhenTheirRetentionEndsButNotBeforeTheirRows)
   storage::v1::DoneRecord done;
   done.set_count(1);
   const auto add = [&](absl::Time launch, uint16_t shard) {
-    world_.Put(ColumnFamily::kDone,
-               EncodeDoneKey({.shard = shard, .day = DoneDay(launch), .uid = uid_, .occurrence = "x", .first = 0}),
-               done.SerializeAsString());
+    world_.Put(
+        ColumnFamily::kDone,
+        EncodeDoneKey(
+            {.shard = shard, .day = DoneDay(launch), .uid = uid_, .occurrence = "x", .first = 0}),
+        done.SerializeAsString());
   };
   add(now - absl::Hours(24 * 20), 0);
   add(now - absl::Hours(24 * 9), 0);

@@ -6,34 +6,40 @@
 namespace escapement::handler {
 namespace {
 
-void AppendFamily(std::string* out, absl::string_view name, absl::string_view type, absl::string_view help,
-                  uint64_t value) {
-  absl::StrAppend(out, "# HELP escapement_handler_", name, " ", help, "\n# TYPE escapement_handler_", name, " ", type,
-                  "\nescapement_handler_", name, " ", value, "\n");
+void AppendFamily(std::string* out, absl::string_view name, absl::string_view type,
+                  absl::string_view help, uint64_t value) {
+  absl::StrAppend(out, "# HELP escapement_handler_", name, " ", help,
+                  "\n# TYPE escapement_handler_", name, " ", type, "\nescapement_handler_", name,
+                  " ", value, "\n");
 }
 
 void AppendLateness(std::string* out, const HandlerStats& stats) {
   constexpr absl::string_view kName = "escapement_handler_lateness_seconds";
-  absl::StrAppend(out, "# HELP ", kName, " How late first attempts were handed to the transport.\n# TYPE ", kName,
+  absl::StrAppend(out, "# HELP ", kName,
+                  " How late first attempts were handed to the transport.\n# TYPE ", kName,
                   " histogram\n");
   uint64_t cumulative = 0;
   for (size_t i = 0; i < HandlerStats::kLatenessBounds.size(); ++i) {
     cumulative += stats.lateness[i].load(std::memory_order_relaxed);
-    absl::StrAppend(out, kName, "_bucket{le=\"", HandlerStats::kLatenessBounds[i], "\"} ", cumulative, "\n");
+    absl::StrAppend(out, kName, "_bucket{le=\"", HandlerStats::kLatenessBounds[i], "\"} ",
+                    cumulative, "\n");
   }
   cumulative += stats.lateness.back().load(std::memory_order_relaxed);
-  absl::StrAppend(out, kName, "_bucket{le=\"+Inf\"} ", cumulative, "\n", kName, "_count ", cumulative, "\n", kName,
-                  "_sum ", stats.lateness_seconds_sum.load(std::memory_order_relaxed), "\n");
+  absl::StrAppend(out, kName, "_bucket{le=\"+Inf\"} ", cumulative, "\n", kName, "_count ",
+                  cumulative, "\n", kName, "_sum ",
+                  stats.lateness_seconds_sum.load(std::memory_order_relaxed), "\n");
 }
 
 }  // namespace
 
 std::string FormatHandlerMetrics(const HandlerStats& stats) {
   std::string text;
-  const auto counter = [&](absl::string_view name, absl::string_view help, const HandlerStats::Count& count) {
+  const auto counter = [&](absl::string_view name, absl::string_view help,
+                           const HandlerStats::Count& count) {
     AppendFamily(&text, name, "counter", help, count.load(std::memory_order_relaxed));
   };
-  const auto gauge = [&](absl::string_view name, absl::string_view help, const HandlerStats::Count& count) {
+  const auto gauge = [&](absl::string_view name, absl::string_view help,
+                         const HandlerStats::Count& count) {
     AppendFamily(&text, name, "gauge", help, count.load(std::memory_order_relaxed));
   };
   counter("deliveries_total", "Attempts handed to the transport.", stats.deliveries);

@@ -19,36 +19,38 @@ struct HandlerOptions {
 
   // Rows due within it are loaded ahead.
   absl::Duration horizon = absl::Seconds(10);
-  // Bounds of one lane of one shard in memory; what is beyond them is read when there is room again. A payload of a one-off
-  // event counts.
+  // Bounds of one lane of one shard in memory; what is beyond them is read when there is room
+  // again. A payload of a one-off event counts.
   size_t lane_rows_max = 4096;
   size_t lane_bytes_max = 4 << 20;
 
-  // Rows are claimed this much ahead of their due time: the time that a commit may take without making events late.
+  // Rows are claimed this much ahead of their due time: the time that a commit may take without
+  // making events late.
   absl::Duration claim_lead = absl::Milliseconds(20);
   size_t claim_rows_max = 1000;       // of one commit; bounds its size
   uint64_t claim_events_max = 4096;   // of one commit; bounds what is sent again after a crash
   size_t claims_outstanding_max = 4;  // commits under way for each shard
 
-  // Claimed and not answered. Together they bound what one handler has out. A target's bound follows what it answers, from 256
-  // up to this; one that has been without room for `slow_target_after` gets 1/16 of it, so that many slow ones leave
-  // room for the others.
+  // Claimed and not answered. Together they bound what one handler has out. A target's bound
+  // follows what it answers, from 256 up to this; one that has been without room for
+  // `slow_target_after` gets 1/16 of it, so that many slow ones leave room for the others.
   uint64_t events_out_max = 16'384;
   uint64_t target_events_out_max = 4096;
-  // A target that was without room for longer is slow: its rows are let go of and read again when it has room.
+  // A target that was without room for longer is slow: its rows are let go of and read again when
+  // it has room.
   absl::Duration slow_target_after = absl::Seconds(1);
   size_t blocked_rows_max = 1024;  // of one target, for each shard
 
   // Ends are committed when there are so many or the oldest is so old.
   size_t end_outcomes_flush = 1000;
-  size_t end_outcomes_max = 4000;     // of one commit
-  size_t end_bytes_max = 8 << 20;     // of payloads in retry rows and dead letters of one commit
+  size_t end_outcomes_max = 4000;  // of one commit
+  size_t end_bytes_max = 8 << 20;  // of payloads in retry rows and dead letters of one commit
   absl::Duration end_flush_delay = absl::Milliseconds(5);
 
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
   absl::Duration drain_max = absl::Seconds(30);  // sends still open then are left to the next owner
 
-  absl::Duration retention = absl::Hours(24 * 7);   // of Done days
+  absl::Duration retention = absl::Hours(24 * 7);  // of Done days
   absl::Duration request_retention = absl::Hours(24);
   absl::Duration sweep_every = absl::Minutes(1);
 };

@@ -1,4 +1,5 @@
-// Claims against what users do at the same moment: the store decides, and whoever comes second changes nothing.
+// Claims against what users do at the same moment: the store decides, and whoever comes second
+// changes nothing.
 
 #include "common/storage/inflight_table.h"
 #include "gtest/gtest.h"
@@ -13,7 +14,8 @@ using kv::Condition;
 using storage::v1::OUTCOME_KIND_SKIPPED;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
-// The claim is begun 20 ms before the due time and takes less than a millisecond: 25 µs steps over it.
+// The claim is begun 20 ms before the due time and takes less than a millisecond: 25 µs steps over
+// it.
 class ClaimRaceTest : public ::testing::TestWithParam<int> {
  protected:
   ClaimRaceTest() {
@@ -22,7 +24,8 @@ class ClaimRaceTest : public ::testing::TestWithParam<int> {
     due_ = world_.now() + absl::Seconds(1);
   }
   void AdvanceIntoTheClaim() {
-    world_.Advance(due_ - world_.now() - absl::Microseconds(20'100) + absl::Microseconds(25) * GetParam());
+    world_.Advance(due_ - world_.now() - absl::Microseconds(20'100) +
+                   absl::Microseconds(25) * GetParam());
   }
 
   HandlerWorld world_;
@@ -33,9 +36,12 @@ TEST_P(ClaimRaceTest, AOneOffEventIsEitherCancelledOrSent) {
   const std::string key = world_.AddOneOff("e", due_, "p");
   AdvanceIntoTheClaim();
   kv::Group cancel;
-  cancel.conditions.push_back({.cf = ColumnFamily::kEvents, .key = key, .kind = Condition::Kind::kPresent});
-  cancel.conditions.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(0), .kind = Condition::Kind::kAbsent});
-  cancel.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = key});
+  cancel.conditions.push_back(
+      {.cf = ColumnFamily::kEvents, .key = key, .kind = Condition::Kind::kPresent});
+  cancel.conditions.push_back(
+      {.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(0), .kind = Condition::Kind::kAbsent});
+  cancel.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = key});
   const bool cancelled = world_.Commit(std::move(cancel));
   world_.Advance(absl::Seconds(3));
   EXPECT_EQ(world_.transport("a").sent.size(), cancelled ? 0u : 1u);
@@ -66,12 +72,14 @@ TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
   AdvanceIntoTheClaim();
   world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
   world_.Advance(absl::Seconds(3));
-  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED) + world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 10u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED) + world_.DoneEvents(OUTCOME_KIND_SUCCEEDED),
+            10u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), world_.transport("a").sent.size());
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
-// Without the state as a condition no claim would ever fail for it: the pause would only be noticed later.
+// Without the state as a condition no claim would ever fail for it: the pause would only be noticed
+// later.
 TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
   uint64_t failed = 0;
   for (int step = 0; step < 80; ++step) {
@@ -80,7 +88,8 @@ TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
     world.Advance(absl::Seconds(1));
     const absl::Time due = world.now() + absl::Seconds(1);
     const Uid uid = world.AddSchedule("s");
-    // The first occurrence makes the state known, so that the second is judged by it without a read.
+    // The first occurrence makes the state known, so that the second is judged by it without a
+    // read.
     world.AddRow(uid, {.due = due - absl::Milliseconds(500), .occurrence = "first"});
     world.AddRow(uid, {.due = due, .occurrence = "second"});
     world.Advance(due - world.now() - absl::Microseconds(20'400) + absl::Microseconds(10) * step);

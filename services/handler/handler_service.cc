@@ -37,7 +37,8 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
                 .cache = cache_,
                 .sends = sends_,
                 .stats = stats_,
-                .lease_valid = [this](uint32_t shard) { return keeper_ != nullptr && keeper_->Valid(shard); },
+                .lease_valid =
+                    [this](uint32_t shard) { return keeper_ != nullptr && keeper_->Valid(shard); },
                 .wake = [this] { Wake(); }},
         retention_(shared_) {}
 
@@ -83,7 +84,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   bool step_posted_ = false;
   Executor::TimerId timer_ = 0;
   absl::Duration timer_at_ = absl::InfiniteDuration();  // Clock::Elapsed
-  Closure drained_;         // set by Drain
+  Closure drained_;                                     // set by Drain
   bool releasing_ = false;  // everything has drained, and the leases are being released
 };
 
@@ -92,7 +93,8 @@ void HandlerService::Core::Begin() {
                    [this](absl::StatusOr<kv::GetResult> result) {
                      if (drained_) return;
                      if (result.ok() && result->values[0].has_value()) {
-                       const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(*result->values[0]);
+                       const absl::StatusOr<kv::Layout> layout =
+                           kv::DecodeLayout(*result->values[0]);
                        if (layout.ok()) return MakeKeeper(layout->queue_shards);
                      }
                      executor_->PostAfter(kIdleStep, [this] { Begin(); });
@@ -114,13 +116,14 @@ void HandlerService::Core::MakeKeeper(uint32_t shards) {
       executor_->Post([release] { (*release)(); });
     });
   };
-  keeper_ = std::make_unique<lease::LeaseKeeper>(client_, runtime_, executor_,
-                                                 lease::LeaseKeeper::Options{.kind = "queue_shard",
-                                                                             .count = shards,
-                                                                             .instance = options_.instance,
-                                                                             .ttl = options_.lease_ttl,
-                                                                             .renew_every = options_.lease_renew_every},
-                                                 std::move(callbacks));
+  keeper_ = std::make_unique<lease::LeaseKeeper>(
+      client_, runtime_, executor_,
+      lease::LeaseKeeper::Options{.kind = "queue_shard",
+                                  .count = shards,
+                                  .instance = options_.instance,
+                                  .ttl = options_.lease_ttl,
+                                  .renew_every = options_.lease_renew_every},
+      std::move(callbacks));
   cache_.Start();
   keeper_->Start();
   ready_.store(true, std::memory_order_relaxed);
@@ -172,7 +175,8 @@ void HandlerService::Core::Step() {
 void HandlerService::Core::Sweep(absl::Time now) {
   std::vector<SweptShard> owned;
   for (const auto& [index, shard] : shards_) {
-    if (!shard->draining()) owned.push_back({.shard = static_cast<uint16_t>(index), .fence = shard->fence()});
+    if (!shard->draining())
+      owned.push_back({.shard = static_cast<uint16_t>(index), .fence = shard->fence()});
   }
   retention_.Begin(now, std::move(owned));
 }
@@ -180,8 +184,11 @@ void HandlerService::Core::Sweep(absl::Time now) {
 void HandlerService::Core::PlanNextStep(absl::Time now) {
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   absl::Duration at = elapsed + kIdleStep;
-  // The store's time runs at most 500 ppm slower than ours; what is left of the difference costs one more short wait.
-  const auto at_store_time = [&](absl::Time time) { at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration())); };
+  // The store's time runs at most 500 ppm slower than ours; what is left of the difference costs
+  // one more short wait.
+  const auto at_store_time = [&](absl::Time time) {
+    at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
+  };
   const std::optional<absl::Time> send = sends_.NextDue();
   if (send.has_value()) at_store_time(*send);
   for (const auto& [index, shard] : shards_) {
@@ -218,7 +225,8 @@ void HandlerService::Core::ReleaseIfDrained() {
   keeper_->Release([this] { drained_(); });
 }
 
-HandlerService::HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime, DeliveryTransport& transport)
+HandlerService::HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime,
+                               DeliveryTransport& transport)
     : core_(std::make_shared<Core>(std::move(options), store, runtime, transport)) {}
 
 HandlerService::~HandlerService() { core_->Stop(); }
@@ -228,7 +236,8 @@ void HandlerService::Start() {
 }
 
 void HandlerService::Drain(Closure done) {
-  core_->executor().Post([core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
+  core_->executor().Post(
+      [core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
 }
 
 bool HandlerService::Ready() const { return core_->ready(); }

@@ -1,10 +1,10 @@
-// HandlerService: delivers due events. It owns queue shards by lease; of each it loads the rows due soon, claims them,
-// sends them at their due time, and commits how they ended (docs: DESIGN §4.3).
+// HandlerService: delivers due events. It owns queue shards by lease; of each it loads the rows due
+// soon, claims them, sends them at their due time, and commits how they ended (docs: DESIGN §4.3).
 //
 // The same class runs in the handler process, in standalone and in the simulation.
 //
-// Threads: Start, Drain and stats from any; everything else happens on an executor of its own. Drain (or the loss of the process)
-// comes before destruction; the destructor stops the executor.
+// Threads: Start, Drain and stats from any; everything else happens on an executor of its own.
+// Drain (or the loss of the process) comes before destruction; the destructor stops the executor.
 
 #ifndef SERVICES_HANDLER_HANDLER_SERVICE_H_
 #define SERVICES_HANDLER_HANDLER_SERVICE_H_
@@ -22,7 +22,8 @@ namespace escapement::handler {
 class HandlerService {
  public:
   // `store`, `runtime` and `transport` outlive it.
-  HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime, DeliveryTransport& transport);
+  HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime,
+                 DeliveryTransport& transport);
   ~HandlerService();
   HandlerService(const HandlerService&) = delete;
   HandlerService& operator=(const HandlerService&) = delete;
@@ -30,8 +31,9 @@ class HandlerService {
   // Begins to acquire shards as soon as the store answers.
   void Start();
 
-  // Claims nothing more, waits for what is under way (at most Options::drain_max), releases the leases, then calls `done` on
-  // the service's executor. If the store cannot be reached it does not return: the caller bounds it.
+  // Claims nothing more, waits for what is under way (at most Options::drain_max), releases the
+  // leases, then calls `done` on the service's executor. If the store cannot be reached it does not
+  // return: the caller bounds it.
   void Drain(Closure done);
 
   // True once it takes part: the store has answered and the shares are being balanced. Any thread.

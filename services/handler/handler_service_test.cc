@@ -101,7 +101,8 @@ TEST_F(HandlerServiceTest, ACancelledOneOffIsNotSent) {
   const std::string key = world_.AddOneOff("event-1", world_.now() + absl::Seconds(2), "hello");
   world_.Advance(absl::Seconds(1));
   kv::Group cancel;
-  cancel.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = key});
+  cancel.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = key});
   EXPECT_TRUE(world_.Commit(std::move(cancel)));
   world_.Advance(absl::Seconds(3));
   EXPECT_TRUE(transport().sent.empty());
@@ -133,7 +134,8 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
 TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADeadLetterAtLast) {
   Start();
   transport().decide = [](const DeliveryAttempt&) {
-    return DeliveryResult{.status = DeliveryStatus::kFailed, .message = "no", .retry_after = absl::Seconds(7)};
+    return DeliveryResult{
+        .status = DeliveryStatus::kFailed, .message = "no", .retry_after = absl::Seconds(7)};
   };
   world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
   world_.Advance(absl::Seconds(5));
@@ -161,7 +163,9 @@ TEST_F(HandlerServiceTest, ARejectedEventIsADeadLetterAtOnce) {
   const Uid uid = world_.AddSchedule("s");
   Start();
   transport().decide = [](const DeliveryAttempt& attempt) {
-    return DeliveryResult{.status = attempt.index == 3 ? DeliveryStatus::kRejected : DeliveryStatus::kAccepted, .message = ""};
+    return DeliveryResult{
+        .status = attempt.index == 3 ? DeliveryStatus::kRejected : DeliveryStatus::kAccepted,
+        .message = ""};
   };
   world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 10});
   world_.Advance(absl::Seconds(3));

@@ -28,9 +28,10 @@ struct HandlerStats {
   Count rows_in_memory{0};
   Count events_out{0};
   Count shards_held{0};
-  // How late first attempts were handed to the transport: bucket i counts those up to kLatenessBounds[i], the last the rest.
-  static constexpr std::array<double, 12> kLatenessBounds = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
-                                                             0.05,   0.1,   0.5,   1,     5,    30};
+  // How late first attempts were handed to the transport: bucket i counts those up to
+  // kLatenessBounds[i], the last the rest.
+  static constexpr std::array<double, 12> kLatenessBounds = {
+      0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30};
   std::array<Count, kLatenessBounds.size() + 1> lateness = {};
   std::atomic<double> lateness_seconds_sum{0};
 
@@ -39,8 +40,9 @@ struct HandlerStats {
     size_t bucket = 0;
     while (bucket < kLatenessBounds.size() && seconds > kLatenessBounds[bucket]) ++bucket;
     Add(lateness[bucket], events);
-    lateness_seconds_sum.store(lateness_seconds_sum.load(std::memory_order_relaxed) + seconds * events,
-                               std::memory_order_relaxed);
+    lateness_seconds_sum.store(
+        lateness_seconds_sum.load(std::memory_order_relaxed) + seconds * events,
+        std::memory_order_relaxed);
   }
   // One writer: cheaper than an atomic addition.
   static void Add(Count& count, uint64_t n) {

@@ -19,19 +19,25 @@ kv::MemKvStore::Options StoreOptions() {
 
 }  // namespace
 
-void ScriptedTransport::Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
+void ScriptedTransport::Send(std::vector<DeliveryAttempt> attempts,
+                             std::shared_ptr<DeliverySink> sink) {
   for (DeliveryAttempt& attempt : attempts) {
-    std::optional<DeliveryResult> result = DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+    std::optional<DeliveryResult> result =
+        DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
     if (decide) result = decide(attempt);
     const absl::Duration wait = result.has_value() ? delay : attempt.context->timeout;
-    if (!result.has_value()) result = DeliveryResult{.status = DeliveryStatus::kUnknown, .message = "timeout"};
+    if (!result.has_value())
+      result = DeliveryResult{.status = DeliveryStatus::kUnknown, .message = "timeout"};
     executor_->PostAfter(wait, [sink, tag = attempt.tag, result] { sink->OnResult(tag, *result); });
-    sent.push_back({.at = runtime_.world().Now(), .target = attempt.context->target_key, .attempt = std::move(attempt)});
+    sent.push_back({.at = runtime_.world().Now(),
+                    .target = attempt.context->target_key,
+                    .attempt = std::move(attempt)});
   }
 }
 
 size_t ScriptedTransport::CountTo(const std::string& target) const {
-  return std::count_if(sent.begin(), sent.end(), [&](const SentEvent& s) { return s.target == target; });
+  return std::count_if(sent.begin(), sent.end(),
+                       [&](const SentEvent& s) { return s.target == target; });
 }
 
 HandlerWorld::HandlerWorld() : HandlerWorld(HandlerOptions()) {}
@@ -70,7 +76,8 @@ std::vector<SentEvent> HandlerWorld::Sent() const {
   for (const auto& [name, running] : handlers_) {
     all.insert(all.end(), running.transport->sent.begin(), running.transport->sent.end());
   }
-  std::stable_sort(all.begin(), all.end(), [](const SentEvent& a, const SentEvent& b) { return a.at < b.at; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const SentEvent& a, const SentEvent& b) { return a.at < b.at; });
   return all;
 }
 
@@ -102,7 +109,8 @@ storage::v1::DeliveryRecord HandlerWorld::Delivery(const std::string& target) co
   return delivery;
 }
 
-void HandlerWorld::AddDefinition(const Uid& uid, uint64_t version, const std::string& cron, const std::string& target) {
+void HandlerWorld::AddDefinition(const Uid& uid, uint64_t version, const std::string& cron,
+                                 const std::string& target) {
   storage::v1::DefinitionRecord definition;
   definition.set_tenant("default");
   definition.set_schedule_id("s");
@@ -149,8 +157,9 @@ std::string HandlerWorld::AddRow(const Uid& uid, const Row& row) {
   return key;
 }
 
-std::string HandlerWorld::AddOneOff(const std::string& id, absl::Time due, const std::string& payload,
-                                    const std::string& target, uint16_t shard) {
+std::string HandlerWorld::AddOneOff(const std::string& id, absl::Time due,
+                                    const std::string& payload, const std::string& target,
+                                    uint16_t shard) {
   storage::v1::DefinitionRecord definition;
   *definition.mutable_delivery() = Delivery(target);
   const Uid hash = StableHash128(definition.SerializeAsString());
@@ -164,8 +173,12 @@ std::string HandlerWorld::AddOneOff(const std::string& id, absl::Time due, const
   event.set_launch_time_micros(ToMicros(due));
   event.set_payload(payload);
   event.set_event_id(id);
-  std::string key = EncodeEventKey(
-      {.shard = shard, .lane = 5, .due_time = due, .uid = StableHash128(id), .occurrence = "", .first = 0});
+  std::string key = EncodeEventKey({.shard = shard,
+                                    .lane = 5,
+                                    .due_time = due,
+                                    .uid = StableHash128(id),
+                                    .occurrence = "",
+                                    .first = 0});
   Put(kv::ColumnFamily::kEvents, key, event.SerializeAsString());
   return key;
 }
@@ -177,13 +190,15 @@ std::map<std::string, std::string> HandlerWorld::Rows(kv::ColumnFamily cf) const
 
 std::vector<storage::v1::DoneRecord> HandlerWorld::Done() const {
   std::vector<storage::v1::DoneRecord> records;
-  for (const auto& [key, value] : Rows(kv::ColumnFamily::kDone)) records.emplace_back().ParseFromString(value);
+  for (const auto& [key, value] : Rows(kv::ColumnFamily::kDone))
+    records.emplace_back().ParseFromString(value);
   return records;
 }
 
 uint64_t HandlerWorld::DoneEvents(storage::v1::OutcomeKind outcome) const {
   uint64_t events = 0;
-  for (const storage::v1::DoneRecord& done : Done()) events += done.outcome() == outcome ? done.count() : 0;
+  for (const storage::v1::DoneRecord& done : Done())
+    events += done.outcome() == outcome ? done.count() : 0;
   return events;
 }
 

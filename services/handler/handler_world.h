@@ -1,4 +1,5 @@
-// HandlerWorld: a store in memory, virtual time, a consumer that does as it is told, and any number of handlers, for tests.
+// HandlerWorld: a store in memory, virtual time, a consumer that does as it is told, and any number
+// of handlers, for tests.
 
 #ifndef SERVICES_HANDLER_HANDLER_WORLD_H_
 #define SERVICES_HANDLER_HANDLER_WORLD_H_
@@ -25,10 +26,12 @@ struct SentEvent {
   DeliveryAttempt attempt;
 };
 
-// Answers each attempt `delay` after it was sent with what `decide` says; nullopt: at its timeout, with kUnknown.
+// Answers each attempt `delay` after it was sent with what `decide` says; nullopt: at its timeout,
+// with kUnknown.
 class ScriptedTransport : public DeliveryTransport {
  public:
-  explicit ScriptedTransport(sim::SimRuntime& runtime) : runtime_(runtime), executor_(runtime.NewExecutor("consumer")) {}
+  explicit ScriptedTransport(sim::SimRuntime& runtime)
+      : runtime_(runtime), executor_(runtime.NewExecutor("consumer")) {}
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override;
 
   std::function<std::optional<DeliveryResult>(const DeliveryAttempt&)> decide;
@@ -66,7 +69,8 @@ class HandlerWorld {
   // A schedule with a daily occurrence at 03:00 UTC that goes to `target` (a gRPC uri).
   Uid AddSchedule(const std::string& id, const std::string& target = "consumer");
   void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version = 1);
-  void AddDefinition(const Uid& uid, uint64_t version, const std::string& cron, const std::string& target = "consumer");
+  void AddDefinition(const Uid& uid, uint64_t version, const std::string& cron,
+                     const std::string& target = "consumer");
 
   struct Row {
     uint16_t shard = 0;
@@ -80,8 +84,8 @@ class HandlerWorld {
   };
   // Returns the row's key.
   std::string AddRow(const Uid& uid, const Row& row);
-  std::string AddOneOff(const std::string& id, absl::Time due, const std::string& payload, const std::string& target = "consumer",
-                        uint16_t shard = 0);
+  std::string AddOneOff(const std::string& id, absl::Time due, const std::string& payload,
+                        const std::string& target = "consumer", uint16_t shard = 0);
 
   // What is in the store.
   std::map<std::string, std::string> Rows(kv::ColumnFamily cf) const;

@@ -12,7 +12,8 @@
 
 ABSL_FLAG(int, http_connections_per_target, 64, "HTTP requests at once to one origin");
 ABSL_FLAG(uint64_t, events_out_max, 16'384, "events claimed and not answered, of one handler");
-ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7), "how long the records of ended events are kept");
+ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
+          "how long the records of ended events are kept");
 
 namespace escapement::handler {
 namespace {
@@ -36,11 +37,14 @@ HttpTransport::Options HttpOptionsFromFlags() {
 }  // namespace
 
 void ValidateHandlerFlags(std::vector<std::string>& errors) {
-  if (absl::GetFlag(FLAGS_http_connections_per_target) < 1 || absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
+  if (absl::GetFlag(FLAGS_http_connections_per_target) < 1 ||
+      absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
     errors.push_back("--http_connections_per_target: must be from 1 to 1024");
   }
-  if (absl::GetFlag(FLAGS_events_out_max) < 1) errors.push_back("--events_out_max: must be at least 1");
-  if (absl::GetFlag(FLAGS_retention) < absl::Hours(24)) errors.push_back("--retention: must be at least 24h");
+  if (absl::GetFlag(FLAGS_events_out_max) < 1)
+    errors.push_back("--events_out_max: must be at least 1");
+  if (absl::GetFlag(FLAGS_retention) < absl::Hours(24))
+    errors.push_back("--retention: must be at least 24h");
 }
 
 struct HostedHandler::Parts {
@@ -48,7 +52,8 @@ struct HostedHandler::Parts {
       : transport(std::make_unique<HttpTransport>(HttpOptionsFromFlags()),
                   std::make_unique<GrpcTransport>(GrpcTransport::Options{})),
         service(OptionsFromFlags(context), store, context.runtime, transport),
-        metrics(context.metrics.AddText([this] { return FormatHandlerMetrics(service.stats()); })) {}
+        metrics(context.metrics.AddText([this] { return FormatHandlerMetrics(service.stats()); })) {
+  }
 
   TargetTransport transport;
   HandlerService service;

@@ -1,4 +1,5 @@
-// HostedHandler: a HandlerService with its transports, flags and metrics, as a process hosts it: the handler's own and standalone.
+// HostedHandler: a HandlerService with its transports, flags and metrics, as a process hosts it:
+// the handler's own and standalone.
 
 #ifndef SERVICES_HANDLER_HOSTED_HANDLER_H_
 #define SERVICES_HANDLER_HOSTED_HANDLER_H_

@@ -28,7 +28,8 @@ constexpr Micros kNever = std::numeric_limits<Micros>::max();
 constexpr int kEventsMax = 256;
 
 Micros Now() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -102,7 +103,8 @@ class HttpTransport::Loop {
     {
       absl::MutexLock lock(&mutex_);
       for (DeliveryAttempt& attempt : attempts) {
-        const Micros deadline = now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
+        const Micros deadline =
+            now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
         inbox_.push_back({std::move(attempt), sink, deadline});
       }
       wake = !std::exchange(woken_, true);
@@ -196,7 +198,9 @@ class HttpTransport::Loop {
   }
 
   void MarkReady(Origin* origin) {
-    if (origin->ready || origin->waiting.empty() || origin->in_flight >= options_.in_flight_per_origin_max) return;
+    if (origin->ready || origin->waiting.empty() ||
+        origin->in_flight >= options_.in_flight_per_origin_max)
+      return;
     origin->ready = true;
     ready_.push_back(origin);
   }
@@ -226,15 +230,17 @@ class HttpTransport::Loop {
   void Start(Origin* origin, Queued queued, Micros now) {
     if (queued.deadline <= now) return Expire(std::move(queued));
     if (free_.empty()) {
-      free_.push_back(std::make_unique<HttpExchange>(options_, &Loop::OnOpen, &Loop::OnClose, this));
+      free_.push_back(
+          std::make_unique<HttpExchange>(options_, &Loop::OnOpen, &Loop::OnClose, this));
     }
     std::unique_ptr<HttpExchange> exchange = std::move(free_.back());
     free_.pop_back();
     const auto timeout_millis = static_cast<long>((queued.deadline - now + 999) / 1000);
-    const absl::Status status =
-        exchange->Prepare(std::move(queued.attempt), std::move(queued.sink), &headers_, timeout_millis);
+    const absl::Status status = exchange->Prepare(std::move(queued.attempt), std::move(queued.sink),
+                                                  &headers_, timeout_millis);
     if (!status.ok()) {
-      exchange->Answer({.status = DeliveryStatus::kRejected, .message = std::string(status.message())});
+      exchange->Answer(
+          {.status = DeliveryStatus::kRejected, .message = std::string(status.message())});
       free_.push_back(std::move(exchange));
       return;
     }
@@ -246,8 +252,8 @@ class HttpTransport::Loop {
   }
 
   static void Expire(Queued queued) {
-    queued.sink->OnResult(queued.attempt.tag,
-                          {.status = DeliveryStatus::kFailed, .message = "timed out before it could be sent"});
+    queued.sink->OnResult(queued.attempt.tag, {.status = DeliveryStatus::kFailed,
+                                               .message = "timed out before it could be sent"});
   }
 
   // Answers what has waited beyond its deadline, and finds the next deadline.
@@ -295,7 +301,8 @@ class HttpTransport::Loop {
 
   // After the thread has ended: nothing stays without an answer.
   void AnswerAll() {
-    const DeliveryResult stopped = {.status = DeliveryStatus::kUnknown, .message = "the platform is stopping"};
+    const DeliveryResult stopped = {.status = DeliveryStatus::kUnknown,
+                                    .message = "the platform is stopping"};
     for (auto& [key, entry] : in_flight_) {
       curl_multi_remove_handle(multi_, entry.exchange->easy());
       entry.exchange->Answer(stopped);
@@ -331,8 +338,8 @@ class HttpTransport::Loop {
     Socket& socket = loop->SocketOf(fd);
     socket.wanted = 0;
     if (what == CURL_POLL_REMOVE) {
-      // libcurl forgets a connection's socket after every request. One that we close ourselves stays registered
-      // until then, which saves two system calls a request.
+      // libcurl forgets a connection's socket after every request. One that we close ourselves
+      // stays registered until then, which saves two system calls a request.
       if (!socket.ours && socket.registered != 0) {
         epoll_ctl(loop->epoll_, EPOLL_CTL_DEL, fd, nullptr);
         socket.registered = 0;
@@ -381,7 +388,8 @@ class HttpTransport::Loop {
 HttpTransport::HttpTransport(const Options& options) : loop_(std::make_unique<Loop>(options)) {}
 HttpTransport::~HttpTransport() = default;
 
-void HttpTransport::Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
+void HttpTransport::Send(std::vector<DeliveryAttempt> attempts,
+                         std::shared_ptr<DeliverySink> sink) {
   loop_->Send(std::move(attempts), std::move(sink));
 }
 

@@ -1,12 +1,14 @@
 // HttpTransport: delivers events by HTTP/1.1 to http:// and https:// targets.
 //
-// One thread of its own drives all connections (libcurl multi). Connections are kept alive and shared by the
-// attempts of one origin (DeliveryContext::target_key); attempts beyond in_flight_per_origin_max wait in their order,
-// their timeout running. Redirects are not followed, the environment's proxies are not used, certificates are
-// checked. The first response_bytes_max of a response's body are read and dropped.
+// One thread of its own drives all connections (libcurl multi). Connections are kept alive and
+// shared by the attempts of one origin (DeliveryContext::target_key); attempts beyond
+// in_flight_per_origin_max wait in their order, their timeout running. Redirects are not followed,
+// the environment's proxies are not used, certificates are checked. The first response_bytes_max of
+// a response's body are read and dropped.
 //
-// An attempt that meets a kept connection which the receiver has just closed is sent again on a new one: the
-// receiver may then see it twice (same event id and attempt), as after every broken connection.
+// An attempt that meets a kept connection which the receiver has just closed is sent again on a new
+// one: the receiver may then see it twice (same event id and attempt), as after every broken
+// connection.
 //
 //   2xx                      kAccepted
 //   410                      kRejected
@@ -15,8 +17,8 @@
 //   timeout, reset, refused, no such host, bad certificate      kUnknown
 //   a URI or header that no request can be made of              kRejected
 //
-// Threads: Send from any thread; results come on the transport's thread. Destruction answers what is outstanding with
-// kUnknown before it returns.
+// Threads: Send from any thread; results come on the transport's thread. Destruction answers what
+// is outstanding with kUnknown before it returns.
 
 #ifndef SERVICES_HANDLER_HTTP_TRANSPORT_H_
 #define SERVICES_HANDLER_HTTP_TRANSPORT_H_

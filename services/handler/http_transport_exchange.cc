@@ -16,7 +16,8 @@ constexpr size_t kBodyHeadBytesMax = 256;
 // What a person may read of a body: it becomes part of stored text.
 std::string Printable(absl::string_view bytes) {
   std::string text(bytes);
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, ' ');
   return text;
 }
 
@@ -58,7 +59,8 @@ HttpExchange::HttpExchange(const HttpTransport::Options& options, curl_opensocke
   curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, 2L);
-  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)));
+  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)));
   curl_easy_setopt(easy_, CURLOPT_OPENSOCKETFUNCTION, open);
   curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, owner);
   curl_easy_setopt(easy_, CURLOPT_CLOSESOCKETFUNCTION, close);
@@ -76,17 +78,19 @@ HttpExchange* HttpExchange::Of(CURL* easy) {
   return reinterpret_cast<HttpExchange*>(exchange);
 }
 
-absl::Status HttpExchange::Prepare(DeliveryAttempt attempt, std::shared_ptr<DeliverySink> sink, HeaderCache* headers,
-                                   long timeout_millis) {
+absl::Status HttpExchange::Prepare(DeliveryAttempt attempt, std::shared_ptr<DeliverySink> sink,
+                                   HeaderCache* headers, long timeout_millis) {
   attempt_ = std::move(attempt);
   sink_ = std::move(sink);
   body_bytes_ = 0;
   body_cut_ = false;
   body_head_.clear();
   error_[0] = '\0';
-  if (absl::Status status = headers->SetLines(attempt_, &header_lines_); !status.ok()) return status;
+  if (absl::Status status = headers->SetLines(attempt_, &header_lines_); !status.ok())
+    return status;
   header_list_.data = header_lines_.data();
-  const storage::v1::HttpTargetRecord& target = attempt_.context->definition->delivery().target().http();
+  const storage::v1::HttpTargetRecord& target =
+      attempt_.context->definition->delivery().target().http();
   if (uri_ != target.uri()) {
     uri_ = target.uri();
     if (curl_easy_setopt(easy_, CURLOPT_URL, uri_.c_str()) != CURLE_OK) {
@@ -110,7 +114,8 @@ size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
   auto* exchange = static_cast<HttpExchange*>(self);
   const size_t bytes = size * count;
   if (exchange->body_head_.size() < kBodyHeadBytesMax) {
-    exchange->body_head_.append(data, std::min(bytes, kBodyHeadBytesMax - exchange->body_head_.size()));
+    exchange->body_head_.append(data,
+                                std::min(bytes, kBodyHeadBytesMax - exchange->body_head_.size()));
   }
   exchange->body_bytes_ += bytes;
   if (exchange->body_bytes_ <= exchange->response_bytes_max_) return bytes;
@@ -125,8 +130,9 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
     return FromStatus(status);
   }
   DeliveryResult result;
-  result.status = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ? DeliveryStatus::kRejected
-                                                                                   : DeliveryStatus::kUnknown;
+  result.status = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
+                      ? DeliveryStatus::kRejected
+                      : DeliveryStatus::kUnknown;
   result.message = Printable(error_[0] != '\0' ? error_ : curl_easy_strerror(code));
   return result;
 }
@@ -138,17 +144,20 @@ DeliveryResult HttpExchange::FromStatus(long status) const {
     return result;
   }
   result.status = status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
-  result.message = absl::StrCat("HTTP ", status, body_head_.empty() ? "" : ": ", Printable(body_head_));
+  result.message =
+      absl::StrCat("HTTP ", status, body_head_.empty() ? "" : ": ", Printable(body_head_));
   if (status == 429 || status == 503) {
     curl_off_t seconds = 0;
     curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
-    result.retry_after = std::min<absl::Duration>(absl::Seconds(seconds), HttpTransport::kRetryAfterMax);
+    result.retry_after =
+        std::min<absl::Duration>(absl::Seconds(seconds), HttpTransport::kRetryAfterMax);
   }
   return result;
 }
 
 void HttpExchange::Answer(DeliveryResult result) {
-  if (result.message.size() > kDeliveryMessageBytesMax) result.message.resize(kDeliveryMessageBytesMax);
+  if (result.message.size() > kDeliveryMessageBytesMax)
+    result.message.resize(kDeliveryMessageBytesMax);
   const uint64_t tag = attempt_.tag;
   attempt_ = DeliveryAttempt();
   std::exchange(sink_, nullptr)->OnResult(tag, std::move(result));

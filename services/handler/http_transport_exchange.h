@@ -1,4 +1,5 @@
-// HttpExchange: one reusable libcurl handle that carries one attempt at a time, and what its end means.
+// HttpExchange: one reusable libcurl handle that carries one attempt at a time, and what its end
+// means.
 //
 // Threads: one at a time (the transport's).
 
@@ -17,10 +18,12 @@
 
 namespace escapement::handler {
 
-// Keeps the header lines of the last definition and the last row, which the next attempt often shares.
+// Keeps the header lines of the last definition and the last row, which the next attempt often
+// shares.
 class HeaderCache {
  public:
-  // Sets `*lines` to all header lines of the attempt. INVALID_ARGUMENT as the functions of http_transport_headers.h.
+  // Sets `*lines` to all header lines of the attempt. INVALID_ARGUMENT as the functions of
+  // http_transport_headers.h.
   absl::Status SetLines(const DeliveryAttempt& attempt, std::string* lines);
 
  private:
@@ -33,8 +36,8 @@ class HeaderCache {
 class HttpExchange {
  public:
   // `open` and `close` are libcurl's socket callbacks, given `owner`.
-  HttpExchange(const HttpTransport::Options& options, curl_opensocket_callback open, curl_closesocket_callback close,
-               void* owner);
+  HttpExchange(const HttpTransport::Options& options, curl_opensocket_callback open,
+               curl_closesocket_callback close, void* owner);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
@@ -43,10 +46,10 @@ class HttpExchange {
   static HttpExchange* Of(CURL* easy);
   CURL* easy() const { return easy_; }
 
-  // Takes the attempt and makes the handle ready to be added to a multi handle. On an error the attempt stays with the
-  // exchange, to be answered.
-  absl::Status Prepare(DeliveryAttempt attempt, std::shared_ptr<DeliverySink> sink, HeaderCache* headers,
-                       long timeout_millis);
+  // Takes the attempt and makes the handle ready to be added to a multi handle. On an error the
+  // attempt stays with the exchange, to be answered.
+  absl::Status Prepare(DeliveryAttempt attempt, std::shared_ptr<DeliverySink> sink,
+                       HeaderCache* headers, long timeout_millis);
 
   // After the transfer has ended with `code`.
   DeliveryResult ResultOf(CURLcode code) const;
@@ -67,7 +70,8 @@ class HttpExchange {
   std::string uri_;
   std::string method_;
 
-  // All header lines as one list entry: libcurl sends entries as they are, so one copy does for all of them.
+  // All header lines as one list entry: libcurl sends entries as they are, so one copy does for all
+  // of them.
   std::string header_lines_;
   curl_slist header_list_ = {nullptr, nullptr};
 

@@ -19,14 +19,16 @@ constexpr absl::string_view kFixedLines =
 
 // No control character, so that no value can end its line (RFC 9110, 5.5).
 bool IsValue(absl::string_view value) {
-  return std::none_of(value.begin(), value.end(),
-                      [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; });
+  return std::none_of(value.begin(), value.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+  });
 }
 
 // A token (RFC 9110, 5.6.2).
 bool IsName(absl::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || kNameMarks.find(c) != absl::string_view::npos;
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           kNameMarks.find(c) != absl::string_view::npos;
   });
 }
 
@@ -53,13 +55,15 @@ void AppendHex(uint64_t value, std::string* out) {
 
 absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition) {
   const storage::v1::DeliveryRecord& delivery = definition.delivery();
-  if (!IsValue(delivery.content_type())) return absl::InvalidArgumentError("the content type is no header value");
+  if (!IsValue(delivery.content_type()))
+    return absl::InvalidArgumentError("the content type is no header value");
   std::string lines = absl::StrCat("Content-Type: ", delivery.content_type(), "\r\n");
   // Sorted, so that equal definitions make equal requests.
   std::map<std::string, std::string> headers(delivery.target().http().headers().begin(),
                                              delivery.target().http().headers().end());
   for (const auto& [name, value] : headers) {
-    if (!IsName(name) || !IsValue(value)) return absl::InvalidArgumentError("the target's headers are malformed");
+    if (!IsName(name) || !IsValue(value))
+      return absl::InvalidArgumentError("the target's headers are malformed");
     absl::StrAppend(&lines, name, ": ", value, "\r\n");
   }
   lines.append(kFixedLines.data(), kFixedLines.size());
@@ -85,7 +89,8 @@ void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines
   if (!attempt.context->occurrence.empty()) {
     absl::StrAppend(lines, "\r\nce-subject: ", attempt.context->occurrence, "/", attempt.index);
   }
-  absl::StrAppend(lines, "\r\nEscapement-Attempt: ", attempt.attempt, "\r\nEscapement-Index: ", attempt.index);
+  absl::StrAppend(lines, "\r\nEscapement-Attempt: ", attempt.attempt,
+                  "\r\nEscapement-Index: ", attempt.index);
   // W3C Trace Context: not sampled, since nobody records these spans; never all zeros.
   const uint64_t trace = StableHash64(attempt.event_id);
   lines->append("\r\ntraceparent: 00-");

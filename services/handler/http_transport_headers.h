@@ -1,8 +1,8 @@
 // The request headers of an HTTP delivery: CloudEvents 1.0 in binary mode, and the platform's own.
 //
-// They are built in three parts, by what they depend on, so that a sender builds the first once for each definition
-// and the second once for each queue row. Each part is whole lines, each ended by CR LF, but for the last line
-// of the third, which the HTTP client ends.
+// They are built in three parts, by what they depend on, so that a sender builds the first once for
+// each definition and the second once for each queue row. Each part is whole lines, each ended by
+// CR LF, but for the last line of the third, which the HTTP client ends.
 //
 // Pure functions.
 

@@ -30,7 +30,8 @@ class HttpTransportTest : public ::testing::Test {
   // Sends one attempt to a path of the receiver and waits for its result.
   DeliveryResult SendTo(const std::string& path, absl::Duration timeout = absl::Seconds(30)) {
     const uint64_t tag = next_tag_++;
-    transport_.Send(MakeAttempts({.uri = receiver_->origin() + path, .timeout = timeout}, tag, 1), sink_);
+    transport_.Send(MakeAttempts({.uri = receiver_->origin() + path, .timeout = timeout}, tag, 1),
+                    sink_);
     EXPECT_TRUE(sink_->Await(++sent_));
     return sink_->Only(tag);
   }
@@ -60,23 +61,23 @@ TEST_F(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
   ASSERT_EQ(lines.size(), 19u);
   EXPECT_THAT(lines[17], ::testing::MatchesRegex("traceparent: 00-[0-9a-f]{32}-[0-9a-f]{16}-00"));
   lines.erase(lines.begin() + 17);
-  EXPECT_THAT(lines, ElementsAre("PUT /hook?x=1 HTTP/1.1",                                      //
-                                 "Host: 127.0.0.1:" + absl::StrCat(receiver_->port()),          //
-                                 "Accept: */*",                                                 //
-                                 "Content-Type: text/plain",                                    //
-                                 "X-Team: night shift",                                         //
-                                 "User-Agent: Escapement",                                      //
-                                 "ce-specversion: 1.0",                                         //
-                                 "ce-type: escapement.trigger.v1",                              //
-                                 "ce-source: /tenants/default/schedules/nightly",               //
-                                 "ce-time: 2026-03-01T00:00:00.000250Z",                        //
-                                 "Escapement-Launch-Time: 2026-03-01T00:00:00.000250Z",         //
-                                 "Escapement-Count: 9",                                         //
-                                 "ce-id: event-7",                                              //
-                                 "Idempotency-Key: event-7",                                    //
-                                 "ce-subject: 2026-03-01T00:00:00Z/7",                          //
-                                 "Escapement-Attempt: 1",                                       //
-                                 "Escapement-Index: 7",                                         //
+  EXPECT_THAT(lines, ElementsAre("PUT /hook?x=1 HTTP/1.1",                               //
+                                 "Host: 127.0.0.1:" + absl::StrCat(receiver_->port()),   //
+                                 "Accept: */*",                                          //
+                                 "Content-Type: text/plain",                             //
+                                 "X-Team: night shift",                                  //
+                                 "User-Agent: Escapement",                               //
+                                 "ce-specversion: 1.0",                                  //
+                                 "ce-type: escapement.trigger.v1",                       //
+                                 "ce-source: /tenants/default/schedules/nightly",        //
+                                 "ce-time: 2026-03-01T00:00:00.000250Z",                 //
+                                 "Escapement-Launch-Time: 2026-03-01T00:00:00.000250Z",  //
+                                 "Escapement-Count: 9",                                  //
+                                 "ce-id: event-7",                                       //
+                                 "Idempotency-Key: event-7",                             //
+                                 "ce-subject: 2026-03-01T00:00:00Z/7",                   //
+                                 "Escapement-Attempt: 1",                                //
+                                 "Escapement-Index: 7",                                  //
                                  "Content-Length: 5"));
 }
 
@@ -108,13 +109,18 @@ TEST_F(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
 TEST_F(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
   HttpTransport transport({.in_flight_per_origin_max = 2});
   transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 2), sink_);
-  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4), sink_);
+  transport.Send(
+      MakeAttempts({.uri = receiver_->origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4),
+      sink_);
   ASSERT_TRUE(sink_->Await(4));
   EXPECT_EQ(receiver_->requests(), 2u);
-  for (uint64_t tag = 3; tag <= 6; ++tag) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kFailed) << "never sent";
+  for (uint64_t tag = 3; tag <= 6; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kFailed) << "never sent";
 }
 
-TEST_F(HttpTransportTest, AResetConnectionIsUnknown) { EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown); }
+TEST_F(HttpTransportTest, AResetConnectionIsUnknown) {
+  EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
+}
 
 TEST_F(HttpTransportTest, AClosedPortIsUnknown) {
   const std::string origin = receiver_->origin();
@@ -127,7 +133,9 @@ TEST_F(HttpTransportTest, AClosedPortIsUnknown) {
 
 TEST_F(HttpTransportTest, WhatNoRequestCanBeMadeOfIsRejected) {
   transport_.Send(MakeAttempts({.uri = "httpx://host/"}, 1, 1), sink_);
-  transport_.Send(MakeAttempts({.uri = receiver_->origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1), sink_);
+  transport_.Send(
+      MakeAttempts({.uri = receiver_->origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1),
+      sink_);
   ASSERT_TRUE(sink_->Await(2));
   EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kRejected);
   EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kRejected);
@@ -154,7 +162,10 @@ TEST_F(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
 TEST_F(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections) {
   constexpr uint64_t kCount = 10'000;
   for (uint64_t first = 1; first <= kCount; first += 500) {
-    transport_.Send(MakeAttempts({.uri = receiver_->origin() + "/ok", .payload = std::string(500, 'p')}, first, 500), sink_);
+    transport_.Send(
+        MakeAttempts({.uri = receiver_->origin() + "/ok", .payload = std::string(500, 'p')}, first,
+                     500),
+        sink_);
   }
   ASSERT_TRUE(sink_->Await(kCount));
   EXPECT_EQ(sink_->count(), kCount);
@@ -186,7 +197,8 @@ TEST(HttpTransportHeadersTest, TimesAreRfc3339) {
   };
   EXPECT_EQ(text(0), "1970-01-01T00:00:00Z");
   EXPECT_EQ(text(-1), "1969-12-31T23:59:59.999999Z");
-  for (const char* time : {"2024-02-29T23:59:59.000001Z", "2000-03-01T00:00:00Z", "2100-02-28T12:34:56Z"}) {
+  for (const char* time :
+       {"2024-02-29T23:59:59.000001Z", "2000-03-01T00:00:00Z", "2100-02-28T12:34:56Z"}) {
     absl::Time parsed;
     std::string error;
     ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, time, &parsed, &error)) << error;

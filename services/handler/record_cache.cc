@@ -10,10 +10,10 @@ namespace {
 
 using kv::ColumnFamily;
 
-constexpr size_t kStatesMax = 200'000;               // about 50 MB
-constexpr size_t kDefinitionBytesMax = 128 << 20;    // payloads are the most of it
+constexpr size_t kStatesMax = 200'000;             // about 50 MB
+constexpr size_t kDefinitionBytesMax = 128 << 20;  // payloads are the most of it
 constexpr absl::Duration kWatchAgain = absl::Milliseconds(100);
-constexpr size_t kFetchKeysMax = 8000;               // of one read
+constexpr size_t kFetchKeysMax = 8000;  // of one read
 
 std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, kv::CommitSeq seq) {
   auto state = std::make_shared<CachedState>();
@@ -37,7 +37,8 @@ std::string TargetKeyOf(const storage::v1::TargetRecord& target) {
   return absl::StrCat("http:", uri.substr(0, uri.find_first_of("/?#", host)));
 }
 
-RecordCache::RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor, std::function<void()> on_fetched)
+RecordCache::RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor,
+                         std::function<void()> on_fetched)
     : client_(client), executor_(std::move(executor)), on_fetched_(std::move(on_fetched)) {}
 
 RecordCache::~RecordCache() = default;
@@ -55,7 +56,8 @@ void RecordCache::Restart() {
 
 void RecordCache::OpenWatch() {
   std::weak_ptr<int> alive = alive_;
-  watch_ = client_.OpenWatch({.cf = ColumnFamily::kStates, .from_seq = kv::kWatchFromNow}, /*excluding_own=*/false, executor_,
+  watch_ = client_.OpenWatch({.cf = ColumnFamily::kStates, .from_seq = kv::kWatchFromNow},
+                             /*excluding_own=*/false, executor_,
                              {.on_batch =
                                   [this, alive](const kv::WatchBatch& batch) {
                                     if (!alive.expired()) OnBatch(batch);
@@ -125,7 +127,8 @@ void RecordCache::Fetch() {
   });
 }
 
-void RecordCache::OnFetched(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result) {
+void RecordCache::OnFetched(const std::vector<kv::Key>& keys,
+                            absl::StatusOr<kv::GetResult> result) {
   fetching_ = false;
   if (result.ok()) {
     if (states_.size() + keys.size() > kStatesMax) states_.clear();
@@ -136,7 +139,8 @@ void RecordCache::OnFetched(const std::vector<kv::Key>& keys, absl::StatusOr<kv:
         continue;
       }
       std::shared_ptr<const CachedState>& known = states_[keys[i].key];
-      if (known == nullptr || known->seq <= result->seq) known = MakeState(std::move(value), result->seq);
+      if (known == nullptr || known->seq <= result->seq)
+        known = MakeState(std::move(value), result->seq);
     }
   }
   on_fetched_();

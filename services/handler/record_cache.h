@@ -1,7 +1,8 @@
 // RecordCache: the states and definitions of the schedules whose rows are being handled.
 //
-// States are kept current by a watch, but only as a hint: each claim has the state it was decided by as a condition.
-// Definitions are immutable. Bounded: when a bound is reached everything is forgotten and read anew.
+// States are kept current by a watch, but only as a hint: each claim has the state it was decided
+// by as a condition. Definitions are immutable. Bounded: when a bound is reached everything is
+// forgotten and read anew.
 //
 // Threads: one, that of `executor`.
 
@@ -42,7 +43,8 @@ std::string TargetKeyOf(const storage::v1::TargetRecord& target);
 class RecordCache {
  public:
   // `on_fetched` is called on `executor` after each fetch.
-  RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor, std::function<void()> on_fetched);
+  RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor,
+              std::function<void()> on_fetched);
   ~RecordCache();
 
   void Start();
@@ -55,7 +57,8 @@ class RecordCache {
 
   void ForgetState(const Uid& uid);
 
-  // Reads what was asked for, if anything, and unless a read is under way already (what was asked for meanwhile follows it).
+  // Reads what was asked for, if anything, and unless a read is under way already (what was asked
+  // for meanwhile follows it).
   void Fetch();
 
   // Forgets everything and opens the watch anew (the session was lost).
@@ -72,8 +75,10 @@ class RecordCache {
   std::function<void()> on_fetched_;
   std::shared_ptr<int> alive_;  // its address changes with each restart
   std::unique_ptr<kv::Watch> watch_;
-  absl::flat_hash_map<std::string, std::shared_ptr<const CachedState>> states_;            // by key; never iterated
-  absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;  // by key; never iterated
+  // By key; never iterated.
+  absl::flat_hash_map<std::string, std::shared_ptr<const CachedState>> states_;
+  // By key; never iterated.
+  absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;
   size_t definition_bytes_ = 0;
   std::set<std::string> wanted_states_;
   std::set<std::string> wanted_definitions_;

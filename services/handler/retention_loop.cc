@@ -17,7 +17,9 @@ using kv::Mutation;
 
 constexpr uint32_t kPageRows = 1000;
 
-absl::Time BeginOfDay(uint32_t day) { return absl::UnixEpoch() + absl::Hours(24) * static_cast<int64_t>(day); }
+absl::Time BeginOfDay(uint32_t day) {
+  return absl::UnixEpoch() + absl::Hours(24) * static_cast<int64_t>(day);
+}
 
 void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
   group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
@@ -26,8 +28,8 @@ void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
 }  // namespace
 
 bool RetentionLoop::Due() const {
-  return !busy_ &&
-         (!swept_.has_value() || core_.runtime.clock().Elapsed() >= *swept_ + core_.options.sweep_every);
+  return !busy_ && (!swept_.has_value() ||
+                    core_.runtime.clock().Elapsed() >= *swept_ + core_.options.sweep_every);
 }
 
 void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
@@ -40,7 +42,8 @@ void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
   FindDay(std::move(sweep));
 }
 
-void RetentionLoop::Scan(SweepPtr sweep, kv::ScanRequest request, std::function<void(kv::ScanResult)> then) {
+void RetentionLoop::Scan(SweepPtr sweep, kv::ScanRequest request,
+                         std::function<void(kv::ScanResult)> then) {
   core_.client.Scan(std::move(request), core_.executor,
                     [this, then = std::move(then)](absl::StatusOr<kv::ScanResult> result) {
                       if (!result.ok()) return Finish();
@@ -52,12 +55,14 @@ void RetentionLoop::Commit(SweepPtr sweep, kv::Group group, std::function<void()
   kv::Commit commit;
   commit.fence = {sweep->shard().fence};
   commit.groups.push_back(std::move(group));
-  core_.client.CommitAsync(std::move(commit), core_.executor,
-                           [this, sweep, then = std::move(then)](const absl::StatusOr<kv::CommitResult>& result) {
-                             // Lost leases and lost sessions end the sweep of the shard; another one will do it.
-                             if (!result.ok()) return NextShard(sweep);
-                             then();
-                           });
+  core_.client.CommitAsync(
+      std::move(commit), core_.executor,
+      [this, sweep, then = std::move(then)](const absl::StatusOr<kv::CommitResult>& result) {
+        // Lost leases and lost sessions end the sweep of the shard; another
+        // one will do it.
+        if (!result.ok()) return NextShard(sweep);
+        then();
+      });
 }
 
 void RetentionLoop::NextShard(SweepPtr sweep) {
@@ -68,7 +73,10 @@ void RetentionLoop::NextShard(SweepPtr sweep) {
 void RetentionLoop::FindDay(SweepPtr sweep) {
   const uint16_t shard = sweep->shard().shard;
   Scan(sweep,
-       {.cf = ColumnFamily::kDone, .begin = DoneDayKey(shard, 0), .end = PrefixEnd(KeyWriter().U16(shard).Take()), .limit = 1,
+       {.cf = ColumnFamily::kDone,
+        .begin = DoneDayKey(shard, 0),
+        .end = PrefixEnd(KeyWriter().U16(shard).Take()),
+        .limit = 1,
         .keys_only = true},
        [this, sweep](kv::ScanResult result) {
          const std::optional<DoneKey> key =
@@ -116,7 +124,8 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     storage::v1::DoneRecord done;
     const std::optional<DoneKey> key = DecodeDoneKey(entry.key);
     if (!key.has_value() || !done.ParseFromString(entry.value)) continue;
-    if (!done.event_id().empty() && UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
+    if (!done.event_id().empty() &&
+        UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
       Delete(group, ColumnFamily::kEventNames, EventNameKey(done.tenant(), done.event_id()));
     }
     const RunKey run{.uid = key->uid, .occurrence = key->occurrence};
@@ -130,21 +139,22 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
 }
 
 // Runs that are not closed keep their counts: the owner of their partition still sums them.
-void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs, std::vector<std::string> parts,
-                             bool more) {
-  core_.client.MultiGet(
-      runs, core_.executor,
-      [this, sweep, group = std::move(group), runs, parts = std::move(parts), more](absl::StatusOr<kv::GetResult> result) mutable {
-        if (!result.ok()) return Finish();
-        for (size_t i = 0; i < runs.size(); ++i) {
-          storage::v1::RunRecord run;
-          const bool there = result->values[i].has_value() && run.ParseFromString(*result->values[i]);
-          if (there && run.complete_time_micros() == 0) continue;
-          if (there) Delete(group, ColumnFamily::kRuns, runs[i].key);
-          Delete(group, ColumnFamily::kRunParts, parts[i]);
-        }
-        GoOnWithDay(sweep, std::move(group), more);
-      });
+void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs,
+                             std::vector<std::string> parts, bool more) {
+  core_.client.MultiGet(runs, core_.executor,
+                        [this, sweep, group = std::move(group), runs, parts = std::move(parts),
+                         more](absl::StatusOr<kv::GetResult> result) mutable {
+                          if (!result.ok()) return Finish();
+                          for (size_t i = 0; i < runs.size(); ++i) {
+                            storage::v1::RunRecord run;
+                            const bool there = result->values[i].has_value() &&
+                                               run.ParseFromString(*result->values[i]);
+                            if (there && run.complete_time_micros() == 0) continue;
+                            if (there) Delete(group, ColumnFamily::kRuns, runs[i].key);
+                            Delete(group, ColumnFamily::kRunParts, parts[i]);
+                          }
+                          GoOnWithDay(sweep, std::move(group), more);
+                        });
 }
 
 void RetentionLoop::GoOnWithDay(SweepPtr sweep, kv::Group group, bool more) {
@@ -171,19 +181,22 @@ void RetentionLoop::BeginRequests(SweepPtr sweep) {
 }
 
 void RetentionLoop::SweepRequests(SweepPtr sweep) {
-  Scan(sweep, {.cf = ColumnFamily::kRequests, .begin = sweep->cursor, .limit = kPageRows}, [this, sweep](kv::ScanResult page) {
-    kv::Group group;
-    const int64_t oldest = ToMicros(sweep->now - core_.options.request_retention);
-    for (const kv::Entry& entry : page.entries) {
-      storage::v1::RequestRecord request;
-      if (!request.ParseFromString(entry.value) || request.time_micros() >= oldest) continue;
-      Delete(group, ColumnFamily::kRequests, entry.key);
-    }
-    if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
-    const auto go_on = [this, sweep, more = page.more] { more ? SweepRequests(sweep) : NextShard(sweep); };
-    if (group.mutations.empty()) return go_on();
-    Commit(sweep, std::move(group), go_on);
-  });
+  Scan(sweep, {.cf = ColumnFamily::kRequests, .begin = sweep->cursor, .limit = kPageRows},
+       [this, sweep](kv::ScanResult page) {
+         kv::Group group;
+         const int64_t oldest = ToMicros(sweep->now - core_.options.request_retention);
+         for (const kv::Entry& entry : page.entries) {
+           storage::v1::RequestRecord request;
+           if (!request.ParseFromString(entry.value) || request.time_micros() >= oldest) continue;
+           Delete(group, ColumnFamily::kRequests, entry.key);
+         }
+         if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
+         const auto go_on = [this, sweep, more = page.more] {
+           more ? SweepRequests(sweep) : NextShard(sweep);
+         };
+         if (group.mutations.empty()) return go_on();
+         Commit(sweep, std::move(group), go_on);
+       });
 }
 
 }  // namespace escapement::handler

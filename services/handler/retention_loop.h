@@ -1,8 +1,9 @@
-// RetentionLoop: drops what has been kept long enough: Done days of the owned shards, with the names and runs that only they
-// keep findable, and answers to requests.
+// RetentionLoop: drops what has been kept long enough: Done days of the owned shards, with the
+// names and runs that only they keep findable, and answers to requests.
 //
-// A day is dropped as one range, once it is older than the retention and no row of the shard is due before its end. One bounded piece
-// of one shard's work is under way at a time; each commit is fenced by the shard's lease.
+// A day is dropped as one range, once it is older than the retention and no row of the shard is due
+// before its end. One bounded piece of one shard's work is under way at a time; each commit is
+// fenced by the shard's lease.
 //
 // Threads: one, the handler's executor.
 
@@ -38,9 +39,9 @@ class RetentionLoop {
     absl::Time now;
     std::vector<SweptShard> shards;
     size_t at = 0;
-    uint32_t day = 0;       // of the present shard: is being dropped
+    uint32_t day = 0;  // of the present shard: is being dropped
     uint8_t lane = 0;
-    std::string cursor;     // in `done` or `requests`
+    std::string cursor;  // in `done` or `requests`
     const SweptShard& shard() const { return shards[at]; }
   };
   using SweepPtr = std::shared_ptr<Sweep>;
@@ -49,7 +50,8 @@ class RetentionLoop {
   void CheckLane(SweepPtr sweep);
   void ReadDay(SweepPtr sweep);
   void OnDayRead(SweepPtr sweep, kv::ScanResult page);
-  void ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs, std::vector<std::string> parts, bool more);
+  void ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs,
+                std::vector<std::string> parts, bool more);
   void GoOnWithDay(SweepPtr sweep, kv::Group group, bool more);
   void DropDay(SweepPtr sweep);
   void BeginRequests(SweepPtr sweep);

@@ -17,14 +17,15 @@ struct RetryInput {
   BackoffPolicy backoff;
   uint32_t attempts_max = 1;
   absl::Duration age_max;
-  uint32_t attempts = 1;    // that have begun, this one included
-  absl::Time launch_time;   // age counts from it
+  uint32_t attempts = 1;   // that have begun, this one included
+  absl::Time launch_time;  // age counts from it
   absl::Time now;
   absl::Duration retry_after;  // asked for by the consumer; zero: nothing asked
   uint64_t random = 0;
 };
 
-// When to try again; nullopt: it is a dead letter (no attempt left, or the next one would begin past the greatest age).
+// When to try again; nullopt: it is a dead letter (no attempt left, or the next one would begin
+// past the greatest age).
 std::optional<absl::Time> PlanRetry(const RetryInput& input);
 
 }  // namespace escapement::handler

@@ -17,7 +17,9 @@ RetryInput Input() {
   return input;
 }
 
-TEST(RetryPlanTest, WaitsTheJitteredBackoff) { EXPECT_EQ(PlanRetry(Input()), absl::FromUnixMillis(1'010'500)); }
+TEST(RetryPlanTest, WaitsTheJitteredBackoff) {
+  EXPECT_EQ(PlanRetry(Input()), absl::FromUnixMillis(1'010'500));
+}
 
 TEST(RetryPlanTest, TheConsumersRetryAfterIsTheLeastWait) {
   RetryInput input = Input();

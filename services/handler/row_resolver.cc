@@ -11,7 +11,8 @@ namespace {
 
 using Action = ResolvedRow::Action;
 
-std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition, const ClaimedEntry& entry) {
+std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
+                                             const ClaimedEntry& entry) {
   auto context = std::make_shared<DeliveryContext>();
   context->definition = definition.record;
   context->target_key = definition.target_key;
@@ -37,7 +38,8 @@ void ResolveOneOff(RecordCache& cache, std::string payload, ResolvedRow& row) {
     row.action = Action::kSend;
     auto context = MakeContext(*definition, row.entry);
     context->payload = std::make_shared<const std::string>(std::move(row.payload));
-    context->source = absl::StrCat("/tenants/", row.entry.event.tenant(), "/events/", row.entry.event.event_id());
+    context->source =
+        absl::StrCat("/tenants/", row.entry.event.tenant(), "/events/", row.entry.event.event_id());
     row.entry.context = std::move(context);
     row.entry.row_stays = true;
   }
@@ -52,7 +54,8 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
     row.action = Action::kFetch;
     return;
   }
-  const storage::v1::StateRecord* state = row.state->record.has_value() ? &*row.state->record : nullptr;
+  const storage::v1::StateRecord* state =
+      row.state->record.has_value() ? &*row.state->record : nullptr;
   const auto definition = state == nullptr ? nullptr : cache.Definition(uid, state->version());
   switch (JudgeRow(row.entry.event, row.entry.key.occurrence, state,
                    definition == nullptr ? nullptr : definition->record.get())) {
@@ -84,14 +87,16 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   row.action = Action::kSend;
   auto context = MakeContext(*definition, row.entry);
   context->payload = definition->payload;
-  context->source = absl::StrCat("/tenants/", definition->record->tenant(), "/schedules/", definition->record->schedule_id());
+  context->source = absl::StrCat("/tenants/", definition->record->tenant(), "/schedules/",
+                                 definition->record->schedule_id());
   row.entry.context = std::move(context);
   row.entry.claimed_version = state->version();
 }
 
 }  // namespace
 
-ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, storage::v1::EventRecord event) {
+ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key,
+                       storage::v1::EventRecord event) {
   ResolvedRow row;
   std::optional<EventKey> key = DecodeEventKey(event_key);
   if (!key.has_value() || event.count() == 0) return row;

@@ -17,7 +17,7 @@ namespace escapement::handler {
 struct ResolvedRow {
   enum class Action {
     kSend,
-    kFetch,   // something is not known yet; the cache has been asked for it
+    kFetch,  // something is not known yet; the cache has been asked for it
     kPark,
     kSkip,    // for `reason`
     kBroken,  // the row cannot be read
@@ -25,12 +25,14 @@ struct ResolvedRow {
   Action action = Action::kBroken;
   std::string reason = {};
   ClaimedEntry entry = {};  // of kSend complete; of kPark and kSkip without context
-  std::shared_ptr<const CachedState> state = nullptr;  // by which it was judged; null for one-off events
+  // By which it was judged; null for one-off events.
+  std::shared_ptr<const CachedState> state = nullptr;
   std::string payload = {};  // of a one-off event that is not sent
 };
 
 // Takes the payload out of `event`.
-ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, storage::v1::EventRecord event);
+ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key,
+                       storage::v1::EventRecord event);
 
 // As above, from the row's bytes.
 ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, absl::string_view value);

@@ -27,7 +27,8 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
     DeliveryResult result;
   };
 
-  Sink(SendLoop* loop, std::shared_ptr<Executor> executor) : executor_(std::move(executor)), loop_(loop) {}
+  Sink(SendLoop* loop, std::shared_ptr<Executor> executor)
+      : executor_(std::move(executor)), loop_(loop) {}
 
   void OnResult(uint64_t tag, DeliveryResult result) override {
     absl::MutexLock lock(&mutex_);
@@ -55,8 +56,9 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime, std::shared_ptr<Executor> executor,
-                   DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results)
+SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime,
+                   std::shared_ptr<Executor> executor, DeliveryTransport& transport,
+                   HandlerStats& stats, std::function<void()> on_results)
     : options_(options),
       runtime_(runtime),
       executor_(std::move(executor)),
@@ -90,8 +92,9 @@ void SendLoop::MoveLimit(SendTarget& target) const {
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   const absl::Duration counted = elapsed - target.counted_since;
   if (target.limit != 0 && counted < kCountEvery) return;
-  const double answered =
-      target.limit == 0 ? 0 : static_cast<double>(target.answers) * absl::FDivDuration(target.timeout / 4, counted);
+  const double answered = target.limit == 0 ? 0
+                                            : static_cast<double>(target.answers) *
+                                                  absl::FDivDuration(target.timeout / 4, counted);
   const uint64_t least = std::min(kLimitMin, options_.target_events_out_max);
   target.limit = answered >= static_cast<double>(options_.target_events_out_max)
                      ? options_.target_events_out_max
@@ -126,11 +129,14 @@ void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
   found->second.out -= std::min(events, found->second.out);
   out_ -= std::min(events, out_);
   stats_.events_out.store(out_, std::memory_order_relaxed);
-  if (found->second.out == 0 && !found->second.slow && targets_.size() > kTargetsKeptMax) targets_.erase(found);
+  if (found->second.out == 0 && !found->second.slow && targets_.size() > kTargetsKeptMax)
+    targets_.erase(found);
 }
 
-void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count, absl::Time due) {
-  waiting_.emplace(due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
+void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
+                   absl::Time due) {
+  waiting_.emplace(
+      due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
 }
 
 std::optional<absl::Time> SendLoop::NextDue() const {
@@ -139,7 +145,8 @@ std::optional<absl::Time> SendLoop::NextDue() const {
 }
 
 void SendLoop::SendDue(absl::Time now) {
-  std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;  // keys belong to contexts that the batch holds
+  // Keys belong to contexts that the batch holds.
+  std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
   std::vector<Waiting> later;
   while (!waiting_.empty() && waiting_.begin()->first <= now) {
     const absl::Time due = waiting_.begin()->first;
@@ -148,8 +155,9 @@ void SendLoop::SendDue(absl::Time now) {
     const std::string& target_key = waiting.claim->entries[waiting.entry].context->target_key;
     ClaimOwner* owner = waiting.claim->owner;
     const ClaimOwner::Check check =
-        owner == nullptr ? ClaimOwner::Check::kEnded
-                         : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
+        owner == nullptr
+            ? ClaimOwner::Check::kEnded
+            : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
     switch (check) {
       case ClaimOwner::Check::kSend:
         Send(now, due, waiting, batches[target_key]);
@@ -166,7 +174,8 @@ void SendLoop::SendDue(absl::Time now) {
   for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
 }
 
-void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting, std::vector<DeliveryAttempt>& batch) {
+void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
+                    std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
   for (uint64_t i = 0; i < waiting.count; ++i) {
@@ -196,14 +205,17 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting, std:
 void SendLoop::OnResults() {
   for (Sink::Result& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
-    if (place >= slots_.size() || slots_[place].claim == nullptr || slots_[place].uses != result.tag >> 32) continue;
+    if (place >= slots_.size() || slots_[place].claim == nullptr ||
+        slots_[place].uses != result.tag >> 32)
+      continue;
     Slot& slot = slots_[place];
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
     OnAnswer(*claim->entries[slot.entry].context, result.result.status);
     if (claim->owner != nullptr) {
-      claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros, std::move(result.result));
+      claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros,
+                             std::move(result.result));
     }
   }
   on_results_();

@@ -1,9 +1,10 @@
-// SendLoop: holds claimed events until they are due, sends them, and takes their results; bounds how many are out, in
-// all and for each target.
+// SendLoop: holds claimed events until they are due, sends them, and takes their results; bounds
+// how many are out, in all and for each target.
 //
 // Room is reserved before a claim is made, so that what is claimed can be sent at its due time.
 //
-// Threads: one, the handler's executor; results come from any thread and are posted there in batches.
+// Threads: one, the handler's executor; results come from any thread and are posted there in
+// batches.
 
 #ifndef SERVICES_HANDLER_SEND_LOOP_H_
 #define SERVICES_HANDLER_SEND_LOOP_H_
@@ -32,8 +33,8 @@ struct SendTarget {
   uint64_t limit = 0;  // of `out`; 0: not set yet
   bool slow = false;
   std::optional<absl::Duration> full_since;  // Clock::Elapsed
-  // Answers since `counted_since`: a target may have out what it answers in a quarter of its timeout, so that what waits in the
-  // transport for a connection does not time out there.
+  // Answers since `counted_since`: a target may have out what it answers in a quarter of its
+  // timeout, so that what waits in the transport for a connection does not time out there.
   uint64_t answers = 0;
   absl::Duration counted_since;  // Clock::Elapsed
   absl::Duration timeout;
@@ -46,14 +47,17 @@ class SendLoop {
            DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results);
   ~SendLoop();
 
-  // How many more events of the target may be claimed. Notes when it has become full or has room again.
+  // How many more events of the target may be claimed. Notes when it has become full or has room
+  // again.
   uint64_t Room(const std::string& target_key);
   bool Slow(const std::string& target_key) const;
   void Reserve(const std::string& target_key, uint64_t events);
   void Unreserve(const std::string& target_key, uint64_t events);
 
-  // Sends events [first, first + count) of the entry once the store's time has reached `due`. They are reserved.
-  void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count, absl::Time due);
+  // Sends events [first, first + count) of the entry once the store's time has reached `due`. They
+  // are reserved.
+  void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
+           absl::Time due);
 
   // `now` is KvClient::NowLow().
   void SendDue(absl::Time now);
@@ -78,7 +82,8 @@ class SendLoop {
     uint64_t index = 0;
     int64_t dispatch_micros = 0;
   };
-  void Send(absl::Time now, absl::Time due, const Waiting& waiting, std::vector<DeliveryAttempt>& batch);
+  void Send(absl::Time now, absl::Time due, const Waiting& waiting,
+            std::vector<DeliveryAttempt>& batch);
   void OnResults();
   void OnAnswer(const DeliveryContext& context, DeliveryStatus status);
   void MoveLimit(SendTarget& target) const;

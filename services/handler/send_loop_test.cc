@@ -9,8 +9,11 @@ namespace {
 
 class Owner : public ClaimOwner {
  public:
-  Check BeforeSend(const std::shared_ptr<Claim>&, uint32_t, uint64_t, uint64_t) override { return check; }
-  void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t index, int64_t, DeliveryResult) override {
+  Check BeforeSend(const std::shared_ptr<Claim>&, uint32_t, uint64_t, uint64_t) override {
+    return check;
+  }
+  void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t index, int64_t,
+                DeliveryResult) override {
     results.push_back(index);
   }
   Check check = Check::kSend;
@@ -45,7 +48,8 @@ class SendLoopTest : public ::testing::Test {
   HandlerStats stats_;
   Owner owner_;
   int result_batches_ = 0;
-  SendLoop loop_{options_, runtime_, runtime_.NewExecutor("loop"), transport_, stats_, [this] { ++result_batches_; }};
+  SendLoop loop_{options_,   runtime_, runtime_.NewExecutor("loop"),
+                 transport_, stats_,   [this] { ++result_batches_; }};
 };
 
 TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {

@@ -62,9 +62,11 @@ void Shard::Drain(Closure done) {
   drained_ = std::move(done);
   claims_.Stop();
   takeover_.Stop();
-  state_->core.executor->PostAfter(state_->core.options.drain_max, [this, weak = std::weak_ptr<ShardState>(state_)] {
-    if (weak.lock() != nullptr && drained_) std::exchange(drained_, nullptr)();
-  });
+  state_->core.executor->PostAfter(state_->core.options.drain_max,
+                                   [this, weak = std::weak_ptr<ShardState>(state_)] {
+                                     if (weak.lock() != nullptr && drained_)
+                                       std::exchange(drained_, nullptr)();
+                                   });
   CheckDrained();
 }
 
@@ -73,18 +75,20 @@ void Shard::CheckDrained() {
   std::exchange(drained_, nullptr)();
 }
 
-// The claim was decided by the schedule's state; what has been paused or deleted since is not sent any more but becomes a row
-// again. Parking it here could strand it: the schedule may be resumed before the end is committed.
-ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t first,
-                                    uint64_t count) {
+// The claim was decided by the schedule's state; what has been paused or deleted since is not sent
+// any more but becomes a row again. Parking it here could strand it: the schedule may be resumed
+// before the end is committed.
+ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index,
+                                    uint64_t first, uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
   const ClaimedEntry& entry = claim->entries[entry_index];
   if (entry.one_off()) return Check::kSend;
   const std::shared_ptr<const CachedState> cached = state_->core.cache.StateIfKnown(entry.key.uid);
   if (cached == nullptr) return Check::kSend;
-  const bool deleted =
-      !cached->record.has_value() || cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED;
-  if (!deleted && cached->record->kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) return Check::kSend;
+  const bool deleted = !cached->record.has_value() ||
+                       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED;
+  if (!deleted && cached->record->kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+    return Check::kSend;
   ends_.Add({.claim = claim,
              .entry = entry_index,
              .kind = EndKind::kReturn,
@@ -114,14 +118,15 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
   outcome.kind = EndKind::kFailed;
   if (result.status != DeliveryStatus::kRejected) {
     const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
-    const std::optional<absl::Time> at = PlanRetry({.backoff = BackoffOf(retry),
-                                                    .attempts_max = retry.max_attempts(),
-                                                    .age_max = absl::Microseconds(retry.max_age_micros()),
-                                                    .attempts = outcome.attempts,
-                                                    .launch_time = entry.context->launch_time,
-                                                    .now = now,
-                                                    .retry_after = result.retry_after,
-                                                    .random = state_->core.runtime.random().Next()});
+    const std::optional<absl::Time> at =
+        PlanRetry({.backoff = BackoffOf(retry),
+                   .attempts_max = retry.max_attempts(),
+                   .age_max = absl::Microseconds(retry.max_age_micros()),
+                   .attempts = outcome.attempts,
+                   .launch_time = entry.context->launch_time,
+                   .now = now,
+                   .retry_after = result.retry_after,
+                   .random = state_->core.runtime.random().Next()});
     if (at.has_value()) {
       outcome.kind = EndKind::kRetry;
       outcome.retry_at = *at;

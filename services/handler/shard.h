@@ -29,10 +29,12 @@ class Shard final : public ClaimOwner {
   void Step(absl::Time now);
   void OnFetched() { claims_.OnFetched(); }
 
-  // Takes no further work; `done` runs when everything claimed has ended, or after Options::drain_max.
+  // Takes no further work; `done` runs when everything claimed has ended, or after
+  // Options::drain_max.
   void Drain(Closure done);
 
-  // The store's time, and Clock::Elapsed, at which Step has something to do; nullopt: nothing is planned.
+  // The store's time, and Clock::Elapsed, at which Step has something to do; nullopt: nothing is
+  // planned.
   std::optional<absl::Time> NextDue() const;
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
   bool blocked() const { return claims_.blocked(); }
@@ -42,9 +44,10 @@ class Shard final : public ClaimOwner {
   const kv::Condition& fence() const { return state_->fence; }
 
   // ClaimOwner
-  Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first, uint64_t count) override;
-  void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index, int64_t dispatch_micros,
-                DeliveryResult result) override;
+  Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first,
+                   uint64_t count) override;
+  void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index,
+                int64_t dispatch_micros, DeliveryResult result) override;
 
  private:
   void CheckDrained();

@@ -15,14 +15,19 @@ void ShardLoader::Start() {
   watch_.reset();
   // A snapshot for the watch to begin at; the scans are made after it.
   const std::string begin = EventShardBegin(state->shard);
-  state->core.client.Scan({.cf = ColumnFamily::kEvents, .begin = begin, .end = begin + '\0', .limit = 1, .keys_only = true},
-                          state->core.executor,
-                          [this, weak = state_, generation = watch_generation_](absl::StatusOr<kv::ScanResult> result) {
-                            const std::shared_ptr<ShardState> state = weak.lock();
-                            if (state == nullptr || generation != watch_generation_) return;
-                            if (!result.ok()) return Start();
-                            OpenWatch(result->seq);
-                          });
+  state->core.client.Scan(
+      {.cf = ColumnFamily::kEvents,
+       .begin = begin,
+       .end = begin + '\0',
+       .limit = 1,
+       .keys_only = true},
+      state->core.executor,
+      [this, weak = state_, generation = watch_generation_](absl::StatusOr<kv::ScanResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr || generation != watch_generation_) return;
+        if (!result.ok()) return Start();
+        OpenWatch(result->seq);
+      });
 }
 
 void ShardLoader::OpenWatch(kv::CommitSeq from) {
@@ -89,25 +94,30 @@ void ShardLoader::AddRow(ShardState& state, std::string key, std::string value, 
   const HandlerOptions& options = state.core.options;
   state.queue.Add({.key = std::move(key), .value = std::move(value), .seq = seq});
   HandlerStats::Add(state.core.stats.rows_loaded, 1);
-  if (state.queue.rows(index) < 2 * options.lane_rows_max && state.queue.bytes(index) < 2 * options.lane_bytes_max) return;
+  if (state.queue.rows(index) < 2 * options.lane_rows_max &&
+      state.queue.bytes(index) < 2 * options.lane_bytes_max)
+    return;
   // More was written inside the horizon than may be held: the latest half is read again later.
   std::string dropped = state.queue.DropLast(index, state.queue.rows(index) / 2);
   if (dropped.empty()) return;
   Lane& lane = lanes_[index];
   if (dropped < lane.loaded_to) lane.loaded_to = dropped;
-  if (!lane.scanning_to.empty() && (lane.dropped.empty() || dropped < lane.dropped)) lane.dropped = std::move(dropped);
+  if (!lane.scanning_to.empty() && (lane.dropped.empty() || dropped < lane.dropped))
+    lane.dropped = std::move(dropped);
 }
 
 void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
-  state.core.client.MultiGet(keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr) return;
-    if (!result.ok()) return Rewind();
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (result->values[i].has_value()) AddRow(*state, keys[i].key, *std::move(result->values[i]), result->seq);
-    }
-    state->core.wake();
-  });
+  state.core.client.MultiGet(
+      keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        if (!result.ok()) return Rewind();
+        for (size_t i = 0; i < keys.size(); ++i) {
+          if (result->values[i].has_value())
+            AddRow(*state, keys[i].key, *std::move(result->values[i]), result->seq);
+        }
+        state->core.wake();
+      });
 }
 
 void ShardLoader::Step(absl::Time now) {
@@ -119,7 +129,9 @@ void ShardLoader::Step(absl::Time now) {
     if (!lane.scanning_to.empty()) continue;
     // In steps of a quarter of the horizon, so that an idle shard is not read all the time.
     if (lane.loaded_to >= EventLaneKey(state->shard, i, now + options.horizon * 3 / 4)) continue;
-    if (state->queue.rows(i) > options.lane_rows_max / 2 || state->queue.bytes(i) > options.lane_bytes_max / 2) continue;
+    if (state->queue.rows(i) > options.lane_rows_max / 2 ||
+        state->queue.bytes(i) > options.lane_bytes_max / 2)
+      continue;
     ScanLane(*state, i, EventLaneKey(state->shard, i, now + options.horizon));
   }
 }
@@ -129,25 +141,29 @@ void ShardLoader::ScanLane(ShardState& state, uint8_t index, std::string to) {
   lane.scanning_to = to;
   lane.dropped.clear();
   const HandlerOptions& options = state.core.options;
-  state.core.client.Scan({.cf = ColumnFamily::kEvents,
-                          .begin = lane.loaded_to,
-                          .end = to,
-                          .limit = static_cast<uint32_t>(std::max<size_t>(options.lane_rows_max / 2, 1)),
-                          .bytes_max = static_cast<uint32_t>(std::max<size_t>(options.lane_bytes_max / 2, 1))},
-                         state.core.executor,
-                         [this, weak = state_, generation = scan_generation_, index, to](absl::StatusOr<kv::ScanResult> result) {
-                           const std::shared_ptr<ShardState> state = weak.lock();
-                           if (state == nullptr || generation != scan_generation_) return;
-                           OnScanned(*state, index, to, std::move(result));
-                         });
+  state.core.client.Scan(
+      {.cf = ColumnFamily::kEvents,
+       .begin = lane.loaded_to,
+       .end = to,
+       .limit = static_cast<uint32_t>(std::max<size_t>(options.lane_rows_max / 2, 1)),
+       .bytes_max = static_cast<uint32_t>(std::max<size_t>(options.lane_bytes_max / 2, 1))},
+      state.core.executor,
+      [this, weak = state_, generation = scan_generation_, index,
+       to](absl::StatusOr<kv::ScanResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr || generation != scan_generation_) return;
+        OnScanned(*state, index, to, std::move(result));
+      });
 }
 
 void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string& to,
                             absl::StatusOr<kv::ScanResult> result) {
   Lane& lane = lanes_[index];
   if (result.ok()) {
-    lane.loaded_to = result->more && !result->entries.empty() ? result->entries.back().key + '\0' : to;
-    for (kv::Entry& entry : result->entries) AddRow(state, std::move(entry.key), std::move(entry.value), result->seq);
+    lane.loaded_to =
+        result->more && !result->entries.empty() ? result->entries.back().key + '\0' : to;
+    for (kv::Entry& entry : result->entries)
+      AddRow(state, std::move(entry.key), std::move(entry.value), result->seq);
     if (!lane.dropped.empty() && lane.dropped < lane.loaded_to) lane.loaded_to = lane.dropped;
   }
   lane.scanning_to.clear();

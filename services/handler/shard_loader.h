@@ -1,8 +1,10 @@
-// ShardLoader: keeps the rows of one queue shard that are due within the horizon in its DueQueue, lane by lane, within bounds.
+// ShardLoader: keeps the rows of one queue shard that are due within the horizon in its DueQueue,
+// lane by lane, within bounds.
 //
-// For each lane everything below `loaded_to` has been seen. A watch over the whole shard is open before the first scan
-// begins, so rows that are written meanwhile are told below `loaded_to` and found by a later scan above it. When the
-// watch lags, all lanes are read again from their beginning; what is held or loaded is skipped.
+// For each lane everything below `loaded_to` has been seen. A watch over the whole shard is open
+// before the first scan begins, so rows that are written meanwhile are told below `loaded_to` and
+// found by a later scan above it. When the watch lags, all lanes are read again from their
+// beginning; what is held or loaded is skipped.
 //
 // Threads: one, the handler's executor.
 
@@ -44,7 +46,8 @@ class ShardLoader {
   void AddRow(ShardState& state, std::string key, std::string value, kv::CommitSeq seq);
   void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
   void ScanLane(ShardState& state, uint8_t lane, std::string to);
-  void OnScanned(ShardState& state, uint8_t lane, const std::string& to, absl::StatusOr<kv::ScanResult> result);
+  void OnScanned(ShardState& state, uint8_t lane, const std::string& to,
+                 absl::StatusOr<kv::ScanResult> result);
 
   std::weak_ptr<ShardState> state_;
   std::unique_ptr<kv::Watch> watch_;

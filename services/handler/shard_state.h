@@ -1,7 +1,7 @@
 // What the loops of one owned queue shard share, and what all shards of a handler share.
 //
-// Threads: one, the handler's executor. A callback of the store keeps a weak_ptr to the ShardState and does nothing once it is
-// gone: the lease was lost.
+// Threads: one, the handler's executor. A callback of the store keeps a weak_ptr to the ShardState
+// and does nothing once it is gone: the lease was lost.
 
 #ifndef SERVICES_HANDLER_SHARD_STATE_H_
 #define SERVICES_HANDLER_SHARD_STATE_H_
@@ -46,8 +46,9 @@ struct ShardState {
   ClaimOwner* owner = nullptr;
 
   DueQueue queue = {};
-  // Keys of rows that are in neither the queue nor anybody else's hands: being judged or claimed, waiting for their target, and
-  // those of one-off events that are claimed. The loader skips them. Never iterated.
+  // Keys of rows that are in neither the queue nor anybody else's hands: being judged or claimed,
+  // waiting for their target, and those of one-off events that are claimed. The loader skips them.
+  // Never iterated.
   absl::flat_hash_set<std::string> held = {};
   std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; those with an open event
 };

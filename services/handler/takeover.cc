@@ -19,7 +19,8 @@ struct Seen {
 template <typename Ranges>
 std::vector<IndexSlice> ToSlices(const Ranges& ranges) {
   std::vector<IndexSlice> slices;
-  for (const storage::v1::IndexRange& range : ranges) slices.push_back({range.first(), range.count()});
+  for (const storage::v1::IndexRange& range : ranges)
+    slices.push_back({range.first(), range.count()});
   return slices;
 }
 
@@ -35,7 +36,8 @@ void Read(const kv::Entry& row, const InflightKey& key, Seen& seen) {
   storage::v1::ClaimEndRecord end;
   if (!end.ParseFromString(row.value)) return;
   for (const auto& entry : end.entries()) {
-    for (const IndexSlice& slice : ToSlices(entry.ranges())) seen.ended[entry.entry()].push_back(slice);
+    for (const IndexSlice& slice : ToSlices(entry.ranges()))
+      seen.ended[entry.entry()].push_back(slice);
   }
 }
 
@@ -72,7 +74,8 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
     if (seen.claim.has_value()) {
       for (int i = 0; i < seen.claim->entries_size(); ++i) {
         auto& entry = *seen.claim->mutable_entries(i);
-        std::vector<IndexSlice> open = Subtract(ToSlices(entry.ranges()), seen.ended[static_cast<uint32_t>(i)]);
+        std::vector<IndexSlice> open =
+            Subtract(ToSlices(entry.ranges()), seen.ended[static_cast<uint32_t>(i)]);
         // Entries keep their places: ends refer to them.
         left.entries.push_back({.record = std::move(entry), .open = std::move(open)});
       }

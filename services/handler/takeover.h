@@ -30,8 +30,9 @@ struct LeftClaim {
 };
 
 struct Takeover {
-  std::vector<LeftClaim> claims;          // in the order of their keys; each has something open
-  std::vector<std::string> garbage_keys;  // ends without a claim, claims that have ended or cannot be read
+  std::vector<LeftClaim> claims;  // in the order of their keys; each has something open
+  // Ends without a claim, claims that have ended or cannot be read.
+  std::vector<std::string> garbage_keys;
 };
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight);

@@ -8,7 +8,8 @@
 namespace escapement::handler {
 namespace {
 
-// The former owner's clock counts the end of its lease with a margin; this is for the way from its check to the wire.
+// The former owner's clock counts the end of its lease with a margin; this is for the way from its
+// check to the wire.
 constexpr absl::Duration kMargin = absl::Milliseconds(100);
 
 }  // namespace
@@ -20,17 +21,21 @@ void TakeoverLoop::Start(std::function<void()> ready) {
 
 void TakeoverLoop::ScanMore(std::string begin) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  state->core.client.Scan(
-      {.cf = kv::ColumnFamily::kInflight, .begin = begin, .end = InflightShardEnd(state->shard), .limit = 1000,
-       .bytes_max = 4 << 20},
-      state->core.executor, [this, weak = state_, begin](absl::StatusOr<kv::ScanResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
-        if (!result.ok()) return ScanMore(begin);
-        for (kv::Entry& entry : result->entries) inflight_.push_back(std::move(entry));
-        if (result->more) return ScanMore(inflight_.back().key + '\0');
-        OnScanned();
-      });
+  state->core.client.Scan({.cf = kv::ColumnFamily::kInflight,
+                           .begin = begin,
+                           .end = InflightShardEnd(state->shard),
+                           .limit = 1000,
+                           .bytes_max = 4 << 20},
+                          state->core.executor,
+                          [this, weak = state_, begin](absl::StatusOr<kv::ScanResult> result) {
+                            const std::shared_ptr<ShardState> state = weak.lock();
+                            if (state == nullptr) return;
+                            if (!result.ok()) return ScanMore(begin);
+                            for (kv::Entry& entry : result->entries)
+                              inflight_.push_back(std::move(entry));
+                            if (result->more) return ScanMore(inflight_.back().key + '\0');
+                            OnScanned();
+                          });
 }
 
 void TakeoverLoop::OnScanned() {
@@ -39,10 +44,12 @@ void TakeoverLoop::OnScanned() {
   ends_.AddGarbage(std::move(plan.garbage_keys));
   for (LeftClaim& claim : plan.claims) {
     for (const LeftEntry& entry : claim.entries) {
-      if (entry.record.row_stays() && !entry.open.empty()) state->held.insert(entry.record.event_key());
+      if (entry.record.row_stays() && !entry.open.empty())
+        state->held.insert(entry.record.event_key());
     }
     auto left = std::make_shared<Left>();
-    left->not_before = state->lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
+    left->not_before =
+        state->lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
     left->claim = std::move(claim);
     left_.push_back(std::move(left));
   }
@@ -81,16 +88,18 @@ void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left
     return;
   }
   left->reading = true;
-  state.core.client.MultiGet(keys, state.core.executor, [weak = state_, left, keys](absl::StatusOr<kv::GetResult> result) {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr) return;
-    left->reading = false;
-    left->read = result.ok();
-    for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
-      if (result->values[i].has_value()) left->rows[keys[i].key] = *std::move(result->values[i]);
-    }
-    state->core.wake();
-  });
+  state.core.client.MultiGet(keys, state.core.executor,
+                             [weak = state_, left, keys](absl::StatusOr<kv::GetResult> result) {
+                               const std::shared_ptr<ShardState> state = weak.lock();
+                               if (state == nullptr) return;
+                               left->reading = false;
+                               left->read = result.ok();
+                               for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
+                                 if (result->values[i].has_value())
+                                   left->rows[keys[i].key] = *std::move(result->values[i]);
+                               }
+                               state->core.wake();
+                             });
 }
 
 std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& state, Left& left) {
@@ -101,8 +110,10 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& sta
     if (entry.open.empty()) {
     } else if (!entry.record.row_stays()) {
       row = ResolveRow(state.core.cache, entry.record.event_key(), entry.record.event());
-    } else if (const auto found = left.rows.find(entry.record.event_key()); found != left.rows.end()) {
-      row = ResolveRow(state.core.cache, entry.record.event_key(), absl::string_view(found->second));
+    } else if (const auto found = left.rows.find(entry.record.event_key());
+               found != left.rows.end()) {
+      row =
+          ResolveRow(state.core.cache, entry.record.event_key(), absl::string_view(found->second));
     }
     known = known && row.action != ResolvedRow::Action::kFetch;
     rows.push_back(std::move(row));
@@ -140,8 +151,9 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
         state.core.sends.Add(claim, i, slice.first, slice.count, now);
         continue;
       }
-      // Neither row nor record: only the claim's end is left to be written. What is not to be sent any more becomes a row
-      // again, which is parked or skipped under the condition of its schedule's state.
+      // Neither row nor record: only the claim's end is left to be written. What is not to be sent
+      // any more becomes a row again, which is parked or skipped under the condition of its
+      // schedule's state.
       EndKind kind = EndKind::kGone;
       if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip) {
         kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;

@@ -1,8 +1,9 @@
-// TakeoverLoop: finds, when a queue shard has been acquired, what its former owner had claimed and not ended, and sends it again
-// once no attempt of the former owner can be under way any more.
+// TakeoverLoop: finds, when a queue shard has been acquired, what its former owner had claimed and
+// not ended, and sends it again once no attempt of the former owner can be under way any more.
 //
-// The former owner began nothing after its lease's end (or after it released the shard); each claim says how long its
-// attempts may take. The claims keep their names: their ends are written beside those of the former owner.
+// The former owner began nothing after its lease's end (or after it released the shard); each claim
+// says how long its attempts may take. The claims keep their names: their ends are written beside
+// those of the former owner.
 //
 // Threads: one, the handler's executor.
 
@@ -27,9 +28,11 @@ namespace escapement::handler {
 class TakeoverLoop {
  public:
   // `ends` outlives it.
-  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends) : state_(std::move(state)), ends_(ends) {}
+  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends)
+      : state_(std::move(state)), ends_(ends) {}
 
-  // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are held from then on.
+  // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are
+  // held from then on.
   void Start(std::function<void()> ready);
 
   void Step(absl::Time now);
@@ -45,7 +48,8 @@ class TakeoverLoop {
     absl::Time not_before;
     bool reading = false;
     bool read = false;
-    absl::flat_hash_map<std::string, std::string> rows;  // of one-off events, by key; never iterated
+    // Of one-off events, by key; never iterated.
+    absl::flat_hash_map<std::string, std::string> rows;
   };
   void ScanMore(std::string begin);
   void OnScanned();

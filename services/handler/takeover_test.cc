@@ -3,7 +3,9 @@
 #include "gtest/gtest.h"
 
 namespace escapement {
-bool operator==(const IndexSlice& a, const IndexSlice& b) { return a.first == b.first && a.count == b.count; }
+bool operator==(const IndexSlice& a, const IndexSlice& b) {
+  return a.first == b.first && a.count == b.count;
+}
 }  // namespace escapement
 
 namespace escapement::handler {
@@ -46,8 +48,9 @@ TEST(TakeoverTest, SubtractKeepsWhatIsBetween) {
 }
 
 TEST(TakeoverTest, WhatHasNoEndIsLeft) {
-  const Takeover plan = PlanTakeover({ClaimRow(kClaim, {{{0, 100}}, {{7, 1}}}), EndRow(kClaim, 0, 0, {{0, 40}}),
-                                      EndRow(kClaim, 1, 0, {{60, 40}})});
+  const Takeover plan =
+      PlanTakeover({ClaimRow(kClaim, {{{0, 100}}, {{7, 1}}}), EndRow(kClaim, 0, 0, {{0, 40}}),
+                    EndRow(kClaim, 1, 0, {{60, 40}})});
   ASSERT_EQ(plan.claims.size(), 1u);
   EXPECT_EQ(plan.claims[0].id, kClaim);
   EXPECT_EQ(plan.claims[0].ends_written, 2u);
@@ -58,8 +61,8 @@ TEST(TakeoverTest, WhatHasNoEndIsLeft) {
 
 TEST(TakeoverTest, EndsWithoutAClaimAndEndedClaimsAreGarbage) {
   const ClaimId other{.shard = 2, .epoch = 7, .number = 6};
-  const Takeover plan =
-      PlanTakeover({EndRow(other, 0, 0, {{0, 1}}), ClaimRow(kClaim, {{{0, 3}}}), EndRow(kClaim, 0, 0, {{0, 3}})});
+  const Takeover plan = PlanTakeover({EndRow(other, 0, 0, {{0, 1}}), ClaimRow(kClaim, {{{0, 3}}}),
+                                      EndRow(kClaim, 0, 0, {{0, 3}})});
   EXPECT_TRUE(plan.claims.empty());
   EXPECT_EQ(plan.garbage_keys.size(), 3u);
 }

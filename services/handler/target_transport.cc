@@ -6,7 +6,8 @@
 
 namespace escapement::handler {
 
-TargetTransport::TargetTransport(std::unique_ptr<DeliveryTransport> http, std::unique_ptr<DeliveryTransport> grpc)
+TargetTransport::TargetTransport(std::unique_ptr<DeliveryTransport> http,
+                                 std::unique_ptr<DeliveryTransport> grpc)
     : http_(std::move(http)), grpc_(std::move(grpc)) {}
 
 DeliveryTransport* TargetTransport::OfKind(const DeliveryAttempt& attempt) const {
@@ -21,14 +22,16 @@ DeliveryTransport* TargetTransport::OfKind(const DeliveryAttempt& attempt) const
   return nullptr;
 }
 
-void TargetTransport::Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
+void TargetTransport::Send(std::vector<DeliveryAttempt> attempts,
+                           std::shared_ptr<DeliverySink> sink) {
   if (attempts.empty()) return;
   // They have one target key, and so one kind.
   if (DeliveryTransport* transport = OfKind(attempts.front())) {
     return transport->Send(std::move(attempts), std::move(sink));
   }
   for (const DeliveryAttempt& attempt : attempts) {
-    sink->OnResult(attempt.tag, {.status = DeliveryStatus::kRejected, .message = "no transport serves this kind of target"});
+    sink->OnResult(attempt.tag, {.status = DeliveryStatus::kRejected,
+                                 .message = "no transport serves this kind of target"});
   }
 }
 

@@ -26,42 +26,54 @@ using ConditionKind = kv::Condition::Kind;
 using MutationKind = kv::Mutation::Kind;
 
 // One more than allowed tells that there are too many.
-std::vector<cron::Occurrence> OccurrencesIn(const Definition& definition, absl::Time begin, absl::Time end) {
+std::vector<cron::Occurrence> OccurrencesIn(const Definition& definition, absl::Time begin,
+                                            absl::Time end) {
   if (begin >= end) return {};
   const CronTrigger& trigger = definition.trigger;
-  return cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, begin, end, kChangeOccurrencesMax + 1);
+  return cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, begin, end,
+                         kChangeOccurrencesMax + 1);
 }
 
 }  // namespace
 
-ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name, const kv::Layout& layout,
-                             absl::Time now)
-    : snapshot_(snapshot), name_(name), layout_(layout), now_(now), planned_to_(now), covered_(now) {
+ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name,
+                             const kv::Layout& layout, absl::Time now)
+    : snapshot_(snapshot),
+      name_(name),
+      layout_(layout),
+      now_(now),
+      planned_to_(now),
+      covered_(now) {
   const std::string schedule_key = ScheduleKey(name.tenant, name.schedule);
   if (snapshot.record.has_value()) {
-    group_.conditions.push_back({.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kPresent});
+    group_.conditions.push_back(
+        {.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kPresent});
     group_.conditions.push_back({.cf = ColumnFamily::kStates,
                                  .key = StateKey(snapshot.uid),
                                  .kind = ConditionKind::kValueEquals,
                                  .value = snapshot.state_bytes});
   } else {
-    group_.conditions.push_back({.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kAbsent});
+    group_.conditions.push_back(
+        {.cf = ColumnFamily::kSchedules, .key = schedule_key, .kind = ConditionKind::kAbsent});
   }
   const uint16_t partition = PartitionOf(snapshot.uid, layout.partitions);
   RequireCheckpoint(PlannedToKey(partition), snapshot.planned_to);
   RequireCheckpoint(EmittedToKey(partition), snapshot.emitted_to);
-  group_.conditions.push_back(
-      {.cf = ColumnFamily::kCheckpoints, .key = CursorKey(partition), .kind = ConditionKind::kAbsent});
+  group_.conditions.push_back({.cf = ColumnFamily::kCheckpoints,
+                               .key = CursorKey(partition),
+                               .kind = ConditionKind::kAbsent});
   if (snapshot.planned_to.has_value()) planned_to_ = DecodeCheckpoint(*snapshot.planned_to);
   if (!snapshot.record.has_value()) return;
   covered_ = FromMicros(snapshot.state.covered_to_micros());
   if (snapshot.state.kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) {
-    const absl::Time emitted_to = snapshot.emitted_to.has_value() ? DecodeCheckpoint(*snapshot.emitted_to) : now;
+    const absl::Time emitted_to =
+        snapshot.emitted_to.has_value() ? DecodeCheckpoint(*snapshot.emitted_to) : now;
     covered_ = std::max(covered_, emitted_to);
   }
 }
 
-void ChangeBuilder::RequireCheckpoint(const std::string& key, const std::optional<std::string>& value) {
+void ChangeBuilder::RequireCheckpoint(const std::string& key,
+                                      const std::optional<std::string>& value) {
   kv::Condition condition;
   condition.cf = ColumnFamily::kCheckpoints;
   condition.key = key;
@@ -69,11 +81,13 @@ void ChangeBuilder::RequireCheckpoint(const std::string& key, const std::optiona
   condition.value = value.value_or(std::string());
   group_.conditions.push_back(std::move(condition));
   if (value.has_value()) return;
-  group_.mutations.push_back({.cf = ColumnFamily::kCheckpoints, .key = key, .value = EncodeCheckpoint(now_)});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kCheckpoints, .key = key, .value = EncodeCheckpoint(now_)});
 }
 
 absl::Status ChangeBuilder::CheckRows() const {
-  return group_.mutations.size() > kChangeRowsMax ? EmissionBehind(name_.ToString()) : absl::OkStatus();
+  return group_.mutations.size() > kChangeRowsMax ? EmissionBehind(name_.ToString())
+                                                  : absl::OkStatus();
 }
 
 void ChangeBuilder::EmitOne(const Definition& definition, const cron::Occurrence& occurrence) {
@@ -93,7 +107,9 @@ absl::Status ChangeBuilder::Emit(const Definition& definition, absl::Time begin,
   return absl::OkStatus();
 }
 
-absl::Status ChangeBuilder::EmitOwed(const Definition& former) { return Emit(former, covered_, now_); }
+absl::Status ChangeBuilder::EmitOwed(const Definition& former) {
+  return Emit(former, covered_, now_);
+}
 
 absl::Status ChangeBuilder::EmitUpcoming(const Definition& next) {
   return Emit(next, std::max(now_, covered_), planned_to_);
@@ -143,8 +159,9 @@ void ChangeBuilder::PutDefinition(const Definition& definition) {
 
 void ChangeBuilder::PutState(storage::v1::StateRecord state) {
   state.set_change_count(snapshot_.state.change_count() + 1);
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kStates, .key = StateKey(snapshot_.uid), .value = state.SerializeAsString()});
+  group_.mutations.push_back({.cf = ColumnFamily::kStates,
+                              .key = StateKey(snapshot_.uid),
+                              .value = state.SerializeAsString()});
 }
 
 void ChangeBuilder::GuardParked() {
@@ -157,8 +174,10 @@ void ChangeBuilder::GuardParked() {
 }
 
 void ChangeBuilder::ReturnParked(const kv::Entry& parked) {
-  group_.mutations.push_back({.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
-  group_.mutations.push_back({.cf = ColumnFamily::kEvents, .key = EventKeyOfParked(parked.key), .value = parked.value});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = EventKeyOfParked(parked.key), .value = parked.value});
 }
 
 absl::Time ChangeBuilder::DueOfParked(const kv::Entry& parked) {
@@ -181,15 +200,18 @@ absl::Status ChangeBuilder::SkipParked(const kv::Entry& parked, absl::string_vie
   done.set_complete_time_micros(ToMicros(now_));
   done.set_version(row.version());
   done.set_run_count(row.run_count());
-  group_.conditions.push_back({.cf = ColumnFamily::kParked, .key = parked.key, .kind = ConditionKind::kPresent});
-  group_.mutations.push_back({.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
-  group_.mutations.push_back({.cf = ColumnFamily::kDone,
-                              .key = EncodeDoneKey({.shard = key->shard,
-                                                    .day = DoneDay(FromMicros(row.launch_time_micros())),
-                                                    .uid = key->uid,
-                                                    .occurrence = key->occurrence,
-                                                    .first = key->first}),
-                              .value = done.SerializeAsString()});
+  group_.conditions.push_back(
+      {.cf = ColumnFamily::kParked, .key = parked.key, .kind = ConditionKind::kPresent});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kDone,
+       .key = EncodeDoneKey({.shard = key->shard,
+                             .day = DoneDay(FromMicros(row.launch_time_micros())),
+                             .uid = key->uid,
+                             .occurrence = key->occurrence,
+                             .first = key->first}),
+       .value = done.SerializeAsString()});
   if (row.run_count() <= 1) return absl::OkStatus();
   const std::string part_key = RunPartKey({key->uid, key->occurrence}, kMasterRunPart);
   const auto [part, fresh] = run_parts_.try_emplace(part_key);
@@ -206,11 +228,13 @@ void ChangeBuilder::PutRunParts() {
   for (const auto& [key, part] : run_parts_) {
     const auto stored = snapshot_.run_parts.find(key);
     const bool present = stored != snapshot_.run_parts.end() && stored->second.has_value();
-    group_.conditions.push_back({.cf = ColumnFamily::kRunParts,
-                                 .key = key,
-                                 .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
-                                 .value = present ? *stored->second : std::string()});
-    group_.mutations.push_back({.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
+    group_.conditions.push_back(
+        {.cf = ColumnFamily::kRunParts,
+         .key = key,
+         .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
+         .value = present ? *stored->second : std::string()});
+    group_.mutations.push_back(
+        {.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
   }
 }
 

@@ -1,16 +1,20 @@
 // ChangeBuilder: puts together the one group by which a schedule changes.
 //
-// The contract with the emitter and the handlers. `covered` is the instant before which all occurrences of the uid have been emitted
-// (or were never owed): of an enabled schedule the later of the partition's emitted_to and what the last updater noted
-// (StateRecord.covered_to); of a paused one only the latter, since it has no children. A change
-//  - has planned_to, emitted_to, the state and "no cursor" as conditions, each as it was read, and writes the state, so
-//    that it and every emission of the uid, every claim and every other change exclude each other;
-//  - emits what the former version still owes in [covered, now), with the former version (catch-up lane where it is late);
-//  - emits, for the version that holds from now on, what it has in [now, covered) and the former one had not, and all it has in
-//    [max(now, covered), planned_to);
-//  - writes children with from = max(now, covered, planned_to), and notes that instant as covered_to.
-// Rows that are common to both versions exist already; the handler re-keys them. Those that only the former version
-// had end as skipped (superseded) when they are claimed.
+// The contract with the emitter and the handlers. `covered` is the instant before which all
+// occurrences of the uid have been emitted (or were never owed): of an enabled schedule the later
+// of the partition's emitted_to and what the last updater noted (StateRecord.covered_to); of a
+// paused one only the latter, since it has no children. A change
+//  - has planned_to, emitted_to, the state and "no cursor" as conditions, each as it was read, and
+//    writes the state, so that it and every emission of the uid, every claim and every other change
+//    exclude each other;
+//  - emits what the former version still owes in [covered, now), with the former version (catch-up
+//    lane where it is late);
+//  - emits, for the version that holds from now on, what it has in [now, covered) and the former
+//    one had not, and all it has in [max(now, covered), planned_to);
+//  - writes children with from = max(now, covered, planned_to), and notes that instant as
+//    covered_to.
+// Rows that are common to both versions exist already; the handler re-keys them. Those that only
+// the former version had end as skipped (superseded) when they are claimed.
 //
 // Pure.
 
@@ -31,9 +35,10 @@ namespace escapement::master {
 
 class ChangeBuilder {
  public:
-  // `snapshot` outlives the builder. Adds the conditions on what was read (of a schedule that does not exist: that it
-  // does not), and makes the partition's checkpoints if nobody has.
-  ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name, const kv::Layout& layout, absl::Time now);
+  // `snapshot` outlives the builder. Adds the conditions on what was read (of a schedule that does
+  // not exist: that it does not), and makes the partition's checkpoints if nobody has.
+  ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name,
+                const kv::Layout& layout, absl::Time now);
 
   absl::Time now() const { return now_; }
   absl::Time planned_to() const { return planned_to_; }
@@ -44,7 +49,8 @@ class ChangeBuilder {
   // Each: RESOURCE_EXHAUSTED if it is more than one change may write.
   absl::Status EmitOwed(const Definition& former);
   absl::Status EmitAdded(const Definition& former, const Definition& next);  // in [now, covered)
-  absl::Status EmitUpcoming(const Definition& next);                         // in [max(now, covered), planned_to)
+  // In [max(now, covered), planned_to).
+  absl::Status EmitUpcoming(const Definition& next);
 
   void PutChildren(const Definition& definition);
   void DeleteChildren(const Definition& definition);
@@ -54,7 +60,8 @@ class ChangeBuilder {
   // Counts the change.
   void PutState(storage::v1::StateRecord state);
 
-  // What became of parked rows. The group that handles all of them guards that no other is added meanwhile.
+  // What became of parked rows. The group that handles all of them guards that no other is added
+  // meanwhile.
   void GuardParked();
   void ReturnParked(const kv::Entry& parked);
   absl::Status SkipParked(const kv::Entry& parked, absl::string_view reason);

@@ -32,18 +32,19 @@ int64_t ReadDuration(bool set, const google::protobuf::Duration& duration, const
   if (!set) return absl::ToInt64Microseconds(rule.fallback);
   const auto value = ToDuration(duration);
   if (!value.has_value() || *value < rule.min || *value > rule.max) {
-    violations->Add(
-        field, absl::StrCat("must be from ", absl::FormatDuration(rule.min), " to ", absl::FormatDuration(rule.max)));
+    violations->Add(field, absl::StrCat("must be from ", absl::FormatDuration(rule.min), " to ",
+                                        absl::FormatDuration(rule.max)));
     return absl::ToInt64Microseconds(rule.fallback);
   }
   return absl::ToInt64Microseconds(*value);
 }
 
-void ReadRetry(const v1::RetryPolicy& policy, const std::string& field, storage::v1::RetryRecord* record,
-               FieldViolations* violations) {
+void ReadRetry(const v1::RetryPolicy& policy, const std::string& field,
+               storage::v1::RetryRecord* record, FieldViolations* violations) {
   const int32_t attempts = policy.max_attempts() == 0 ? kMaxAttemptsDefault : policy.max_attempts();
   if (attempts < 1 || attempts > kMaxAttemptsMax) {
-    violations->Add(absl::StrCat(field, ".max_attempts"), absl::StrCat("must be from 1 to ", kMaxAttemptsMax));
+    violations->Add(absl::StrCat(field, ".max_attempts"),
+                    absl::StrCat("must be from 1 to ", kMaxAttemptsMax));
   }
   const double multiplier = policy.multiplier() == 0 ? kMultiplierDefault : policy.multiplier();
   if (!(multiplier >= kMultiplierMin && multiplier <= kMultiplierMax)) {
@@ -52,38 +53,46 @@ void ReadRetry(const v1::RetryPolicy& policy, const std::string& field, storage:
   }
   record->set_max_attempts(static_cast<uint32_t>(std::clamp(attempts, 1, kMaxAttemptsMax)));
   record->set_multiplier(multiplier);
-  record->set_min_backoff_micros(ReadDuration(policy.has_min_backoff(), policy.min_backoff(),
-                                              absl::StrCat(field, ".min_backoff"),
-                                              {kMinBackoffMin, kMaxBackoffMax, kMinBackoffDefault}, violations));
+  record->set_min_backoff_micros(ReadDuration(
+      policy.has_min_backoff(), policy.min_backoff(), absl::StrCat(field, ".min_backoff"),
+      {kMinBackoffMin, kMaxBackoffMax, kMinBackoffDefault}, violations));
   // A default that is below a min_backoff that was given would be nobody's wish.
-  const absl::Duration max_default = std::max(kMaxBackoffDefault, absl::Microseconds(record->min_backoff_micros()));
-  record->set_max_backoff_micros(ReadDuration(policy.has_max_backoff(), policy.max_backoff(),
-                                              absl::StrCat(field, ".max_backoff"),
-                                              {kMinBackoffMin, kMaxBackoffMax, max_default}, violations));
+  const absl::Duration max_default =
+      std::max(kMaxBackoffDefault, absl::Microseconds(record->min_backoff_micros()));
+  record->set_max_backoff_micros(ReadDuration(
+      policy.has_max_backoff(), policy.max_backoff(), absl::StrCat(field, ".max_backoff"),
+      {kMinBackoffMin, kMaxBackoffMax, max_default}, violations));
   if (record->max_backoff_micros() < record->min_backoff_micros()) {
     violations->Add(absl::StrCat(field, ".max_backoff"), "must not be below min_backoff");
   }
-  record->set_max_age_micros(ReadDuration(policy.has_max_age(), policy.max_age(), absl::StrCat(field, ".max_age"),
+  record->set_max_age_micros(ReadDuration(policy.has_max_age(), policy.max_age(),
+                                          absl::StrCat(field, ".max_age"),
                                           {kMaxAgeMin, kMaxAgeMax, kMaxAgeDefault}, violations));
 }
 
-void CheckContentType(absl::string_view type, const std::string& field, FieldViolations* violations) {
-  const bool printable = std::all_of(type.begin(), type.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+void CheckContentType(absl::string_view type, const std::string& field,
+                      FieldViolations* violations) {
+  const bool printable =
+      std::all_of(type.begin(), type.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
   if (!printable || type.size() > kContentTypeBytesMax || !absl::StrContains(type, "/")) {
-    violations->Add(field, absl::StrCat("must be a media type of at most ", kContentTypeBytesMax, " characters"));
+    violations->Add(field, absl::StrCat("must be a media type of at most ", kContentTypeBytesMax,
+                                        " characters"));
   }
 }
 
 template <typename Message>
-storage::v1::DeliveryRecord Read(const Message& message, absl::string_view prefix, FieldViolations* violations) {
+storage::v1::DeliveryRecord Read(const Message& message, absl::string_view prefix,
+                                 FieldViolations* violations) {
   storage::v1::DeliveryRecord record;
   *record.mutable_target() = ReadTarget(message.target(), Field(prefix, "target"), violations);
-  record.set_content_type(message.content_type().empty() ? std::string(kContentTypeDefault) : message.content_type());
+  record.set_content_type(message.content_type().empty() ? std::string(kContentTypeDefault)
+                                                         : message.content_type());
   CheckContentType(record.content_type(), Field(prefix, "content_type"), violations);
-  record.set_delivery_timeout_micros(
-      ReadDuration(message.has_delivery_timeout(), message.delivery_timeout(), Field(prefix, "delivery_timeout"),
-                   {kDeliveryTimeoutMin, kDeliveryTimeoutMax, kDeliveryTimeoutDefault}, violations));
-  ReadRetry(message.retry_policy(), Field(prefix, "retry_policy"), record.mutable_retry(), violations);
+  record.set_delivery_timeout_micros(ReadDuration(
+      message.has_delivery_timeout(), message.delivery_timeout(), Field(prefix, "delivery_timeout"),
+      {kDeliveryTimeoutMin, kDeliveryTimeoutMax, kDeliveryTimeoutDefault}, violations));
+  ReadRetry(message.retry_policy(), Field(prefix, "retry_policy"), record.mutable_retry(),
+            violations);
   return record;
 }
 
@@ -121,27 +130,34 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_vi
   return Read(event, prefix, violations);
 }
 
-void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule) { Write(record, schedule); }
-void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event) { Write(record, event); }
+void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule) {
+  Write(record, schedule);
+}
+void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event) {
+  Write(record, event);
+}
 
-uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix, FieldViolations* violations) {
+uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
+                      FieldViolations* violations) {
   return Priority(schedule, prefix, violations);
 }
-uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix, FieldViolations* violations) {
+uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
+                      FieldViolations* violations) {
   return Priority(event, prefix, violations);
 }
 
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations* violations) {
   if (payload.size() > kPayloadBytesMax) {
-    violations->Add(field, absl::StrCat("has ", payload.size(), " bytes, at most ", kPayloadBytesMax, " are allowed"));
+    violations->Add(field, absl::StrCat("has ", payload.size(), " bytes, at most ",
+                                        kPayloadBytesMax, " are allowed"));
   }
 }
 
 void CheckRequestId(absl::string_view request_id, FieldViolations* violations) {
   const bool printable = std::all_of(request_id.begin(), request_id.end(), absl::ascii_isgraph);
   if (request_id.size() > kRequestIdBytesMax || !printable) {
-    violations->Add("request_id",
-                    absl::StrCat("must be at most ", kRequestIdBytesMax, " printable ASCII characters without blanks"));
+    violations->Add("request_id", absl::StrCat("must be at most ", kRequestIdBytesMax,
+                                               " printable ASCII characters without blanks"));
   }
 }
 

@@ -1,5 +1,5 @@
-// How events are delivered: the fields that schedules and one-off events share ↔ DeliveryRecord, with validation
-// and defaults. Pure.
+// How events are delivered: the fields that schedules and one-off events share ↔ DeliveryRecord,
+// with validation and defaults. Pure.
 
 #ifndef SERVICES_MASTER_DELIVERY_CODEC_H_
 #define SERVICES_MASTER_DELIVERY_CODEC_H_
@@ -15,22 +15,26 @@
 
 namespace escapement::master {
 
-// target, content_type, delivery_timeout and retry_policy. What is wrong is added to `violations`, with fields below
-// `prefix` ("schedule").
+// target, content_type, delivery_timeout and retry_policy. What is wrong is added to `violations`,
+// with fields below `prefix` ("schedule").
 storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
                                          FieldViolations* violations);
-storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix, FieldViolations* violations);
+storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
+                                         FieldViolations* violations);
 
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule);
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event);
 
-uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix, FieldViolations* violations);
-uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix, FieldViolations* violations);
+uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
+                      FieldViolations* violations);
+uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
+                      FieldViolations* violations);
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations* violations);
 // Of a request_id.
 void CheckRequestId(absl::string_view request_id, FieldViolations* violations);
 
-// The definition of one-off events, by content: the same delivery always has the same hash and bytes.
+// The definition of one-off events, by content: the same delivery always has the same hash and
+// bytes.
 struct InternedDelivery {
   Uid hash;
   std::string definition;  // the serialized DefinitionRecord

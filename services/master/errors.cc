@@ -8,26 +8,32 @@ namespace escapement::master {
 namespace {
 
 // INVALID_ARGUMENT with the field's violation and a reason of its own.
-absl::Status InvalidFieldBecause(absl::string_view reason, absl::string_view field, absl::string_view description) {
+absl::Status InvalidFieldBecause(absl::string_view reason, absl::string_view field,
+                                 absl::string_view description) {
   absl::Status status = InvalidField(field, description);
-  const absl::Status named =
-      MakeError(absl::StatusCode::kInvalidArgument, reason, status.message(), {{"field", std::string(field)}});
-  named.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  const absl::Status named = MakeError(absl::StatusCode::kInvalidArgument, reason, status.message(),
+                                       {{"field", std::string(field)}});
+  named.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
   return status;
 }
 
 }  // namespace
 
 absl::Status ImpossibleExpression(absl::string_view field) {
-  return InvalidFieldBecause("IMPOSSIBLE_EXPRESSION", field, "never fires: no date up to 2199 matches it");
+  return InvalidFieldBecause("IMPOSSIBLE_EXPRESSION", field,
+                             "never fires: no date up to 2199 matches it");
 }
 
 absl::Status RequestIdReused() {
-  return InvalidFieldBecause("REQUEST_ID_REUSED", "request_id", "was used with another request within the last day");
+  return InvalidFieldBecause("REQUEST_ID_REUSED", "request_id",
+                             "was used with another request within the last day");
 }
 
-absl::Status WrongState(absl::string_view resource, absl::string_view state, absl::string_view needed) {
-  return FailedPrecondition("WRONG_STATE", absl::StrCat(resource, " is ", state, ", must be ", needed),
+absl::Status WrongState(absl::string_view resource, absl::string_view state,
+                        absl::string_view needed) {
+  return FailedPrecondition("WRONG_STATE",
+                            absl::StrCat(resource, " is ", state, ", must be ", needed),
                             {{"resource", std::string(resource)}, {"state", std::string(state)}});
 }
 
@@ -37,20 +43,26 @@ absl::Status EventRunning(absl::string_view resource) {
 }
 
 absl::Status EventEnded(absl::string_view resource) {
-  return FailedPrecondition("EVENT_ENDED", absl::StrCat(resource, " has ended"), {{"resource", std::string(resource)}});
+  return FailedPrecondition("EVENT_ENDED", absl::StrCat(resource, " has ended"),
+                            {{"resource", std::string(resource)}});
 }
 
 absl::Status Contended(absl::string_view resource) {
-  return Aborted("CONTENDED", absl::StrCat(resource, " is being changed by others; nothing was done, try again"));
+  return Aborted(
+      "CONTENDED",
+      absl::StrCat(resource, " is being changed by others; nothing was done, try again"));
 }
 
 absl::Status EmissionBehind(absl::string_view resource) {
-  return ResourceExhausted("EMISSION_BEHIND",
-                           absl::StrCat("more occurrences of ", resource, " are owed than one change may emit"),
-                           absl::Seconds(5));
+  return ResourceExhausted(
+      "EMISSION_BEHIND",
+      absl::StrCat("more occurrences of ", resource, " are owed than one change may emit"),
+      absl::Seconds(5));
 }
 
-absl::Status NotReady() { return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the master is not ready"); }
+absl::Status NotReady() {
+  return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the master is not ready");
+}
 
 absl::Status StoreFailed(const absl::Status& status) {
   switch (status.code()) {
@@ -59,14 +71,16 @@ absl::Status StoreFailed(const absl::Status& status) {
     case absl::StatusCode::kAborted:
       return MakeError(
           absl::StatusCode::kUnavailable, "RESULT_UNKNOWN",
-          absl::StrCat("the session with the store was lost; the change may have been made: ", status.message()));
+          absl::StrCat("the session with the store was lost; the change may have been made: ",
+                       status.message()));
     default:
       return Annotate(status, "store");
   }
 }
 
 absl::Status BrokenRecord(absl::string_view what) {
-  return MakeError(absl::StatusCode::kDataLoss, "BROKEN_RECORD", absl::StrCat("cannot read ", what));
+  return MakeError(absl::StatusCode::kDataLoss, "BROKEN_RECORD",
+                   absl::StrCat("cannot read ", what));
 }
 
 }  // namespace escapement::master

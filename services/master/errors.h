@@ -8,14 +8,17 @@
 
 namespace escapement::master {
 
-// INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, with a field violation: the expression is valid but never fires.
+// INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, with a field violation: the expression is valid
+// but never fires.
 absl::Status ImpossibleExpression(absl::string_view field);
 
-// INVALID_ARGUMENT, reason REQUEST_ID_REUSED, with a field violation: the same request_id came with another request.
+// INVALID_ARGUMENT, reason REQUEST_ID_REUSED, with a field violation: the same request_id came with
+// another request.
 absl::Status RequestIdReused();
 
 // FAILED_PRECONDITION, reason WRONG_STATE: "<resource> is <state>, must be <needed>".
-absl::Status WrongState(absl::string_view resource, absl::string_view state, absl::string_view needed);
+absl::Status WrongState(absl::string_view resource, absl::string_view state,
+                        absl::string_view needed);
 
 // FAILED_PRECONDITION, reason EVENT_RUNNING / EVENT_ENDED: too late to cancel.
 absl::Status EventRunning(absl::string_view resource);
@@ -24,14 +27,16 @@ absl::Status EventEnded(absl::string_view resource);
 // ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
 absl::Status Contended(absl::string_view resource);
 
-// RESOURCE_EXHAUSTED, reason EMISSION_BEHIND: more occurrences are owed than one change may emit; nothing was done.
+// RESOURCE_EXHAUSTED, reason EMISSION_BEHIND: more occurrences are owed than one change may emit;
+// nothing was done.
 absl::Status EmissionBehind(absl::string_view resource);
 
 // UNAVAILABLE, reason NOT_READY: the store has not been reached yet, or the service is stopping.
 absl::Status NotReady();
 
-// What the store's failure means to a caller. RESOURCE_EXHAUSTED (no room; nothing was done) stays; a lost session becomes
-// UNAVAILABLE, reason RESULT_UNKNOWN: the change may or may not have been made, a request_id tells.
+// What the store's failure means to a caller. RESOURCE_EXHAUSTED (no room; nothing was done) stays;
+// a lost session becomes UNAVAILABLE, reason RESULT_UNKNOWN: the change may or may not have been
+// made, a request_id tells.
 absl::Status StoreFailed(const absl::Status& status);
 
 // DATA_LOSS, reason BROKEN_RECORD: `what` cannot be read.

@@ -40,9 +40,10 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
   void Start() {
     if (!mark_.active()) return LookUp();
-    context_.client.MultiGet(
-        {mark_.key()}, context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRequestRead(std::move(result)); });
+    context_.client.MultiGet({mark_.key()}, context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnRequestRead(std::move(result));
+                             });
   }
 
  private:
@@ -56,9 +57,10 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   }
 
   void LookUp() {
-    LookUpEvent(
-        context_, name_, ReadClaims::kAlways,
-        [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) { self->OnFound(std::move(sighting)); });
+    LookUpEvent(context_, name_, ReadClaims::kAlways,
+                [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) {
+                  self->OnFound(std::move(sighting));
+                });
   }
 
   void OnFound(absl::StatusOr<EventSighting> sighting) {
@@ -74,41 +76,50 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
     commit.groups.push_back(MakeGroup(*sighting, record, now));
     context_.client.CommitAsync(
         std::move(commit), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnWritten(std::move(result)); });
-  }
-
-  // What ended the event may have been a former try of this very request, applied since its mark was read.
-  void Refuse(absl::Status status) {
-    if (!mark_.active()) return done_(std::move(status));
-    context_.client.MultiGet(
-        {mark_.key()}, context_.executor,
-        [self = shared_from_this(), status = std::move(status)](absl::StatusOr<kv::GetResult> result) {
-          if (!result.ok()) return self->done_(StoreFailed(result.status()));
-          v1::Event response;
-          const absl::StatusOr<bool> replayed = self->mark_.Replay(result->values[0], &response);
-          if (!replayed.ok()) return self->done_(replayed.status());
-          if (*replayed) return self->done_(std::move(response));
-          self->done_(status);
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnWritten(std::move(result));
         });
   }
 
-  kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record, absl::Time now) {
+  // What ended the event may have been a former try of this very request, applied since its mark
+  // was read.
+  void Refuse(absl::Status status) {
+    if (!mark_.active()) return done_(std::move(status));
+    context_.client.MultiGet({mark_.key()}, context_.executor,
+                             [self = shared_from_this(),
+                              status = std::move(status)](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               v1::Event response;
+                               const absl::StatusOr<bool> replayed =
+                                   self->mark_.Replay(result->values[0], &response);
+                               if (!replayed.ok()) return self->done_(replayed.status());
+                               if (*replayed) return self->done_(std::move(response));
+                               self->done_(status);
+                             });
+  }
+
+  kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record,
+                      absl::Time now) {
     kv::Group group;
-    group.conditions.push_back(
-        {.cf = ColumnFamily::kEvents, .key = sighting.row_key, .kind = Kind::kPresent, .since = sighting.row_seq});
+    group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                                .key = sighting.row_key,
+                                .kind = Kind::kPresent,
+                                .since = sighting.row_seq});
     group.conditions.push_back({.cf = ColumnFamily::kMeta,
                                 .key = ClaimMarkKey(sighting.key.shard),
                                 .kind = Kind::kUnchangedSince,
                                 .since = sighting.claims_seq});
+    group.mutations.push_back({.cf = ColumnFamily::kEvents,
+                               .kind = kv::Mutation::Kind::kDelete,
+                               .key = sighting.row_key});
     group.mutations.push_back(
-        {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = sighting.row_key});
-    group.mutations.push_back({.cf = ColumnFamily::kDone,
-                               .key = EncodeDoneKey({.shard = sighting.key.shard,
-                                                     .day = DoneDay(FromMicros(record.launch_time_micros())),
-                                                     .uid = sighting.key.uid,
-                                                     .occurrence = sighting.key.occurrence,
-                                                     .first = sighting.key.first}),
-                               .value = record.SerializeAsString()});
+        {.cf = ColumnFamily::kDone,
+         .key = EncodeDoneKey({.shard = sighting.key.shard,
+                               .day = DoneDay(FromMicros(record.launch_time_micros())),
+                               .uid = sighting.key.uid,
+                               .occurrence = sighting.key.occurrence,
+                               .first = sighting.key.first}),
+         .value = record.SerializeAsString()});
     if (sighting.has_name && !sighting.row->client_chosen_id()) {
       group.mutations.push_back({.cf = ColumnFamily::kEventNames,
                                  .kind = kv::Mutation::Kind::kDelete,
@@ -124,7 +135,8 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
       context_.metrics.events_cancelled.Increment();
       return done_(std::move(response_));
     }
-    // A claim was made in the shard, or the row moved, or the same request was answered: look again.
+    // A claim was made in the shard, or the row moved, or the same request was answered: look
+    // again.
     if (++attempts_ >= kCancelAttemptsMax) return done_(Contended(name_.ToString()));
     Start();
   }
@@ -139,8 +151,10 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
 }  // namespace
 
-void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, Done<v1::Event> done) {
-  std::make_shared<Cancellation>(context, std::move(name), std::move(mark), std::move(done))->Start();
+void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark,
+                       Done<v1::Event> done) {
+  std::make_shared<Cancellation>(context, std::move(name), std::move(mark), std::move(done))
+      ->Start();
 }
 
 }  // namespace escapement::master

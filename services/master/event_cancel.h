@@ -1,8 +1,9 @@
 // Ends a one-off event that has not been claimed as CANCELLED.
 //
-// The row of a claimed one-off event stays in `events`. So the commit deletes the row on condition that it is present and that no
-// claim of the shard was made since the claims were read (ClaimMarkKey, common/storage/inflight_table.h); the claim has
-// the condition that the row is present: whoever commits first wins.
+// The row of a claimed one-off event stays in `events`. So the commit deletes the row on condition
+// that it is present and that no claim of the shard was made since the claims were read
+// (ClaimMarkKey, common/storage/inflight_table.h); the claim has the condition that the row is
+// present: whoever commits first wins.
 
 #ifndef SERVICES_MASTER_EVENT_CANCEL_H_
 #define SERVICES_MASTER_EVENT_CANCEL_H_
@@ -15,7 +16,8 @@
 
 namespace escapement::master {
 
-void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark, Done<v1::Event> done);
+void CancelOneOffEvent(MasterContext& context, EventName name, RequestMark mark,
+                       Done<v1::Event> done);
 
 }  // namespace escapement::master
 

@@ -13,7 +13,8 @@
 
 namespace escapement::master {
 
-EventRowBuilder::EventRowBuilder(Options options) : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
+EventRowBuilder::EventRowBuilder(Options options)
+    : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
   row_.set_tenant(options_.tenant);
   row_.set_count(1);
   row_.set_run_count(1);
@@ -52,10 +53,12 @@ const std::string& EventRowBuilder::Add(const NewEvent& event, kv::Group* group)
     name.set_event_key(put.key);
     name.set_launch_time_micros(launch_micros);
     std::string name_key = EventNameKey(options_.tenant, event.client_id);
-    group->conditions.push_back(
-        {.cf = kv::ColumnFamily::kEventNames, .key = name_key, .kind = kv::Condition::Kind::kAbsent});
-    group->mutations.push_back(
-        {.cf = kv::ColumnFamily::kEventNames, .key = std::move(name_key), .value = name.SerializeAsString()});
+    group->conditions.push_back({.cf = kv::ColumnFamily::kEventNames,
+                                 .key = name_key,
+                                 .kind = kv::Condition::Kind::kAbsent});
+    group->mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
+                                .key = std::move(name_key),
+                                .value = name.SerializeAsString()});
   }
   return row_.event_id();
 }
@@ -66,7 +69,8 @@ void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations
   }
 }
 
-std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field, FieldViolations* violations) {
+std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field,
+                                   FieldViolations* violations) {
   if (!event.has_due_time()) {
     violations->Add(field, "is required");
     return std::nullopt;
@@ -80,9 +84,12 @@ std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view fie
   return micros;
 }
 
-void CheckClientEventId(absl::string_view event_id, absl::string_view field, FieldViolations* violations) {
+void CheckClientEventId(absl::string_view event_id, absl::string_view field,
+                        FieldViolations* violations) {
   if (!event_id.empty() && !IsClientEventId(event_id)) {
-    violations->Add(field, "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', not of the form that the server makes");
+    violations->Add(field,
+                    "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', not of the form that the "
+                    "server makes");
   }
 }
 
@@ -91,13 +98,15 @@ std::string InternKey(const Uid& hash) { return DefinitionKey(hash, 0); }
 kv::Group InternGroup(const InternedDelivery& interned) {
   const std::string key = InternKey(interned.hash);
   kv::Group group;
-  group.conditions.push_back({.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
-  group.mutations.push_back({.cf = kv::ColumnFamily::kDefinitions, .key = key, .value = interned.definition});
+  group.conditions.push_back(
+      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
+  group.mutations.push_back(
+      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .value = interned.definition});
   return group;
 }
 
-v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row, v1::EventState state,
-                           const storage::v1::DefinitionRecord* definition) {
+v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,
+                           v1::EventState state, const storage::v1::DefinitionRecord* definition) {
   v1::Event event;
   event.set_name(name);
   event.set_event_id(row.event_id());
@@ -119,7 +128,8 @@ v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord&
   event.set_outcome(ShowOutcome(done.outcome()));
   event.set_reason(done.reason());
   event.set_attempts(static_cast<int32_t>(done.attempts()));
-  if (done.dispatch_time_micros() != 0) SetTimestamp(done.dispatch_time_micros(), event.mutable_dispatch_time());
+  if (done.dispatch_time_micros() != 0)
+    SetTimestamp(done.dispatch_time_micros(), event.mutable_dispatch_time());
   SetTimestamp(done.complete_time_micros(), event.mutable_complete_time());
   return event;
 }

@@ -29,8 +29,9 @@ struct NewEvent {
   uint32_t priority = 0;
 };
 
-// Makes the rows of events that are created together. Server-made ids need no condition, since their uid is new (128 random bits
-// for the batch, plus a count); a client-chosen id adds its event_names row and the condition that there is none.
+// Makes the rows of events that are created together. Server-made ids need no condition, since
+// their uid is new (128 random bits for the batch, plus a count); a client-chosen id adds its
+// event_names row and the condition that there is none.
 class EventRowBuilder {
  public:
   struct Options {
@@ -54,17 +55,20 @@ class EventRowBuilder {
 };
 
 // Checks Event.due_time; `field` is its path.
-std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field, FieldViolations* violations);
+std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field,
+                                   FieldViolations* violations);
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations* violations);
-void CheckClientEventId(absl::string_view event_id, absl::string_view field, FieldViolations* violations);
+void CheckClientEventId(absl::string_view event_id, absl::string_view field,
+                        FieldViolations* violations);
 
-// The group that stores an interned delivery; not applied if it is stored already, which is as good.
+// The group that stores an interned delivery; not applied if it is stored already, which is as
+// good.
 kv::Group InternGroup(const InternedDelivery& interned);
 std::string InternKey(const Uid& hash);
 
 // As shown to users. `definition` may be null (not known any more).
-v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row, v1::EventState state,
-                           const storage::v1::DefinitionRecord* definition);
+v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,
+                           v1::EventState state, const storage::v1::DefinitionRecord* definition);
 v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord& done);
 v1::Outcome ShowOutcome(storage::v1::OutcomeKind outcome);
 

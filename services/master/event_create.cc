@@ -16,10 +16,12 @@ namespace {
 // Checks the parts of one request and adds what its event needs to the plan.
 class EventAdder {
  public:
-  EventAdder(const EventRowBuilder::Options& options, bool single, const InternCache& cache, CreationPlan* plan)
+  EventAdder(const EventRowBuilder::Options& options, bool single, const InternCache& cache,
+             CreationPlan* plan)
       : options_(options), single_(single), cache_(cache), plan_(plan), builder_(options) {}
 
-  void Add(const v1::CreateEventRequest& request, int index, kv::Group* group, FieldViolations* violations) {
+  void Add(const v1::CreateEventRequest& request, int index, kv::Group* group,
+           FieldViolations* violations) {
     const std::string prefix = single_ ? "" : absl::StrCat("requests[", index, "].");
     const std::string field = absl::StrCat(prefix, "event");
     const size_t before = violations->size();
@@ -29,7 +31,8 @@ class EventAdder {
       return;
     }
     const v1::Event& event = request.event();
-    const std::optional<int64_t> due = ReadDueTime(event, absl::StrCat(field, ".due_time"), violations);
+    const std::optional<int64_t> due =
+        ReadDueTime(event, absl::StrCat(field, ".due_time"), violations);
     CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
     const storage::v1::DeliveryRecord delivery = ReadDelivery(event, field, violations);
     const InternedDelivery interned = Intern(delivery);
@@ -49,8 +52,8 @@ class EventAdder {
 
  private:
   void Store(const InternedDelivery& interned) {
-    const bool added =
-        std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) != plan_->interned.end();
+    const bool added = std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) !=
+                       plan_->interned.end();
     if (added || cache_.Known(interned.hash)) return;
     plan_->interned.push_back(interned.hash);
     plan_->commit.groups.push_back(InternGroup(interned));
@@ -78,7 +81,8 @@ class EventAdder {
 class Creation : public std::enable_shared_from_this<Creation> {
  public:
   Creation(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
-           v1::BatchCreateEventsRequest batch, bool single, RequestMark mark, Done<v1::BatchCreateEventsResponse> done)
+           v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
+           Done<v1::BatchCreateEventsResponse> done)
       : context_(context),
         cache_(std::move(cache)),
         batch_(std::move(batch)),
@@ -93,9 +97,10 @@ class Creation : public std::enable_shared_from_this<Creation> {
 
   void Start() {
     if (!mark_.active()) return Write();
-    context_.client.MultiGet(
-        {mark_.key()}, context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRequestRead(std::move(result)); });
+    context_.client.MultiGet({mark_.key()}, context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnRequestRead(std::move(result));
+                             });
   }
 
  private:
@@ -115,7 +120,9 @@ class Creation : public std::enable_shared_from_this<Creation> {
     plan_ = *std::move(plan);
     context_.client.CommitAsync(
         std::move(plan_.commit), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnWritten(std::move(result)); });
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnWritten(std::move(result));
+        });
   }
 
   void OnWritten(absl::StatusOr<kv::CommitResult> result) {
@@ -147,7 +154,8 @@ class Creation : public std::enable_shared_from_this<Creation> {
 }  // namespace
 
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
-                                          const RequestMark& mark, const EventRowBuilder::Options& options,
+                                          const RequestMark& mark,
+                                          const EventRowBuilder::Options& options,
                                           const InternCache& cache) {
   CreationPlan plan;
   FieldViolations violations;
@@ -158,20 +166,23 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
   kv::Group group;
   EventAdder adder(options, single, cache, &plan);
   size_t bytes = 0;
-  // The request's condition comes first: of two equal requests the second one is answered, not refused.
+  // The request's condition comes first: of two equal requests the second one is answered, not
+  // refused.
   const size_t request_conditions = mark.active() ? 1 : 0;
   if (mark.active()) group.conditions.emplace_back();
   plan.names_by_condition.resize(request_conditions);
   for (int i = 0; i < batch.requests_size(); ++i) {
     const v1::CreateEventRequest& request = batch.requests(i);
     if (!single && !request.parent().empty() && request.parent() != batch.parent()) {
-      violations.Add(absl::StrCat("requests[", i, "].parent"), "must be that of the batch, or empty");
+      violations.Add(absl::StrCat("requests[", i, "].parent"),
+                     "must be that of the batch, or empty");
     }
     bytes += request.event().payload().size();
     adder.Add(request, i, &group, &violations);
   }
   if (bytes > kIngestBytesMax) {
-    violations.Add("requests", absl::StrCat("payloads have ", bytes, " bytes, at most ", kIngestBytesMax));
+    violations.Add("requests",
+                   absl::StrCat("payloads have ", bytes, " bytes, at most ", kIngestBytesMax));
   }
   if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
   if (mark.active()) {
@@ -187,8 +198,8 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
 void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
                   v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
                   Done<v1::BatchCreateEventsResponse> done) {
-  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), single, std::move(mark),
-                             std::move(done))
+  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), single,
+                             std::move(mark), std::move(done))
       ->Start();
 }
 

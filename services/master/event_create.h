@@ -21,18 +21,21 @@ namespace escapement::master {
 struct CreationPlan {
   kv::Commit commit;
   std::vector<Uid> interned;
-  // Resource names behind the conditions of the last group; the request's own condition, if there is one, has "".
+  // Resource names behind the conditions of the last group; the request's own condition, if there
+  // is one, has "".
   std::vector<std::string> names_by_condition;
   v1::BatchCreateEventsResponse response;
 };
 
-// `single`: the batch stands for one CreateEvent, so that fields are named without "requests[0]." and the answer has the
-// payload. INVALID_ARGUMENT with the fields.
+// `single`: the batch stands for one CreateEvent, so that fields are named without "requests[0]."
+// and the answer has the payload. INVALID_ARGUMENT with the fields.
 absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
-                                          const RequestMark& mark, const EventRowBuilder::Options& options,
+                                          const RequestMark& mark,
+                                          const EventRowBuilder::Options& options,
                                           const InternCache& cache);
 
-// Answers as before if the request was answered before; else plans and commits. ALREADY_EXISTS names the event.
+// Answers as before if the request was answered before; else plans and commits. ALREADY_EXISTS
+// names the event.
 void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
                   v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
                   Done<v1::BatchCreateEventsResponse> done);

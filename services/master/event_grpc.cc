@@ -26,7 +26,8 @@ struct ArenaRequest {
   v1::IngestRequest* request = google::protobuf::Arena::CreateMessage<v1::IngestRequest>(&arena);
 };
 
-// Lives until gRPC is done with it and no batch is under way: it holds itself until OnDone, each batch holds it.
+// Lives until gRPC is done with it and no batch is under way: it holds itself until OnDone, each
+// batch holds it.
 class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
  public:
   static IngestReactor* Make(EventApi& events, grpc::CallbackServerContext* context) {
@@ -51,8 +52,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
     }
     if (batch != nullptr) {
       events_.IngestBatch(batch, options_,
-                          [self = self_, number = batch->batch_number(),
-                           place = next_place_++](absl::StatusOr<v1::IngestResponse> response) mutable {
+                          [self = self_, number = batch->batch_number(), place = next_place_++](
+                              absl::StatusOr<v1::IngestResponse> response) mutable {
                             self->OnAnswer(place, number, std::move(response));
                           });
     }
@@ -101,7 +102,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
     }
   }
 
-  void OnAnswer(uint64_t place, uint64_t batch_number, absl::StatusOr<v1::IngestResponse> response) {
+  void OnAnswer(uint64_t place, uint64_t batch_number,
+                absl::StatusOr<v1::IngestResponse> response) {
     {
       absl::MutexLock lock(&mutex_);
       v1::IngestResponse& answer = answers_[place - first_place_].emplace();
@@ -147,7 +149,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
           write = &*answers_.front();
           writing_ = true;
         }
-        if (!reading_ && !read_all_ && answers_.size() < kIngestOutstandingMax) reading_ = read = true;
+        if (!reading_ && !read_all_ && answers_.size() < kIngestOutstandingMax)
+          reading_ = read = true;
       }
     }
     // Read first: once the write is started its end may start the next step on another thread.
@@ -166,7 +169,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
   absl::Mutex mutex_;
   std::string parent_ ABSL_GUARDED_BY(mutex_);
   v1::Event defaults_ ABSL_GUARDED_BY(mutex_);
-  // One for each batch under way, in order; a deque's elements stay in place while others come and go at its ends.
+  // One for each batch under way, in order; a deque's elements stay in place while others come and
+  // go at its ends.
   std::deque<std::optional<v1::IngestResponse>> answers_ ABSL_GUARDED_BY(mutex_);
   uint64_t first_place_ ABSL_GUARDED_BY(mutex_) = 0;  // of answers_.front()
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
@@ -181,7 +185,8 @@ class EventGrpc final : public v1::EventService::CallbackService {
  public:
   explicit EventGrpc(EventApi& events) : events_(events) {}
 
-  grpc::ServerUnaryReactor* CreateEvent(grpc::CallbackServerContext* context, const v1::CreateEventRequest* request,
+  grpc::ServerUnaryReactor* CreateEvent(grpc::CallbackServerContext* context,
+                                        const v1::CreateEventRequest* request,
                                         v1::Event* response) override {
     grpc::ServerUnaryReactor* reactor = nullptr;
     events_.CreateEvent(*request, AnswerTo(context, response, &reactor));
@@ -194,13 +199,15 @@ class EventGrpc final : public v1::EventService::CallbackService {
     events_.BatchCreateEvents(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  grpc::ServerUnaryReactor* GetEvent(grpc::CallbackServerContext* context, const v1::GetEventRequest* request,
+  grpc::ServerUnaryReactor* GetEvent(grpc::CallbackServerContext* context,
+                                     const v1::GetEventRequest* request,
                                      v1::Event* response) override {
     grpc::ServerUnaryReactor* reactor = nullptr;
     events_.GetEvent(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  grpc::ServerUnaryReactor* CancelEvent(grpc::CallbackServerContext* context, const v1::CancelEventRequest* request,
+  grpc::ServerUnaryReactor* CancelEvent(grpc::CallbackServerContext* context,
+                                        const v1::CancelEventRequest* request,
                                         v1::Event* response) override {
     grpc::ServerUnaryReactor* reactor = nullptr;
     events_.CancelEvent(*request, AnswerTo(context, response, &reactor));
@@ -217,6 +224,8 @@ class EventGrpc final : public v1::EventService::CallbackService {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewEventGrpc(EventApi& events) { return std::make_unique<EventGrpc>(events); }
+std::unique_ptr<grpc::Service> NewEventGrpc(EventApi& events) {
+  return std::make_unique<EventGrpc>(events);
+}
 
 }  // namespace escapement::master

@@ -49,20 +49,23 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
   v1::Event event = defaults;
   if (overrides.has_target()) *event.mutable_target() = overrides.target();
   if (!overrides.content_type().empty()) event.set_content_type(overrides.content_type());
-  if (overrides.has_delivery_timeout()) *event.mutable_delivery_timeout() = overrides.delivery_timeout();
+  if (overrides.has_delivery_timeout())
+    *event.mutable_delivery_timeout() = overrides.delivery_timeout();
   if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
   if (overrides.has_priority()) event.set_priority(overrides.priority());
   return event;
 }
 
-void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violations, size_t* bytes) {
+void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violations,
+                size_t* bytes) {
   *bytes += event.payload().size();
   // The field's path is only spelt out for what is wrong.
   if (event.payload().size() > kPayloadBytesMax) {
     CheckPayload(event.payload(), absl::StrCat("events[", index, "].payload"), violations);
   }
   if (event.due_time_micros() < kDueTimeMicrosMin || event.due_time_micros() > kDueTimeMicrosMax) {
-    CheckDueMicros(event.due_time_micros(), absl::StrCat("events[", index, "].due_time_micros"), violations);
+    CheckDueMicros(event.due_time_micros(), absl::StrCat("events[", index, "].due_time_micros"),
+                   violations);
   }
   if (!event.event_id().empty()) {
     CheckClientEventId(event.event_id(), absl::StrCat("events[", index, "].event_id"), violations);
@@ -79,8 +82,8 @@ absl::Status CheckBatch(const v1::IngestRequest& request, size_t* bytes) {
     CheckEvent(request.events(i), i, &violations, bytes);
   }
   if (*bytes > kIngestBytesMax) {
-    violations.Add("events",
-                   absl::StrCat("payloads have ", *bytes, " bytes, at most ", kIngestBytesMax, " are allowed"));
+    violations.Add("events", absl::StrCat("payloads have ", *bytes, " bytes, at most ",
+                                          kIngestBytesMax, " are allowed"));
   }
   return violations.ToStatus();
 }

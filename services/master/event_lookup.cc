@@ -35,9 +35,10 @@ class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
     scan.begin = std::move(begin);
     scan.end = InflightShardEnd(shard_);
     scan.bytes_max = 4 << 20;
-    context_.client.Scan(
-        std::move(scan), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) { self->OnPage(std::move(result)); });
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                           self->OnPage(std::move(result));
+                         });
   }
 
  private:
@@ -68,7 +69,10 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<EventSighting>)>;
   EventSearch(MasterContext& context, EventName name, ReadClaims read_claims, Found done)
-      : context_(context), name_(std::move(name)), read_claims_(read_claims), done_(std::move(done)) {
+      : context_(context),
+        name_(std::move(name)),
+        read_claims_(read_claims),
+        done_(std::move(done)) {
     if (auto key = ParseServerMadeEventId(name_.event); key.has_value()) {
       launch_time_ = key->due_time;
       row_key_ = EncodeEventKey(*key);
@@ -76,7 +80,8 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
   }
 
   void Read() {
-    std::vector<kv::Key> keys = {{ColumnFamily::kEventNames, EventNameKey(name_.tenant, name_.event)}};
+    std::vector<kv::Key> keys = {
+        {ColumnFamily::kEventNames, EventNameKey(name_.tenant, name_.event)}};
     const auto key = DecodeEventKey(row_key_);
     if (key.has_value()) {
       keys.push_back({ColumnFamily::kEvents, row_key_});
@@ -87,9 +92,10 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
                                                           .first = key->first})});
       sighting_.key = *key;
     }
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRead(std::move(result)); });
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnRead(std::move(result));
+                             });
   }
 
  private:
@@ -99,7 +105,8 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     sighting_.has_name = values[0].has_value();
     if (values.size() == 3 && values[1].has_value()) return OnRow(*values[1], result->seq);
     if (values.size() == 3 && values[2].has_value()) {
-      if (!sighting_.done.emplace().ParseFromString(*values[2])) return done_(BrokenRecord("a Done record"));
+      if (!sighting_.done.emplace().ParseFromString(*values[2]))
+        return done_(BrokenRecord("a Done record"));
       if (sighting_.done->tenant() != name_.tenant) return done_(EventSighting());
       return done_(std::move(sighting_));
     }
@@ -125,17 +132,20 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
                                 sighting_.row->definition_hash().size() == Uid::kBytes
                                     ? InternKey(Uid::FromBytes(sighting_.row->definition_hash()))
                                     : std::string("\0", 1)};
-    context_.client.MultiGet(
-        {definition}, context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnDefinition(std::move(result)); });
+    context_.client.MultiGet({definition}, context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnDefinition(std::move(result));
+                             });
   }
 
   void OnDefinition(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(result.status());
-    if (result->values[0].has_value() && !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
+    if (result->values[0].has_value() &&
+        !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
       return done_(BrokenRecord("a definition"));
     }
-    const bool may_be_claimed = sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;
+    const bool may_be_claimed =
+        sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;
     if (read_claims_ == ReadClaims::kIfDue && !may_be_claimed) return done_(std::move(sighting_));
     FindClaim(context_, sighting_.key.shard, row_key_,
               [self = shared_from_this()](absl::StatusOr<bool> claimed, kv::CommitSeq seq) {
@@ -165,7 +175,8 @@ void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_
 
 void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
                absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done) {
-  std::make_shared<ClaimSearch>(context, shard, std::move(row_key), std::move(done))->Read(InflightShardBegin(shard));
+  std::make_shared<ClaimSearch>(context, shard, std::move(row_key), std::move(done))
+      ->Read(InflightShardBegin(shard));
 }
 
 }  // namespace escapement::master

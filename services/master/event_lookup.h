@@ -1,7 +1,7 @@
 // Where a one-off event is: in the queue, claimed, ended, or nowhere.
 //
-// The row, its name and its Done record are read at one snapshot, so an event that moves meanwhile is seen in one place. Claims
-// are read afterwards, all of them after the snapshot `claims_seq`.
+// The row, its name and its Done record are read at one snapshot, so an event that moves meanwhile
+// is seen in one place. Claims are read afterwards, all of them after the snapshot `claims_seq`.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -31,8 +31,9 @@ struct EventSighting {
   EventKey key;
   bool has_name = false;  // an event_names row exists
   bool claimed = false;
-  kv::CommitSeq row_seq = 0;     // the row was there at this sequence
-  kv::CommitSeq claims_seq = 0;  // no claim from before this one was missed (0: claims were not read)
+  kv::CommitSeq row_seq = 0;  // the row was there at this sequence
+  // No claim from before this one was missed (0: claims were not read).
+  kv::CommitSeq claims_seq = 0;
   std::optional<storage::v1::DefinitionRecord> definition;  // of the row
 };
 
@@ -42,7 +43,8 @@ enum class ReadClaims { kIfDue, kAlways };
 void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
                  absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done);
 
-// Calls back with true if a claim of `shard` holds the row; `seq` is the snapshot before which no claim is missed.
+// Calls back with true if a claim of `shard` holds the row; `seq` is the snapshot before which no
+// claim is missed.
 void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
                absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done);
 

@@ -15,7 +15,8 @@
 namespace escapement::master {
 namespace {
 
-v1::IngestResponse Answer(const v1::IngestRequest& request, const kv::CommitResult& result, IngestPlan* plan) {
+v1::IngestResponse Answer(const v1::IngestRequest& request, const kv::CommitResult& result,
+                          IngestPlan* plan) {
   v1::IngestResponse response;
   response.set_batch_number(request.batch_number());
   int created = plan->server_made_count;
@@ -42,14 +43,16 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   RequestMark mark(*tenant, "CreateEvent", request.request_id(), request);
   v1::BatchCreateEventsRequest batch;
   *batch.add_requests() = std::move(request);
-  CreateEvents(context_, cache_, *tenant, std::move(batch), /*single=*/true, std::move(mark),
-               [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
-                 if (!response.ok()) return done(response.status());
-                 done(std::move(*response->mutable_events(0)));
-               });
+  CreateEvents(
+      context_, cache_, *tenant, std::move(batch), /*single=*/true, std::move(mark),
+      [done = std::move(done)](absl::StatusOr<v1::BatchCreateEventsResponse> response) mutable {
+        if (!response.ok()) return done(response.status());
+        done(std::move(*response->mutable_events(0)));
+      });
 }
 
-void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request, Done<v1::BatchCreateEventsResponse> done) {
+void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
+                                     Done<v1::BatchCreateEventsResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   FieldViolations violations;
@@ -57,7 +60,8 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request, Done<
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   RequestMark mark(*tenant, "BatchCreateEvents", request.request_id(), request);
-  CreateEvents(context_, cache_, *tenant, std::move(request), /*single=*/false, std::move(mark), std::move(done));
+  CreateEvents(context_, cache_, *tenant, std::move(request), /*single=*/false, std::move(mark),
+               std::move(done));
 }
 
 void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
@@ -65,12 +69,14 @@ void EventService::GetEvent(v1::GetEventRequest request, Done<v1::Event> done) {
   absl::StatusOr<EventName> name = ParseEventName(request.name(), "name");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   LookUpEvent(context_, *name, ReadClaims::kIfDue,
-              [name = request.name(), done = std::move(done)](absl::StatusOr<EventSighting> sighting) mutable {
+              [name = request.name(),
+               done = std::move(done)](absl::StatusOr<EventSighting> sighting) mutable {
                 if (!sighting.ok()) return done(StoreFailed(sighting.status()));
                 if (sighting->done.has_value()) return done(ShowEndedEvent(name, *sighting->done));
                 if (!sighting->row.has_value()) return done(NotFound(name));
-                v1::Event event = ShowWaitingEvent(name, *sighting->row, sighting->claimed ? v1::RUNNING : v1::PENDING,
-                                                   sighting->definition.has_value() ? &*sighting->definition : nullptr);
+                v1::Event event = ShowWaitingEvent(
+                    name, *sighting->row, sighting->claimed ? v1::RUNNING : v1::PENDING,
+                    sighting->definition.has_value() ? &*sighting->definition : nullptr);
                 if (sighting->key.lane <= kPriorityMax) event.set_priority(sighting->key.lane);
                 done(std::move(event));
               });
@@ -87,8 +93,8 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
   CancelOneOffEvent(context_, *std::move(name), std::move(mark), std::move(done));
 }
 
-void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,
-                               Done<v1::IngestResponse> done) {
+void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
+                               IngestOptions options, Done<v1::IngestResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   EventRowBuilder::Options rows;
   absl::StatusOr<std::string> tenant = ParseTenantName(request->parent(), "parent");
@@ -101,7 +107,8 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   rows.now = context_.client.NowLow();
   rows.uid_high = context_.runtime.random().Next();
   rows.uid_low = context_.runtime.random().Next();
-  absl::StatusOr<IngestPlan> made = PlanIngest(*request, options.return_ids, std::move(rows), *cache_);
+  absl::StatusOr<IngestPlan> made =
+      PlanIngest(*request, options.return_ids, std::move(rows), *cache_);
   if (!made.ok()) {
     context_.metrics.ingest_batches_refused.Increment();
     return context_.Refuse(made.status(), std::move(done));
@@ -111,21 +118,23 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
   if (bytes_under_way_.fetch_add(bytes) + bytes > kIngestBytesUnderWayMax) {
     bytes_under_way_ -= bytes;
     context_.metrics.ingest_batches_refused.Increment();
-    return context_.Refuse(ResourceExhausted("INGEST_BUSY", "too many batches wait for the store", kIngestBusyDelay),
-                           std::move(done));
+    return context_.Refuse(
+        ResourceExhausted("INGEST_BUSY", "too many batches wait for the store", kIngestBusyDelay),
+        std::move(done));
   }
-  context_.client.CommitAsync(std::move(plan->commit), context_.executor,
-                              [this, bytes, plan, cache = cache_, request = std::move(request),
-                               done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
-                                bytes_under_way_ -= bytes;
-                                if (!result.ok()) return done(StoreFailed(result.status()));
-                                cache->Add(plan->interned);
-                                v1::IngestResponse response = Answer(*request, *result, plan.get());
-                                context_.metrics.ingest_batches.Increment();
-                                context_.metrics.events_created.Increment(response.created_count());
-                                context_.metrics.events_existing.Increment(response.existing_count());
-                                done(std::move(response));
-                              });
+  context_.client.CommitAsync(
+      std::move(plan->commit), context_.executor,
+      [this, bytes, plan, cache = cache_, request = std::move(request),
+       done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
+        bytes_under_way_ -= bytes;
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        cache->Add(plan->interned);
+        v1::IngestResponse response = Answer(*request, *result, plan.get());
+        context_.metrics.ingest_batches.Increment();
+        context_.metrics.events_created.Increment(response.created_count());
+        context_.metrics.events_existing.Increment(response.existing_count());
+        done(std::move(response));
+      });
 }
 
 }  // namespace escapement::master

@@ -1,6 +1,7 @@
 // EventService: one-off events. Check → decide → write → answer; every effect is one commit.
 //
-// Threads: as EventApi. No state but the cache of interned deliveries and the count of bytes under way.
+// Threads: as EventApi. No state but the cache of interned deliveries and the count of bytes under
+// way.
 
 #ifndef SERVICES_MASTER_EVENT_SERVICE_H_
 #define SERVICES_MASTER_EVENT_SERVICE_H_
@@ -18,10 +19,12 @@ namespace escapement::master {
 class EventService final : public EventApi {
  public:
   // `context` outlives the service.
-  explicit EventService(MasterContext& context) : context_(context), cache_(std::make_shared<InternCache>()) {}
+  explicit EventService(MasterContext& context)
+      : context_(context), cache_(std::make_shared<InternCache>()) {}
 
   void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) override;
-  void BatchCreateEvents(v1::BatchCreateEventsRequest request, Done<v1::BatchCreateEventsResponse> done) override;
+  void BatchCreateEvents(v1::BatchCreateEventsRequest request,
+                         Done<v1::BatchCreateEventsResponse> done) override;
   void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) override;
   void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) override;
   void IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,

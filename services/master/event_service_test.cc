@@ -44,10 +44,12 @@ void Claim(MasterFixture* fixture, const EventKey& key) {
   claim.add_entries()->set_event_key(EncodeEventKey(key));
   claim.mutable_entries(0)->set_row_stays(true);
   kv::Group group;
-  group.conditions.push_back(
-      {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .kind = kv::Condition::Kind::kPresent});
-  group.mutations.push_back(
-      {.cf = ColumnFamily::kInflight, .key = EncodeClaimKey({key.shard, 1, 1}), .value = claim.SerializeAsString()});
+  group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                              .key = EncodeEventKey(key),
+                              .kind = kv::Condition::Kind::kPresent});
+  group.mutations.push_back({.cf = ColumnFamily::kInflight,
+                             .key = EncodeClaimKey({key.shard, 1, 1}),
+                             .value = claim.SerializeAsString()});
   group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
   fixture->Commit({group});
 }
@@ -153,10 +155,14 @@ TEST(EventService, BadEventsAreRefusedByFieldAndNothingIsWritten) {
   *batch.add_requests() = ValidEvent(due);
   *batch.add_requests() = ValidEvent(due);
   batch.mutable_requests(1)->mutable_event()->set_payload(std::string(262'145, 'x'));
-  EXPECT_EQ(FirstField(fixture.Call(&EventApi::BatchCreateEvents, batch).status()), "requests[1].event.payload");
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::BatchCreateEvents, batch).status()),
+            "requests[1].event.payload");
   // An id that looks as if the server had made it would be looked for at another place.
-  event = ValidEvent(
-      due, ServerMadeEventId({.shard = 1, .lane = 5, .due_time = due, .uid = Uid::FromHalves(1, 2), .occurrence = ""}));
+  event = ValidEvent(due, ServerMadeEventId({.shard = 1,
+                                             .lane = 5,
+                                             .due_time = due,
+                                             .uid = Uid::FromHalves(1, 2),
+                                             .occurrence = ""}));
   EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event_id");
   EXPECT_EQ(fixture.Dump(), before);
 }
@@ -206,7 +212,8 @@ TEST(EventService, IngestCountsNewAndExistingEventsAndReturnsServerMadeIds) {
   EXPECT_EQ(first->created_count(), 3);
   EXPECT_EQ(first->existing_count(), 1);
   ASSERT_EQ(first->event_ids_size(), 2);
-  const auto got = fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/" + first->event_ids(1)));
+  const auto got = fixture.Call(&EventApi::GetEvent,
+                                GetRequest("tenants/default/events/" + first->event_ids(1)));
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->payload(), "payload 3");
 
@@ -216,7 +223,8 @@ TEST(EventService, IngestCountsNewAndExistingEventsAndReturnsServerMadeIds) {
   EXPECT_EQ(second->created_count(), 2);
   EXPECT_EQ(second->existing_count(), 2);
   EXPECT_EQ(second->event_ids_size(), 0);
-  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/x"))->payload(), "payload 1");
+  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/x"))->payload(),
+            "payload 1");
   EXPECT_EQ(fixture.Events().size(), 5u);
   EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 1u);
 }
@@ -226,10 +234,12 @@ TEST(EventService, IngestOverridesOnlyWhatDiffers) {
   v1::IngestRequest batch = ValidBatch(fixture.Now() + absl::Hours(1), 2);
   batch.mutable_defaults()->mutable_delivery_timeout()->set_seconds(3);
   batch.mutable_events(1)->mutable_overrides()->set_priority(0);
-  batch.mutable_events(1)->mutable_overrides()->mutable_target()->mutable_http()->set_uri("http://h/");
+  batch.mutable_events(1)->mutable_overrides()->mutable_target()->mutable_http()->set_uri(
+      "http://h/");
   const auto answer = fixture.Ingest(batch, true);
   ASSERT_TRUE(answer.ok()) << answer.status();
-  const auto got = fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/" + answer->event_ids(1)));
+  const auto got = fixture.Call(&EventApi::GetEvent,
+                                GetRequest("tenants/default/events/" + answer->event_ids(1)));
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(got->target().http().uri(), "http://h/");
   EXPECT_EQ(got->delivery_timeout().seconds(), 3);
@@ -261,7 +271,8 @@ TEST(EventService, ABadIngestBatchIsRefusedWholeAndNamesTheEvent) {
 
 TEST(EventService, CancelEndsAWaitingEvent) {
   MasterFixture fixture;
-  const auto event = fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now() + absl::Hours(1)));
+  const auto event =
+      fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now() + absl::Hours(1)));
   ASSERT_TRUE(event.ok());
   const auto cancelled = fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name(), "c"));
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
@@ -272,9 +283,11 @@ TEST(EventService, CancelEndsAWaitingEvent) {
   EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest(event->name()))->outcome(), v1::CANCELLED);
   // Repeated with its request_id it is the same answer; without it, too late.
   EXPECT_TRUE(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name(), "c")).ok());
-  EXPECT_EQ(ErrorReason(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name())).status()), "EVENT_ENDED");
-  EXPECT_TRUE(
-      absl::IsNotFound(fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/none")).status()));
+  EXPECT_EQ(
+      ErrorReason(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name())).status()),
+      "EVENT_ENDED");
+  EXPECT_TRUE(absl::IsNotFound(
+      fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/none")).status()));
 }
 
 TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
@@ -282,15 +295,18 @@ TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
   ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e")).ok());
   Claim(&fixture, fixture.Events()[0].first);
   const std::string before = fixture.Dump();
-  const auto cancelled = fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/e"));
+  const auto cancelled =
+      fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/e"));
   EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(cancelled.status()), "EVENT_RUNNING");
   EXPECT_EQ(fixture.Dump(), before);
-  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/e"))->state(), v1::RUNNING);
+  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/e"))->state(),
+            v1::RUNNING);
 }
 
 TEST(EventService, OfAClaimAndACancelAtTheSameMomentOneWins) {
-  // The claim is committed at every step of the cancel; whatever the order, the event is not both claimed and gone.
+  // The claim is committed at every step of the cancel; whatever the order, the event is not both
+  // claimed and gone.
   int cancelled_count = 0;
   int running_count = 0;
   for (int steps = 0; steps < 60; ++steps) {
@@ -298,8 +314,9 @@ TEST(EventService, OfAClaimAndACancelAtTheSameMomentOneWins) {
     ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e")).ok());
     const EventKey key = fixture.Events()[0].first;
     std::optional<absl::StatusOr<v1::Event>> answer;
-    fixture.master->events().CancelEvent(CancelRequest("tenants/default/events/e"),
-                                         [&](absl::StatusOr<v1::Event> event) { answer = std::move(event); });
+    fixture.master->events().CancelEvent(
+        CancelRequest("tenants/default/events/e"),
+        [&](absl::StatusOr<v1::Event> event) { answer = std::move(event); });
     for (int i = 0; i < steps && fixture.runtime.world().Step(); ++i) {
     }
     if (fixture.Events().empty()) {
@@ -311,16 +328,17 @@ TEST(EventService, OfAClaimAndACancelAtTheSameMomentOneWins) {
       storage::v1::ClaimRecord claim;
       claim.add_entries()->set_event_key(EncodeEventKey(key));
       kv::Group group;
-      group.conditions.push_back(
-          {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .kind = kv::Condition::Kind::kPresent});
+      group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                                  .key = EncodeEventKey(key),
+                                  .kind = kv::Condition::Kind::kPresent});
       group.mutations.push_back({.cf = ColumnFamily::kInflight,
                                  .key = EncodeClaimKey({key.shard, 1, 1}),
                                  .value = claim.SerializeAsString()});
       group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
       std::optional<bool> applied;
       fixture.TryCommit({group}, [&](bool all) { applied = all; });
-      ASSERT_TRUE(
-          fixture.runtime.RunUntil([&] { return applied.has_value() && answer.has_value(); }, absl::Minutes(1)));
+      ASSERT_TRUE(fixture.runtime.RunUntil(
+          [&] { return applied.has_value() && answer.has_value(); }, absl::Minutes(1)));
       claimed = *applied;
     }
     EXPECT_NE(claimed, answer->ok()) << steps;
@@ -346,7 +364,8 @@ TEST(EventService, ARetriedEventIsFoundByItsName) {
   name.set_event_key(EncodeEventKey(key));
   name.set_launch_time_micros(row.launch_time_micros());
   kv::Group group;
-  group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = old_key});
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = old_key});
   group.mutations.push_back(
       {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .value = row.SerializeAsString()});
   group.mutations.push_back({.cf = ColumnFamily::kEventNames,

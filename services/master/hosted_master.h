@@ -1,4 +1,5 @@
-// HostedMaster: a MasterService with its gRPC services and flags, as a process hosts it: the master's own and standalone.
+// HostedMaster: a MasterService with its gRPC services and flags, as a process hosts it: the
+// master's own and standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_

@@ -1,5 +1,5 @@
-// Bounds of the master, each with what it causes. Those of user input are part of the public contract
-// (proto/escapement/v1); none is configuration.
+// Bounds of the master, each with what it causes. Those of user input are part of the public
+// contract (proto/escapement/v1); none is configuration.
 
 #ifndef SERVICES_MASTER_LIMITS_H_
 #define SERVICES_MASTER_LIMITS_H_
@@ -55,17 +55,19 @@ inline constexpr int kIngestEventsMax = 5000;
 inline constexpr size_t kIngestBytesMax = 8 << 20;
 // Batches of one stream whose commit is under way; then the stream is not read further.
 inline constexpr int kIngestOutstandingMax = 8;
-// Payload bytes of all batches whose commit is under way, over all streams: beyond it batches are refused with
-// RESOURCE_EXHAUSTED, so that a slow store cannot fill the memory.
+// Payload bytes of all batches whose commit is under way, over all streams: beyond it batches are
+// refused with RESOURCE_EXHAUSTED, so that a slow store cannot fill the memory.
 inline constexpr int64_t kIngestBytesUnderWayMax = int64_t{512} << 20;
 inline constexpr absl::Duration kIngestBusyDelay = absl::Milliseconds(200);
 // Hashes of delivery records known to be stored; when full, all are forgotten and written again.
 inline constexpr size_t kInternedKnownMax = 10'000;
 
-// Tries of a change whose conditions failed (a race with an emitter, a handler or another change) before ABORTED.
+// Tries of a change whose conditions failed (a race with an emitter, a handler or another change)
+// before ABORTED.
 inline constexpr int kChangeAttemptsMax = 20;
-// Rows that one change may write for occurrences: what an emitter that is hours behind still owes can exceed it; then the
-// change is refused with RESOURCE_EXHAUSTED until the emitter has caught up.
+// Rows that one change may write for occurrences: what an emitter that is hours behind still owes
+// can exceed it; then the change is refused with RESOURCE_EXHAUSTED until the emitter has caught
+// up.
 inline constexpr size_t kChangeRowsMax = 20'000;
 // Occurrences looked at when two versions are compared over a window.
 inline constexpr size_t kChangeOccurrencesMax = 20'000;

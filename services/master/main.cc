@@ -5,13 +5,14 @@
 #include "services/master/hosted_master.h"
 
 int main(int argc, char** argv) {
-  return escapement::RunService(argc, argv,
-                                {.name = "master",
-                                 .description = "serves the public API: schedules, events, runs",
-                                 .listen = "127.0.0.1:7410",
-                                 .http_listen = "127.0.0.1:7411",
-                                 .validate = escapement::ValidateStoreFlag,
-                                 .make = [](const escapement::ServiceContext& context) {
-                                   return escapement::HostWithStore<escapement::master::HostedMaster>(context);
-                                 }});
+  return escapement::RunService(
+      argc, argv,
+      {.name = "master",
+       .description = "serves the public API: schedules, events, runs",
+       .listen = "127.0.0.1:7410",
+       .http_listen = "127.0.0.1:7411",
+       .validate = escapement::ValidateStoreFlag,
+       .make = [](const escapement::ServiceContext& context) {
+         return escapement::HostWithStore<escapement::master::HostedMaster>(context);
+       }});
 }

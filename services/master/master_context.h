@@ -1,6 +1,7 @@
 // MasterContext: what the services of one master share.
 //
-// Threads: `layout` is written before `ready` turns true and never after; the rest may be used from any thread.
+// Threads: `layout` is written before `ready` turns true and never after; the rest may be used from
+// any thread.
 
 #ifndef SERVICES_MASTER_MASTER_CONTEXT_H_
 #define SERVICES_MASTER_MASTER_CONTEXT_H_
@@ -29,7 +30,9 @@ struct MasterContext {
   // Answers on the executor.
   template <typename Response>
   void Refuse(absl::Status status, Done<Response> done) {
-    executor->Post([status = std::move(status), done = std::move(done)]() mutable { done(std::move(status)); });
+    executor->Post([status = std::move(status), done = std::move(done)]() mutable {
+      done(std::move(status));
+    });
   }
 };
 

@@ -34,14 +34,18 @@ MasterFixture::~MasterFixture() {
   executor_->Stop();
 }
 
-absl::Time MasterFixture::runtime_now() const { return const_cast<sim::SimRuntime&>(runtime).world().Now(); }
+absl::Time MasterFixture::runtime_now() const {
+  return const_cast<sim::SimRuntime&>(runtime).world().Now();
+}
 
-absl::StatusOr<v1::IngestResponse> MasterFixture::Ingest(v1::IngestRequest request, bool return_ids) {
+absl::StatusOr<v1::IngestResponse> MasterFixture::Ingest(v1::IngestRequest request,
+                                                         bool return_ids) {
   std::optional<absl::StatusOr<v1::IngestResponse>> answer;
-  master->events().IngestBatch(std::make_shared<const v1::IngestRequest>(std::move(request)),
-                               {.return_ids = return_ids},
-                               [&](absl::StatusOr<v1::IngestResponse> response) { answer = std::move(response); });
-  if (!runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(5))) return absl::DeadlineExceededError("-");
+  master->events().IngestBatch(
+      std::make_shared<const v1::IngestRequest>(std::move(request)), {.return_ids = return_ids},
+      [&](absl::StatusOr<v1::IngestResponse> response) { answer = std::move(response); });
+  if (!runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(5)))
+    return absl::DeadlineExceededError("-");
   return *std::move(answer);
 }
 
@@ -49,14 +53,16 @@ void MasterFixture::Commit(std::vector<kv::Group> groups) {
   std::optional<absl::StatusOr<kv::CommitResult>> answer;
   kv::Commit commit;
   commit.groups = std::move(groups);
-  client_->CommitAsync(std::move(commit), executor_,
-                       [&](absl::StatusOr<kv::CommitResult> result) { answer = std::move(result); });
+  client_->CommitAsync(std::move(commit), executor_, [&](absl::StatusOr<kv::CommitResult> result) {
+    answer = std::move(result);
+  });
   ASSERT_TRUE(runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(1)));
   ASSERT_TRUE(answer->ok()) << answer->status();
   for (const kv::Verdict& verdict : (*answer)->verdicts) ASSERT_TRUE(verdict.applied);
 }
 
-void MasterFixture::TryCommit(std::vector<kv::Group> groups, absl::AnyInvocable<void(bool applied)> done) {
+void MasterFixture::TryCommit(std::vector<kv::Group> groups,
+                              absl::AnyInvocable<void(bool applied)> done) {
   kv::Commit commit;
   commit.groups = std::move(groups);
   client_->CommitAsync(std::move(commit), executor_,
@@ -81,7 +87,8 @@ void MasterFixture::Delete(kv::ColumnFamily cf, std::string key) {
   Commit({group});
 }
 
-const std::map<std::string, std::string, std::less<>>& MasterFixture::Rows(kv::ColumnFamily cf) const {
+const std::map<std::string, std::string, std::less<>>& MasterFixture::Rows(
+    kv::ColumnFamily cf) const {
   return store->disk()->families[static_cast<size_t>(cf)];
 }
 
@@ -96,7 +103,8 @@ std::string MasterFixture::Dump() const {
   for (size_t cf = 0; cf < kv::kColumnFamilyCount; ++cf) {
     if (static_cast<kv::ColumnFamily>(cf) == kv::ColumnFamily::kMeta) continue;
     for (const auto& [key, value] : Rows(static_cast<kv::ColumnFamily>(cf))) {
-      absl::StrAppend(&dump, cf, " ", absl::BytesToHexString(key), " ", absl::BytesToHexString(value), "\n");
+      absl::StrAppend(&dump, cf, " ", absl::BytesToHexString(key), " ",
+                      absl::BytesToHexString(value), "\n");
     }
   }
   return dump;
@@ -119,10 +127,12 @@ std::vector<std::pair<EventKey, storage::v1::EventRecord>> MasterFixture::Events
 void MasterFixture::SetCheckpoints(absl::Time emitted_to, absl::Time planned_to) {
   kv::Group group;
   for (uint16_t partition = 0; partition < layout.partitions; ++partition) {
-    group.mutations.push_back(
-        {.cf = kv::ColumnFamily::kCheckpoints, .key = EmittedToKey(partition), .value = EncodeCheckpoint(emitted_to)});
-    group.mutations.push_back(
-        {.cf = kv::ColumnFamily::kCheckpoints, .key = PlannedToKey(partition), .value = EncodeCheckpoint(planned_to)});
+    group.mutations.push_back({.cf = kv::ColumnFamily::kCheckpoints,
+                               .key = EmittedToKey(partition),
+                               .value = EncodeCheckpoint(emitted_to)});
+    group.mutations.push_back({.cf = kv::ColumnFamily::kCheckpoints,
+                               .key = PlannedToKey(partition),
+                               .value = EncodeCheckpoint(planned_to)});
   }
   Commit({group});
 }
@@ -132,7 +142,8 @@ v1::CreateScheduleRequest ValidSchedule(const std::string& id, const std::string
   request.set_parent("tenants/default");
   request.set_schedule_id(id);
   request.mutable_schedule()->set_cron(cron);
-  request.mutable_schedule()->mutable_target()->mutable_http()->set_uri("http://127.0.0.1:8080/hook");
+  request.mutable_schedule()->mutable_target()->mutable_http()->set_uri(
+      "http://127.0.0.1:8080/hook");
   request.mutable_schedule()->set_payload("{}");
   return request;
 }

@@ -32,7 +32,8 @@ class MasterFixture {
   absl::StatusOr<Response> Call(void (Api::*method)(Request, Done<Response>), Request request) {
     std::optional<absl::StatusOr<Response>> answer;
     (ApiOf(static_cast<Api*>(nullptr)).*method)(
-        std::move(request), [&](absl::StatusOr<Response> response) { answer = std::move(response); });
+        std::move(request),
+        [&](absl::StatusOr<Response> response) { answer = std::move(response); });
     if (!runtime.RunUntil([&] { return answer.has_value(); }, absl::Minutes(5)))
       return absl::DeadlineExceededError("-");
     return *std::move(answer);
@@ -74,7 +75,8 @@ class MasterFixture {
 };
 
 // tenants/default/schedules/… that is valid: every minute, to an HTTP target.
-v1::CreateScheduleRequest ValidSchedule(const std::string& id, const std::string& cron = "* * * * *");
+v1::CreateScheduleRequest ValidSchedule(const std::string& id,
+                                        const std::string& cron = "* * * * *");
 // A valid one-off event, due at `due`.
 v1::CreateEventRequest ValidEvent(absl::Time due, const std::string& id = "");
 // A batch of `count` events due at `due`.

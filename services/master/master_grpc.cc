@@ -17,49 +17,57 @@ class ScheduleGrpc final : public v1::ScheduleService::CallbackService {
  public:
   explicit ScheduleGrpc(ScheduleApi& schedules) : schedules_(schedules) {}
 
-  ServerUnaryReactor* CreateSchedule(CallbackServerContext* context, const v1::CreateScheduleRequest* request,
+  ServerUnaryReactor* CreateSchedule(CallbackServerContext* context,
+                                     const v1::CreateScheduleRequest* request,
                                      v1::Schedule* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.CreateSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* GetSchedule(CallbackServerContext* context, const v1::GetScheduleRequest* request,
+  ServerUnaryReactor* GetSchedule(CallbackServerContext* context,
+                                  const v1::GetScheduleRequest* request,
                                   v1::Schedule* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.GetSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* ListSchedules(CallbackServerContext* context, const v1::ListSchedulesRequest* request,
+  ServerUnaryReactor* ListSchedules(CallbackServerContext* context,
+                                    const v1::ListSchedulesRequest* request,
                                     v1::ListSchedulesResponse* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.ListSchedules(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* UpdateSchedule(CallbackServerContext* context, const v1::UpdateScheduleRequest* request,
+  ServerUnaryReactor* UpdateSchedule(CallbackServerContext* context,
+                                     const v1::UpdateScheduleRequest* request,
                                      v1::Schedule* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.UpdateSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* DeleteSchedule(CallbackServerContext* context, const v1::DeleteScheduleRequest* request,
+  ServerUnaryReactor* DeleteSchedule(CallbackServerContext* context,
+                                     const v1::DeleteScheduleRequest* request,
                                      google::protobuf::Empty* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.DeleteSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* PauseSchedule(CallbackServerContext* context, const v1::PauseScheduleRequest* request,
+  ServerUnaryReactor* PauseSchedule(CallbackServerContext* context,
+                                    const v1::PauseScheduleRequest* request,
                                     v1::Schedule* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.PauseSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* ResumeSchedule(CallbackServerContext* context, const v1::ResumeScheduleRequest* request,
+  ServerUnaryReactor* ResumeSchedule(CallbackServerContext* context,
+                                     const v1::ResumeScheduleRequest* request,
                                      v1::Schedule* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.ResumeSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* TriggerSchedule(CallbackServerContext* context, const v1::TriggerScheduleRequest* request,
+  ServerUnaryReactor* TriggerSchedule(CallbackServerContext* context,
+                                      const v1::TriggerScheduleRequest* request,
                                       v1::Run* response) override {
     ServerUnaryReactor* reactor = nullptr;
     schedules_.TriggerSchedule(*request, AnswerTo(context, response, &reactor));
@@ -86,7 +94,8 @@ class RunGrpc final : public v1::RunService::CallbackService {
     runs_.GetRun(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  ServerUnaryReactor* ListRunEvents(CallbackServerContext* context, const v1::ListRunEventsRequest* request,
+  ServerUnaryReactor* ListRunEvents(CallbackServerContext* context,
+                                    const v1::ListRunEventsRequest* request,
                                     v1::ListRunEventsResponse* response) override {
     ServerUnaryReactor* reactor = nullptr;
     runs_.ListRunEvents(*request, AnswerTo(context, response, &reactor));
@@ -112,6 +121,8 @@ MasterGrpc::MasterGrpc(ScheduleApi& schedules, EventApi& events, RunApi& runs)
 
 MasterGrpc::~MasterGrpc() = default;
 
-std::vector<grpc::Service*> MasterGrpc::services() { return {&parts_->schedules, parts_->events.get(), &parts_->runs}; }
+std::vector<grpc::Service*> MasterGrpc::services() {
+  return {&parts_->schedules, parts_->events.get(), &parts_->runs};
+}
 
 }  // namespace escapement::master

@@ -1,4 +1,5 @@
-// MasterGrpc: the master's gRPC services over its APIs. The only place of the master that knows gRPC.
+// MasterGrpc: the master's gRPC services over its APIs. The only place of the master that knows
+// gRPC.
 //
 // Threads: gRPC's own call the APIs; answers go out from wherever the API gives them.
 

@@ -33,8 +33,9 @@ class MasterGrpcTest : public ::testing::Test {
   void SetUp() override {
     kv::RocksKvStore::Options options;
     const char* folder = std::getenv("TEST_TMPDIR");
-    options.data_dir = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/",
-                                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    options.data_dir =
+        absl::StrCat(folder == nullptr ? "/tmp" : folder, "/",
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
     options.layout = {.partitions = 2, .queue_shards = 4};
     options.free_bytes_min = 0;
     auto store = kv::RocksKvStore::Open(options, runtime_.clock());
@@ -137,7 +138,8 @@ TEST_F(MasterGrpcTest, ErrorsCarryTheirDetails) {
   create.mutable_schedule()->mutable_target()->mutable_http()->set_uri("http://127.0.0.1:1/");
   v1::Schedule schedule;
   grpc::ClientContext context;
-  const absl::Status status = FromGrpcStatus(schedules_->CreateSchedule(&context, create, &schedule));
+  const absl::Status status =
+      FromGrpcStatus(schedules_->CreateSchedule(&context, create, &schedule));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ErrorReason(status), "IMPOSSIBLE_EXPRESSION");
   ASSERT_EQ(FieldViolationsOf(status).size(), 1u);

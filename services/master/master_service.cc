@@ -26,7 +26,11 @@ struct MasterService::Parts {
         metrics(options.metrics == nullptr ? *own_metrics : *options.metrics),
         executor(runtime.NewExecutor(options.instance)),
         client(store, runtime, ClientOptions(options)),
-        context{.client = client, .runtime = runtime, .executor = executor, .metrics = metrics, .layout = {}},
+        context{.client = client,
+                .runtime = runtime,
+                .executor = executor,
+                .metrics = metrics,
+                .layout = {}},
         schedules(context),
         events(context),
         runs(context, options.run_list_days),
@@ -41,12 +45,13 @@ struct MasterService::Parts {
   }
 
   void ReadLayout() {
-    client.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor,
-                    [this](absl::StatusOr<kv::GetResult> result) {
-                      if (!result.ok() || !result->values[0].has_value() || !UseLayout(*result->values[0])) {
-                        executor->PostAfter(kLayoutRetryEvery, [this] { ReadLayout(); });
-                      }
-                    });
+    client.MultiGet(
+        {{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor,
+        [this](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok() || !result->values[0].has_value() || !UseLayout(*result->values[0])) {
+            executor->PostAfter(kLayoutRetryEvery, [this] { ReadLayout(); });
+          }
+        });
   }
 
   bool UseLayout(const std::string& bytes) {

@@ -1,7 +1,8 @@
-// MasterService: the public API of the platform: schedules, one-off events and runs, over one session with the store.
-// Stateless but for caches: any number may run.
+// MasterService: the public API of the platform: schedules, one-off events and runs, over one
+// session with the store. Stateless but for caches: any number may run.
 //
-// Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not from an answer's callback.
+// Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
+// from an answer's callback.
 
 #ifndef SERVICES_MASTER_MASTER_SERVICE_H_
 #define SERVICES_MASTER_MASTER_SERVICE_H_

@@ -15,11 +15,14 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
     : ingest_batches(Add(metrics, "ingest_batches", "Ingest batches made durable")),
       ingest_batches_refused(Add(metrics, "ingest_batches_refused", "Ingest batches refused")),
       events_created(Add(metrics, "events_created", "One-off events made durable")),
-      events_existing(Add(metrics, "events_existing", "Events whose client-chosen id existed already")),
+      events_existing(
+          Add(metrics, "events_existing", "Events whose client-chosen id existed already")),
       events_cancelled(Add(metrics, "events_cancelled", "One-off events cancelled")),
       schedule_changes(Add(metrics, "schedule_changes", "Changes of schedules made durable")),
-      schedule_change_conflicts(Add(metrics, "schedule_change_conflicts", "Tries of changes that lost a race")),
-      occurrences_emitted(Add(metrics, "occurrences_emitted", "Occurrences emitted by changes of schedules")),
+      schedule_change_conflicts(
+          Add(metrics, "schedule_change_conflicts", "Tries of changes that lost a race")),
+      occurrences_emitted(
+          Add(metrics, "occurrences_emitted", "Occurrences emitted by changes of schedules")),
       requests_swept(Add(metrics, "requests_swept", "Remembered answers that were dropped")) {}
 
 }  // namespace escapement::master

@@ -20,7 +20,8 @@ absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string
   if (absl::WebSafeBase64Unescape(token, &bytes)) {
     KeyReader reader(bytes);
     const uint64_t check = reader.U64();
-    if (reader.ok() && check == StableHash64(list) && !reader.Rest().empty()) return std::string(reader.Rest());
+    if (reader.ok() && check == StableHash64(list) && !reader.Rest().empty())
+      return std::string(reader.Rest());
   }
   return InvalidField("page_token", "was not given by this list with these arguments");
 }

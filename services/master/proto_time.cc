@@ -26,8 +26,8 @@ void SetTimestamp(int64_t micros, google::protobuf::Timestamp* timestamp) {
 }
 
 std::optional<absl::Duration> ToDuration(const google::protobuf::Duration& duration) {
-  const bool opposite_signs =
-      (duration.seconds() > 0 && duration.nanos() < 0) || (duration.seconds() < 0 && duration.nanos() > 0);
+  const bool opposite_signs = (duration.seconds() > 0 && duration.nanos() < 0) ||
+                              (duration.seconds() < 0 && duration.nanos() > 0);
   if (opposite_signs || duration.nanos() > 999'999'999 || duration.nanos() < -999'999'999 ||
       duration.seconds() > kDurationSecondsMax || duration.seconds() < -kDurationSecondsMax) {
     return std::nullopt;

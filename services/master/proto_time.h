@@ -12,7 +12,8 @@
 
 namespace escapement::master {
 
-// nullopt if it is outside the years 1 to 9999 or its nanos are malformed. Rounds down to microseconds.
+// nullopt if it is outside the years 1 to 9999 or its nanos are malformed. Rounds down to
+// microseconds.
 std::optional<int64_t> TimestampMicros(const google::protobuf::Timestamp& timestamp);
 void SetTimestamp(int64_t micros, google::protobuf::Timestamp* timestamp);
 

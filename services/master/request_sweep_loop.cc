@@ -18,9 +18,10 @@ void RequestSweepLoop::Step() {
   scan.cf = kv::ColumnFamily::kRequests;
   scan.begin = position_;
   scan.limit = kRequestSweepRowsMax;
-  context_.client.Scan(std::move(scan), context_.executor, [this](absl::StatusOr<kv::ScanResult> page) {
-    if (page.ok()) OnPage(*std::move(page));
-  });
+  context_.client.Scan(std::move(scan), context_.executor,
+                       [this](absl::StatusOr<kv::ScanResult> page) {
+                         if (page.ok()) OnPage(*std::move(page));
+                       });
 }
 
 void RequestSweepLoop::OnPage(kv::ScanResult page) {
@@ -38,12 +39,15 @@ void RequestSweepLoop::OnPage(kv::ScanResult page) {
     group.mutations.push_back(
         {.cf = kv::ColumnFamily::kRequests, .kind = kv::Mutation::Kind::kDelete, .key = entry.key});
   }
-  position_ = page.more && !page.entries.empty() ? page.entries.back().key + std::string(1, '\0') : std::string();
+  position_ = page.more && !page.entries.empty() ? page.entries.back().key + std::string(1, '\0')
+                                                 : std::string();
   if (commit.groups.empty()) return;
-  context_.client.CommitAsync(std::move(commit), context_.executor, [this](absl::StatusOr<kv::CommitResult> result) {
-    if (!result.ok()) return;  // the next round finds them again
-    for (const kv::Verdict& verdict : result->verdicts) context_.metrics.requests_swept.Increment(verdict.applied);
-  });
+  context_.client.CommitAsync(std::move(commit), context_.executor,
+                              [this](absl::StatusOr<kv::CommitResult> result) {
+                                if (!result.ok()) return;  // the next round finds them again
+                                for (const kv::Verdict& verdict : result->verdicts)
+                                  context_.metrics.requests_swept.Increment(verdict.applied);
+                              });
 }
 
 }  // namespace escapement::master

@@ -1,5 +1,5 @@
-// RequestSweepLoop: drops remembered answers (request_id) that are older than their retention. Every master does it; dropping
-// twice does nothing.
+// RequestSweepLoop: drops remembered answers (request_id) that are older than their retention.
+// Every master does it; dropping twice does nothing.
 //
 // Threads: the context's executor.
 

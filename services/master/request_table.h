@@ -1,5 +1,6 @@
-// The `requests` column family: what was answered to a request_id, so that a repeated request has the same answer and no
-// second effect. The answer is written in the group that has the effect, under the condition that there was none.
+// The `requests` column family: what was answered to a request_id, so that a repeated request has
+// the same answer and no second effect. The answer is written in the group that has the effect,
+// under the condition that there was none.
 
 #ifndef SERVICES_MASTER_REQUEST_TABLE_H_
 #define SERVICES_MASTER_REQUEST_TABLE_H_
@@ -26,9 +27,10 @@ class RequestMark {
   bool active() const { return !key_.empty(); }
   kv::Key key() const { return {kv::ColumnFamily::kRequests, key_}; }
 
-  // What was answered under this request_id, into `response`: true if there was an answer. INVALID_ARGUMENT if it was
-  // given to another request, DATA_LOSS if it cannot be read.
-  absl::StatusOr<bool> Replay(const std::optional<std::string>& row, google::protobuf::MessageLite* response) const;
+  // What was answered under this request_id, into `response`: true if there was an answer.
+  // INVALID_ARGUMENT if it was given to another request, DATA_LOSS if it cannot be read.
+  absl::StatusOr<bool> Replay(const std::optional<std::string>& row,
+                              google::protobuf::MessageLite* response) const;
 
   // Adds the row and the condition that it is absent.
   void AddTo(const google::protobuf::MessageLite& response, absl::Time now, kv::Group* group) const;

@@ -19,11 +19,13 @@ constexpr absl::string_view kDefaultTenant = "default";
 bool IsLowerId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;
   const auto alnum = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };
-  return alnum(id[0]) &&
-         std::all_of(id.begin(), id.end(), [&](char c) { return alnum(c) || c == '-' || c == '_' || c == '.'; });
+  return alnum(id[0]) && std::all_of(id.begin(), id.end(), [&](char c) {
+           return alnum(c) || c == '-' || c == '_' || c == '.';
+         });
 }
 
-// The variable parts of `name` if it has the form of `pattern` ("tenants/*/schedules/*"), else empty.
+// The variable parts of `name` if it has the form of `pattern` ("tenants/*/schedules/*"), else
+// empty.
 std::vector<absl::string_view> Match(absl::string_view name, absl::string_view pattern) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
   const std::vector<absl::string_view> wanted = absl::StrSplit(pattern, '/');
@@ -42,7 +44,8 @@ std::vector<absl::string_view> Match(absl::string_view name, absl::string_view p
 
 absl::Status WrongForm(absl::string_view name, absl::string_view field, absl::string_view form) {
   return InvalidField(field, name.empty() ? absl::StrCat("is required: ", form)
-                                          : absl::StrCat("\"", name.substr(0, 100), "\" is not of the form ", form));
+                                          : absl::StrCat("\"", name.substr(0, 100),
+                                                         "\" is not of the form ", form));
 }
 
 absl::Status CheckTenant(absl::string_view tenant) {
@@ -52,9 +55,15 @@ absl::Status CheckTenant(absl::string_view tenant) {
 
 }  // namespace
 
-std::string ScheduleName::ToString() const { return absl::StrCat("tenants/", tenant, "/schedules/", schedule); }
-std::string RunName::ToString() const { return absl::StrCat(schedule.ToString(), "/runs/", occurrence); }
-std::string EventName::ToString() const { return absl::StrCat("tenants/", tenant, "/events/", event); }
+std::string ScheduleName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/schedules/", schedule);
+}
+std::string RunName::ToString() const {
+  return absl::StrCat(schedule.ToString(), "/runs/", occurrence);
+}
+std::string EventName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/events/", event);
+}
 
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*");
@@ -96,7 +105,8 @@ bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
 
 bool IsClientEventId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;
-  return std::all_of(id.begin(), id.end(), [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; }) &&
+  return std::all_of(id.begin(), id.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; }) &&
          !ParseServerMadeEventId(id).has_value();
 }
 

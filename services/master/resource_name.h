@@ -1,7 +1,8 @@
-// Resource names: tenants/{tenant}, …/schedules/{schedule}, …/runs/{occurrence}, …/events/{event or index}.
+// Resource names: tenants/{tenant}, …/schedules/{schedule}, …/runs/{occurrence}, …/events/{event or
+// index}.
 //
-// Parsers answer INVALID_ARGUMENT for `field` if the text has another form, and NOT_FOUND for a tenant that does not exist (only
-// "default" does until tenants have their API). Pure.
+// Parsers answer INVALID_ARGUMENT for `field` if the text has another form, and NOT_FOUND for a
+// tenant that does not exist (only "default" does until tenants have their API). Pure.
 
 #ifndef SERVICES_MASTER_RESOURCE_NAME_H_
 #define SERVICES_MASTER_RESOURCE_NAME_H_

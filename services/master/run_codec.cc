@@ -14,11 +14,14 @@ namespace {
 
 int64_t Count(uint64_t count) { return static_cast<int64_t>(count); }
 
-std::string NameOf(const RunName& run, uint64_t index) { return absl::StrCat(run.ToString(), "/events/", index); }
+std::string NameOf(const RunName& run, uint64_t index) {
+  return absl::StrCat(run.ToString(), "/events/", index);
+}
 
 }  // namespace
 
-v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run, const storage::v1::RunPartRecord& counts) {
+v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
+                const storage::v1::RunPartRecord& counts) {
   v1::Run shown;
   shown.set_name(name.ToString());
   SetTimestamp(run.nominal_time_micros(), shown.mutable_nominal_time());
@@ -30,7 +33,8 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run, const st
   shown.set_skipped_count(Count(counts.skipped()));
   shown.set_cancelled_count(Count(counts.cancelled()));
   shown.set_retry_count(Count(counts.retries()));
-  if (run.complete_time_micros() != 0) SetTimestamp(run.complete_time_micros(), shown.mutable_complete_time());
+  if (run.complete_time_micros() != 0)
+    SetTimestamp(run.complete_time_micros(), shown.mutable_complete_time());
   return shown;
 }
 
@@ -42,7 +46,8 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
     SetTimestamp(event.row->nominal_time_micros(), shown.mutable_nominal_time());
     shown.set_version(Count(event.row->version()));
     shown.set_state(v1::Run::ACTIVE);
-    shown.set_retry_count(std::max<int64_t>(0, Count(event.row->attempts()) - (event.state == v1::RUNNING ? 1 : 0)));
+    shown.set_retry_count(
+        std::max<int64_t>(0, Count(event.row->attempts()) - (event.state == v1::RUNNING ? 1 : 0)));
     return shown;
   }
   const storage::v1::DoneRecord& done = *event.done;
@@ -84,9 +89,10 @@ v1::Event ShowWaitingRunEvent(const RunName& run, const RunIdentity& identity, u
 absl::StatusOr<std::optional<v1::Outcome>> ReadOutcomeFilter(absl::string_view filter) {
   if (filter.empty()) return std::optional<v1::Outcome>();
   v1::Outcome outcome = v1::OUTCOME_UNSPECIFIED;
-  if (!absl::ConsumePrefix(&filter, "outcome=") || !v1::Outcome_Parse(std::string(filter), &outcome) ||
-      outcome == v1::OUTCOME_UNSPECIFIED) {
-    return InvalidField("filter", "must be empty or outcome=SUCCEEDED, FAILED, SKIPPED, CANCELLED or EXPIRED");
+  if (!absl::ConsumePrefix(&filter, "outcome=") ||
+      !v1::Outcome_Parse(std::string(filter), &outcome) || outcome == v1::OUTCOME_UNSPECIFIED) {
+    return InvalidField(
+        "filter", "must be empty or outcome=SUCCEEDED, FAILED, SKIPPED, CANCELLED or EXPIRED");
   }
   return std::optional<v1::Outcome>(outcome);
 }

@@ -17,7 +17,8 @@
 namespace escapement::master {
 
 // Of a run with rows of its own; `counts` is the sum of its parts.
-v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run, const storage::v1::RunPartRecord& counts);
+v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
+                const storage::v1::RunPartRecord& counts);
 // Of a run of one event. One of `done` and `row` is set.
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum);
@@ -28,7 +29,8 @@ v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uin
 v1::Event ShowWaitingRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,
                               const storage::v1::EventRecord& row, v1::EventState state);
 
-// "outcome=FAILED" → FAILED; unset for the empty filter. INVALID_ARGUMENT (filter) for anything else.
+// "outcome=FAILED" → FAILED; unset for the empty filter. INVALID_ARGUMENT (filter) for anything
+// else.
 absl::StatusOr<std::optional<v1::Outcome>> ReadOutcomeFilter(absl::string_view filter);
 
 }  // namespace escapement::master

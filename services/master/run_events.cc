@@ -38,7 +38,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const uint64_t n = query_.run.event_count();
     if (page_.index >= n) return Finish(false);
     const uint32_t shards = context_.layout.queue_shards;
-    while (SliceOfShard(n, shard_, shards).first + SliceOfShard(n, shard_, shards).count <= page_.index) ++shard_;
+    while (SliceOfShard(n, shard_, shards).first + SliceOfShard(n, shard_, shards).count <=
+           page_.index)
+      ++shard_;
     const IndexSlice slice = SliceOfShard(n, shard_, shards);
     slice_end_ = slice.first + slice.count;
     page_.record_first = std::max(page_.record_first, slice.first);
@@ -58,16 +60,18 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.end = EventLaneKey(Shard(), kLaneRetry + 1, absl::InfinitePast());
     scan.bytes_max = 4 << 20;
     ++scans_;
-    context_.client.Scan(
-        std::move(scan), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) { self->OnRetries(std::move(page)); });
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnRetries(std::move(page));
+                         });
   }
 
   void OnRetries(absl::StatusOr<kv::ScanResult> page) {
     if (!page.ok()) return done_(StoreFailed(page.status()));
     for (const kv::Entry& entry : page->entries) {
       const auto key = DecodeEventKey(entry.key);
-      if (!key.has_value() || key->uid != query_.uid || key->occurrence != query_.name.occurrence) continue;
+      if (!key.has_value() || key->uid != query_.uid || key->occurrence != query_.name.occurrence)
+        continue;
       storage::v1::EventRecord row;
       if (!row.ParseFromString(entry.value)) return done_(BrokenRecord("an event"));
       if (key->first >= page_.index) retries_[key->first] = std::move(row);
@@ -92,9 +96,10 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.end = PrefixEnd(DoneRunPrefix(Shard(), day_, query_.uid, query_.name.occurrence));
     scan.limit = kPageSizeMax;
     ++scans_;
-    context_.client.Scan(
-        std::move(scan), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) { self->OnDone(std::move(page)); });
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnDone(std::move(page));
+                         });
   }
 
   bool Full() const { return page_.events.size() >= query_.limit; }
@@ -104,7 +109,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     while (!retries_.empty() && retries_.begin()->first < end) {
       if (Full()) return false;
       const uint64_t index = retries_.begin()->first;
-      page_.events.push_back(ShowWaitingRunEvent(query_.name, identity_, index, retries_.begin()->second, v1::PENDING));
+      page_.events.push_back(ShowWaitingRunEvent(query_.name, identity_, index,
+                                                 retries_.begin()->second, v1::PENDING));
       page_.index = index + 1;
       retries_.erase(retries_.begin());
     }
@@ -113,7 +119,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
   bool AddRecord(uint64_t first, const storage::v1::DoneRecord& record) {
     if (!AddRetries(first)) return false;
-    const bool wanted = !query_.outcome.has_value() || ShowOutcome(record.outcome()) == *query_.outcome;
+    const bool wanted =
+        !query_.outcome.has_value() || ShowOutcome(record.outcome()) == *query_.outcome;
     const uint64_t end = first + std::max<uint64_t>(record.count(), 1);
     page_.record_first = first;
     for (uint64_t index = std::max(first, page_.index); wanted && index < end; ++index) {
@@ -131,7 +138,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     for (const kv::Entry& entry : page->entries) {
       const auto key = DecodeDoneKey(entry.key);
       storage::v1::DoneRecord record;
-      if (!key.has_value() || !record.ParseFromString(entry.value)) return done_(BrokenRecord("a Done record"));
+      if (!key.has_value() || !record.ParseFromString(entry.value))
+        return done_(BrokenRecord("a Done record"));
       if (!AddRecord(key->first, record)) return Finish(true);
     }
     if (page->more && !page->entries.empty()) return ScanDone();

@@ -1,7 +1,9 @@
-// The events of a run of many, in the order of their index: those that have ended, and those that wait for another attempt.
+// The events of a run of many, in the order of their index: those that have ended, and those that
+// wait for another attempt.
 //
-// Shard by shard (each holds a contiguous slice): the retries of the run first, then its Done records, which may stand for
-// ranges. Work is bounded: the page ends early, with a position, after kRunScansMax reads.
+// Shard by shard (each holds a contiguous slice): the retries of the run first, then its Done
+// records, which may stand for ranges. Work is bounded: the page ends early, with a position, after
+// kRunScansMax reads.
 //
 // Threads: the callback runs on the context's executor.
 

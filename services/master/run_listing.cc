@@ -52,7 +52,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     // A date's local midnight is at most 14 hours before the UTC one.
     last_date_ = absl::ToCivilDay(now_ + kActiveAhead + absl::Hours(14), absl::UTCTimeZone());
     // The counts of a page's runs are one read.
-    query_.limit = std::min<size_t>(query_.limit, kv::kMultiGetKeysMax / (context.layout.queue_shards + 1));
+    query_.limit =
+        std::min<size_t>(query_.limit, kv::kMultiGetKeysMax / (context.layout.queue_shards + 1));
   }
 
   void Round() {
@@ -67,7 +68,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const std::string& after = position_.after;
     open_ = 1 + 3 * static_cast<int>(context_.layout.queue_shards);
     scans_ += open_;
-    Scan(ColumnFamily::kRuns, after.empty() ? EncodeRunKey({uid, begin_text}) : PrefixEnd(EncodeRunKey({uid, after})),
+    Scan(ColumnFamily::kRuns,
+         after.empty() ? EncodeRunKey({uid, begin_text}) : PrefixEnd(EncodeRunKey({uid, after})),
          EncodeRunKey({uid, end_text}));
     for (int offset = -1; offset <= 1; ++offset) {
       const absl::Time midnight = absl::FromCivil(position_.date + offset, absl::UTCTimeZone());
@@ -76,7 +78,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
         const auto key = [&](const std::string& text) {
           return DoneRunPrefix(static_cast<uint16_t>(shard), day, uid, text);
         };
-        Scan(ColumnFamily::kDone, after.empty() ? key(begin_text) : PrefixEnd(key(after)), key(end_text));
+        Scan(ColumnFamily::kDone, after.empty() ? key(begin_text) : PrefixEnd(key(after)),
+             key(end_text));
       }
     }
   }
@@ -88,9 +91,10 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.begin = std::move(begin);
     scan.end = std::move(end);
     scan.limit = static_cast<uint32_t>(query_.limit) + 1;
-    context_.client.Scan(
-        std::move(scan), context_.executor,
-        [self = shared_from_this(), cf](absl::StatusOr<kv::ScanResult> page) { self->OnSource(cf, std::move(page)); });
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), cf](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnSource(cf, std::move(page));
+                         });
   }
 
   void OnSource(ColumnFamily cf, absl::StatusOr<kv::ScanResult> page) {
@@ -134,23 +138,28 @@ class Listing : public std::enable_shared_from_this<Listing> {
     std::vector<kv::Key> keys;
     const Definition& definition = query_.schedule.definition;
     const std::string date = DateText(position_.date);
-    if (definition.record.event_count() <= 1 && position_.date + 2 >= absl::ToCivilDay(now_, absl::UTCTimeZone())) {
+    if (definition.record.event_count() <= 1 &&
+        position_.date + 2 >= absl::ToCivilDay(now_, absl::UTCTimeZone())) {
       const CronTrigger& trigger = definition.trigger;
-      for (const auto& occurrence : cron::Enumerate(trigger.expression, trigger.zone, trigger.policy,
-                                                    now_ - kActiveBehind, now_ + kActiveAhead, kActiveMax)) {
+      for (const auto& occurrence :
+           cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, now_ - kActiveBehind,
+                           now_ + kActiveAhead, kActiveMax)) {
         const std::string id = OccurrenceIdOf(trigger, occurrence);
-        if (id.substr(0, date.size()) != date || id <= position_.after || found_.contains(id)) continue;
+        if (id.substr(0, date.size()) != date || id <= position_.after || found_.contains(id))
+          continue;
         active_.push_back(id);
         AddQueueKeys(id, occurrence.instant, &keys);
       }
     }
     if (keys.empty()) return EndRound();
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnActive(std::move(result)); });
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnActive(std::move(result));
+                             });
   }
 
-  void AddQueueKeys(const std::string& occurrence, absl::Time due, std::vector<kv::Key>* keys) const {
+  void AddQueueKeys(const std::string& occurrence, absl::Time due,
+                    std::vector<kv::Key>* keys) const {
     const OccurrenceSource source = SourceOf(query_.schedule.definition.record);
     EventKey key;
     const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence).EventId(0);
@@ -167,7 +176,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
   void OnActive(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     for (size_t i = 0; i < active_.size(); ++i) {
-      const auto& value = result->values[2 * i].has_value() ? result->values[2 * i] : result->values[2 * i + 1];
+      const auto& value =
+          result->values[2 * i].has_value() ? result->values[2 * i] : result->values[2 * i + 1];
       if (!value.has_value()) continue;
       SingleEvent& single = found_[active_[i]].single;
       single.state = v1::PENDING;
@@ -181,7 +191,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
       if (horizon_.has_value() && occurrence > *horizon_) break;
       if (page_.size() >= query_.limit) return ReadCounts(true);
       position_.after = occurrence;
-      if (!run.record.has_value() && !run.single.done.has_value() && !run.single.row.has_value()) continue;
+      if (!run.record.has_value() && !run.single.done.has_value() && !run.single.row.has_value())
+        continue;
       page_.emplace_back(occurrence, std::move(run));
     }
     if (horizon_.has_value()) {
@@ -250,7 +261,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 }  // namespace
 
-std::string FormatPosition(const RunListPosition& position) { return DateText(position.date) + position.after; }
+std::string FormatPosition(const RunListPosition& position) {
+  return DateText(position.date) + position.after;
+}
 
 absl::StatusOr<RunListPosition> ParsePosition(absl::string_view text) {
   int digits = 0;

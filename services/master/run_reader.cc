@@ -23,11 +23,12 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
       : context_(context), name_(std::move(name)), done_(std::move(done)) {}
 
   void Start() {
-    ReadSchedule(context_, name_.schedule, [self = shared_from_this()](absl::StatusOr<StoredSchedule> schedule) {
-      if (!schedule.ok()) return self->done_(schedule.status());
-      self->run_.uid = schedule->uid;
-      self->ReadRecord();
-    });
+    ReadSchedule(context_, name_.schedule,
+                 [self = shared_from_this()](absl::StatusOr<StoredSchedule> schedule) {
+                   if (!schedule.ok()) return self->done_(schedule.status());
+                   self->run_.uid = schedule->uid;
+                   self->ReadRecord();
+                 });
   }
 
  private:
@@ -35,33 +36,38 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
 
   void ReadRecord() {
     const kv::Key key = {ColumnFamily::kRuns, EncodeRunKey(Key())};
-    context_.client.MultiGet(
-        {key}, context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnRecord(std::move(result)); });
+    context_.client.MultiGet({key}, context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnRecord(std::move(result));
+                             });
   }
 
   void OnRecord(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     if (!result->values[0].has_value()) {
-      FindSingleEvent(
-          context_, name_.schedule.tenant, run_.uid, name_.occurrence,
-          [self = shared_from_this()](absl::StatusOr<SingleEvent> single) { self->OnSingle(std::move(single)); });
+      FindSingleEvent(context_, name_.schedule.tenant, run_.uid, name_.occurrence,
+                      [self = shared_from_this()](absl::StatusOr<SingleEvent> single) {
+                        self->OnSingle(std::move(single));
+                      });
       return;
     }
-    if (!run_.record.emplace().ParseFromString(*result->values[0])) return done_(BrokenRecord("a run"));
+    if (!run_.record.emplace().ParseFromString(*result->values[0]))
+      return done_(BrokenRecord("a run"));
     kv::ScanRequest scan;
     scan.cf = ColumnFamily::kRunParts;
     scan.begin = RunPartPrefix(Key());
     scan.end = PrefixEnd(scan.begin);
     scan.limit = context_.layout.queue_shards + 1;
-    context_.client.Scan(
-        std::move(scan), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::ScanResult> parts) { self->OnParts(std::move(parts)); });
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> parts) {
+                           self->OnParts(std::move(parts));
+                         });
   }
 
   void OnSingle(absl::StatusOr<SingleEvent> single) {
     if (!single.ok()) return done_(single.status());
-    if (!single->done.has_value() && !single->row.has_value()) return done_(NotFound(name_.ToString()));
+    if (!single->done.has_value() && !single->row.has_value())
+      return done_(NotFound(name_.ToString()));
     run_.single = *std::move(single);
     done_(std::move(run_));
   }
@@ -84,7 +90,8 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
 
 }  // namespace
 
-void ReadRun(MasterContext& context, RunName name, absl::AnyInvocable<void(absl::StatusOr<StoredRun>)> done) {
+void ReadRun(MasterContext& context, RunName name,
+             absl::AnyInvocable<void(absl::StatusOr<StoredRun>)> done) {
   std::make_shared<RunRead>(context, std::move(name), std::move(done))->Start();
 }
 

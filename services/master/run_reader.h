@@ -25,7 +25,8 @@ struct StoredRun {
 };
 
 // NOT_FOUND if there is no such schedule or run.
-void ReadRun(MasterContext& context, RunName name, absl::AnyInvocable<void(absl::StatusOr<StoredRun>)> done);
+void ReadRun(MasterContext& context, RunName name,
+             absl::AnyInvocable<void(absl::StatusOr<StoredRun>)> done);
 
 }  // namespace escapement::master
 

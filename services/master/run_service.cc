@@ -25,7 +25,8 @@ struct Paging {
   std::string position;  // empty: from the beginning
 };
 
-absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list, absl::string_view token) {
+absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list,
+                                  absl::string_view token) {
   const absl::StatusOr<int32_t> size = ReadPageSize(page_size);
   absl::StatusOr<std::string> position = DecodePageToken(list, token);
   FieldViolations violations;
@@ -36,13 +37,15 @@ absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list, abs
 }
 
 // The only event of a run, as a list.
-v1::ListRunEventsResponse ListSingle(const RunName& name, const StoredRun& run, std::optional<v1::Outcome> outcome) {
+v1::ListRunEventsResponse ListSingle(const RunName& name, const StoredRun& run,
+                                     std::optional<v1::Outcome> outcome) {
   v1::ListRunEventsResponse response;
   const RunIdentity identity(name.schedule.tenant, run.uid, name.occurrence);
   const SingleEvent& single = run.single;
   if (single.done.has_value()) {
     v1::Event event = ShowEndedRunEvent(name, identity, 0, *single.done);
-    if (!outcome.has_value() || event.outcome() == *outcome) *response.add_events() = std::move(event);
+    if (!outcome.has_value() || event.outcome() == *outcome)
+      *response.add_events() = std::move(event);
   } else if (!outcome.has_value() && single.row.has_value() && single.row->attempts() > 0) {
     *response.add_events() = ShowWaitingRunEvent(name, identity, 0, *single.row, single.state);
   }
@@ -55,10 +58,12 @@ void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
-  ReadRun(context_, *name, [name = *name, done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
-    if (!run.ok()) return done(run.status());
-    done(run->record.has_value() ? ShowRun(name, *run->record, run->counts) : ShowSingleRun(name, run->single));
-  });
+  ReadRun(context_, *name,
+          [name = *name, done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
+            if (!run.ok()) return done(run.status());
+            done(run->record.has_value() ? ShowRun(name, *run->record, run->counts)
+                                         : ShowSingleRun(name, run->single));
+          });
 }
 
 void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) {
@@ -82,25 +87,29 @@ void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse
                 done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
                  if (!schedule.ok()) return done(schedule.status());
                  if (from_start) {
-                   const absl::Time oldest = std::max(FromMicros(schedule->record.create_time_micros()),
-                                                      context_.client.NowLow() - absl::Hours(24) * run_list_days_);
+                   const absl::Time oldest =
+                       std::max(FromMicros(schedule->record.create_time_micros()),
+                                context_.client.NowLow() - absl::Hours(24) * run_list_days_);
                    query.begin.date = absl::ToCivilDay(oldest, absl::UTCTimeZone()) - 1;
                  }
                  query.schedule = *std::move(schedule);
                  ListRunsOf(context_, std::move(query),
-                            [list = std::move(list), done = std::move(done)](absl::StatusOr<RunListPage> page) mutable {
+                            [list = std::move(list),
+                             done = std::move(done)](absl::StatusOr<RunListPage> page) mutable {
                               if (!page.ok()) return done(page.status());
                               v1::ListRunsResponse response;
                               for (v1::Run& run : page->runs) *response.add_runs() = std::move(run);
                               if (page->more) {
-                                response.set_next_page_token(EncodePageToken(list, FormatPosition(page->next)));
+                                response.set_next_page_token(
+                                    EncodePageToken(list, FormatPosition(page->next)));
                               }
                               done(std::move(response));
                             });
                });
 }
 
-void RunService::ListRunEvents(v1::ListRunEventsRequest request, Done<v1::ListRunEventsResponse> done) {
+void RunService::ListRunEvents(v1::ListRunEventsRequest request,
+                               Done<v1::ListRunEventsResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<RunName> name = ParseRunName(request.parent(), "parent");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
@@ -119,7 +128,8 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request, Done<v1::ListRu
     KeyReader reader(paging->position);
     query.index = reader.U64();
     query.record_first = reader.U64();
-    if (!reader.done()) return context_.Refuse(InvalidField("page_token", "is malformed"), std::move(done));
+    if (!reader.done())
+      return context_.Refuse(InvalidField("page_token", "is malformed"), std::move(done));
   }
   ReadRun(context_, *name,
           [this, query = std::move(query), list = std::move(list),
@@ -128,17 +138,19 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request, Done<v1::ListRu
             if (!run->record.has_value()) return done(ListSingle(query.name, *run, query.outcome));
             query.uid = run->uid;
             query.run = *std::move(run->record);
-            ReadRunEvents(context_, std::move(query),
-                          [list = std::move(list), done = std::move(done)](absl::StatusOr<RunEventsPage> page) mutable {
-                            if (!page.ok()) return done(page.status());
-                            v1::ListRunEventsResponse response;
-                            for (v1::Event& event : page->events) *response.add_events() = std::move(event);
-                            if (page->more) {
-                              response.set_next_page_token(
-                                  EncodePageToken(list, KeyWriter().U64(page->index).U64(page->record_first).Take()));
-                            }
-                            done(std::move(response));
-                          });
+            ReadRunEvents(
+                context_, std::move(query),
+                [list = std::move(list),
+                 done = std::move(done)](absl::StatusOr<RunEventsPage> page) mutable {
+                  if (!page.ok()) return done(page.status());
+                  v1::ListRunEventsResponse response;
+                  for (v1::Event& event : page->events) *response.add_events() = std::move(event);
+                  if (page->more) {
+                    response.set_next_page_token(EncodePageToken(
+                        list, KeyWriter().U64(page->index).U64(page->record_first).Take()));
+                  }
+                  done(std::move(response));
+                });
           });
 }
 

@@ -13,11 +13,13 @@ namespace escapement::master {
 class RunService final : public RunApi {
  public:
   // `context` outlives the service. `run_list_days`: how far back ListRuns goes.
-  RunService(MasterContext& context, int run_list_days) : context_(context), run_list_days_(run_list_days) {}
+  RunService(MasterContext& context, int run_list_days)
+      : context_(context), run_list_days_(run_list_days) {}
 
   void ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) override;
   void GetRun(v1::GetRunRequest request, Done<v1::Run> done) override;
-  void ListRunEvents(v1::ListRunEventsRequest request, Done<v1::ListRunEventsResponse> done) override;
+  void ListRunEvents(v1::ListRunEventsRequest request,
+                     Done<v1::ListRunEventsResponse> done) override;
 
  private:
   MasterContext& context_;

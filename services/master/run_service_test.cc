@@ -55,11 +55,13 @@ struct Bench {
     fixture.Commit({group});
     return occurrence.id;
   }
-  static std::string Id(absl::Time time) { return absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", time, absl::UTCTimeZone()); }
+  static std::string Id(absl::Time time) {
+    return absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", time, absl::UTCTimeZone());
+  }
 
   // Ends events [first, first + count) of a run, as the handler of the shard would.
-  void End(uint16_t shard, const std::string& occurrence, absl::Time launch, uint64_t first, uint64_t count, uint64_t n,
-           storage::v1::OutcomeKind outcome) {
+  void End(uint16_t shard, const std::string& occurrence, absl::Time launch, uint64_t first,
+           uint64_t count, uint64_t n, storage::v1::OutcomeKind outcome) {
     storage::v1::DoneRecord done;
     done.set_tenant("default");
     done.set_count(count);
@@ -70,10 +72,13 @@ struct Bench {
     done.set_nominal_time_micros(ToMicros(launch));
     done.set_launch_time_micros(ToMicros(launch));
     done.set_complete_time_micros(ToMicros(launch) + 1000);
-    fixture.Put(
-        ColumnFamily::kDone,
-        EncodeDoneKey({.shard = shard, .day = DoneDay(launch), .uid = uid, .occurrence = occurrence, .first = first}),
-        done.SerializeAsString());
+    fixture.Put(ColumnFamily::kDone,
+                EncodeDoneKey({.shard = shard,
+                               .day = DoneDay(launch),
+                               .uid = uid,
+                               .occurrence = occurrence,
+                               .first = first}),
+                done.SerializeAsString());
   }
   std::string EndSingle(absl::Time launch) {
     const std::string id = Id(launch);
@@ -81,7 +86,8 @@ struct Bench {
     return id;
   }
   uint16_t ShardOf(const std::string& occurrence) const {
-    return ShardOfEventId(RunIdentity("default", uid, occurrence).EventId(0), fixture.layout.queue_shards);
+    return ShardOfEventId(RunIdentity("default", uid, occurrence).EventId(0),
+                          fixture.layout.queue_shards);
   }
 
   Strings List(int page_size, int* pages = nullptr) {
@@ -94,7 +100,8 @@ struct Bench {
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) break;
       EXPECT_LE(page->runs_size(), page_size);
-      for (const v1::Run& run : page->runs()) occurrences.push_back(run.name().substr(sizeof(kParent) + 5));
+      for (const v1::Run& run : page->runs())
+        occurrences.push_back(run.name().substr(sizeof(kParent) + 5));
       request.set_page_token(page->next_page_token());
       if (pages != nullptr) ++*pages;
     } while (!request.page_token().empty());
@@ -110,7 +117,8 @@ struct Bench {
 TEST(RunService, RunsOfOneAreListedFromTheirDoneRecordsInOrderAcrossShardsAndDays) {
   Bench bench(1);
   Strings wanted;
-  for (int hour = 1; hour < 60; hour += 7) wanted.push_back(bench.EndSingle(bench.start + absl::Hours(hour)));
+  for (int hour = 1; hour < 60; hour += 7)
+    wanted.push_back(bench.EndSingle(bench.start + absl::Hours(hour)));
   bench.fixture.runtime.AdvanceBy(absl::Hours(70));
   EXPECT_EQ(bench.List(100), wanted);
   int pages = 0;
@@ -132,7 +140,8 @@ TEST(RunService, RunsOfManyHideTheirDoneRecordsAndShowTheirCounts) {
     storage::v1::RunPartRecord part;
     part.set_succeeded(1);
     part.set_failed(1);
-    bench.fixture.Put(ColumnFamily::kRunParts, RunPartKey({bench.uid, id}, shard), part.SerializeAsString());
+    bench.fixture.Put(ColumnFamily::kRunParts, RunPartKey({bench.uid, id}, shard),
+                      part.SerializeAsString());
   }
   EXPECT_EQ(bench.List(100), (Strings{id, single, later}));
   EXPECT_EQ(bench.List(1), (Strings{id, single, later}));
@@ -162,7 +171,8 @@ TEST(RunService, ARunOfOneIsFoundWhereverItsEventIs) {
   storage::v1::ClaimRecord claim;
   claim.add_entries()->set_event_key(row_key);
   *claim.mutable_entries(0)->mutable_event() = row;
-  bench.fixture.Put(ColumnFamily::kInflight, EncodeClaimKey({key.shard, 1, 1}), claim.SerializeAsString());
+  bench.fixture.Put(ColumnFamily::kInflight, EncodeClaimKey({key.shard, 1, 1}),
+                    claim.SerializeAsString());
   EXPECT_EQ(bench.Get(id)->state(), v1::Run::ACTIVE);
   bench.fixture.Delete(ColumnFamily::kInflight, EncodeClaimKey({key.shard, 1, 1}));
   // Waiting for another attempt.
@@ -198,7 +208,12 @@ TEST(RunService, EventsOfARunAreListedByIndexThroughRangesRetriesAndShards) {
   bench.End(2, id, due, 20, 10, 40, storage::v1::OUTCOME_KIND_SUCCEEDED);
   bench.End(3, id, due, 35, 1, 40, storage::v1::OUTCOME_KIND_FAILED);
   // 7 waits for another attempt.
-  EventKey retry{.shard = 0, .lane = kLaneRetry, .due_time = due, .uid = bench.uid, .occurrence = id, .first = 7};
+  EventKey retry{.shard = 0,
+                 .lane = kLaneRetry,
+                 .due_time = due,
+                 .uid = bench.uid,
+                 .occurrence = id,
+                 .first = 7};
   storage::v1::EventRecord row;
   row.set_count(1);
   row.set_run_count(40);
@@ -225,7 +240,8 @@ TEST(RunService, EventsOfARunAreListedByIndexThroughRangesRetriesAndShards) {
     } while (!request.page_token().empty());
     return indices;
   };
-  const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 35};
+  const std::vector<int> all = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 20,
+                                21, 22, 23, 24, 25, 26, 27, 28, 29, 35};
   for (const int page_size : {1, 3, 7, 100}) EXPECT_EQ(list(page_size, ""), all) << page_size;
   EXPECT_EQ(list(2, "outcome=FAILED"), (std::vector<int>{8, 9, 35}));
   EXPECT_EQ(list(100, "outcome=SKIPPED"), std::vector<int>{});
@@ -235,11 +251,13 @@ TEST(RunService, BadRequestsAreRefusedByField) {
   Bench bench(1);
   v1::ListRunEventsRequest events;
   events.set_parent(absl::StrCat(kParent, "/runs/yesterday"));
-  EXPECT_EQ(FieldViolationsOf(bench.fixture.Call(&RunApi::ListRunEvents, events).status())[0].first, "parent");
+  EXPECT_EQ(FieldViolationsOf(bench.fixture.Call(&RunApi::ListRunEvents, events).status())[0].first,
+            "parent");
   events.set_parent(absl::StrCat(kParent, "/runs/20260101T000000-0-UTC"));
   events.set_filter("outcome=GREAT");
   events.set_page_size(-1);
-  const auto violations = FieldViolationsOf(bench.fixture.Call(&RunApi::ListRunEvents, events).status());
+  const auto violations =
+      FieldViolationsOf(bench.fixture.Call(&RunApi::ListRunEvents, events).status());
   ASSERT_EQ(violations.size(), 2u);
   EXPECT_EQ(violations[0].first, "filter");
   EXPECT_EQ(violations[1].first, "page_size");

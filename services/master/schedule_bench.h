@@ -1,5 +1,6 @@
-// ScheduleBench: a schedule and a scripted emitter; for tests of what changes of schedules agree with the emitter. The test
-// moves the emitter's checkpoints and writes the rows it would have written.
+// ScheduleBench: a schedule and a scripted emitter; for tests of what changes of schedules agree
+// with the emitter. The test moves the emitter's checkpoints and writes the rows it would have
+// written.
 
 #ifndef SERVICES_MASTER_SCHEDULE_BENCH_H_
 #define SERVICES_MASTER_SCHEDULE_BENCH_H_
@@ -65,8 +66,8 @@ inline std::optional<absl::Time> ChildrenFrom(const MasterFixture& fixture) {
   return FromMicros(*froms.begin());
 }
 
-// A schedule that fires each second, made with the emitter planned `planned` and emitted `emitted` seconds ahead. The start is a
-// whole second: rows are counted from it.
+// A schedule that fires each second, made with the emitter planned `planned` and emitted `emitted`
+// seconds ahead. The start is a whole second: rows are counted from it.
 struct ScheduleBench {
   MasterFixture fixture;
   absl::Time start;
@@ -97,9 +98,11 @@ inline void Park(MasterFixture* fixture, absl::Time begin) {
   for (const auto& [key, record] : fixture->Events()) {
     if (key.due_time < begin) continue;
     const std::string row = EncodeEventKey(key);
-    group.mutations.push_back({.cf = kv::ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
     group.mutations.push_back(
-        {.cf = kv::ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
+        {.cf = kv::ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back({.cf = kv::ColumnFamily::kParked,
+                               .key = ParkedKey(key.uid, row),
+                               .value = record.SerializeAsString()});
   }
   fixture->Commit({group});
 }

@@ -19,27 +19,32 @@ namespace {
 
 constexpr char kTimeZoneDefault[] = "UTC";
 
-void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* record, FieldViolations* violations) {
+void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* record,
+                FieldViolations* violations) {
   if (CharsOf(schedule.display_name()) > kDisplayNameCharsMax) {
-    violations->Add("schedule.display_name", absl::StrCat("is longer than ", kDisplayNameCharsMax, " characters"));
+    violations->Add("schedule.display_name",
+                    absl::StrCat("is longer than ", kDisplayNameCharsMax, " characters"));
   }
   record->set_display_name(schedule.display_name());
   if (schedule.labels().size() > kLabelsMax) {
     violations->Add("schedule.labels", absl::StrCat("holds more than ", kLabelsMax, " labels"));
     return;
   }
-  const std::map<std::string, std::string> sorted(schedule.labels().begin(), schedule.labels().end());
+  const std::map<std::string, std::string> sorted(schedule.labels().begin(),
+                                                  schedule.labels().end());
   for (const auto& [key, value] : sorted) {
     if (key.empty() || key.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
       violations->Add(absl::StrCat("schedule.labels[", key.substr(0, kLabelBytesMax), "]"),
-                      absl::StrCat("key and value must have at most ", kLabelBytesMax, " bytes, the key at least 1"));
+                      absl::StrCat("key and value must have at most ", kLabelBytesMax,
+                                   " bytes, the key at least 1"));
     }
     (*record->mutable_labels())[key] = value;
   }
 }
 
 void ReadWhen(const v1::Schedule& schedule, Definition* definition, FieldViolations* violations) {
-  const std::string zone_name = schedule.time_zone().empty() ? kTimeZoneDefault : schedule.time_zone();
+  const std::string zone_name =
+      schedule.time_zone().empty() ? kTimeZoneDefault : schedule.time_zone();
   definition->record.set_time_zone(zone_name);
   definition->record.set_cron(schedule.cron());
   if (schedule.when_case() == v1::Schedule::WHEN_NOT_SET) {
@@ -86,8 +91,9 @@ v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
 }  // namespace
 
 size_t CharsOf(absl::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
 }
 
 absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
@@ -116,13 +122,14 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
 absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record) {
   absl::StatusOr<CronTrigger> trigger = TriggerOf(record);
   if (!trigger.ok()) {
-    return BrokenRecord(absl::StrCat("version ", record.version(), " of schedule ", record.schedule_id()));
+    return BrokenRecord(
+        absl::StrCat("version ", record.version(), " of schedule ", record.schedule_id()));
   }
   return Definition{std::move(record), *std::move(trigger)};
 }
 
-absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch, bool has_mask,
-                                       const google::protobuf::FieldMask& mask) {
+absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
+                                       bool has_mask, const google::protobuf::FieldMask& mask) {
   using google::protobuf::util::FieldMaskUtil;
   v1::Schedule result = current;
   if (!has_mask || mask.paths().empty()) {
@@ -143,7 +150,8 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
     if (path == "*") {
       everything = true;
     } else if (path.empty() || !FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
-      violations.Add("update_mask", absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
+      violations.Add("update_mask",
+                     absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
     }
   }
   if (!violations.empty()) return violations.ToStatus();
@@ -159,11 +167,11 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
   return result;
 }
 
-std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition,
-                                   absl::Time now) {
+std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
+                                   const Definition& definition, absl::Time now) {
   if (state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return std::nullopt;
-  const auto next =
-      cron::FirstAfter(definition.trigger.expression, definition.trigger.zone, definition.trigger.policy, now);
+  const auto next = cron::FirstAfter(definition.trigger.expression, definition.trigger.zone,
+                                     definition.trigger.policy, now);
   if (!next.has_value()) return std::nullopt;
   return next->instant;
 }
@@ -181,7 +189,8 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   schedule.set_priority(static_cast<int32_t>(definition.priority()));
   schedule.set_payload(definition.payload());
   WriteDelivery(definition.delivery(), &schedule);
-  schedule.set_uid(record.uid().size() == Uid::kBytes ? Uid::FromBytes(record.uid()).ToHex() : std::string());
+  schedule.set_uid(record.uid().size() == Uid::kBytes ? Uid::FromBytes(record.uid()).ToHex()
+                                                      : std::string());
   schedule.set_version(static_cast<int64_t>(state.version()));
   schedule.set_etag(Etag(state));
   SetTimestamp(record.create_time_micros(), schedule.mutable_create_time());

@@ -29,17 +29,18 @@ struct ScheduleDraft {
   Definition definition;
 };
 
-// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of an expression that never fires, if nothing else is
-// wrong, with the reason IMPOSSIBLE_EXPRESSION.
+// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of an expression that never
+// fires, if nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION.
 absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule);
 
 // DATA_LOSS if a stored definition cannot be read any more.
 absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);
 
-// `current` with the fields of `patch` that the mask names; without a mask, with all that are set in `patch`; "*" replaces
-// all. Output-only fields and the name stay. INVALID_ARGUMENT (update_mask) for a path that is no field.
-absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch, bool has_mask,
-                                       const google::protobuf::FieldMask& mask);
+// `current` with the fields of `patch` that the mask names; without a mask, with all that are set
+// in `patch`; "*" replaces all. Output-only fields and the name stay. INVALID_ARGUMENT
+// (update_mask) for a path that is no field.
+absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
+                                       bool has_mask, const google::protobuf::FieldMask& mask);
 
 struct ShownSchedule {
   const storage::v1::ScheduleRecord& record;
@@ -50,7 +51,8 @@ struct ShownSchedule {
 v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> next);
 
 // The next occurrence after `now` of an enabled schedule.
-std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state, const Definition& definition, absl::Time now);
+std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
+                                   const Definition& definition, absl::Time now);
 
 // Code points of valid UTF-8.
 size_t CharsOf(absl::string_view text);

@@ -30,7 +30,8 @@ using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
 
 absl::Status CheckCurrent(const ChangeInput& input, const std::string& etag) {
   if (!input.snapshot.record.has_value()) return NotFound(input.name.ToString());
-  if (!etag.empty() && etag != Etag(input.snapshot.state)) return EtagMismatch(input.name.ToString());
+  if (!etag.empty() && etag != Etag(input.snapshot.state))
+    return EtagMismatch(input.name.ToString());
   return absl::OkStatus();
 }
 
@@ -50,8 +51,10 @@ Decision Finish(ChangeBuilder* builder, std::unique_ptr<google::protobuf::Messag
   return decision;
 }
 
-std::unique_ptr<google::protobuf::Message> Shown(const ChangeInput& input, const storage::v1::ScheduleRecord& record,
-                                                 storage::v1::StateRecord state, const Definition& definition) {
+std::unique_ptr<google::protobuf::Message> Shown(const ChangeInput& input,
+                                                 const storage::v1::ScheduleRecord& record,
+                                                 storage::v1::StateRecord state,
+                                                 const Definition& definition) {
   state.set_change_count(input.snapshot.state.change_count() + 1);
   return std::make_unique<v1::Schedule>(
       ShowSchedule({record, state, definition.record}, NextTime(state, definition, input.now)));
@@ -65,10 +68,12 @@ void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition* 
   definition->record.set_create_time_micros(ToMicros(input.now));
 }
 
-bool Enabled(const ScheduleSnapshot& snapshot) { return snapshot.state.kind() == SCHEDULE_STATE_KIND_ENABLED; }
+bool Enabled(const ScheduleSnapshot& snapshot) {
+  return snapshot.state.kind() == SCHEDULE_STATE_KIND_ENABLED;
+}
 
-// More rows are parked than one commit takes: those that fell due during the pause end first, which is what becomes of
-// them in any case, and the schedule stays paused meanwhile.
+// More rows are parked than one commit takes: those that fell due during the pause end first, which
+// is what becomes of them in any case, and the schedule stays paused meanwhile.
 absl::StatusOr<Decision> SkipSomeParked(const ChangeInput& input, ChangeBuilder* builder) {
   size_t skipped = 0;
   for (const kv::Entry& parked : input.snapshot.parked) {
@@ -107,7 +112,8 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   return Finish(&builder, Shown(input, record, state, definition));
 }
 
-absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input, const v1::UpdateScheduleRequest& request) {
+absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
+                                      const v1::UpdateScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.schedule().etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   const v1::Schedule current =
@@ -144,10 +150,12 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input, const v1::Update
   return Finish(&builder, Shown(input, record, state, next));
 }
 
-absl::StatusOr<Decision> DecidePause(const ChangeInput& input, const v1::PauseScheduleRequest& request) {
+absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
+                                     const v1::PauseScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
-  if (!Enabled(snapshot)) return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
+  if (!Enabled(snapshot))
+    return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
   builder.DeleteChildren(*snapshot.definition);
@@ -161,7 +169,8 @@ absl::StatusOr<Decision> DecidePause(const ChangeInput& input, const v1::PauseSc
   return Finish(&builder, Shown(input, *snapshot.record, state, *snapshot.definition));
 }
 
-absl::StatusOr<Decision> DecideResume(const ChangeInput& input, const v1::ResumeScheduleRequest& request) {
+absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
+                                      const v1::ResumeScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   if (snapshot.state.kind() != SCHEDULE_STATE_KIND_PAUSED) {
@@ -189,7 +198,8 @@ absl::StatusOr<Decision> DecideResume(const ChangeInput& input, const v1::Resume
   return Finish(&builder, Shown(input, *snapshot.record, state, *snapshot.definition));
 }
 
-absl::StatusOr<Decision> DecideDelete(const ChangeInput& input, const v1::DeleteScheduleRequest& request) {
+absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
+                                      const v1::DeleteScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
@@ -199,7 +209,8 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input, const v1::Delete
     builder.DeleteChildren(*snapshot.definition);
   }
   if (snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED) builder.GuardParked();
-  for (const kv::Entry& parked : snapshot.parked) RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
+  for (const kv::Entry& parked : snapshot.parked)
+    RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
   builder.PutRunParts();
   storage::v1::StateRecord state = NextState(input);
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
@@ -208,10 +219,12 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input, const v1::Delete
   return Finish(&builder, std::make_unique<google::protobuf::Empty>());
 }
 
-absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input, const v1::TriggerScheduleRequest& request) {
+absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
+                                       const v1::TriggerScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, std::string()));
   const ScheduleSnapshot& snapshot = input.snapshot;
-  if (!Enabled(snapshot)) return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
+  if (!Enabled(snapshot))
+    return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
   OccurrenceSource source = SourceOf(snapshot.definition->record);
   if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());
   EmittedOccurrence occurrence;
@@ -228,8 +241,10 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input, const v1::Trigg
   AddOccurrenceRows(source, occurrence, input.layout, input.now, &group.mutations);
   // The identity must be new: no row of it in the queue, no run, no Done record.
   for (const kv::Mutation& mutation : group.mutations) {
-    group.conditions.push_back({.cf = mutation.cf, .key = mutation.key, .kind = kv::Condition::Kind::kAbsent});
-    const auto key = mutation.cf == kv::ColumnFamily::kEvents ? DecodeEventKey(mutation.key) : std::nullopt;
+    group.conditions.push_back(
+        {.cf = mutation.cf, .key = mutation.key, .kind = kv::Condition::Kind::kAbsent});
+    const auto key =
+        mutation.cf == kv::ColumnFamily::kEvents ? DecodeEventKey(mutation.key) : std::nullopt;
     if (!key.has_value()) continue;
     group.conditions.push_back({.cf = kv::ColumnFamily::kDone,
                                 .key = EncodeDoneKey({.shard = key->shard,

@@ -1,4 +1,5 @@
-// What each change of a schedule writes and answers. Pure: (what is stored, request, now) in, one group and an answer out.
+// What each change of a schedule writes and answers. Pure: (what is stored, request, now) in, one
+// group and an answer out.
 
 #ifndef SERVICES_MASTER_SCHEDULE_DECISIONS_H_
 #define SERVICES_MASTER_SCHEDULE_DECISIONS_H_
@@ -20,7 +21,8 @@ namespace escapement::master {
 struct Decision {
   kv::Group group;
   std::unique_ptr<google::protobuf::Message> response;  // of the RPC's type
-  // The group is only a first part (some of very many parked rows): commit it, read and decide again.
+  // The group is only a first part (some of very many parked rows): commit it, read and decide
+  // again.
   bool partial = false;
   size_t occurrences = 0;
 };
@@ -34,12 +36,18 @@ struct ChangeInput {
 
 // ALREADY_EXISTS if there is one.
 absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDraft& draft);
-// All others: NOT_FOUND if there is none, ABORTED (ETAG_MISMATCH) if an etag is given and not the current one.
-absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input, const v1::UpdateScheduleRequest& request);
-absl::StatusOr<Decision> DecideDelete(const ChangeInput& input, const v1::DeleteScheduleRequest& request);
-absl::StatusOr<Decision> DecidePause(const ChangeInput& input, const v1::PauseScheduleRequest& request);
-absl::StatusOr<Decision> DecideResume(const ChangeInput& input, const v1::ResumeScheduleRequest& request);
-absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input, const v1::TriggerScheduleRequest& request);
+// All others: NOT_FOUND if there is none, ABORTED (ETAG_MISMATCH) if an etag is given and not the
+// current one.
+absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
+                                      const v1::UpdateScheduleRequest& request);
+absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
+                                      const v1::DeleteScheduleRequest& request);
+absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
+                                     const v1::PauseScheduleRequest& request);
+absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
+                                      const v1::ResumeScheduleRequest& request);
+absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
+                                       const v1::TriggerScheduleRequest& request);
 
 }  // namespace escapement::master
 

@@ -27,7 +27,8 @@ TEST(SchedulePause, PauseRemovesChildrenAndResumeEmitsFromWhereTheEmitterHadCome
   EXPECT_FALSE(paused->has_next_time());
   EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
   bench.Plan(7, 9);  // the emitter goes on without this schedule
-  const auto resumed = bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
+  const auto resumed =
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->state(), v1::Schedule::ENABLED);
   EXPECT_TRUE(resumed->pause_reason().empty());
@@ -39,8 +40,10 @@ TEST(SchedulePause, WhatTheEmitterHadPlannedAndNotEmittedIsNotLostByAQuickPauseA
   ScheduleBench bench(1, 1);
   bench.MakeSchedule("* * * * * *");
   bench.Plan(3, 8);  // it emitted up to 3 and is about to emit [3, 8): the pause makes that fail
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
   EXPECT_EQ(bench.Rows(), (Strings{"3@1", "4@1", "5@1", "6@1", "7@1"}));
 }
 
@@ -48,10 +51,12 @@ TEST(SchedulePause, ResumeReturnsParkedRowsThatAreStillAheadAndSkipsTheOthers) {
   ScheduleBench bench(6, 6);
   bench.MakeSchedule("* * * * * *", /*n=*/8);
   ASSERT_EQ(bench.Rows().size(), 20u);  // 5 runs, one slice in each of 4 shards
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   Park(&bench.fixture, bench.start);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
   EXPECT_EQ(bench.Rows().size(), 12u);  // 3, 4, 5
   EXPECT_EQ(bench.Rows().front(), "3@1");
@@ -75,12 +80,14 @@ TEST(SchedulePause, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
   for (int steps = 1; steps < 40; ++steps) {
     ScheduleBench bench(3, 3);
     bench.MakeSchedule("* * * * * *");
-    ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
     const auto [state_key, state_bytes] = *bench.fixture.Rows(ColumnFamily::kStates).begin();
     const auto [key, record] = bench.fixture.Events()[1];  // the one at 2
     std::optional<absl::Status> answer;
     bench.fixture.master->schedules().ResumeSchedule(
-        Named<v1::ResumeScheduleRequest>(), [&](absl::StatusOr<v1::Schedule> resumed) { answer = resumed.status(); });
+        Named<v1::ResumeScheduleRequest>(),
+        [&](absl::StatusOr<v1::Schedule> resumed) { answer = resumed.status(); });
     for (int i = 0; i < steps && bench.fixture.runtime.world().Step(); ++i) {
     }
     // As the handler parks: under the condition that the schedule is as it saw it.
@@ -90,13 +97,15 @@ TEST(SchedulePause, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
                                 .key = state_key,
                                 .kind = kv::Condition::Kind::kValueEquals,
                                 .value = state_bytes});
-    group.mutations.push_back({.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
     group.mutations.push_back(
-        {.cf = ColumnFamily::kParked, .key = ParkedKey(key.uid, row), .value = record.SerializeAsString()});
+        {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back({.cf = ColumnFamily::kParked,
+                               .key = ParkedKey(key.uid, row),
+                               .value = record.SerializeAsString()});
     std::optional<bool> applied;
     bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
-    ASSERT_TRUE(
-        bench.fixture.runtime.RunUntil([&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
+    ASSERT_TRUE(bench.fixture.runtime.RunUntil(
+        [&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
     ASSERT_TRUE(answer->ok()) << *answer;
     EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty()) << steps;
     EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1"}));
@@ -108,7 +117,8 @@ TEST(SchedulePause, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
 TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
   ScheduleBench bench(2, 2);
   bench.MakeSchedule("* * * * * *");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   auto [key, record] = bench.fixture.Events()[0];
   kv::Group group;
   for (int i = 0; i < 4500; ++i) {
@@ -119,7 +129,8 @@ TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
   }
   bench.fixture.Commit({group});
   bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("r")).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("r")).ok());
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
   EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4500u);
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
@@ -128,9 +139,11 @@ TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
 TEST(SchedulePause, DeleteLeavesATombstoneAndEndsParkedRows) {
   ScheduleBench bench(4, 4);
   bench.MakeSchedule("* * * * * *");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   Park(&bench.fixture, bench.At(2));
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_DELETED);
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kSchedules).empty());
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
@@ -152,14 +165,17 @@ TEST(SchedulePause, DeleteLeavesATombstoneAndEndsParkedRows) {
 TEST(SchedulePause, AnUpdateWhilePausedFiresNothingUntilItIsResumed) {
   ScheduleBench bench(2, 2);
   bench.MakeSchedule("0 0 1 1 *");
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
-  // What the new version has where all of the former one is covered is emitted now (and parked when it is met).
+  // What the new version has where all of the former one is covered is emitted now (and parked when
+  // it is met).
   EXPECT_EQ(bench.Rows(), Strings{"1@2"});
   bench.Plan(4, 4);
-  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
   EXPECT_EQ(bench.Rows(), (Strings{"1@2", "2@2", "3@2"}));
 }
 

@@ -19,21 +19,27 @@ using kv::ColumnFamily;
 // Definitions are read a few at a time, since each may hold a large payload.
 constexpr size_t kDefinitionsAtOnce = 64;
 
-// Reads states, then definitions, of schedules whose records are known. What has no state or definition any more was deleted
-// or changed meanwhile; it is left out.
+// Reads states, then definitions, of schedules whose records are known. What has no state or
+// definition any more was deleted or changed meanwhile; it is left out.
 class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<std::vector<StoredSchedule>>)>;
-  DetailsRead(MasterContext& context, std::vector<StoredSchedule> schedules, bool with_payload, Read done)
-      : context_(context), schedules_(std::move(schedules)), with_payload_(with_payload), done_(std::move(done)) {}
+  DetailsRead(MasterContext& context, std::vector<StoredSchedule> schedules, bool with_payload,
+              Read done)
+      : context_(context),
+        schedules_(std::move(schedules)),
+        with_payload_(with_payload),
+        done_(std::move(done)) {}
 
   void Start() {
     std::vector<kv::Key> keys;
-    for (const StoredSchedule& stored : schedules_) keys.push_back({ColumnFamily::kStates, StateKey(stored.uid)});
+    for (const StoredSchedule& stored : schedules_)
+      keys.push_back({ColumnFamily::kStates, StateKey(stored.uid)});
     if (keys.empty()) return done_(std::vector<StoredSchedule>());
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnStates(std::move(result)); });
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnStates(std::move(result));
+                             });
   }
 
  private:
@@ -43,7 +49,8 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
     for (size_t i = 0; i < schedules_.size(); ++i) {
       storage::v1::StateRecord& state = schedules_[i].state;
       if (!result->values[i].has_value()) continue;
-      if (!state.ParseFromString(*result->values[i])) return done_(BrokenRecord("the state of a schedule"));
+      if (!state.ParseFromString(*result->values[i]))
+        return done_(BrokenRecord("the state of a schedule"));
       if (state.kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED) continue;
       kept.push_back(std::move(schedules_[i]));
     }
@@ -56,11 +63,13 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
     std::vector<kv::Key> keys;
     for (size_t i = next_; i < schedules_.size() && keys.size() < kDefinitionsAtOnce; ++i) {
       const StoredSchedule& stored = schedules_[i];
-      keys.push_back({ColumnFamily::kDefinitions, DefinitionKey(stored.uid, stored.state.version())});
+      keys.push_back(
+          {ColumnFamily::kDefinitions, DefinitionKey(stored.uid, stored.state.version())});
     }
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnDefinitions(std::move(result)); });
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnDefinitions(std::move(result));
+                             });
   }
 
   void OnDefinitions(absl::StatusOr<kv::GetResult> result) {
@@ -88,7 +97,8 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
 };
 
 bool ReadRecord(const std::string& bytes, StoredSchedule* stored) {
-  if (!stored->record.ParseFromString(bytes) || stored->record.uid().size() != Uid::kBytes) return false;
+  if (!stored->record.ParseFromString(bytes) || stored->record.uid().size() != Uid::kBytes)
+    return false;
   stored->uid = Uid::FromBytes(stored->record.uid());
   return true;
 }
@@ -100,18 +110,21 @@ void ReadSchedule(MasterContext& context, ScheduleName name,
   const kv::Key key = {ColumnFamily::kSchedules, ScheduleKey(name.tenant, name.schedule)};
   context.client.MultiGet(
       {key}, context.executor,
-      [&context, name = name.ToString(), done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+      [&context, name = name.ToString(),
+       done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
         if (!result.ok()) return done(StoreFailed(result.status()));
         if (!result->values[0].has_value()) return done(NotFound(name));
         std::vector<StoredSchedule> one(1);
         if (!ReadRecord(*result->values[0], &one[0])) return done(BrokenRecord(name));
-        auto on_details = [name = std::move(name),
-                           done = std::move(done)](absl::StatusOr<std::vector<StoredSchedule>> read) mutable {
+        auto on_details = [name = std::move(name), done = std::move(done)](
+                              absl::StatusOr<std::vector<StoredSchedule>> read) mutable {
           if (!read.ok()) return done(read.status());
           if (read->empty()) return done(NotFound(name));
           done(std::move((*read)[0]));
         };
-        std::make_shared<DetailsRead>(context, std::move(one), /*with_payload=*/true, std::move(on_details))->Start();
+        std::make_shared<DetailsRead>(context, std::move(one), /*with_payload=*/true,
+                                      std::move(on_details))
+            ->Start();
       });
 }
 
@@ -133,7 +146,8 @@ void ReadSchedules(MasterContext& context, std::string tenant, std::string begin
           reader.Text();
           const std::string id = reader.Text();
           StoredSchedule stored;
-          if (!reader.done() || !ReadRecord(entry.value, &stored)) return done(BrokenRecord("a schedule"));
+          if (!reader.done() || !ReadRecord(entry.value, &stored))
+            return done(BrokenRecord("a schedule"));
           // The last one read begins the next page, unless nothing follows it.
           const bool last = &entry == &result->entries.back();
           if (static_cast<int>(schedules.size()) == limit || (last && result->more)) {
@@ -142,13 +156,14 @@ void ReadSchedules(MasterContext& context, std::string tenant, std::string begin
           }
           schedules.push_back(std::move(stored));
         }
-        auto on_details = [page = std::move(page),
-                           done = std::move(done)](absl::StatusOr<std::vector<StoredSchedule>> read) mutable {
+        auto on_details = [page = std::move(page), done = std::move(done)](
+                              absl::StatusOr<std::vector<StoredSchedule>> read) mutable {
           if (!read.ok()) return done(read.status());
           page.schedules = *std::move(read);
           done(std::move(page));
         };
-        std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false, std::move(on_details))
+        std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false,
+                                      std::move(on_details))
             ->Start();
       });
 }

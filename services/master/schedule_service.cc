@@ -22,21 +22,25 @@ namespace {
 // Turns the transaction's answer into the RPC's.
 template <typename Response>
 ScheduleChanged As(Done<Response> done) {
-  return [done = std::move(done)](absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+  return [done = std::move(done)](
+             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
     if (!response.ok()) return done(response.status());
     done(std::move(static_cast<Response&>(**response)));
   };
 }
 
-// A change of the schedule `name`; the decision sees the request. INVALID_ARGUMENT / NOT_FOUND for a wrong name.
+// A change of the schedule `name`; the decision sees the request. INVALID_ARGUMENT / NOT_FOUND for
+// a wrong name.
 template <typename Response, typename Request>
-absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_view name, absl::string_view field,
-                                        const Request& request,
-                                        absl::StatusOr<Decision> (*decide)(const ChangeInput&, const Request&)) {
+absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_view name,
+                                        absl::string_view field, const Request& request,
+                                        absl::StatusOr<Decision> (*decide)(const ChangeInput&,
+                                                                           const Request&)) {
   FieldViolations violations;
   CheckRequestId(request.request_id(), &violations);
   absl::StatusOr<ScheduleName> parsed = ParseScheduleName(name, field);
-  if (!parsed.ok() && parsed.status().code() != absl::StatusCode::kInvalidArgument) return parsed.status();
+  if (!parsed.ok() && parsed.status().code() != absl::StatusCode::kInvalidArgument)
+    return parsed.status();
   violations.AddStatus("", parsed.status());
   if (!violations.empty()) return violations.ToStatus();
   RequestMark mark(parsed->tenant, method, request.request_id(), request);
@@ -72,8 +76,9 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   FieldViolations violations;
   CheckRequestId(request.request_id(), &violations);
   if (!request.schedule_id().empty() && !IsScheduleId(request.schedule_id())) {
-    violations.Add("schedule_id",
-                   "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
+    violations.Add(
+        "schedule_id",
+        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
   }
   if (!request.has_schedule()) violations.Add("schedule", "is required");
   absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
@@ -84,13 +89,16 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
     violations.AddStatus("", draft.status());
   }
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  const std::string id =
-      request.schedule_id().empty() ? NewScheduleId(context_.runtime.random()) : request.schedule_id();
+  const std::string id = request.schedule_id().empty() ? NewScheduleId(context_.runtime.random())
+                                                       : request.schedule_id();
   const bool remembered = !request.validate_only();
   ScheduleChange change{
       .name = {*tenant, id},
-      .mark = RequestMark(*tenant, "CreateSchedule", remembered ? request.request_id() : std::string(), request)};
-  change.decide = [draft = *std::move(draft)](const ChangeInput& input) { return DecideCreate(input, draft); };
+      .mark = RequestMark(*tenant, "CreateSchedule",
+                          remembered ? request.request_id() : std::string(), request)};
+  change.decide = [draft = *std::move(draft)](const ChangeInput& input) {
+    return DecideCreate(input, draft);
+  };
   change.response = std::make_unique<v1::Schedule>();
   change.validate_only = request.validate_only();
   ChangeSchedule(context_, std::move(change), As(std::move(done)));
@@ -107,7 +115,8 @@ void ScheduleService::GetSchedule(v1::GetScheduleRequest request, Done<v1::Sched
                });
 }
 
-void ScheduleService::ListSchedules(v1::ListSchedulesRequest request, Done<v1::ListSchedulesResponse> done) {
+void ScheduleService::ListSchedules(v1::ListSchedulesRequest request,
+                                    Done<v1::ListSchedulesResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
@@ -119,12 +128,15 @@ void ScheduleService::ListSchedules(v1::ListSchedulesRequest request, Done<v1::L
   violations.AddStatus("", begin.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   ReadSchedules(context_, *tenant, *std::move(begin), *size,
-                [this, list = std::move(list), done = std::move(done)](absl::StatusOr<SchedulePage> page) mutable {
+                [this, list = std::move(list),
+                 done = std::move(done)](absl::StatusOr<SchedulePage> page) mutable {
                   if (!page.ok()) return done(page.status());
                   v1::ListSchedulesResponse response;
                   const absl::Time now = context_.client.NowLow();
-                  for (const StoredSchedule& stored : page->schedules) *response.add_schedules() = Show(stored, now);
-                  if (!page->next.empty()) response.set_next_page_token(EncodePageToken(list, page->next));
+                  for (const StoredSchedule& stored : page->schedules)
+                    *response.add_schedules() = Show(stored, now);
+                  if (!page->next.empty())
+                    response.set_next_page_token(EncodePageToken(list, page->next));
                   done(std::move(response));
                 });
 }
@@ -134,18 +146,19 @@ void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1:
   if (!request.has_schedule()) {
     return context_.Refuse(InvalidField("schedule", "is required"), std::move(done));
   }
-  absl::StatusOr<ScheduleChange> change =
-      ChangeOf<v1::Schedule>("UpdateSchedule", request.schedule().name(), "schedule.name", request, &DecideUpdate);
+  absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
+      "UpdateSchedule", request.schedule().name(), "schedule.name", request, &DecideUpdate);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->validate_only = request.validate_only();
   if (request.validate_only()) change->mark = RequestMark("", "", "", request);
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
 
-void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request, Done<google::protobuf::Empty> done) {
+void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
+                                     Done<google::protobuf::Empty> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  absl::StatusOr<ScheduleChange> change =
-      ChangeOf<google::protobuf::Empty>("DeleteSchedule", request.name(), "name", request, &DecideDelete);
+  absl::StatusOr<ScheduleChange> change = ChangeOf<google::protobuf::Empty>(
+      "DeleteSchedule", request.name(), "name", request, &DecideDelete);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->takes_parked = true;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
@@ -174,9 +187,10 @@ void ScheduleService::ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1:
 void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   if (request.event_count() < 0 || request.event_count() > kEventCountMax) {
-    return context_.Refuse(InvalidField("event_count", absl::StrCat("must be from 1 to ", kEventCountMax,
-                                                                    ", or 0 for the schedule's own")),
-                           std::move(done));
+    return context_.Refuse(
+        InvalidField("event_count", absl::StrCat("must be from 1 to ", kEventCountMax,
+                                                 ", or 0 for the schedule's own")),
+        std::move(done));
   }
   absl::StatusOr<ScheduleChange> change =
       ChangeOf<v1::Run>("TriggerSchedule", request.name(), "name", request, &DecideTrigger);

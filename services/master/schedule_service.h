@@ -1,5 +1,5 @@
-// ScheduleService: the schedules of tenants. Check → decide → write → answer; every change is one commit
-// (schedule_transaction.h).
+// ScheduleService: the schedules of tenants. Check → decide → write → answer; every change is one
+// commit (schedule_transaction.h).
 //
 // Threads: as ScheduleApi. No state.
 
@@ -18,9 +18,11 @@ class ScheduleService final : public ScheduleApi {
 
   void CreateSchedule(v1::CreateScheduleRequest request, Done<v1::Schedule> done) override;
   void GetSchedule(v1::GetScheduleRequest request, Done<v1::Schedule> done) override;
-  void ListSchedules(v1::ListSchedulesRequest request, Done<v1::ListSchedulesResponse> done) override;
+  void ListSchedules(v1::ListSchedulesRequest request,
+                     Done<v1::ListSchedulesResponse> done) override;
   void UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) override;
-  void DeleteSchedule(v1::DeleteScheduleRequest request, Done<google::protobuf::Empty> done) override;
+  void DeleteSchedule(v1::DeleteScheduleRequest request,
+                      Done<google::protobuf::Empty> done) override;
   void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) override;
   void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) override;
   void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) override;

@@ -1,5 +1,5 @@
-// Changes of schedules and what they agree with the emitter. The emitter is scripted: the test moves its checkpoints and
-// writes the rows it would have written.
+// Changes of schedules and what they agree with the emitter. The emitter is scripted: the test
+// moves its checkpoints and writes the rows it would have written.
 
 #include "services/master/schedule_service.h"
 
@@ -68,9 +68,11 @@ TEST(ScheduleService, UpdateEmitsOnlyWhatTheFormerVersionHadNot) {
   const Strings before = bench.Rows();
   const bool even_start = absl::ToUnixSeconds(bench.start) % 2 == 0;
   EXPECT_EQ(before, even_start ? (Strings{"2@1", "4@1"}) : (Strings{"1@1", "3@1", "5@1"}));
-  bench.Plan(4, 8);  // the emitter went on; its rows of [6, 8) failed or not: the update emits from its emitted_to on
+  // The emitter went on; its rows of [6, 8) failed or not: the update emits from its emitted_to on.
+  bench.Plan(4, 8);
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
-  // Before 6 all of the former version is there, so only the others come; from 6 on everything of the new version.
+  // Before 6 all of the former version is there, so only the others come; from 6 on everything of
+  // the new version.
   EXPECT_EQ(bench.Rows(), even_start ? (Strings{"1@2", "2@1", "3@2", "4@1", "5@2", "6@2", "7@2"})
                                      : (Strings{"1@1", "2@2", "3@1", "4@2", "5@1", "6@2", "7@2"}));
   EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(8));
@@ -84,33 +86,38 @@ TEST(ScheduleService, UpdateEmitsOnlyWhatTheFormerVersionHadNot) {
 TEST(ScheduleService, AnUpdateOfABehindEmitterEmitsWhatTheFormerVersionOwes) {
   ScheduleBench bench(1, 1);
   bench.MakeSchedule("* * * * * *");
-  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4500));  // now is 4.5; the emitter stopped at 1
+  // Now is 4.5; the emitter stopped at 1.
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4500));
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 0 * * *")).ok());
   EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1"}));
 }
 
 TEST(ScheduleService, ChangesThatRaceWithAnEmitterStepDecideAnew) {
-  // The emitter commits at every step of the update: rows of the former version up to its new emitted_to.
+  // The emitter commits at every step of the update: rows of the former version up to its new
+  // emitted_to.
   int retried = 0;
   for (int steps = 1; steps < 40; ++steps) {
     ScheduleBench bench(2, 2);
     bench.MakeSchedule("* * * * * *");
     std::optional<absl::StatusOr<v1::Schedule>> answer;
     bench.fixture.master->schedules().UpdateSchedule(
-        CronUpdate("0 0 1 1 *"), [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
+        CronUpdate("0 0 1 1 *"),
+        [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
     for (int i = 0; i < steps && bench.fixture.runtime.world().Step(); ++i) {
     }
     kv::Group group;
     for (uint16_t partition = 0; partition < 2; ++partition) {
-      group.mutations.push_back(
-          {.cf = ColumnFamily::kCheckpoints, .key = PlannedToKey(partition), .value = EncodeCheckpoint(bench.At(5))});
-      group.mutations.push_back(
-          {.cf = ColumnFamily::kCheckpoints, .key = EmittedToKey(partition), .value = EncodeCheckpoint(bench.At(5))});
+      group.mutations.push_back({.cf = ColumnFamily::kCheckpoints,
+                                 .key = PlannedToKey(partition),
+                                 .value = EncodeCheckpoint(bench.At(5))});
+      group.mutations.push_back({.cf = ColumnFamily::kCheckpoints,
+                                 .key = EmittedToKey(partition),
+                                 .value = EncodeCheckpoint(bench.At(5))});
     }
     std::optional<bool> applied;
     bench.fixture.TryCommit({group}, [&](bool all) { applied = all; });
-    ASSERT_TRUE(
-        bench.fixture.runtime.RunUntil([&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
+    ASSERT_TRUE(bench.fixture.runtime.RunUntil(
+        [&] { return answer.has_value() && applied.has_value(); }, absl::Minutes(1)));
     ASSERT_TRUE(answer->ok()) << answer->status();
     const absl::Time covered = FromMicros(StateOf(bench.fixture).covered_to_micros());
     EXPECT_TRUE(covered == bench.At(5) || covered == bench.At(2)) << covered;
@@ -128,7 +135,8 @@ TEST(ScheduleService, AChangeWaitsForAnEmitterInTheMiddleOfAWindow) {
   }
   std::optional<absl::StatusOr<v1::Schedule>> answer;
   bench.fixture.master->schedules().PauseSchedule(
-      Named<v1::PauseScheduleRequest>(), [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
+      Named<v1::PauseScheduleRequest>(),
+      [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(300));
   EXPECT_FALSE(answer.has_value());
   for (uint16_t partition = 0; partition < 2; ++partition) {
@@ -144,7 +152,8 @@ TEST(ScheduleService, AChangeThatNeverGetsThroughIsAborted) {
   for (uint16_t partition = 0; partition < 2; ++partition) {
     bench.fixture.Put(ColumnFamily::kCheckpoints, CursorKey(partition), "cursor");
   }
-  const auto answer = bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
+  const auto answer =
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(ErrorReason(answer.status()), "CONTENDED");
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
@@ -154,7 +163,8 @@ TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCa
   ScheduleBench bench(1, 1);
   bench.MakeSchedule("* * * * * *");
   bench.fixture.runtime.AdvanceBy(absl::Hours(12));
-  const auto answer = bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
+  const auto answer =
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
   EXPECT_EQ(ErrorReason(answer.status()), "EMISSION_BEHIND");
   EXPECT_TRUE(RetryDelayOf(answer.status()).has_value());
   EXPECT_EQ(bench.Rows(), Strings{});
@@ -190,9 +200,12 @@ TEST(ScheduleService, TheSameRequestIdGivesTheFirstAnswerWithoutASecondEffect) {
   ASSERT_TRUE(second.ok()) << second.status();  // though it is paused already
   EXPECT_EQ(second->SerializeAsString(), first->SerializeAsString());
   pause.set_reason("other");
-  EXPECT_EQ(ErrorReason(bench.fixture.Call(&ScheduleApi::PauseSchedule, pause).status()), "REQUEST_ID_REUSED");
+  EXPECT_EQ(ErrorReason(bench.fixture.Call(&ScheduleApi::PauseSchedule, pause).status()),
+            "REQUEST_ID_REUSED");
   EXPECT_EQ(
-      ErrorReason(bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("p")).status()),
+      ErrorReason(
+          bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("p"))
+              .status()),
       "REQUEST_ID_REUSED");
   EXPECT_EQ(bench.fixture.Dump(), before);
 }
@@ -231,7 +244,8 @@ TEST(ScheduleService, UpdateChangesOnlyWhatTheMaskNamesAndCountsVersions) {
   EXPECT_EQ(unmasked->payload(), "{}");
   v1::GetScheduleRequest get;
   get.set_name(kName);
-  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->SerializeAsString(), unmasked->SerializeAsString());
+  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->SerializeAsString(),
+            unmasked->SerializeAsString());
 }
 
 TEST(ScheduleService, ListGoesOnWhereTheTokenSays) {
@@ -248,20 +262,24 @@ TEST(ScheduleService, ListGoesOnWhereTheTokenSays) {
     const auto page = fixture.Call(&ScheduleApi::ListSchedules, list);
     ASSERT_TRUE(page.ok()) << page.status();
     ASSERT_LE(page->schedules_size(), 2);
-    for (const v1::Schedule& schedule : page->schedules()) names.push_back(schedule.name().substr(26));
+    for (const v1::Schedule& schedule : page->schedules())
+      names.push_back(schedule.name().substr(26));
     list.set_page_token(page->next_page_token());
     // What comes or goes before the position changes nothing behind it.
     if (++pages == 1) {
-      ASSERT_TRUE(fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("aa", "0 0 1 1 *")).ok());
+      ASSERT_TRUE(
+          fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("aa", "0 0 1 1 *")).ok());
     }
   } while (!list.page_token().empty());
   EXPECT_EQ(names, (Strings{"a", "b", "c", "d", "e"}));
   EXPECT_EQ(pages, 3);
   list.set_page_token("nonsense");
-  EXPECT_EQ(FieldViolationsOf(fixture.Call(&ScheduleApi::ListSchedules, list).status())[0].first, "page_token");
+  EXPECT_EQ(FieldViolationsOf(fixture.Call(&ScheduleApi::ListSchedules, list).status())[0].first,
+            "page_token");
   list.clear_page_token();
   list.set_page_size(-1);
-  EXPECT_EQ(FieldViolationsOf(fixture.Call(&ScheduleApi::ListSchedules, list).status())[0].first, "page_size");
+  EXPECT_EQ(FieldViolationsOf(fixture.Call(&ScheduleApi::ListSchedules, list).status())[0].first,
+            "page_size");
 }
 
 TEST(ScheduleService, TwoCreationsOfOneNameMakeOneSchedule) {
@@ -269,7 +287,8 @@ TEST(ScheduleService, TwoCreationsOfOneNameMakeOneSchedule) {
   std::vector<absl::Status> answers;
   for (int i = 0; i < 2; ++i) {
     fixture.master->schedules().CreateSchedule(
-        ValidSchedule("s"), [&](absl::StatusOr<v1::Schedule> schedule) { answers.push_back(schedule.status()); });
+        ValidSchedule("s"),
+        [&](absl::StatusOr<v1::Schedule> schedule) { answers.push_back(schedule.status()); });
   }
   ASSERT_TRUE(fixture.runtime.RunUntil([&] { return answers.size() == 2; }, absl::Minutes(1)));
   EXPECT_TRUE(answers[0].ok() != answers[1].ok());

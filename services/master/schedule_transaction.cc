@@ -39,18 +39,20 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   using Next = void (Transaction::*)(kv::GetResult);
 
   void Get(std::vector<kv::Key> keys, Next next) {
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this(), next](absl::StatusOr<kv::GetResult> result) {
-                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
-                               ((*self).*next)(*std::move(result));
-                             });
+    context_.client.MultiGet(
+        std::move(keys), context_.executor,
+        [self = shared_from_this(), next](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok()) return self->done_(StoreFailed(result.status()));
+          ((*self).*next)(*std::move(result));
+        });
   }
 
   // Schedule and request (always the same two first), then what belongs to the uid.
   std::vector<kv::Key> Keys(const std::optional<Uid>& uid) const {
     std::vector<kv::Key> keys = {
         {ColumnFamily::kSchedules, ScheduleKey(change_.name.tenant, change_.name.schedule)},
-        change_.mark.active() ? change_.mark.key() : kv::Key{ColumnFamily::kRequests, RequestKeyOfNobody()}};
+        change_.mark.active() ? change_.mark.key()
+                              : kv::Key{ColumnFamily::kRequests, RequestKeyOfNobody()}};
     if (!uid.has_value()) return keys;
     const uint16_t partition = PartitionOf(*uid, context_.layout.partitions);
     keys.push_back({ColumnFamily::kStates, StateKey(*uid)});
@@ -77,7 +79,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     snapshot_.uid = fresh_uid_;
     snapshot_.record.reset();
     if (!row.has_value()) return true;
-    if (!snapshot_.record.emplace().ParseFromString(*row) || snapshot_.record->uid().size() != Uid::kBytes) {
+    if (!snapshot_.record.emplace().ParseFromString(*row) ||
+        snapshot_.record->uid().size() != Uid::kBytes) {
       done_(BrokenRecord(change_.name.ToString()));
       return false;
     }
@@ -140,12 +143,15 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     for (const kv::Entry& parked : snapshot_.parked) {
       const auto key = DecodeEventKey(EventKeyOfParked(parked.key));
       storage::v1::EventRecord row;
-      if (!key.has_value() || !row.ParseFromString(parked.value)) return done_(BrokenRecord("a parked event"));
-      if (row.run_count() > 1) snapshot_.run_parts[RunPartKey({key->uid, key->occurrence}, kMasterRunPart)];
+      if (!key.has_value() || !row.ParseFromString(parked.value))
+        return done_(BrokenRecord("a parked event"));
+      if (row.run_count() > 1)
+        snapshot_.run_parts[RunPartKey({key->uid, key->occurrence}, kMasterRunPart)];
     }
     if (snapshot_.run_parts.empty()) return Decide();
     std::vector<kv::Key> keys;
-    for (const auto& [key, unread] : snapshot_.run_parts) keys.push_back({ColumnFamily::kRunParts, key});
+    for (const auto& [key, unread] : snapshot_.run_parts)
+      keys.push_back({ColumnFamily::kRunParts, key});
     Get(std::move(keys), &Transaction::OnRunParts);
   }
 
@@ -157,7 +163,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
 
   void Decide() {
     const absl::Time now = context_.client.NowLow();
-    absl::StatusOr<Decision> decision = change_.decide({snapshot_, change_.name, context_.layout, now});
+    absl::StatusOr<Decision> decision =
+        change_.decide({snapshot_, change_.name, context_.layout, now});
     if (!decision.ok()) return done_(decision.status());
     if (change_.validate_only) return done_(std::move(decision->response));
     if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
@@ -167,7 +174,9 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     commit.groups.push_back(std::move(decision_.group));
     context_.client.CommitAsync(
         std::move(commit), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) { self->OnCommitted(std::move(result)); });
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnCommitted(std::move(result));
+        });
   }
 
   void OnCommitted(absl::StatusOr<kv::CommitResult> result) {
@@ -185,7 +194,8 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     // The first tries follow at once: most races are with one step of an emitter.
     const absl::Duration delay =
         attempts_ <= 2 ? absl::ZeroDuration()
-                       : std::min(kRetryDelayMin * (int64_t{1} << std::min(attempts_ - 3, 10)), kRetryDelayMax);
+                       : std::min(kRetryDelayMin * (int64_t{1} << std::min(attempts_ - 3, 10)),
+                                  kRetryDelayMax);
     context_.executor->PostAfter(delay, [self = shared_from_this()] { self->ReadName(); });
   }
 

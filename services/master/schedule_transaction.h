@@ -1,7 +1,8 @@
-// ScheduleTransaction: one change of a schedule: read → decide → commit, again from the read while races are lost.
+// ScheduleTransaction: one change of a schedule: read → decide → commit, again from the read while
+// races are lost.
 //
-// A remembered answer (request_id) is given before anything is decided. A partition whose emitter is in the middle of a
-// window (a cursor is present) is waited for, a little longer each time.
+// A remembered answer (request_id) is given before anything is decided. A partition whose emitter
+// is in the middle of a window (a cursor is present) is waited for, a little longer each time.
 //
 // Threads: runs on the context's executor.
 
@@ -32,7 +33,8 @@ struct ScheduleChange {
   bool validate_only = false;  // decide and answer, write nothing
 };
 
-using ScheduleChanged = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;
+using ScheduleChanged =
+    absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;
 
 // ABORTED (CONTENDED) after too many lost races.
 void ChangeSchedule(MasterContext& context, ScheduleChange change, ScheduleChanged done);

@@ -47,13 +47,19 @@ std::vector<BadSchedule> BadSchedules() {
       {"method", "schedule.target.http.method",
        [](auto* s) { s->mutable_target()->mutable_http()->set_method("GET"); }},
       {"header_crlf", "schedule.target.http.headers[X-A]",
-       [](auto* s) { (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\r\nHost: evil"; }},
+       [](auto* s) {
+         (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\r\nHost: evil";
+       }},
       {"header_nul", "schedule.target.http.headers[X-A]",
-       [](auto* s) { (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = std::string("a\0b", 3); }},
+       [](auto* s) {
+         (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = std::string("a\0b", 3);
+       }},
       {"header_reserved", "schedule.target.http.headers[Host]",
        [](auto* s) { (*s->mutable_target()->mutable_http()->mutable_headers())["Host"] = "x"; }},
       {"header_webhook", "schedule.target.http.headers[Webhook-Id]",
-       [](auto* s) { (*s->mutable_target()->mutable_http()->mutable_headers())["Webhook-Id"] = "x"; }},
+       [](auto* s) {
+         (*s->mutable_target()->mutable_http()->mutable_headers())["Webhook-Id"] = "x";
+       }},
       {"grpc_unix", "schedule.target.grpc.uri",
        [](auto* s) { s->mutable_target()->mutable_grpc()->set_uri("unix:/run/docker.sock"); }},
       {"grpc_port", "schedule.target.grpc.uri",
@@ -62,8 +68,10 @@ std::vector<BadSchedule> BadSchedules() {
       {"n_large", "schedule.event_count", [](auto* s) { s->set_event_count(100'000'001); }},
       {"priority", "schedule.priority", [](auto* s) { s->set_priority(10); }},
       {"priority_negative", "schedule.priority", [](auto* s) { s->set_priority(-1); }},
-      {"timeout_short", "schedule.delivery_timeout", [](auto* s) { s->mutable_delivery_timeout()->set_nanos(1000); }},
-      {"timeout_long", "schedule.delivery_timeout", [](auto* s) { s->mutable_delivery_timeout()->set_seconds(3601); }},
+      {"timeout_short", "schedule.delivery_timeout",
+       [](auto* s) { s->mutable_delivery_timeout()->set_nanos(1000); }},
+      {"timeout_long", "schedule.delivery_timeout",
+       [](auto* s) { s->mutable_delivery_timeout()->set_seconds(3601); }},
       {"timeout_signs", "schedule.delivery_timeout",
        [](auto* s) {
          s->mutable_delivery_timeout()->set_seconds(1);
@@ -82,8 +90,10 @@ std::vector<BadSchedule> BadSchedules() {
        }},
       {"max_age", "schedule.retry_policy.max_age",
        [](auto* s) { s->mutable_retry_policy()->mutable_max_age()->set_seconds(31 * 86'400); }},
-      {"content_type", "schedule.content_type", [](auto* s) { s->set_content_type("text/plain\r\nX: y"); }},
-      {"display_name", "schedule.display_name", [](auto* s) { s->set_display_name(std::string(201, 'n')); }},
+      {"content_type", "schedule.content_type",
+       [](auto* s) { s->set_content_type("text/plain\r\nX: y"); }},
+      {"display_name", "schedule.display_name",
+       [](auto* s) { s->set_display_name(std::string(201, 'n')); }},
       {"label", "schedule.labels[]", [](auto* s) { (*s->mutable_labels())[""] = "x"; }},
   };
 }
@@ -101,9 +111,11 @@ TEST(ScheduleValidation, CreateRefusesEachBadFieldByNameAndWritesNothing) {
     v1::CreateScheduleRequest request = ValidSchedule("s");
     bad.change(request.mutable_schedule());
     const auto answer = fixture.Call(&ScheduleApi::CreateSchedule, request);
-    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument) << bad.name << answer.status();
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument)
+        << bad.name << answer.status();
     EXPECT_EQ(FieldsOf(answer.status()), std::vector<std::string>{bad.field}) << bad.name;
-    EXPECT_EQ(ErrorReason(answer.status()), bad.name == "impossible" ? "IMPOSSIBLE_EXPRESSION" : "INVALID_FIELD");
+    EXPECT_EQ(ErrorReason(answer.status()),
+              bad.name == "impossible" ? "IMPOSSIBLE_EXPRESSION" : "INVALID_FIELD");
   }
   EXPECT_EQ(fixture.Dump(), before);
 }
@@ -119,7 +131,8 @@ TEST(ScheduleValidation, UpdateRefusesEachBadFieldByNameAndWritesNothing) {
     request.mutable_update_mask()->add_paths("*");
     bad.change(request.mutable_schedule());
     const auto answer = fixture.Call(&ScheduleApi::UpdateSchedule, request);
-    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument) << bad.name << answer.status();
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument)
+        << bad.name << answer.status();
     EXPECT_EQ(FieldsOf(answer.status()), std::vector<std::string>{bad.field}) << bad.name;
   }
   EXPECT_EQ(fixture.Dump(), before);
@@ -133,8 +146,9 @@ TEST(ScheduleValidation, AllViolationsAreGathered) {
   request.mutable_schedule()->set_event_count(-5);
   request.set_request_id("with blank");
   const auto answer = fixture.Call(&ScheduleApi::CreateSchedule, request);
-  EXPECT_EQ(FieldsOf(answer.status()), (std::vector<std::string>{"request_id", "schedule_id", "schedule.cron",
-                                                                 "schedule.time_zone", "schedule.event_count"}));
+  EXPECT_EQ(FieldsOf(answer.status()),
+            (std::vector<std::string>{"request_id", "schedule_id", "schedule.cron",
+                                      "schedule.time_zone", "schedule.event_count"}));
 }
 
 TEST(ScheduleValidation, NamesOfTheWrongFormAreRefusedAndUnknownOnesNotFound) {
@@ -142,14 +156,16 @@ TEST(ScheduleValidation, NamesOfTheWrongFormAreRefusedAndUnknownOnesNotFound) {
   const std::string before = fixture.Dump();
   v1::CreateScheduleRequest create = ValidSchedule("s");
   create.set_parent("projects/default");
-  EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::CreateSchedule, create).status()), std::vector<std::string>{"parent"});
+  EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::CreateSchedule, create).status()),
+            std::vector<std::string>{"parent"});
   create.set_parent("tenants/other");
   EXPECT_TRUE(absl::IsNotFound(fixture.Call(&ScheduleApi::CreateSchedule, create).status()));
   v1::GetScheduleRequest get;
   for (const char* name : {"", "s", "tenants/default/schedules/", "tenants/default/schedules/UP",
                            "tenants/default/schedules/a/b", "tenants/default/events/s"}) {
     get.set_name(name);
-    EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::GetSchedule, get).status()), std::vector<std::string>{"name"})
+    EXPECT_EQ(FieldsOf(fixture.Call(&ScheduleApi::GetSchedule, get).status()),
+              std::vector<std::string>{"name"})
         << name;
   }
   get.set_name("tenants/default/schedules/none");

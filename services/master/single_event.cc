@@ -24,7 +24,8 @@ absl::Time InstantOf(const cron::OccurrenceId& id) {
   const auto zone = cron::Zone::Load(id.zone);
   if (!zone.ok()) return absl::InfinitePast();
   const cron::CivilInfo info = zone->Classify(id.civil);
-  if (info.kind == cron::CivilKind::kSkipped) return absl::FromUnixSeconds(zone->spans()[info.gap].begin);
+  if (info.kind == cron::CivilKind::kSkipped)
+    return absl::FromUnixSeconds(zone->spans()[info.gap].begin);
   const size_t fold = std::min<size_t>(static_cast<size_t>(id.fold), info.instants.size() - 1);
   return absl::FromUnixSeconds(info.instants[fold]);
 }
@@ -32,7 +33,8 @@ absl::Time InstantOf(const cron::OccurrenceId& id) {
 class Search : public std::enable_shared_from_this<Search> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)>;
-  Search(MasterContext& context, const std::string& tenant, const Uid& uid, std::string occurrence, Found done)
+  Search(MasterContext& context, const std::string& tenant, const Uid& uid, std::string occurrence,
+         Found done)
       : context_(context), uid_(uid), occurrence_(std::move(occurrence)), done_(std::move(done)) {
     const std::string event_id = RunIdentity(tenant, uid, occurrence_).EventId(0);
     shard_ = ShardOfEventId(event_id, context.layout.queue_shards);
@@ -42,18 +44,25 @@ class Search : public std::enable_shared_from_this<Search> {
     const auto id = cron::ParseOccurrence(occurrence_);
     if (!id.ok()) return done_(SingleEvent());
     const absl::Time due = InstantOf(*id);
-    std::vector<kv::Key> keys = {
-        {ColumnFamily::kDone,
-         EncodeDoneKey({.shard = shard_, .day = DoneDay(due), .uid = uid_, .occurrence = occurrence_, .first = 0})}};
+    std::vector<kv::Key> keys = {{ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
+                                                                      .day = DoneDay(due),
+                                                                      .uid = uid_,
+                                                                      .occurrence = occurrence_,
+                                                                      .first = 0})}};
     for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-      const std::string key = EncodeEventKey(
-          {.shard = shard_, .lane = lane, .due_time = due, .uid = uid_, .occurrence = occurrence_, .first = 0});
+      const std::string key = EncodeEventKey({.shard = shard_,
+                                              .lane = lane,
+                                              .due_time = due,
+                                              .uid = uid_,
+                                              .occurrence = occurrence_,
+                                              .first = 0});
       keys.push_back({ColumnFamily::kEvents, key});
       keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
     }
-    context_.client.MultiGet(
-        std::move(keys), context_.executor,
-        [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) { self->OnKeys(std::move(result)); });
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnKeys(std::move(result));
+                             });
   }
 
  private:
@@ -61,7 +70,8 @@ class Search : public std::enable_shared_from_this<Search> {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     SingleEvent found;
     if (result->values[0].has_value()) {
-      if (!found.done.emplace().ParseFromString(*result->values[0])) return done_(BrokenRecord("a Done record"));
+      if (!found.done.emplace().ParseFromString(*result->values[0]))
+        return done_(BrokenRecord("a Done record"));
       return done_(std::move(found));
     }
     for (const std::optional<std::string>& value : result->values) {
@@ -100,7 +110,8 @@ class Search : public std::enable_shared_from_this<Search> {
     }
     storage::v1::ClaimRecord claim;
     const auto inflight = DecodeInflightKey(entry.key);
-    if (!inflight.has_value() || inflight->is_end || !claim.ParseFromString(entry.value)) return false;
+    if (!inflight.has_value() || inflight->is_end || !claim.ParseFromString(entry.value))
+      return false;
     for (const auto& claimed : claim.entries()) {
       const auto key = DecodeEventKey(claimed.event_key());
       if (!key.has_value() || key->uid != uid_ || key->occurrence != occurrence_) continue;
@@ -141,7 +152,8 @@ class Search : public std::enable_shared_from_this<Search> {
 
 void FindSingleEvent(MasterContext& context, std::string tenant, Uid uid, std::string occurrence,
                      absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done) {
-  std::make_shared<Search>(context, tenant, uid, std::move(occurrence), std::move(done))->ReadKeys();
+  std::make_shared<Search>(context, tenant, uid, std::move(occurrence), std::move(done))
+      ->ReadKeys();
 }
 
 }  // namespace escapement::master

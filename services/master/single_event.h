@@ -1,7 +1,9 @@
-// Where the only event of a run of one is. Such runs have no rows of their own: the event is the run.
+// Where the only event of a run of one is. Such runs have no rows of their own: the event is the
+// run.
 //
-// Looked for at its deterministic keys (queue, parked, Done; one snapshot), then among the claims and the retries of its
-// shard. An event that moves meanwhile may be missed by all of these in a row; then everything is read once more.
+// Looked for at its deterministic keys (queue, parked, Done; one snapshot), then among the claims
+// and the retries of its shard. An event that moves meanwhile may be missed by all of these in a
+// row; then everything is read once more.
 //
 // Threads: the callback runs on the context's executor.
 

@@ -35,11 +35,14 @@ constexpr std::array<absl::string_view, 18> kReservedHeaders = {"accept-encoding
                                                                 "transfer-encoding",
                                                                 "upgrade",
                                                                 "via"};
-constexpr std::array<absl::string_view, 4> kReservedHeaderPrefixes = {"ce-", "escapement-", "proxy-", "webhook-"};
+constexpr std::array<absl::string_view, 4> kReservedHeaderPrefixes = {"ce-", "escapement-",
+                                                                      "proxy-", "webhook-"};
 
 absl::Status Bad(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
-bool IsUriCharacter(char c) { return c > 0x20 && c < 0x7f && !absl::StrContains("\"<>\\^`{|}", std::string(1, c)); }
+bool IsUriCharacter(char c) {
+  return c > 0x20 && c < 0x7f && !absl::StrContains("\"<>\\^`{|}", std::string(1, c));
+}
 
 bool IsTokenCharacter(char c) {
   return absl::ascii_isalnum(c) || absl::StrContains("!#$%&'*+-.^_`|~", std::string(1, c));
@@ -54,33 +57,37 @@ absl::Status CheckHostPort(absl::string_view text, bool port_needed) {
     if (end == absl::string_view::npos) return Bad("has an unclosed '['");
     host = text.substr(1, end - 1);
     rest = text.substr(end + 1);
-    const bool address =
-        std::all_of(host.begin(), host.end(), [](char c) { return absl::ascii_isxdigit(c) || c == ':' || c == '.'; });
-    if (!address || !absl::StrContains(host, ":")) return Bad("has no IPv6 address between '[' and ']'");
+    const bool address = std::all_of(host.begin(), host.end(), [](char c) {
+      return absl::ascii_isxdigit(c) || c == ':' || c == '.';
+    });
+    if (!address || !absl::StrContains(host, ":"))
+      return Bad("has no IPv6 address between '[' and ']'");
   } else {
     const size_t colon = text.find(':');
     host = text.substr(0, colon);
     rest = colon == absl::string_view::npos ? absl::string_view() : text.substr(colon);
-    const bool name = std::all_of(host.begin(), host.end(),
-                                  [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_'; });
+    const bool name = std::all_of(host.begin(), host.end(), [](char c) {
+      return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
+    });
     if (!name) return Bad("has a malformed host");
   }
   if (host.empty()) return Bad("has no host");
   if (rest.empty()) return port_needed ? Bad("has no port") : absl::OkStatus();
   uint32_t port = 0;
-  if (rest[0] != ':' || rest.size() > 6 || !absl::SimpleAtoi(rest.substr(1), &port) || port < 1 || port > 65'535 ||
-      !absl::ascii_isdigit(rest[1])) {
+  if (rest[0] != ':' || rest.size() > 6 || !absl::SimpleAtoi(rest.substr(1), &port) || port < 1 ||
+      port > 65'535 || !absl::ascii_isdigit(rest[1])) {
     return Bad("has a malformed port");
   }
   return absl::OkStatus();
 }
 
 bool HasControlCharacter(absl::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f; });
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f; });
 }
 
-void ReadHeaders(const v1::HttpTarget& http, const std::string& field, storage::v1::HttpTargetRecord* record,
-                 FieldViolations* violations) {
+void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
+                 storage::v1::HttpTargetRecord* record, FieldViolations* violations) {
   if (http.headers().size() > kHeadersMax) {
     violations->Add(field, absl::StrCat("holds more than ", kHeadersMax, " headers"));
     return;
@@ -88,19 +95,23 @@ void ReadHeaders(const v1::HttpTarget& http, const std::string& field, storage::
   const std::map<std::string, std::string> sorted(http.headers().begin(), http.headers().end());
   std::set<std::string> seen;
   for (const auto& [name, value] : sorted) {
-    const std::string entry = absl::StrCat(field, "[", absl::CHexEscape(absl::string_view(name).substr(0, 40)), "]");
-    if (absl::Status status = CheckHeaderName(name); !status.ok()) violations->Add(entry, status.message());
-    if (!seen.insert(absl::AsciiStrToLower(name)).second) violations->Add(entry, "is given twice (case is ignored)");
+    const std::string entry =
+        absl::StrCat(field, "[", absl::CHexEscape(absl::string_view(name).substr(0, 40)), "]");
+    if (absl::Status status = CheckHeaderName(name); !status.ok())
+      violations->Add(entry, status.message());
+    if (!seen.insert(absl::AsciiStrToLower(name)).second)
+      violations->Add(entry, "is given twice (case is ignored)");
     if (value.size() > kHeaderValueBytesMax) {
       violations->Add(entry, absl::StrCat("value is longer than ", kHeaderValueBytesMax, " bytes"));
     }
-    if (HasControlCharacter(value)) violations->Add(entry, "value holds CR, LF, NUL or another control character");
+    if (HasControlCharacter(value))
+      violations->Add(entry, "value holds CR, LF, NUL or another control character");
     (*record->mutable_headers())[name] = value;
   }
 }
 
-void ReadHttp(const v1::HttpTarget& http, const std::string& field, storage::v1::HttpTargetRecord* record,
-              FieldViolations* violations) {
+void ReadHttp(const v1::HttpTarget& http, const std::string& field,
+              storage::v1::HttpTargetRecord* record, FieldViolations* violations) {
   if (absl::Status status = CheckHttpUri(http.uri()); !status.ok()) {
     violations->Add(absl::StrCat(field, ".uri"), status.message());
   }
@@ -117,7 +128,8 @@ void ReadHttp(const v1::HttpTarget& http, const std::string& field, storage::v1:
 
 absl::Status CheckHttpUri(absl::string_view uri) {
   if (uri.empty()) return Bad("is required");
-  if (uri.size() > kUriBytesMax) return Bad(absl::StrCat("is longer than ", kUriBytesMax, " bytes"));
+  if (uri.size() > kUriBytesMax)
+    return Bad(absl::StrCat("is longer than ", kUriBytesMax, " bytes"));
   if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter)) {
     return Bad("holds a character that must be percent-encoded (blank, control, or not ASCII)");
   }
@@ -136,12 +148,15 @@ absl::Status CheckHttpUri(absl::string_view uri) {
 
 absl::Status CheckGrpcUri(absl::string_view uri) {
   if (uri.empty()) return Bad("is required");
-  if (uri.size() > kUriBytesMax) return Bad(absl::StrCat("is longer than ", kUriBytesMax, " bytes"));
-  if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter)) return Bad("holds a blank or control character");
+  if (uri.size() > kUriBytesMax)
+    return Bad(absl::StrCat("is longer than ", kUriBytesMax, " bytes"));
+  if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter))
+    return Bad("holds a blank or control character");
   if (absl::ConsumePrefix(&uri, "dns:///") || absl::ConsumePrefix(&uri, "ipv4:")) {
     return CheckHostPort(uri, /*port_needed=*/true);
   }
-  if (absl::ConsumePrefix(&uri, "ipv6:") && !absl::StartsWith(uri, "[")) return Bad("needs [address]:port after ipv6:");
+  if (absl::ConsumePrefix(&uri, "ipv6:") && !absl::StartsWith(uri, "["))
+    return Bad("needs [address]:port after ipv6:");
   absl::Status status = CheckHostPort(uri, /*port_needed=*/true);
   if (!status.ok()) {
     return Bad(absl::StrCat(status.message(),
@@ -152,17 +167,21 @@ absl::Status CheckGrpcUri(absl::string_view uri) {
 }
 
 absl::Status CheckHeaderName(absl::string_view name) {
-  if (name.empty() || name.size() > kHeaderNameBytesMax || !std::all_of(name.begin(), name.end(), IsTokenCharacter)) {
+  if (name.empty() || name.size() > kHeaderNameBytesMax ||
+      !std::all_of(name.begin(), name.end(), IsTokenCharacter)) {
     return Bad("is not a header name");
   }
   const std::string lower = absl::AsciiStrToLower(name);
-  const bool reserved = std::find(kReservedHeaders.begin(), kReservedHeaders.end(), lower) != kReservedHeaders.end() ||
-                        std::any_of(kReservedHeaderPrefixes.begin(), kReservedHeaderPrefixes.end(),
-                                    [&](absl::string_view prefix) { return absl::StartsWith(lower, prefix); });
+  const bool reserved =
+      std::find(kReservedHeaders.begin(), kReservedHeaders.end(), lower) !=
+          kReservedHeaders.end() ||
+      std::any_of(kReservedHeaderPrefixes.begin(), kReservedHeaderPrefixes.end(),
+                  [&](absl::string_view prefix) { return absl::StartsWith(lower, prefix); });
   return reserved ? Bad("is reserved") : absl::OkStatus();
 }
 
-storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field, FieldViolations* violations) {
+storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
+                                     FieldViolations* violations) {
   storage::v1::TargetRecord record;
   switch (target.kind_case()) {
     case v1::Target::kHttp:
@@ -186,7 +205,8 @@ void WriteTarget(const storage::v1::TargetRecord& record, v1::Target* target) {
     v1::HttpTarget* http = target->mutable_http();
     http->set_uri(record.http().uri());
     http->set_method(record.http().method());
-    for (const auto& [name, value] : record.http().headers()) (*http->mutable_headers())[name] = value;
+    for (const auto& [name, value] : record.http().headers())
+      (*http->mutable_headers())[name] = value;
   } else if (record.has_grpc()) {
     target->mutable_grpc()->set_uri(record.grpc().uri());
   }

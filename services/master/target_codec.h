@@ -1,8 +1,9 @@
 // Where events go: Target ↔ TargetRecord, with validation.
 //
-// HTTP: http:// or https:// with a host, no user information, no fragment, no blanks or control characters; headers
-// without control characters (CR, LF, NUL…), none that HTTP, CloudEvents or the platform use themselves. gRPC: only
-// dns:///, ipv4:, ipv6: and host:port, never unix: or another resolver. Pure.
+// HTTP: http:// or https:// with a host, no user information, no fragment, no blanks or control
+// characters; headers without control characters (CR, LF, NUL…), none that HTTP, CloudEvents or the
+// platform use themselves. gRPC: only dns:///, ipv4:, ipv6: and host:port, never unix: or another
+// resolver. Pure.
 
 #ifndef SERVICES_MASTER_TARGET_CODEC_H_
 #define SERVICES_MASTER_TARGET_CODEC_H_
@@ -15,7 +16,8 @@
 namespace escapement::master {
 
 // Adds what is wrong to `violations`, with fields below `field` ("schedule.target").
-storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field, FieldViolations* violations);
+storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
+                                     FieldViolations* violations);
 
 void WriteTarget(const storage::v1::TargetRecord& record, v1::Target* target);
 

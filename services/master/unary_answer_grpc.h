@@ -16,11 +16,13 @@ namespace escapement::master {
 template <typename Response>
 class UnaryAnswer {
  public:
-  UnaryAnswer(grpc::ServerUnaryReactor* reactor, Response* response) : reactor_(reactor), response_(response) {}
+  UnaryAnswer(grpc::ServerUnaryReactor* reactor, Response* response)
+      : reactor_(reactor), response_(response) {}
   UnaryAnswer(UnaryAnswer&& other) noexcept
       : reactor_(std::exchange(other.reactor_, nullptr)), response_(other.response_) {}
   ~UnaryAnswer() {
-    if (reactor_ != nullptr) reactor_->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the master is stopping"));
+    if (reactor_ != nullptr)
+      reactor_->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the master is stopping"));
   }
 
   void operator()(absl::StatusOr<Response> answer) {

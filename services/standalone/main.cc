@@ -3,11 +3,12 @@
 #include "services/standalone/standalone_process.h"
 
 int main(int argc, char** argv) {
-  return escapement::RunService(argc, argv,
-                                {.name = "standalone",
-                                 .description = "the whole platform in one process, with its own store",
-                                 .listen = "127.0.0.1:7410",
-                                 .http_listen = "127.0.0.1:7411",
-                                 .validate = escapement::standalone::ValidateFlags,
-                                 .make = escapement::standalone::Make});
+  return escapement::RunService(
+      argc, argv,
+      {.name = "standalone",
+       .description = "the whole platform in one process, with its own store",
+       .listen = "127.0.0.1:7410",
+       .http_listen = "127.0.0.1:7411",
+       .validate = escapement::standalone::ValidateFlags,
+       .make = escapement::standalone::Make});
 }

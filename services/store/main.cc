@@ -37,12 +37,13 @@ absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& contex
 }  // namespace escapement::store
 
 int main(int argc, char** argv) {
-  return escapement::RunService(argc, argv,
-                                {.name = "store",
-                                 .description = "keeps everything durable, in RocksDB",
-                                 .listen = "127.0.0.1:7400",
-                                 .http_listen = "127.0.0.1:7401",
-                                 .receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax,
-                                 .validate = escapement::store::ValidateStoreFlags,
-                                 .make = escapement::store::Make});
+  return escapement::RunService(
+      argc, argv,
+      {.name = "store",
+       .description = "keeps everything durable, in RocksDB",
+       .listen = "127.0.0.1:7400",
+       .http_listen = "127.0.0.1:7401",
+       .receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax,
+       .validate = escapement::store::ValidateStoreFlags,
+       .make = escapement::store::Make});
 }

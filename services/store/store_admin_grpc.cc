@@ -30,13 +30,15 @@ class StoreAdminGrpc::Service final : public wire::StoreAdminService::CallbackSe
  public:
   explicit Service(kv::RocksKvStore& store) : store_(store) {}
 
-  grpc::ServerUnaryReactor* GetStoreInfo(grpc::CallbackServerContext* context, const wire::GetStoreInfoRequest*,
+  grpc::ServerUnaryReactor* GetStoreInfo(grpc::CallbackServerContext* context,
+                                         const wire::GetStoreInfoRequest*,
                                          wire::StoreInfo* info) override {
     InfoToWire(store_.info(), info);
     return Finish(context);
   }
 
-  grpc::ServerUnaryReactor* ConfirmClock(grpc::CallbackServerContext* context, const wire::ConfirmClockRequest*,
+  grpc::ServerUnaryReactor* ConfirmClock(grpc::CallbackServerContext* context,
+                                         const wire::ConfirmClockRequest*,
                                          wire::StoreInfo* info) override {
     auto* reactor = context->DefaultReactor();
     store_.ConfirmClock([info, reactor](absl::StatusOr<kv::RocksKvStore::Info> confirmed) {
@@ -56,7 +58,8 @@ class StoreAdminGrpc::Service final : public wire::StoreAdminService::CallbackSe
   kv::RocksKvStore& store_;
 };
 
-StoreAdminGrpc::StoreAdminGrpc(kv::RocksKvStore& store) : service_(std::make_unique<Service>(store)) {}
+StoreAdminGrpc::StoreAdminGrpc(kv::RocksKvStore& store)
+    : service_(std::make_unique<Service>(store)) {}
 StoreAdminGrpc::~StoreAdminGrpc() = default;
 
 grpc::Service* StoreAdminGrpc::service() { return service_.get(); }

@@ -14,17 +14,21 @@ namespace escapement::store {
 
 namespace wire = ::escapement::internal::v1;
 
-// One client's stream. Reads run one after the other, so the client's calls reach the store in their order.
-class StoreGrpc::Connection final : public grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse> {
+// One client's stream. Reads run one after the other, so the client's calls reach the store in
+// their order.
+class StoreGrpc::Connection final
+    : public grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse> {
  public:
   // What answers need: outlives the reactor while the store still holds callbacks.
   class Outlet {
    public:
     explicit Outlet(Connection* connection) : connection_(connection) {}
 
-    // Adds what `fill` makes of an answer. False if the connection is over or, with a bound, too much is waiting.
+    // Adds what `fill` makes of an answer. False if the connection is over or, with a bound, too
+    // much is waiting.
     template <typename Fill>
-    bool Send(uint64_t call_id, size_t bytes, size_t backlog_bytes_max, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
+    bool Send(uint64_t call_id, size_t bytes, size_t backlog_bytes_max, Fill fill)
+        ABSL_LOCKS_EXCLUDED(mu_) {
       absl::MutexLock lock(&mu_);
       if (connection_ == nullptr || outgoing_.bytes() + bytes > backlog_bytes_max) return false;
       wire::StoreAnswer* answer = outgoing_.Next(bytes)->add_answers();
@@ -103,7 +107,8 @@ class StoreGrpc::Connection final : public grpc::ServerBidiReactor<wire::StoreRe
   kv::KvStore::Callback<T> Answer(uint64_t id) {
     return [outlet = outlet_, id](absl::StatusOr<T> result) {
       const size_t bytes = BytesOf(result);
-      outlet->Send(id, bytes, kNoBound, [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(result), answer); });
+      outlet->Send(id, bytes, kNoBound,
+                   [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(result), answer); });
     };
   }
 
@@ -149,7 +154,8 @@ void StoreGrpc::Connection::Take(wire::StoreCall& call) {
       break;
     case wire::StoreCall::kMoveWatchEnd: {
       auto watch = watches_.find(call.move_watch_end().watch_id());
-      if (watch != watches_.end()) watch->second->MoveEnd(std::move(*call.mutable_move_watch_end()->mutable_end()));
+      if (watch != watches_.end())
+        watch->second->MoveEnd(std::move(*call.mutable_move_watch_end()->mutable_end()));
       break;
     }
     case wire::StoreCall::kCloseWatch:
@@ -169,7 +175,8 @@ void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
   observer.on_batch = [outlet = outlet_, id, lagged](kv::WatchBatch batch) {
     if (*lagged) return;
     size_t bytes = 32;
-    for (const auto& mutation : batch.mutations) bytes += 16 + mutation.key.size() + mutation.value.size();
+    for (const auto& mutation : batch.mutations)
+      bytes += 16 + mutation.key.size() + mutation.value.size();
     auto fill = [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(batch), answer); };
     if (outlet->Send(id, bytes, kBacklogBytesMax, fill)) return;
     *lagged = true;
@@ -189,7 +196,8 @@ class StoreGrpc::Service final : public wire::StoreService::CallbackService {
  public:
   explicit Service(kv::KvStore& store) : store_(store) {}
 
-  grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse>* Connect(grpc::CallbackServerContext*) override {
+  grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse>* Connect(
+      grpc::CallbackServerContext*) override {
     return new Connection(store_);
   }
 

@@ -1,6 +1,7 @@
 // StoreGrpc: any KvStore over gRPC (store.proto). The other side of common/kv/grpc_kv_store.h.
 //
-// Threads: gRPC's. `store` outlives it; the gRPC server must have been shut down before it is destroyed.
+// Threads: gRPC's. `store` outlives it; the gRPC server must have been shut down before it is
+// destroyed.
 
 #ifndef SERVICES_STORE_STORE_GRPC_H_
 #define SERVICES_STORE_STORE_GRPC_H_

@@ -5,13 +5,19 @@
 namespace escapement::store {
 
 StoreMetrics::StoreMetrics(Metrics& metrics, kv::RocksKvStore& store) {
-  Gauge* seq = metrics.GetGauge("escapement_store_commit_seq", "Sequence of the last acknowledged commit.");
+  Gauge* seq =
+      metrics.GetGauge("escapement_store_commit_seq", "Sequence of the last acknowledged commit.");
   Gauge* time = metrics.GetGauge("escapement_store_time_seconds", "Store time.");
-  Gauge* disagreement = metrics.GetGauge("escapement_store_clock_disagreement_seconds", "Wall clock less store time.");
-  Gauge* hold = metrics.GetGauge("escapement_store_clock_hold", "1 while emission waits for the clock's confirmation.");
-  Gauge* accepting = metrics.GetGauge("escapement_store_accepting", "0 while the disk is too full for commits.");
-  Counter* commits = metrics.GetCounter("escapement_store_commits_total", "Commits decided since the start.");
-  Counter* syncs = metrics.GetCounter("escapement_store_syncs_total", "Syncs of the log since the start.");
+  Gauge* disagreement = metrics.GetGauge("escapement_store_clock_disagreement_seconds",
+                                         "Wall clock less store time.");
+  Gauge* hold = metrics.GetGauge("escapement_store_clock_hold",
+                                 "1 while emission waits for the clock's confirmation.");
+  Gauge* accepting =
+      metrics.GetGauge("escapement_store_accepting", "0 while the disk is too full for commits.");
+  Counter* commits =
+      metrics.GetCounter("escapement_store_commits_total", "Commits decided since the start.");
+  Counter* syncs =
+      metrics.GetCounter("escapement_store_syncs_total", "Syncs of the log since the start.");
   collector_ = metrics.AddCollector([=, &store] {
     const kv::RocksKvStore::Info info = store.info();
     seq->Set(static_cast<double>(info.seq));

@@ -16,7 +16,8 @@ struct StoreServer::Parts {
   StoreAdminGrpc admin_grpc;
 };
 
-absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options, Clock& clock) {
+absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options,
+                                                               Clock& clock) {
   kv::RocksKvStore::Options rocks;
   rocks.data_dir = options.data_dir;
   rocks.accept_loss = options.accept_loss;

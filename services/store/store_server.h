@@ -1,12 +1,14 @@
-// StoreServer: the store service without its process: a RocksKvStore and the gRPC services that serve it. main.cc
-// gives it a port.
+// StoreServer: the store service without its process: a RocksKvStore and the gRPC services that
+// serve it. main.cc gives it a port.
 //
 //   StoreServer::Options options;
 //   options.data_dir = ...;
 //   auto server = StoreServer::Open(options, runtime.clock());
-//   GrpcServer::Start(..., (*server)->services());  // receive_bytes_max = StoreServer::kReceiveBytesMax
+//   GrpcServer::Start(..., (*server)->services());  // receive_bytes_max =
+//   StoreServer::kReceiveBytesMax
 //
-// Threads: Open and destruction by one thread; the gRPC server must have been shut down before the latter.
+// Threads: Open and destruction by one thread; the gRPC server must have been shut down before the
+// latter.
 
 #ifndef SERVICES_STORE_STORE_SERVER_H_
 #define SERVICES_STORE_STORE_SERVER_H_
@@ -34,10 +36,11 @@ class StoreServer {
 
   struct Options {
     std::string data_dir;
-    bool accept_loss = false;                     // see RocksKvStore::Options
-    absl::Duration lease_ttl = absl::Seconds(5);  // no lease is taken over in this time after a start
-    uint32_t partitions = 16;                     // of a new store; 1 to 1,024
-    uint32_t queue_shards = 8;                    // of a new store; 1 to 1,024
+    bool accept_loss = false;  // see RocksKvStore::Options
+    // No lease is taken over in this time after a start.
+    absl::Duration lease_ttl = absl::Seconds(5);
+    uint32_t partitions = 16;   // of a new store; 1 to 1,024
+    uint32_t queue_shards = 8;  // of a new store; 1 to 1,024
     uint64_t free_bytes_min = uint64_t{256} << 20;
     size_t block_cache_bytes = 256 << 20;
   };

@@ -70,7 +70,8 @@ absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options) {
     request.set_batch_number(++batch_number);
     {
       const auto room = [&window, &options]() ABSL_SHARED_LOCKS_REQUIRED(window.mutex) {
-        return window.ended || window.unanswered < static_cast<uint64_t>(options.batches_unanswered_max);
+        return window.ended ||
+               window.unanswered < static_cast<uint64_t>(options.batches_unanswered_max);
       };
       absl::MutexLock lock(&window.mutex);
       window.mutex.Await(absl::Condition(&room));
@@ -86,7 +87,8 @@ absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options) {
   absl::MutexLock lock(&window.mutex);
   if (!window.refused.empty()) return absl::AbortedError(window.refused);
   if (window.created != options.events) {
-    return absl::DataLossError(absl::StrCat(window.created, " of ", options.events, " events were acknowledged"));
+    return absl::DataLossError(
+        absl::StrCat(window.created, " of ", options.events, " events were acknowledged"));
   }
   return took;
 }

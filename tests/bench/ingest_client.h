@@ -25,8 +25,8 @@ struct IngestOptions {
   std::function<absl::Time(uint64_t i)> due_time;
 };
 
-// Returns how long it took from the first batch written to the last one acknowledged as durable. An error if the stream
-// broke or a batch was refused.
+// Returns how long it took from the first batch written to the last one acknowledged as durable. An
+// error if the stream broke or a batch was refused.
 absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options);
 
 }  // namespace escapement::bench

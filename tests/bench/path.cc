@@ -1,9 +1,11 @@
-// The whole path on this machine, each figure beside the raw limit that was measured in the same run.
+// The whole path on this machine, each figure beside the raw limit that was measured in the same
+// run.
 //
 //   bazel run -c opt //tests/bench:path -- [--separate] [--repetitions=3] [--only=ingest] [--json]
 //
-// Client, receiver, platform and disk share the machine. Every process has a port of its own choice and data in a temporary
-// folder, which is removed at the end. Exit code: 0, or 1 if a stage failed.
+// Client, receiver, platform and disk share the machine. Every process has a port of its own choice
+// and data in a temporary folder, which is removed at the end. Exit code: 0, or 1 if a stage
+// failed.
 
 #include <unistd.h>
 
@@ -31,7 +33,8 @@
 #include "tests/integration/api_client.h"
 
 ABSL_FLAG(std::string, bin, ".", "the folder that holds services/ and tests/ as built");
-ABSL_FLAG(bool, separate, false, "store, master, emitter and handler as processes of their own instead of standalone");
+ABSL_FLAG(bool, separate, false,
+          "store, master, emitter and handler as processes of their own instead of standalone");
 ABSL_FLAG(bool, platform, true, "false: raw limits and transports only");
 ABSL_FLAG(int, repetitions, 1, "medians of so many, interleaved");
 ABSL_FLAG(uint64_t, events, 100'000, "of each stage that measures a rate");
@@ -73,7 +76,9 @@ class PathBench {
   const Report& report() const { return report_; }
 
  private:
-  static bool Wanted(absl::string_view row) { return absl::StrContains(row, absl::GetFlag(FLAGS_only)); }
+  static bool Wanted(absl::string_view row) {
+    return absl::StrContains(row, absl::GetFlag(FLAGS_only));
+  }
 
   // Measures a row once: the raw limit first.
   void Rate(absl::string_view row, absl::string_view raw_name, const std::function<double()>& raw,
@@ -81,41 +86,53 @@ class PathBench {
     if (!Wanted(row)) return;
     report_.AddRow(row, Unit::kPerSecond, raw_name);
     report_.AddRaw(row, raw());
-    if (absl::Status status = receiver_->Clear(); !status.ok()) return report_.AddFailure(row, status.ToString());
+    if (absl::Status status = receiver_->Clear(); !status.ok())
+      return report_.AddFailure(row, status.ToString());
     const auto measured = measure();
     if (!measured.ok()) return report_.AddFailure(row, measured.status().ToString());
     report_.AddMeasured(row, *measured);
   }
 
   double RawGrpc() { return RawGrpcStream(receiver_->grpc_target(), events_, payload_bytes_); }
-  double RawHttp() { return RawCurl(receiver_->http_origin(), events_, payload_bytes_, kRawCurlInFlight); }
+  double RawHttp() {
+    return RawCurl(receiver_->http_origin(), events_, payload_bytes_, kRawCurlInFlight);
+  }
 
   void RunTransports() {
-    Rate("transport alone: gRPC stream", "bare gRPC stream", [this] { return RawGrpc(); },
-         [this]() -> absl::StatusOr<double> {
-           handler::GrpcTransport transport({});
-           return TransportRate(transport, receiver_->grpc_target(), events_, payload_bytes_, 4096);
-         });
-    Rate("transport alone: HTTP", "bare libcurl multi", [this] { return RawHttp(); },
-         [this]() -> absl::StatusOr<double> {
-           handler::HttpTransport transport({});
-           return TransportRate(transport, receiver_->http_origin() + "/bench", events_, payload_bytes_, 4096);
-         });
+    Rate(
+        "transport alone: gRPC stream", "bare gRPC stream", [this] { return RawGrpc(); },
+        [this]() -> absl::StatusOr<double> {
+          handler::GrpcTransport transport({});
+          return TransportRate(transport, receiver_->grpc_target(), events_, payload_bytes_, 4096);
+        });
+    Rate(
+        "transport alone: HTTP", "bare libcurl multi", [this] { return RawHttp(); },
+        [this]() -> absl::StatusOr<double> {
+          handler::HttpTransport transport({});
+          return TransportRate(transport, receiver_->http_origin() + "/bench", events_,
+                               payload_bytes_, 4096);
+        });
   }
 
   void RunPlatform() {
     const v1::Target grpc = integration::GrpcTo(receiver_->grpc_target());
     const v1::Target http = integration::HttpTo(receiver_->http_origin() + "/bench");
-    Rate("ingest: one-off events, durable", "RocksDB, synced batches of 1,000",
-         [this] { return raw_store_.PutRows(events_, payload_bytes_); }, [this] { return stages_.IngestRate(events_); });
-    Rate("deliver one-off events: gRPC, durable Done", "bare gRPC stream", [this] { return RawGrpc(); },
-         [this, grpc] { return stages_.OneOffRate(grpc, events_); });
-    Rate("deliver a run: gRPC, durable Done", "bare gRPC stream", [this] { return RawGrpc(); },
-         [this, grpc] { return stages_.RunRate(grpc, events_); });
-    Rate("deliver one-off events: HTTP, durable Done", "bare libcurl multi", [this] { return RawHttp(); },
-         [this, http] { return stages_.OneOffRate(http, events_); });
-    Rate("deliver a run: HTTP, durable Done", "bare libcurl multi", [this] { return RawHttp(); },
-         [this, http] { return stages_.RunRate(http, events_); });
+    Rate(
+        "ingest: one-off events, durable", "RocksDB, synced batches of 1,000",
+        [this] { return raw_store_.PutRows(events_, payload_bytes_); },
+        [this] { return stages_.IngestRate(events_); });
+    Rate(
+        "deliver one-off events: gRPC, durable Done", "bare gRPC stream",
+        [this] { return RawGrpc(); }, [this, grpc] { return stages_.OneOffRate(grpc, events_); });
+    Rate(
+        "deliver a run: gRPC, durable Done", "bare gRPC stream", [this] { return RawGrpc(); },
+        [this, grpc] { return stages_.RunRate(grpc, events_); });
+    Rate(
+        "deliver one-off events: HTTP, durable Done", "bare libcurl multi",
+        [this] { return RawHttp(); }, [this, http] { return stages_.OneOffRate(http, events_); });
+    Rate(
+        "deliver a run: HTTP, durable Done", "bare libcurl multi", [this] { return RawHttp(); },
+        [this, http] { return stages_.RunRate(http, events_); });
     constexpr absl::string_view kChurn = "put, then Done and delete";
     if (Wanted(kChurn)) {
       report_.AddRow(kChurn, Unit::kPerSecond, "RocksDB, synced batches of 1,000");
@@ -128,9 +145,10 @@ class PathBench {
     const std::string row = absl::StrCat("lateness at ", kLatenessPerSecond, "/s: ");
     const fixtures::LatencyHistogram raw = RawTimer(kLatenessEvents, kLatenessPerSecond);
     const auto measured = stages_.LatenessAt(target, kLatenessPerSecond, kLatenessEvents);
-    for (const auto& [name, raw_value] : {std::pair<std::string, int64_t>("p50", raw.Percentile(0.5)),
-                                          {"p99", raw.Percentile(0.99)},
-                                          {"max", raw.max()}}) {
+    for (const auto& [name, raw_value] :
+         {std::pair<std::string, int64_t>("p50", raw.Percentile(0.5)),
+          {"p99", raw.Percentile(0.99)},
+          {"max", raw.max()}}) {
       report_.AddRow(row + name, Unit::kMicros, "bare timer");
       report_.AddRaw(row + name, static_cast<double>(raw_value));
     }
@@ -138,7 +156,8 @@ class PathBench {
     report_.AddMeasured(row + "p50", measured->p50);
     report_.AddMeasured(row + "p99", measured->p99);
     report_.AddMeasured(row + "max", measured->max);
-    if (measured->early > 0) report_.AddFailure(row + "p50", absl::StrCat(measured->early, " events were early"));
+    if (measured->early > 0)
+      report_.AddFailure(row + "p50", absl::StrCat(measured->early, " events were early"));
   }
 
   const std::string folder_;
@@ -165,7 +184,8 @@ int Main(const std::string& folder) {
     }
   }
   bench.Run(platform);
-  std::cout << (absl::GetFlag(FLAGS_json) ? bench.report().Json() : bench.report().Table()) << std::endl;
+  std::cout << (absl::GetFlag(FLAGS_json) ? bench.report().Json() : bench.report().Table())
+            << std::endl;
   return bench.report().failed() ? 1 : 0;
 }
 

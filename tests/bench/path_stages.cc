@@ -27,7 +27,9 @@ constexpr absl::Duration kLead = absl::Seconds(2);
 }  // namespace
 
 PathStages::PathStages(const Options& options, ReceiverProcess* receiver)
-    : options_(options), receiver_(receiver), platform_({.bin = options.bin, .folder = options.folder}) {}
+    : options_(options),
+      receiver_(receiver),
+      platform_({.bin = options.bin, .folder = options.folder}) {}
 
 absl::Status PathStages::Start() {
   return options_.separate ? platform_.Start() : platform_.Start({"standalone"});
@@ -53,19 +55,24 @@ absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t
   const auto ended_before = Ended();
   if (!ended_before.ok()) return ended_before.status();
   // All are stored before the first is due.
-  const absl::Time due = absl::Now() + kLead + absl::Microseconds(20) * static_cast<int64_t>(events);
+  const absl::Time due =
+      absl::Now() + kLead + absl::Microseconds(20) * static_cast<int64_t>(events);
   const auto took = Ingest({.master = master(),
                             .target = target,
                             .events = events,
                             .payload_bytes = options_.payload_bytes,
                             .due_time = [due](uint64_t) { return due; }});
   if (!took.ok()) return took.status();
-  if (absl::Now() > due) return absl::DeadlineExceededError("the ingest took longer than the time to the due instant");
+  if (absl::Now() > due)
+    return absl::DeadlineExceededError("the ingest took longer than the time to the due instant");
   const auto counts = AwaitArrivals(events);
   if (!counts.ok()) return counts.status();
-  if (absl::Status status = AwaitEnded(*ended_before + static_cast<double>(events)); !status.ok()) return status;
-  const absl::Time end = std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
-  return static_cast<double>(events) / absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
+  if (absl::Status status = AwaitEnded(*ended_before + static_cast<double>(events)); !status.ok())
+    return status;
+  const absl::Time end =
+      std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
+  return static_cast<double>(events) /
+         absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
 }
 
 absl::StatusOr<double> PathStages::RunRate(const v1::Target& target, uint64_t events) {
@@ -80,24 +87,30 @@ absl::StatusOr<double> PathStages::RunRate(const v1::Target& target, uint64_t ev
   *schedule.mutable_target() = target;
   schedule.set_payload(std::string(options_.payload_bytes, 'b'));
   schedule.mutable_delivery_timeout()->set_seconds(30);
-  if (const auto created = client.CreateSchedule(id, schedule); !created.ok()) return created.status();
+  if (const auto created = client.CreateSchedule(id, schedule); !created.ok())
+    return created.status();
   if (const auto run = client.TriggerSchedule(id); !run.ok()) return run.status();
   const auto counts = AwaitArrivals(events);
   if (!counts.ok()) return counts.status();
-  if (absl::Status status = AwaitEnded(*ended_before + static_cast<double>(events)); !status.ok()) return status;
-  const absl::Time end = std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
-  return static_cast<double>(events) / absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
+  if (absl::Status status = AwaitEnded(*ended_before + static_cast<double>(events)); !status.ok())
+    return status;
+  const absl::Time end =
+      std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
+  return static_cast<double>(events) /
+         absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
 }
 
-absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second, uint64_t events) {
+absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second,
+                                                uint64_t events) {
   if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
   const absl::Time begin = absl::Now() + kLead;
   const absl::Duration step = absl::Seconds(1 / per_second);
-  const auto took = Ingest({.master = master(),
-                            .target = target,
-                            .events = events,
-                            .payload_bytes = options_.payload_bytes,
-                            .due_time = [begin, step](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
+  const auto took = Ingest(
+      {.master = master(),
+       .target = target,
+       .events = events,
+       .payload_bytes = options_.payload_bytes,
+       .due_time = [begin, step](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
   if (!took.ok()) return took.status();
   // Asking the receiver while it works would make it late.
   absl::SleepFor(begin + step * static_cast<int64_t>(events) - absl::Now());
@@ -112,7 +125,8 @@ absl::StatusOr<ReceiverCounts> PathStages::AwaitArrivals(uint64_t events) {
     const auto counts = receiver_->Counts();
     if (!counts.ok() || counts->distinct >= events) return counts;
     if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(counts->distinct, " of ", events, " events arrived in ",
+      return absl::DeadlineExceededError(absl::StrCat(counts->distinct, " of ", events,
+                                                      " events arrived in ",
                                                       absl::FormatDuration(kStageMax)));
     }
     absl::SleepFor(kPoll);
@@ -120,8 +134,8 @@ absl::StatusOr<ReceiverCounts> PathStages::AwaitArrivals(uint64_t events) {
 }
 
 absl::StatusOr<double> PathStages::Ended() {
-  const auto answer =
-      integration::HttpGet(platform_.http_address(options_.separate ? "handler" : "standalone"), "/metrics");
+  const auto answer = integration::HttpGet(
+      platform_.http_address(options_.separate ? "handler" : "standalone"), "/metrics");
   if (!answer.ok()) return answer.status();
   double total = 0;
   for (absl::string_view line : absl::StrSplit(answer->body, '\n')) {
@@ -138,7 +152,8 @@ absl::Status PathStages::AwaitEnded(double events) {
     const auto ended = Ended();
     if (!ended.ok()) return ended.status();
     if (*ended >= events) return absl::OkStatus();
-    if (absl::Now() > deadline) return absl::DeadlineExceededError("the ends of all events did not become durable");
+    if (absl::Now() > deadline)
+      return absl::DeadlineExceededError("the ends of all events did not become durable");
     absl::SleepFor(kPoll);
   }
 }

@@ -1,4 +1,5 @@
-// The stages of the whole path, each measured through the public doors: real processes, RocksDB, a receiver.
+// The stages of the whole path, each measured through the public doors: real processes, RocksDB, a
+// receiver.
 
 #ifndef TESTS_BENCH_PATH_STAGES_H_
 #define TESTS_BENCH_PATH_STAGES_H_
@@ -36,10 +37,11 @@ class PathStages {
 
   absl::Status Start();
 
-  // One-off events per second that were acknowledged as durable; none falls due while it is measured.
+  // One-off events per second that were acknowledged as durable; none falls due while it is
+  // measured.
   absl::StatusOr<double> IngestRate(uint64_t events);
-  // One-off events that all fall due at one instant: events per second from the first arrival until the last one's
-  // Done record is durable.
+  // One-off events that all fall due at one instant: events per second from the first arrival until
+  // the last one's Done record is durable.
   absl::StatusOr<double> OneOffRate(const v1::Target& target, uint64_t events);
   // The same of one run of a schedule with so many events.
   absl::StatusOr<double> RunRate(const v1::Target& target, uint64_t events);

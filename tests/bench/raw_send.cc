@@ -24,7 +24,8 @@ constexpr uint64_t kUnansweredMax = 4096;
 
 class RawStream final : public grpc::ClientBidiReactor<v1::Delivery, v1::DeliveryResult> {
  public:
-  RawStream(v1::TriggerReceiver::Stub* stub, uint64_t deliveries, size_t payload_bytes) : deliveries_(deliveries) {
+  RawStream(v1::TriggerReceiver::Stub* stub, uint64_t deliveries, size_t payload_bytes)
+      : deliveries_(deliveries) {
     delivery_.set_source("/tenants/raw/schedules/grpc");
     delivery_.set_occurrence("2026-03-01T00:00:00Z");
     delivery_.set_count(static_cast<int64_t>(deliveries));
@@ -102,10 +103,12 @@ double RawCurl(const std::string& origin, uint64_t requests, size_t payload_byte
   const std::string payload(payload_bytes, 'r');
   // As a delivery's: the lines are one entry of the list.
   std::string lines =
-      "Content-Type: application/json\r\nUser-Agent: raw\r\nce-specversion: 1.0\r\nce-type: escapement.trigger.v1\r\n"
+      "Content-Type: application/json\r\nUser-Agent: raw\r\nce-specversion: 1.0\r\nce-type: "
+      "escapement.trigger.v1\r\n"
       "ce-source: /tenants/raw/schedules/http\r\nce-time: 2026-03-01T00:00:00Z\r\n"
       "Escapement-Count: 1\r\nce-id: 0123456789abcdef0123456789abcdef\r\n"
-      "Idempotency-Key: 0123456789abcdef0123456789abcdef\r\nEscapement-Attempt: 1\r\nEscapement-Index: 0\r\n"
+      "Idempotency-Key: 0123456789abcdef0123456789abcdef\r\nEscapement-Attempt: "
+      "1\r\nEscapement-Index: 0\r\n"
       "traceparent: 00-0123456789abcdef0123456789abcdef-0123456789abcdef-00";
   curl_slist headers = {lines.data(), nullptr};
   CURLM* multi = curl_multi_init();
@@ -163,7 +166,8 @@ fixtures::LatencyHistogram RawTimer(uint64_t count, double per_second) {
   const int64_t begin = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   for (uint64_t i = 1; i <= count; ++i) {
     const int64_t due = begin + static_cast<int64_t>(static_cast<double>(i) * 1e9 / per_second);
-    const timespec until = {static_cast<time_t>(due / 1'000'000'000), static_cast<long>(due % 1'000'000'000)};
+    const timespec until = {static_cast<time_t>(due / 1'000'000'000),
+                            static_cast<long>(due % 1'000'000'000)};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
     clock_gettime(CLOCK_MONOTONIC, &now);
     lateness.Add((int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - due) / 1000);

@@ -14,7 +14,8 @@ namespace escapement::bench {
 // One bidirectional gRPC stream, 4,096 deliveries unanswered at a time: deliveries per second.
 double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payload_bytes);
 
-// libcurl multi on one thread, `in_flight` requests at a time with the headers of a delivery: requests per second.
+// libcurl multi on one thread, `in_flight` requests at a time with the headers of a delivery:
+// requests per second.
 double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight);
 
 // How late a thread wakes that sleeps until `count` instants, `per_second` of them: microseconds.

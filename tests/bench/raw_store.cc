@@ -60,8 +60,13 @@ std::vector<Row> MakeRows(uint64_t first, uint64_t count, size_t payload_bytes) 
     done.set_complete_time_micros(ToMicros(key.due_time));
     done.set_run_count(1);
     done.set_event_id(event.event_id());
-    const DoneKey done_key{.shard = key.shard, .day = DoneDay(key.due_time), .uid = key.uid, .occurrence = "", .first = 0};
-    rows.push_back({EncodeEventKey(key), event.SerializeAsString(), "d" + EncodeDoneKey(done_key), done.SerializeAsString()});
+    const DoneKey done_key{.shard = key.shard,
+                           .day = DoneDay(key.due_time),
+                           .uid = key.uid,
+                           .occurrence = "",
+                           .first = 0};
+    rows.push_back({EncodeEventKey(key), event.SerializeAsString(), "d" + EncodeDoneKey(done_key),
+                    done.SerializeAsString()});
   }
   return rows;
 }

@@ -1,4 +1,5 @@
-// What RocksDB alone does with the rows of the platform: the raw limit of durable work on this machine.
+// What RocksDB alone does with the rows of the platform: the raw limit of durable work on this
+// machine.
 
 #ifndef TESTS_BENCH_RAW_STORE_H_
 #define TESTS_BENCH_RAW_STORE_H_
@@ -19,9 +20,11 @@ class RawStore {
   explicit RawStore(const std::string& folder);
   ~RawStore();
 
-  // Rows of one-off events with payloads of this size, put in synced batches of 1,000: rows per second.
+  // Rows of one-off events with payloads of this size, put in synced batches of 1,000: rows per
+  // second.
   double PutRows(uint64_t rows, size_t payload_bytes);
-  // Each row is put by one synced batch, and its Done record put and itself deleted by a later one: rows per second.
+  // Each row is put by one synced batch, and its Done record put and itself deleted by a later one:
+  // rows per second.
   double ChurnRows(uint64_t rows, size_t payload_bytes);
 
  private:

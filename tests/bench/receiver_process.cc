@@ -47,6 +47,8 @@ absl::StatusOr<ReceiverCounts> ReceiverProcess::Counts() const {
   return counts;
 }
 
-absl::Status ReceiverProcess::Clear() const { return integration::HttpGet(http_address_, "/clear").status(); }
+absl::Status ReceiverProcess::Clear() const {
+  return integration::HttpGet(http_address_, "/clear").status();
+}
 
 }  // namespace escapement::bench

@@ -1,4 +1,5 @@
-// Report: measurements of the platform beside the raw limits of the same run; medians of repetitions.
+// Report: measurements of the platform beside the raw limits of the same run; medians of
+// repetitions.
 
 #ifndef TESTS_BENCH_REPORT_H_
 #define TESTS_BENCH_REPORT_H_

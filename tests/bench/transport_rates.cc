@@ -24,7 +24,8 @@ class CountingSink final : public handler::DeliverySink {
 
   // Waits for `count` answers in all and returns how many there are.
   uint64_t Await(uint64_t count) {
-    const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return answered_ >= count; };
+    const auto enough = [this, count]()
+                            ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return answered_ >= count; };
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&enough));
     return answered_;
@@ -42,18 +43,19 @@ class CountingSink final : public handler::DeliverySink {
 
 }  // namespace
 
-double TransportRate(handler::DeliveryTransport& transport, const std::string& uri, uint64_t deliveries,
-                     size_t payload_bytes, uint64_t outstanding) {
+double TransportRate(handler::DeliveryTransport& transport, const std::string& uri,
+                     uint64_t deliveries, size_t payload_bytes, uint64_t outstanding) {
   const auto sink = std::make_shared<CountingSink>();
-  std::vector<handler::DeliveryAttempt> attempts =
-      fixtures::MakeAttempts({.uri = uri, .payload = std::string(payload_bytes, 'r')}, 1, deliveries);
+  std::vector<handler::DeliveryAttempt> attempts = fixtures::MakeAttempts(
+      {.uri = uri, .payload = std::string(payload_bytes, 'r')}, 1, deliveries);
   const absl::Time begin = absl::Now();
   uint64_t sent = 0;
   uint64_t answered = 0;
   while (answered < deliveries) {
     const uint64_t more = std::min(outstanding - (sent - answered), deliveries - sent);
-    std::vector<handler::DeliveryAttempt> batch(std::make_move_iterator(attempts.begin() + static_cast<ptrdiff_t>(sent)),
-                                                std::make_move_iterator(attempts.begin() + static_cast<ptrdiff_t>(sent + more)));
+    std::vector<handler::DeliveryAttempt> batch(
+        std::make_move_iterator(attempts.begin() + static_cast<ptrdiff_t>(sent)),
+        std::make_move_iterator(attempts.begin() + static_cast<ptrdiff_t>(sent + more)));
     if (!batch.empty()) transport.Send(std::move(batch), sink);
     sent += more;
     answered = sink->Await(answered + (sent - answered + 3) / 4);  // until a quarter is free again

@@ -11,10 +11,10 @@
 
 namespace escapement::bench {
 
-// Keeps `outstanding` attempts with the transport, sent in batches as the handler does, until `deliveries` were accepted.
-// 0 if one was not.
-double TransportRate(handler::DeliveryTransport& transport, const std::string& uri, uint64_t deliveries,
-                     size_t payload_bytes, uint64_t outstanding);
+// Keeps `outstanding` attempts with the transport, sent in batches as the handler does, until
+// `deliveries` were accepted. 0 if one was not.
+double TransportRate(handler::DeliveryTransport& transport, const std::string& uri,
+                     uint64_t deliveries, size_t payload_bytes, uint64_t outstanding);
 
 }  // namespace escapement::bench
 

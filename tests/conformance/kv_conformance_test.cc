@@ -35,7 +35,9 @@ class KvConformance : public testing::TestWithParam<RigKind> {
     request.number = ++number_;
     return rig_->Commit(std::move(request)).status();
   }
-  bool Holds(Condition condition) { return Must({{{std::move(condition)}, {}}}).verdicts.at(0).applied; }
+  bool Holds(Condition condition) {
+    return Must({{{std::move(condition)}, {}}}).verdicts.at(0).applied;
+  }
   std::optional<std::string> Value(ColumnFamily cf, std::string key) {
     return rig_->Get({{cf, std::move(key)}}).value().values.at(0);
   }
@@ -61,7 +63,8 @@ TEST_P(KvConformance, SequencesAreDenseAndCountOnlyWhatApplies) {
 
 TEST_P(KvConformance, GroupsSeeTheEffectsOfEarlierGroups) {
   auto result = Must({{{Cond(kEvents, "k", Kind::kAbsent)}, {Put(kEvents, "k", "1")}},
-                      {{Cond(kEvents, "x", Kind::kAbsent), Cond(kEvents, "k", Kind::kAbsent)}, {Put(kEvents, "x", "")}},
+                      {{Cond(kEvents, "x", Kind::kAbsent), Cond(kEvents, "k", Kind::kAbsent)},
+                       {Put(kEvents, "x", "")}},
                       {{Cond(kEvents, "k", Kind::kValueEquals, "1")}, {Delete(kEvents, "k")}},
                       {{Cond(kEvents, "k", Kind::kAbsent)}, {Put(kEvents, "k", "2")}}});
   ASSERT_EQ(result.verdicts.size(), 4);
@@ -97,8 +100,9 @@ TEST_P(KvConformance, UnchangedSinceNoticesEveryWrite) {
   EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, before)));
   // Within one commit, too.
   const CommitSeq now = rig_->Get({}).value().seq;
-  auto result = Must({{{}, {Put(kStates, "k", "2")}},
-                      {{Cond(kStates, "k", Kind::kUnchangedSince, "", 0, now)}, {Put(kStates, "k", "3")}}});
+  auto result =
+      Must({{{}, {Put(kStates, "k", "2")}},
+            {{Cond(kStates, "k", Kind::kUnchangedSince, "", 0, now)}, {Put(kStates, "k", "3")}}});
   EXPECT_FALSE(result.verdicts[1].applied);
 }
 
@@ -137,27 +141,35 @@ TEST_P(KvConformance, RangesAreDeletedOnlyWhereTheContractAllows) {
   };
   const std::string claim = "0123456789claim";
   EXPECT_EQ(attempt({{}, {DeleteRange(kEvents, "a", "z")}}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(attempt({{Cond(kEvents, "a", Kind::kRangeCount, "y", 0)}, {DeleteRange(kEvents, "a", "z")}}),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(attempt({{Cond(kEvents, "a", Kind::kRangeCount, "z", 0)}, {DeleteRange(kEvents, "a", "z")}}),
+  EXPECT_EQ(
+      attempt({{Cond(kEvents, "a", Kind::kRangeCount, "y", 0)}, {DeleteRange(kEvents, "a", "z")}}),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      attempt({{Cond(kEvents, "a", Kind::kRangeCount, "z", 0)}, {DeleteRange(kEvents, "a", "z")}}),
+      absl::StatusCode::kOk);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, claim + "\xff")}}),
             absl::StatusCode::kOk);
-  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, claim + "\xff")}}), absl::StatusCode::kOk);
   EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, "01234", "01235")}}),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, "1")}}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day2")}}), absl::StatusCode::kOk);
-  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day3")}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kInflight, claim, "1")}}),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day2")}}),
+            absl::StatusCode::kOk);
+  EXPECT_EQ(attempt({{}, {DeleteRange(ColumnFamily::kDone, "s0day1", "s0day3")}}),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(KvConformance, SmallAndLargeRangesGoAway) {
   for (int keys : {3, 300}) {
     Group puts;
-    for (int i = 0; i < keys; ++i) puts.mutations.push_back(Put(kEvents, "r" + std::to_string(1000 + i), "v"));
+    for (int i = 0; i < keys; ++i)
+      puts.mutations.push_back(Put(kEvents, "r" + std::to_string(1000 + i), "v"));
     puts.mutations.push_back(Put(kEvents, "s", "stays"));
     const CommitSeq put = Must({puts}).seq;
-    auto result = Must({{{Cond(kEvents, "r", Kind::kRangeCount, "s", keys)}, {DeleteRange(kEvents, "r", "s")}},
-                        {{Cond(kEvents, "r", Kind::kRangeCount, "s", 0), Cond(kEvents, "r1001", Kind::kAbsent)},
-                         {Put(kEvents, "r5", "later")}}});
+    auto result = Must(
+        {{{Cond(kEvents, "r", Kind::kRangeCount, "s", keys)}, {DeleteRange(kEvents, "r", "s")}},
+         {{Cond(kEvents, "r", Kind::kRangeCount, "s", 0), Cond(kEvents, "r1001", Kind::kAbsent)},
+          {Put(kEvents, "r5", "later")}}});
     EXPECT_TRUE(result.verdicts[0].applied);
     EXPECT_TRUE(result.verdicts[1].applied);
     EXPECT_EQ(Keys({.cf = kEvents, .begin = "", .end = ""}), "r5 s ");
@@ -193,16 +205,18 @@ TEST_P(KvConformance, NoStampHasPassedJustAfterTheStart) {
   auto rig = GetParam().make({.lease_ttl = absl::Hours(1)});
   const uint64_t session = rig->OpenSession().value().session;
   const std::string long_ago(8, '\0');
-  auto result = rig->Commit(Request(session, 1,
-                                    {{{}, {Put(ColumnFamily::kLeases, "l", long_ago)}},
-                                     {{Cond(ColumnFamily::kLeases, "l", Kind::kStampPassed)}, {}}}));
+  auto result =
+      rig->Commit(Request(session, 1,
+                          {{{}, {Put(ColumnFamily::kLeases, "l", long_ago)}},
+                           {{Cond(ColumnFamily::kLeases, "l", Kind::kStampPassed)}, {}}}));
   EXPECT_FALSE(result.value().verdicts[1].applied);
 }
 
 TEST_P(KvConformance, AResendIsAnsweredAsTheFirstTimeAlsoAfterARestart) {
-  const CommitRequest request = Request(
-      session_, ++number_,
-      {{{Cond(kEvents, "a", Kind::kAbsent)}, {Put(kEvents, "a", "")}}, {{Cond(kEvents, "b", Kind::kPresent)}, {}}});
+  const CommitRequest request =
+      Request(session_, ++number_,
+              {{{Cond(kEvents, "a", Kind::kAbsent)}, {Put(kEvents, "a", "")}},
+               {{Cond(kEvents, "b", Kind::kPresent)}, {}}});
   auto first = rig_->Commit(request).value();
   auto second = rig_->Commit(request).value();
   rig_->Restart();
@@ -220,7 +234,8 @@ TEST_P(KvConformance, StrangersAndOldNumbersAreRefused) {
   EXPECT_TRUE(absl::IsAborted(rig_->Commit(Request(session_ + 1, 1, {})).status()));
   EXPECT_TRUE(absl::IsAborted(rig_->Commit(Request(0, 1, {})).status()));
   EXPECT_TRUE(rig_->Commit(Request(session_, 70, {{{}, {Put(kEvents, "a", "1")}}})).ok());
-  EXPECT_TRUE(absl::IsAborted(rig_->Commit(Request(session_, 6, {{{}, {Put(kEvents, "a", "2")}}})).status()));
+  EXPECT_TRUE(absl::IsAborted(
+      rig_->Commit(Request(session_, 6, {{{}, {Put(kEvents, "a", "2")}}})).status()));
   EXPECT_TRUE(rig_->Commit(Request(session_, 7, {{{}, {Put(kEvents, "b", "1")}}})).ok());
   EXPECT_EQ(Value(kEvents, "a"), "1");
 }
@@ -228,7 +243,8 @@ TEST_P(KvConformance, StrangersAndOldNumbersAreRefused) {
 TEST_P(KvConformance, AClientThatHasSeenMoreIsRefused) {
   auto info = rig_->OpenSession().value();
   EXPECT_TRUE(rig_->OpenSession(info.incarnation, info.seq).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(rig_->OpenSession(info.incarnation, info.seq + 1).status()));
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(rig_->OpenSession(info.incarnation, info.seq + 1).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(rig_->OpenSession(info.incarnation + 1, 0).status()));
   EXPECT_TRUE(rig_->OpenSession(info.incarnation - 1, info.seq + 9).ok());
   rig_->Restart();
@@ -237,14 +253,16 @@ TEST_P(KvConformance, AClientThatHasSeenMoreIsRefused) {
 
 TEST_P(KvConformance, ScansGoBothWaysWithinTheirLimits) {
   Group puts;
-  for (const char* key : {"a", "b", "c", "d", "e"}) puts.mutations.push_back(Put(kEvents, key, std::string(100, 'v')));
+  for (const char* key : {"a", "b", "c", "d", "e"})
+    puts.mutations.push_back(Put(kEvents, key, std::string(100, 'v')));
   Must({puts});
   EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = "e"}), "b c d ");
   EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = ""}), "b c d e ");
   EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = "e", .reverse = true}), "d c b ");
   EXPECT_EQ(Keys({.cf = kEvents, .begin = "d", .end = "b"}), "");
   EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "", .limit = 2}), "a b ");
-  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "", .bytes_max = 150, .reverse = true}), "e d ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "", .bytes_max = 150, .reverse = true}),
+            "e d ");
   EXPECT_TRUE(rig_->Scan({.cf = kEvents, .begin = "a", .end = "e", .limit = 3}).value().more);
   EXPECT_FALSE(rig_->Scan({.cf = kEvents, .begin = "a", .end = "e", .limit = 4}).value().more);
   EXPECT_EQ(rig_->Scan({.cf = kEvents, .keys_only = true}).value().entries[0].value, "");
@@ -269,7 +287,8 @@ TEST_P(KvConformance, AWatchTellsWhatIsCommittedInItsRangeInOrder) {
   WatchLog foreign;
   auto watch = rig_->store().OpenWatch({kEvents, "b", "c", from, 0}, all.observer());
   auto watch2 = rig_->store().OpenWatch({kEvents, "b", "c", from, session_}, foreign.observer());
-  Must({{{}, {Put(kEvents, "a", "outside"), Put(kEvents, "b2", "v"), Put(kStates, "b2", "elsewhere")}},
+  Must({{{},
+         {Put(kEvents, "a", "outside"), Put(kEvents, "b2", "v"), Put(kStates, "b2", "elsewhere")}},
         {{Cond(kEvents, "none", Kind::kPresent)}, {Put(kEvents, "b3", "not applied")}}});
   ASSERT_TRUE(rig_->Commit(Request(other, 1, {{{}, {Delete(kEvents, "b1")}}})).ok());
   Must({{{}, {Put(kEvents, "b9", std::string(kWatchValueBytesMax + 1, 'x'))}}});

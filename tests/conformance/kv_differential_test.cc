@@ -1,4 +1,5 @@
-// MemKvStore and RocksKvStore are given the same thousands of operations, restarts among them, and must answer alike.
+// MemKvStore and RocksKvStore are given the same thousands of operations, restarts among them, and
+// must answer alike.
 
 #include <future>
 #include <random>
@@ -12,7 +13,8 @@
 namespace escapement::kv {
 namespace {
 
-constexpr ColumnFamily kFamilies[] = {ColumnFamily::kEvents, ColumnFamily::kInflight, ColumnFamily::kStates};
+constexpr ColumnFamily kFamilies[] = {ColumnFamily::kEvents, ColumnFamily::kInflight,
+                                      ColumnFamily::kStates};
 
 class Plan {
  public:
@@ -59,7 +61,8 @@ class Plan {
         if (Below(2) == 0)
           group.conditions.push_back(
               Cond(ColumnFamily::kEvents, key, Condition::Kind::kRangeCount, key + "5", Below(3)));
-        return DeleteRange(ColumnFamily::kEvents, key, key + "5");  // without the count: refused by both
+        // Without the count: refused by both.
+        return DeleteRange(ColumnFamily::kEvents, key, key + "5");
       default:
         return Put(Family(), key, Value());
     }
@@ -91,7 +94,8 @@ std::string Tell(const absl::StatusOr<CommitResult>& result) {
 std::string Tell(const absl::StatusOr<ScanResult>& result) {
   if (!result.ok()) return result.status().ToString();
   std::string text = absl::StrCat("seq ", result->seq, result->more ? " more:" : ":");
-  for (const Entry& entry : result->entries) absl::StrAppend(&text, " ", entry.key, "=", entry.value);
+  for (const Entry& entry : result->entries)
+    absl::StrAppend(&text, " ", entry.key, "=", entry.value);
   return text;
 }
 
@@ -101,7 +105,9 @@ std::vector<std::string> CommitAll(KvStore& store, const std::vector<CommitReque
   for (const CommitRequest& request : requests) {
     auto promise = std::make_shared<std::promise<std::string>>();
     answers.push_back(promise->get_future());
-    store.Commit(request, [promise](absl::StatusOr<CommitResult> result) { promise->set_value(Tell(result)); });
+    store.Commit(request, [promise](absl::StatusOr<CommitResult> result) {
+      promise->set_value(Tell(result));
+    });
   }
   std::vector<std::string> told;
   for (auto& answer : answers) told.push_back(answer.get());
@@ -122,7 +128,8 @@ TEST_P(KvDifferential, BothStoresAnswerAlike) {
   for (int round = 0; round < 300; ++round) {
     const CommitSeq seq = mem->Get({}).value().seq;
     std::vector<CommitRequest> requests;
-    for (uint64_t i = 1 + plan.Below(10); i > 0; --i) requests.push_back(plan.SomeCommit(session, ++number, seq));
+    for (uint64_t i = 1 + plan.Below(10); i > 0; --i)
+      requests.push_back(plan.SomeCommit(session, ++number, seq));
     const auto expected = CommitAll(mem->store(), requests);
     ASSERT_EQ(CommitAll(rocks->store(), requests), expected) << "round " << round;
     applied += mem->Get({}).value().seq - seq;
@@ -138,7 +145,8 @@ TEST_P(KvDifferential, BothStoresAnswerAlike) {
       mem->Restart();
       rocks->Restart();
       // Resent after the restart: the kept answers for what applied, a new decision for the rest.
-      ASSERT_EQ(CommitAll(rocks->store(), requests), CommitAll(mem->store(), requests)) << "round " << round;
+      ASSERT_EQ(CommitAll(rocks->store(), requests), CommitAll(mem->store(), requests))
+          << "round " << round;
     }
   }
   EXPECT_GT(applied, 300);

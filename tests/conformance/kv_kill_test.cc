@@ -1,5 +1,6 @@
-// The store's process is killed with SIGKILL again and again while clients commit. Whatever it acknowledged must be there
-// afterwards, groups whole, and the commits that survive must be a prefix of their order.
+// The store's process is killed with SIGKILL again and again while clients commit. Whatever it
+// acknowledged must be there afterwards, groups whole, and the commits that survive must be a
+// prefix of their order.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ class Child {
       dup2(in[0], 0);
       dup2(out[1], 1);
       for (int fd : {in[0], in[1], out[0], out[1]}) close(fd);
-      const std::string program = absl::StrCat(getenv("TEST_SRCDIR"), "/escapement/tests/conformance/store_child");
+      const std::string program =
+          absl::StrCat(getenv("TEST_SRCDIR"), "/escapement/tests/conformance/store_child");
       execl(program.c_str(), "store_child", folder.c_str(), nullptr);
       _exit(127);
     }
@@ -79,14 +81,16 @@ class Rig final : public KvRig {
   GrpcKvStore store_;
 };
 
-// Commits a pair of keys with each number, many at a time, until the store is gone; goes on with the next one.
+// Commits a pair of keys with each number, many at a time, until the store is gone; goes on with
+// the next one.
 class Client {
  public:
   explicit Client(int index) : index_(index) {}
 
   void Open(KvRig& rig) { session_ = rig.OpenSession().value().session; }
 
-  // Resends what is unknown, then sends new commits until an answer fails. `on_ack` is called for each answer.
+  // Resends what is unknown, then sends new commits until an answer fails. `on_ack` is called for
+  // each answer.
   void Run(KvStore& store, const std::function<void()>& on_ack) {
     {
       absl::MutexLock lock(&mu_);
@@ -109,7 +113,9 @@ class Client {
     }();
   }
 
-  std::string Key(uint64_t number) const { return absl::StrCat("c", index_, "/", 1'000'000 + number); }
+  std::string Key(uint64_t number) const {
+    return absl::StrCat("c", index_, "/", 1'000'000 + number);
+  }
   std::set<uint64_t> acked() {
     absl::MutexLock lock(&mu_);
     return acked_;
@@ -186,7 +192,8 @@ void CheckWhatSurvived(KvRig& rig, std::vector<std::unique_ptr<Client>>& clients
   EXPECT_EQ(events.size(), seq) << "the commits that survived are no prefix";
   for (auto& client : clients) {
     for (uint64_t number : client->acked()) {
-      ASSERT_TRUE(events.count(client->Key(number))) << client->Key(number) << " was acknowledged and is gone";
+      ASSERT_TRUE(events.count(client->Key(number)))
+          << client->Key(number) << " was acknowledged and is gone";
     }
     EXPECT_EQ(client->refusals(), std::vector<std::string>());
   }

@@ -95,7 +95,8 @@ class RocksRig : public KvRig {
   }
 
  private:
-  RocksRig(RigOptions options, std::string folder) : folder_(std::move(folder)), options_(options) {}
+  RocksRig(RigOptions options, std::string folder)
+      : folder_(std::move(folder)), options_(options) {}
   std::string Leave() { return std::exchange(folder_, ""); }
 
   void Open() {
@@ -153,7 +154,9 @@ class GrpcRig final : public KvRig {
 }  // namespace
 
 std::unique_ptr<KvRig> NewMemRig(RigOptions options) { return std::make_unique<MemRig>(options); }
-std::unique_ptr<KvRig> NewRocksRig(RigOptions options) { return std::make_unique<RocksRig>(options); }
+std::unique_ptr<KvRig> NewRocksRig(RigOptions options) {
+  return std::make_unique<RocksRig>(options);
+}
 std::unique_ptr<KvRig> NewGrpcRig(RigOptions options) { return std::make_unique<GrpcRig>(options); }
 
 absl::StatusOr<SessionInfo> KvRig::OpenSession(uint64_t seen_incarnation, CommitSeq seen) {
@@ -196,7 +199,9 @@ WatchObserver WatchLog::observer() {
 
 std::vector<WatchedMutation> WatchLog::WaitFor(size_t count) {
   absl::MutexLock lock(&state_->mu);
-  auto here = [this, count] { return state_->mutations.size() >= count || state_->lagged.has_value(); };
+  auto here = [this, count] {
+    return state_->mutations.size() >= count || state_->lagged.has_value();
+  };
   state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience);
   return state_->mutations;
 }
@@ -222,11 +227,12 @@ Mutation Delete(ColumnFamily cf, std::string key) {
 }
 
 Mutation DeleteRange(ColumnFamily cf, std::string begin, std::string end) {
-  return {cf, Mutation::Kind::kDeleteRange, std::move(begin), std::move(end), 0, absl::ZeroDuration()};
+  return {cf, Mutation::Kind::kDeleteRange, std::move(begin), std::move(end),
+          0,  absl::ZeroDuration()};
 }
 
-Condition Cond(ColumnFamily cf, std::string key, Condition::Kind kind, std::string value, uint64_t number,
-               CommitSeq since) {
+Condition Cond(ColumnFamily cf, std::string key, Condition::Kind kind, std::string value,
+               uint64_t number, CommitSeq since) {
   return {cf, std::move(key), kind, std::move(value), number, since};
 }
 

@@ -1,4 +1,5 @@
-// KvRig: one kind of KvStore for the conformance suite: the store, its restart, and calls that wait for their answer.
+// KvRig: one kind of KvStore for the conformance suite: the store, its restart, and calls that wait
+// for their answer.
 
 #ifndef TESTS_CONFORMANCE_KV_RIG_H_
 #define TESTS_CONFORMANCE_KV_RIG_H_
@@ -62,8 +63,8 @@ class WatchLog {
 Mutation Put(ColumnFamily cf, std::string key, std::string value);
 Mutation Delete(ColumnFamily cf, std::string key);
 Mutation DeleteRange(ColumnFamily cf, std::string begin, std::string end);
-Condition Cond(ColumnFamily cf, std::string key, Condition::Kind kind, std::string value = "", uint64_t number = 0,
-               CommitSeq since = 0);
+Condition Cond(ColumnFamily cf, std::string key, Condition::Kind kind, std::string value = "",
+               uint64_t number = 0, CommitSeq since = 0);
 CommitRequest Request(uint64_t session, uint64_t number, std::vector<Group> groups);
 
 }  // namespace escapement::kv

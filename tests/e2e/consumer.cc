@@ -18,7 +18,8 @@ using integration::HttpGet;
 absl::StatusOr<std::string> Ask(const std::string& address, const std::string& path) {
   auto answer = HttpGet(address, path, absl::Seconds(60));
   if (!answer.ok()) return answer.status();
-  if (answer->status != 200) return absl::InternalError(absl::StrCat("GET ", path, " answered ", answer->status));
+  if (answer->status != 200)
+    return absl::InternalError(absl::StrCat("GET ", path, " answered ", answer->status));
   return std::move(answer->body);
 }
 
@@ -27,18 +28,22 @@ absl::StatusOr<std::string> Ask(const std::string& address, const std::string& p
 Consumer::Consumer(std::unique_ptr<ChildProcess> process, std::string http, std::string grpc)
     : process_(std::move(process)), http_(std::move(http)), grpc_(std::move(grpc)) {}
 
-absl::StatusOr<std::unique_ptr<Consumer>> Consumer::Start(const std::string& program, const std::string& log) {
+absl::StatusOr<std::unique_ptr<Consumer>> Consumer::Start(const std::string& program,
+                                                          const std::string& log) {
   auto process = ChildProcess::Start({.program = program, .log = log});
   if (!process.ok()) return process.status();
   auto http = (*process)->AwaitLine("http ", absl::Seconds(20));
   if (!http.ok()) return http.status();
   auto grpc = (*process)->AwaitLine("grpc ", absl::Seconds(20));
   if (!grpc.ok()) return grpc.status();
-  return std::unique_ptr<Consumer>(new Consumer(*std::move(process), absl::StrCat("127.0.0.1:", http->substr(5)),
+  return std::unique_ptr<Consumer>(new Consumer(*std::move(process),
+                                                absl::StrCat("127.0.0.1:", http->substr(5)),
                                                 absl::StrCat("127.0.0.1:", grpc->substr(5))));
 }
 
-std::string Consumer::http_uri(absl::string_view path) const { return absl::StrCat("http://", http_, path); }
+std::string Consumer::http_uri(absl::string_view path) const {
+  return absl::StrCat("http://", http_, path);
+}
 std::string Consumer::grpc_uri() const { return grpc_; }
 
 absl::StatusOr<uint64_t> Consumer::CountEvents(absl::string_view prefix) const {
@@ -53,14 +58,16 @@ absl::StatusOr<std::vector<Arrival>> Consumer::ListArrivals(absl::string_view pr
   std::vector<Arrival> arrivals;
   constexpr size_t kPage = 50'000;
   while (true) {
-    auto body = Ask(http_, absl::StrCat("/receipts?prefix=", prefix, "&skip=", arrivals.size(), "&limit=", kPage));
+    auto body = Ask(http_, absl::StrCat("/receipts?prefix=", prefix, "&skip=", arrivals.size(),
+                                        "&limit=", kPage));
     if (!body.ok()) return body.status();
     size_t lines = 0;
     for (absl::string_view line : absl::StrSplit(*body, '\n', absl::SkipEmpty())) {
       const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
       if (!json.is_object()) return absl::InternalError("the consumer's notes are not JSON");
-      arrivals.push_back({json.value("id", ""), json.value("index", int64_t{0}), json.value("launch_us", int64_t{0}),
-                          json.value("wall_us", int64_t{0}), json.value("body_hash", "")});
+      arrivals.push_back({json.value("id", ""), json.value("index", int64_t{0}),
+                          json.value("launch_us", int64_t{0}), json.value("wall_us", int64_t{0}),
+                          json.value("body_hash", "")});
       ++lines;
     }
     if (lines < kPage) return arrivals;

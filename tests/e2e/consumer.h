@@ -17,7 +17,8 @@ namespace escapement::e2e {
 
 class Consumer {
  public:
-  static absl::StatusOr<std::unique_ptr<Consumer>> Start(const std::string& program, const std::string& log);
+  static absl::StatusOr<std::unique_ptr<Consumer>> Start(const std::string& program,
+                                                         const std::string& log);
 
   // What targets are given.
   std::string http_uri(absl::string_view path) const;

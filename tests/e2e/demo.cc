@@ -33,7 +33,9 @@ constexpr char kZoned[] = "in-kathmandu";
 constexpr char kBatch[] = "batch";
 constexpr char kKilledBatch[] = "batch-with-kills";
 
-std::string SourceOf(const std::string& id) { return absl::StrCat("/tenants/default/schedules/", id); }
+std::string SourceOf(const std::string& id) {
+  return absl::StrCat("/tenants/default/schedules/", id);
+}
 
 void Say(const std::string& words) { std::fprintf(stderr, "demo: %s\n", words.c_str()); }
 
@@ -76,7 +78,8 @@ class Demo {
  private:
   absl::Status Start() {
     Say("starting store, master, emitter, handler and a consumer");
-    auto consumer = Consumer::Start(options_.bin + "/tests/fixtures/receiver", options_.folder + "/receiver.log");
+    auto consumer = Consumer::Start(options_.bin + "/tests/fixtures/receiver",
+                                    options_.folder + "/receiver.log");
     if (!consumer.ok()) return consumer.status();
     consumer_ = *std::move(consumer);
     if (auto status = platform_.Start(); !status.ok()) return status;
@@ -84,8 +87,9 @@ class Demo {
     return absl::OkStatus();
   }
 
-  absl::Status Create(const std::string& id, const std::string& cron, const std::string& zone, v1::Target target,
-                      int64_t event_count, absl::Duration delivery_timeout = absl::Seconds(10)) {
+  absl::Status Create(const std::string& id, const std::string& cron, const std::string& zone,
+                      v1::Target target, int64_t event_count,
+                      absl::Duration delivery_timeout = absl::Seconds(10)) {
     v1::Schedule schedule;
     schedule.set_cron(cron);
     schedule.set_time_zone(zone);
@@ -106,8 +110,8 @@ class Demo {
     return absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + ahead) + 1);
   }
 
-  // Shows how `prefix` fills up and returns once `expected` events have come, or the phase's time is over. `every` is called
-  // about twenty times a second.
+  // Shows how `prefix` fills up and returns once `expected` events have come, or the phase's time
+  // is over. `every` is called about twenty times a second.
   absl::Status Await(const std::string& what, const std::string& prefix, uint64_t expected,
                      const std::function<absl::Status(uint64_t)>& every = nullptr) {
     const absl::Time deadline = absl::Now() + options_.phase_timeout;
@@ -127,8 +131,8 @@ class Demo {
         before = *count;
         before_time = absl::Now();
       }
-      progress_.Show(absl::StrFormat("demo: %-36s %7d of %d  %8.0f/s  %5.1f s", what, *count, expected, rate,
-                                     absl::ToDoubleSeconds(absl::Now() - begun)));
+      progress_.Show(absl::StrFormat("demo: %-36s %7d of %d  %8.0f/s  %5.1f s", what, *count,
+                                     expected, rate, absl::ToDoubleSeconds(absl::Now() - begun)));
       if (*count >= expected) break;
       poll(nullptr, 0, 50);
     }
@@ -139,14 +143,18 @@ class Demo {
   // (a) and (b): schedules and one-off events at exact instants.
   absl::Status OnTime() {
     absl::TimeZone zone;
-    if (!absl::LoadTimeZone("Asia/Kathmandu", &zone)) return absl::InternalError("no time zone data: run tools/setup");
+    if (!absl::LoadTimeZone("Asia/Kathmandu", &zone))
+      return absl::InternalError("no time zone data: run tools/setup");
     const absl::Time zoned_instant = NextSecond(absl::Seconds(8));
-    if (auto status = Create(kZoned, CronAt(zoned_instant, zone), "Asia/Kathmandu", GrpcTo(consumer_->grpc_uri()), 1);
+    if (auto status = Create(kZoned, CronAt(zoned_instant, zone), "Asia/Kathmandu",
+                             GrpcTo(consumer_->grpc_uri()), 1);
         !status.ok()) {
       return status;
     }
     const absl::Time before_create = absl::Now();
-    if (auto status = Create(kSeconds, "*/2 * * * * *", "UTC", HttpTo(consumer_->http_uri("/cron")), 1); !status.ok()) {
+    if (auto status =
+            Create(kSeconds, "*/2 * * * * *", "UTC", HttpTo(consumer_->http_uri("/cron")), 1);
+        !status.ok()) {
       return status;
     }
     const absl::Time after_create = absl::Now();
@@ -162,12 +170,15 @@ class Demo {
       event.mutable_due_time()->set_seconds(micros / 1'000'000);
       event.mutable_due_time()->set_nanos(static_cast<int32_t>(micros % 1'000'000 * 1000));
       event.set_payload(absl::StrCat("{\"number\":", i, "}"));
-      *event.mutable_target() = i % 2 == 0 ? HttpTo(consumer_->http_uri("/one-off")) : GrpcTo(consumer_->grpc_uri());
+      *event.mutable_target() =
+          i % 2 == 0 ? HttpTo(consumer_->http_uri("/one-off")) : GrpcTo(consumer_->grpc_uri());
       events.push_back(std::move(event));
     }
     if (auto status = api_->CreateEvents(events); !status.ok()) return status;
-    if (auto status = Await("one-off events and cron", kOneOffs, due.size()); !status.ok()) return status;
-    if (auto status = Await("cron in another zone", SourceOf(kZoned), 1); !status.ok()) return status;
+    if (auto status = Await("one-off events and cron", kOneOffs, due.size()); !status.ok())
+      return status;
+    if (auto status = Await("cron in another zone", SourceOf(kZoned), 1); !status.ok())
+      return status;
     return JudgeOnTime(before_create, after_create, absl::ToUnixMicros(zoned_instant), due);
   }
 
@@ -179,19 +190,24 @@ class Demo {
     poll(nullptr, 0, 300);
     auto ticks = consumer_->ListArrivals(SourceOf(kSeconds));
     if (!ticks.ok()) return ticks.status();
-    // Every even second from the creation to the pause; of the two at the edges, the one that came counts.
+    // Every even second from the creation to the pause; of the two at the edges, the one that came
+    // counts.
     std::set<int64_t> expected;
-    for (int64_t second = absl::ToUnixSeconds(before_create); second <= absl::ToUnixSeconds(paused_at); ++second) {
+    for (int64_t second = absl::ToUnixSeconds(before_create);
+         second <= absl::ToUnixSeconds(paused_at); ++second) {
       const absl::Time instant = absl::FromUnixSeconds(second);
       const bool sure = instant > after_create && instant < paused_at - absl::Milliseconds(500);
-      const bool came = std::any_of(ticks->begin(), ticks->end(),
-                                    [&](const Arrival& a) { return a.launch_micros == second * 1'000'000; });
-      if (second % 2 == 0 && (sure || came) && instant > before_create) expected.insert(second * 1'000'000);
+      const bool came = std::any_of(ticks->begin(), ticks->end(), [&](const Arrival& a) {
+        return a.launch_micros == second * 1'000'000;
+      });
+      if (second % 2 == 0 && (sure || came) && instant > before_create)
+        expected.insert(second * 1'000'000);
     }
     verdicts_.push_back(JudgeInstants("(a) cron */2 * * * * *, HTTP", *ticks, expected, false));
     auto zoned = consumer_->ListArrivals(SourceOf(kZoned));
     if (!zoned.ok()) return zoned.status();
-    verdicts_.push_back(JudgeInstants("(a) cron in Asia/Kathmandu (+05:45), gRPC", *zoned, {zoned_instant}, false));
+    verdicts_.push_back(
+        JudgeInstants("(a) cron in Asia/Kathmandu (+05:45), gRPC", *zoned, {zoned_instant}, false));
     auto one_offs = consumer_->ListArrivals(kOneOffs);
     if (!one_offs.ok()) return one_offs.status();
     verdicts_.push_back(JudgeInstants("(b) one-off events, HTTP and gRPC", *one_offs, due, false));
@@ -201,21 +217,26 @@ class Demo {
   // (c)
   absl::Status Batch() {
     const absl::Time instant = NextSecond(absl::Seconds(2));
-    if (auto status = Create(kBatch, CronAt(instant, absl::UTCTimeZone()), "UTC", GrpcTo(consumer_->grpc_uri()),
-                             options_.batch_events);
+    if (auto status = Create(kBatch, CronAt(instant, absl::UTCTimeZone()), "UTC",
+                             GrpcTo(consumer_->grpc_uri()), options_.batch_events);
         !status.ok()) {
       return status;
     }
-    if (auto status = Await("a batch by gRPC", SourceOf(kBatch), options_.batch_events); !status.ok()) return status;
-    return JudgeRun(kBatch, absl::StrCat("(c) batch of ", options_.batch_events, ", gRPC"), /*again_allowed=*/false);
+    if (auto status = Await("a batch by gRPC", SourceOf(kBatch), options_.batch_events);
+        !status.ok())
+      return status;
+    return JudgeRun(kBatch, absl::StrCat("(c) batch of ", options_.batch_events, ", gRPC"),
+                    /*again_allowed=*/false);
   }
 
   // (d)
   absl::Status BatchWithKills() {
     const absl::Time instant = NextSecond(absl::Seconds(2));
-    // A short delivery timeout: a successor waits so long before it sends again what a killed handler had claimed.
-    if (auto status = Create(kKilledBatch, CronAt(instant, absl::UTCTimeZone()), "UTC",
-                             HttpTo(consumer_->http_uri("/batch")), options_.batch_events, absl::Seconds(2));
+    // A short delivery timeout: a successor waits so long before it sends again what a killed
+    // handler had claimed.
+    if (auto status =
+            Create(kKilledBatch, CronAt(instant, absl::UTCTimeZone()), "UTC",
+                   HttpTo(consumer_->http_uri("/batch")), options_.batch_events, absl::Seconds(2));
         !status.ok()) {
       return status;
     }
@@ -227,25 +248,29 @@ class Demo {
       ++kills;
       next_kill += options_.kill_every;
       progress_.Clear();
-      Say(absl::StrCat("kill -9 of handler and emitter, ", kills, " of ", options_.kills, ", after ", count,
-                       " events"));
+      Say(absl::StrCat("kill -9 of handler and emitter, ", kills, " of ", options_.kills,
+                       ", after ", count, " events"));
       for (const char* service : {"handler", "emitter"}) {
         platform_.Kill(service);
         if (auto status = platform_.Restart(service); !status.ok()) return status;
       }
       return absl::OkStatus();
     };
-    if (auto status = Await("a batch by HTTP, with kills", SourceOf(kKilledBatch), options_.batch_events, kill);
+    if (auto status = Await("a batch by HTTP, with kills", SourceOf(kKilledBatch),
+                            options_.batch_events, kill);
         !status.ok()) {
       return status;
     }
-    if (auto status = JudgeRun(kKilledBatch, absl::StrCat("(d) batch of ", options_.batch_events, ", HTTP, with kills"),
-                               /*again_allowed=*/true);
+    if (auto status =
+            JudgeRun(kKilledBatch,
+                     absl::StrCat("(d) batch of ", options_.batch_events, ", HTTP, with kills"),
+                     /*again_allowed=*/true);
         !status.ok()) {
       return status;
     }
     if (kills < options_.kills) {
-      verdicts_.back().problems.push_back(absl::StrCat("only ", kills, " of ", options_.kills, " kills were made"));
+      verdicts_.back().problems.push_back(
+          absl::StrCat("only ", kills, " of ", options_.kills, " kills were made"));
     }
     return absl::OkStatus();
   }
@@ -259,9 +284,11 @@ class Demo {
       auto runs = api_->ListRuns(id);
       if (runs.ok() && runs->size() == 1) {
         const v1::Run& run = runs->front();
-        last = absl::StrCat(v1::Run::State_Name(run.state()), " with ", run.succeeded_count(), " succeeded, ",
-                            run.failed_count(), " failed, ", run.skipped_count(), " skipped");
-        complete = run.state() == v1::Run::COMPLETED && run.succeeded_count() == options_.batch_events &&
+        last = absl::StrCat(v1::Run::State_Name(run.state()), " with ", run.succeeded_count(),
+                            " succeeded, ", run.failed_count(), " failed, ", run.skipped_count(),
+                            " skipped");
+        complete = run.state() == v1::Run::COMPLETED &&
+                   run.succeeded_count() == options_.batch_events &&
                    run.failed_count() + run.skipped_count() + run.cancelled_count() == 0;
       } else {
         last = runs.ok() ? absl::StrCat(runs->size(), " runs") : runs.status().ToString();
@@ -273,7 +300,8 @@ class Demo {
     auto arrivals = consumer_->ListArrivals(SourceOf(id));
     if (!arrivals.ok()) return arrivals.status();
     verdicts_.push_back(JudgeBatch(what, *arrivals, options_.batch_events, again_allowed));
-    if (!complete) verdicts_.back().problems.push_back(absl::StrCat("the platform's own record says: ", last));
+    if (!complete)
+      verdicts_.back().problems.push_back(absl::StrCat("the platform's own record says: ", last));
     return absl::OkStatus();
   }
 

@@ -1,4 +1,5 @@
-// The demo: a platform of separate processes, a consumer, real schedules and events, kills; then the judge.
+// The demo: a platform of separate processes, a consumer, real schedules and events, kills; then
+// the judge.
 
 #ifndef TESTS_E2E_DEMO_H_
 #define TESTS_E2E_DEMO_H_
@@ -18,7 +19,8 @@ struct DemoOptions {
   int64_t batch_events = 100'000;
   int kills = 3;
   absl::Duration kill_every = absl::Seconds(3);
-  absl::Duration phase_timeout = absl::Seconds(90);  // of each phase; what has not come by then is lost
+  // Of each phase; what has not come by then is lost.
+  absl::Duration phase_timeout = absl::Seconds(90);
 };
 
 // Shows progress on stderr and the table on stdout. Returns whether everything held.

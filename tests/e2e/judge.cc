@@ -25,7 +25,8 @@ class Problems {
     if (++count_ <= kProblemsShown) shown_.push_back(std::move(words));
   }
   std::vector<std::string> Take() {
-    if (count_ > kProblemsShown) shown_.push_back(absl::StrCat("… and ", count_ - kProblemsShown, " more"));
+    if (count_ > kProblemsShown)
+      shown_.push_back(absl::StrCat("… and ", count_ - kProblemsShown, " more"));
     return std::move(shown_);
   }
 
@@ -41,8 +42,8 @@ int64_t Percentile(const std::vector<int64_t>& sorted, double fraction) {
 }
 
 // What holds for every event: one id, one body and place; never early; not again.
-std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_allowed, Verdict* verdict,
-                              Problems* problems) {
+std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_allowed,
+                              Verdict* verdict, Problems* problems) {
   absl::flat_hash_map<std::string, size_t> places;
   std::vector<Seen> events;
   std::vector<int64_t> lateness;
@@ -56,8 +57,8 @@ std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_a
     ++seen.arrivals;
     if (arrival.wall_micros < arrival.launch_micros) {
       ++verdict->early;
-      problems->Add(
-          absl::StrCat(arrival.event_id, " arrived ", arrival.launch_micros - arrival.wall_micros, " µs early"));
+      problems->Add(absl::StrCat(arrival.event_id, " arrived ",
+                                 arrival.launch_micros - arrival.wall_micros, " µs early"));
     }
     if (arrival.body_hash != seen.first->body_hash || arrival.index != seen.first->index ||
         arrival.launch_micros != seen.first->launch_micros) {
@@ -65,7 +66,8 @@ std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_a
     }
     if (seen.arrivals > 1) {
       ++verdict->again;
-      if (!again_allowed) problems->Add(absl::StrCat(arrival.event_id, " arrived ", seen.arrivals, " times"));
+      if (!again_allowed)
+        problems->Add(absl::StrCat(arrival.event_id, " arrived ", seen.arrivals, " times"));
     }
   }
   verdict->events = events.size();
@@ -78,26 +80,29 @@ std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_a
 
 }  // namespace
 
-Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals, const std::set<int64_t>& instants,
-                      bool again_allowed) {
+Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals,
+                      const std::set<int64_t>& instants, bool again_allowed) {
   Verdict verdict;
   Problems problems;
   verdict.what = std::move(what);
   verdict.expected = instants.size();
   std::map<int64_t, int> fired;
-  for (const Seen& seen : JudgeCommon(arrivals, again_allowed, &verdict, &problems)) ++fired[seen.first->launch_micros];
+  for (const Seen& seen : JudgeCommon(arrivals, again_allowed, &verdict, &problems))
+    ++fired[seen.first->launch_micros];
   for (const int64_t instant : instants) {
     if (fired.count(instant) == 0) problems.Add(absl::StrCat("nothing came for instant ", instant));
   }
   for (const auto& [instant, count] : fired) {
-    if (instants.count(instant) == 0) problems.Add(absl::StrCat("something came for the wrong instant ", instant));
+    if (instants.count(instant) == 0)
+      problems.Add(absl::StrCat("something came for the wrong instant ", instant));
     if (count > 1) problems.Add(absl::StrCat(count, " events came for instant ", instant));
   }
   verdict.problems = problems.Take();
   return verdict;
 }
 
-Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n, bool again_allowed) {
+Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n,
+                   bool again_allowed) {
   Verdict verdict;
   Problems problems;
   verdict.what = std::move(what);
@@ -118,13 +123,16 @@ Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint6
 }
 
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
-  const auto millis = [](int64_t micros) { return absl::StrFormat("%.2f", static_cast<double>(micros) / 1000); };
-  std::string text = absl::StrFormat("%-44s %9s %9s %7s %6s %9s %9s %9s  %s\n", "what", "expected", "arrived", "again",
-                                     "early", "p50 ms", "p99 ms", "max ms", "verdict");
+  const auto millis = [](int64_t micros) {
+    return absl::StrFormat("%.2f", static_cast<double>(micros) / 1000);
+  };
+  std::string text =
+      absl::StrFormat("%-44s %9s %9s %7s %6s %9s %9s %9s  %s\n", "what", "expected", "arrived",
+                      "again", "early", "p50 ms", "p99 ms", "max ms", "verdict");
   for (const Verdict& v : verdicts) {
-    absl::StrAppendFormat(&text, "%-44s %9d %9d %7d %6d %9s %9s %9s  %s\n", v.what, v.expected, v.events, v.again,
-                          v.early, millis(v.p50_micros), millis(v.p99_micros), millis(v.max_micros),
-                          v.problems.empty() ? "ok" : "FAILED");
+    absl::StrAppendFormat(&text, "%-44s %9d %9d %7d %6d %9s %9s %9s  %s\n", v.what, v.expected,
+                          v.events, v.again, v.early, millis(v.p50_micros), millis(v.p99_micros),
+                          millis(v.max_micros), v.problems.empty() ? "ok" : "FAILED");
     for (const std::string& problem : v.problems) absl::StrAppend(&text, "    ", problem, "\n");
   }
   return text;

@@ -32,13 +32,14 @@ struct Verdict {
   std::vector<std::string> problems;  // empty: all held
 };
 
-// Exactly one event for each of `instants` (launch times), none for another, each id with one body, none early.
-// Arrivals of an id after the first are a problem unless `again_allowed`.
-Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals, const std::set<int64_t>& instants,
-                      bool again_allowed);
+// Exactly one event for each of `instants` (launch times), none for another, each id with one body,
+// none early. Arrivals of an id after the first are a problem unless `again_allowed`.
+Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals,
+                      const std::set<int64_t>& instants, bool again_allowed);
 
 // A run of n events: each index from 0 to n - 1 exactly one id, and the rest as above.
-Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n, bool again_allowed);
+Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n,
+                   bool again_allowed);
 
 // The table for people, one line a verdict, problems below it.
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts);

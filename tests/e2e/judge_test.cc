@@ -28,7 +28,8 @@ TEST(JudgeTest, AcceptsAWholeBatch) {
 TEST(JudgeTest, SeesALostEvent) {
   auto arrivals = Batch(100);
   arrivals.erase(arrivals.begin() + 7);
-  EXPECT_THAT(JudgeBatch("", arrivals, 100, true).problems, Contains(HasSubstr("1 events never came")));
+  EXPECT_THAT(JudgeBatch("", arrivals, 100, true).problems,
+              Contains(HasSubstr("1 events never came")));
 }
 
 TEST(JudgeTest, SeesASecondIdForAnIndexAndAWrongIndex) {
@@ -44,14 +45,16 @@ TEST(JudgeTest, CountsWhatComesAgainAndRefusesItIfItMustNot) {
   arrivals.push_back(arrivals[4]);
   EXPECT_EQ(JudgeBatch("", arrivals, 10, true).again, 1u);
   EXPECT_THAT(JudgeBatch("", arrivals, 10, true).problems, IsEmpty());
-  EXPECT_THAT(JudgeBatch("", arrivals, 10, false).problems, Contains(HasSubstr("id4 arrived 2 times")));
+  EXPECT_THAT(JudgeBatch("", arrivals, 10, false).problems,
+              Contains(HasSubstr("id4 arrived 2 times")));
 }
 
 TEST(JudgeTest, SeesAnotherBodyUnderTheSameId) {
   auto arrivals = Batch(10);
   arrivals.push_back(arrivals[4]);
   arrivals.back().body_hash = "changed";
-  EXPECT_THAT(JudgeBatch("", arrivals, 10, true).problems, Contains(HasSubstr("id4 came again as something else")));
+  EXPECT_THAT(JudgeBatch("", arrivals, 10, true).problems,
+              Contains(HasSubstr("id4 came again as something else")));
 }
 
 TEST(JudgeTest, SeesWhatIsEarly) {
@@ -65,18 +68,22 @@ TEST(JudgeTest, SeesWhatIsEarly) {
 TEST(JudgeTest, ComparesInstants) {
   const std::vector<Arrival> arrivals = {{"a", 0, 1000, 1001, ""}, {"b", 0, 2000, 2001, ""}};
   EXPECT_THAT(JudgeInstants("", arrivals, {1000, 2000}, false).problems, IsEmpty());
-  EXPECT_THAT(JudgeInstants("", arrivals, {1000, 2000, 3000}, false).problems, Contains(HasSubstr("3000")));
-  EXPECT_THAT(JudgeInstants("", arrivals, {1000}, false).problems, Contains(HasSubstr("wrong instant 2000")));
-  EXPECT_THAT(JudgeInstants("", {{"a", 0, 1000, 1001, ""}, {"b", 0, 1000, 1001, ""}}, {1000}, false).problems,
+  EXPECT_THAT(JudgeInstants("", arrivals, {1000, 2000, 3000}, false).problems,
+              Contains(HasSubstr("3000")));
+  EXPECT_THAT(JudgeInstants("", arrivals, {1000}, false).problems,
+              Contains(HasSubstr("wrong instant 2000")));
+  EXPECT_THAT(JudgeInstants("", {{"a", 0, 1000, 1001, ""}, {"b", 0, 1000, 1001, ""}}, {1000}, false)
+                  .problems,
               Contains(HasSubstr("2 events came for instant 1000")));
 }
 
 TEST(JudgeTest, TheTableShowsProblems) {
   auto arrivals = Batch(3);
   arrivals.pop_back();
-  const std::string table =
-      FormatVerdicts({JudgeBatch("good", Batch(3), 3, false), JudgeBatch("bad", arrivals, 3, false)});
-  EXPECT_THAT(table, testing::AllOf(HasSubstr("ok\n"), HasSubstr("FAILED\n"), HasSubstr("never came")));
+  const std::string table = FormatVerdicts(
+      {JudgeBatch("good", Batch(3), 3, false), JudgeBatch("bad", arrivals, 3, false)});
+  EXPECT_THAT(table,
+              testing::AllOf(HasSubstr("ok\n"), HasSubstr("FAILED\n"), HasSubstr("never came")));
 }
 
 }  // namespace

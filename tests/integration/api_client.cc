@@ -21,7 +21,8 @@ std::string ScheduleName(const std::string& id) { return absl::StrCat(kParent, "
 
 // Calls `method` of `stub`.
 template <typename Response, typename Stub, typename Method, typename Request>
-absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request, absl::Duration timeout) {
+absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request,
+                              absl::Duration timeout) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
@@ -34,7 +35,8 @@ absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request,
 }  // namespace
 
 struct ApiClient::Stubs {
-  explicit Stubs(std::shared_ptr<grpc::Channel> channel) : schedules(channel), events(channel), runs(channel) {}
+  explicit Stubs(std::shared_ptr<grpc::Channel> channel)
+      : schedules(channel), events(channel), runs(channel) {}
   v1::ScheduleService::Stub schedules;
   v1::EventService::Stub events;
   v1::RunService::Stub runs;
@@ -44,30 +46,35 @@ ApiClient::ApiClient(const std::string& address, absl::Duration timeout)
     : stubs_(std::make_unique<Stubs>(NewChannel(address))), timeout_(timeout) {}
 ApiClient::~ApiClient() = default;
 
-absl::StatusOr<v1::Schedule> ApiClient::CreateSchedule(const std::string& id, const v1::Schedule& schedule) {
+absl::StatusOr<v1::Schedule> ApiClient::CreateSchedule(const std::string& id,
+                                                       const v1::Schedule& schedule) {
   v1::CreateScheduleRequest request;
   request.set_parent(kParent);
   request.set_schedule_id(id);
   *request.mutable_schedule() = schedule;
-  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::CreateSchedule, request, timeout_);
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::CreateSchedule, request,
+                            timeout_);
 }
 
 absl::StatusOr<v1::Schedule> ApiClient::GetSchedule(const std::string& id) {
   v1::GetScheduleRequest request;
   request.set_name(ScheduleName(id));
-  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::GetSchedule, request, timeout_);
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::GetSchedule, request,
+                            timeout_);
 }
 
 absl::StatusOr<v1::Schedule> ApiClient::PauseSchedule(const std::string& id) {
   v1::PauseScheduleRequest request;
   request.set_name(ScheduleName(id));
-  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::PauseSchedule, request, timeout_);
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::PauseSchedule, request,
+                            timeout_);
 }
 
 absl::Status ApiClient::DeleteSchedule(const std::string& id) {
   v1::DeleteScheduleRequest request;
   request.set_name(ScheduleName(id));
-  return Call<google::protobuf::Empty>(stubs_->schedules, &v1::ScheduleService::Stub::DeleteSchedule, request, timeout_)
+  return Call<google::protobuf::Empty>(
+             stubs_->schedules, &v1::ScheduleService::Stub::DeleteSchedule, request, timeout_)
       .status();
 }
 
@@ -77,7 +84,8 @@ absl::StatusOr<v1::Run> ApiClient::TriggerSchedule(const std::string& id, int64_
   request.set_name(ScheduleName(id));
   request.set_event_count(event_count);
   request.set_request_id(request_id);
-  return Call<v1::Run>(stubs_->schedules, &v1::ScheduleService::Stub::TriggerSchedule, request, timeout_);
+  return Call<v1::Run>(stubs_->schedules, &v1::ScheduleService::Stub::TriggerSchedule, request,
+                       timeout_);
 }
 
 absl::StatusOr<std::vector<v1::Run>> ApiClient::ListRuns(const std::string& id) {
@@ -86,7 +94,8 @@ absl::StatusOr<std::vector<v1::Run>> ApiClient::ListRuns(const std::string& id) 
   request.set_parent(ScheduleName(id));
   request.set_page_size(1000);
   do {
-    auto page = Call<v1::ListRunsResponse>(stubs_->runs, &v1::RunService::Stub::ListRuns, request, timeout_);
+    auto page = Call<v1::ListRunsResponse>(stubs_->runs, &v1::RunService::Stub::ListRuns, request,
+                                           timeout_);
     if (!page.ok()) return page.status();
     for (auto& run : *page->mutable_runs()) runs.push_back(std::move(run));
     request.set_page_token(page->next_page_token());
@@ -107,14 +116,15 @@ absl::Status ApiClient::CreateEvents(const std::vector<v1::Event>& events) {
     for (size_t i = begin; i < std::min(events.size(), begin + kBatchEvents); ++i) {
       *request.add_requests()->mutable_event() = events[i];
     }
-    auto response = Call<v1::BatchCreateEventsResponse>(stubs_->events, &v1::EventService::Stub::BatchCreateEvents,
-                                                        request, timeout_);
+    auto response = Call<v1::BatchCreateEventsResponse>(
+        stubs_->events, &v1::EventService::Stub::BatchCreateEvents, request, timeout_);
     if (!response.ok()) return response.status();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::Event> ApiClient::CreateEvent(const std::string& event_id, const v1::Event& event) {
+absl::StatusOr<v1::Event> ApiClient::CreateEvent(const std::string& event_id,
+                                                 const v1::Event& event) {
   v1::CreateEventRequest request;
   request.set_parent(kParent);
   request.set_event_id(event_id);

@@ -26,7 +26,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 }
 
 int MillisUntil(absl::Time deadline) {
-  return static_cast<int>(std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()) + 1));
+  return static_cast<int>(
+      std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()) + 1));
 }
 
 // Between fork and exec: only calls that are safe there.
@@ -48,7 +49,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   std::vector<std::string> arguments = {options.program};
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
   environment.insert(environment.end(), options.environment.begin(), options.environment.end());
   const auto argv = Pointers(arguments);
   const auto envp = Pointers(environment);
@@ -56,7 +58,9 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const Options&
   int log = -1;
   if (!options.log.empty()) {
     log = open(options.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log < 0) return absl::UnavailableError(absl::StrCat("cannot write ", options.log, ": ", strerror(errno)));
+    if (log < 0)
+      return absl::UnavailableError(
+          absl::StrCat("cannot write ", options.log, ": ", strerror(errno)));
   }
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::UnavailableError(strerror(errno));
@@ -77,7 +81,8 @@ ChildProcess::~ChildProcess() {
   if (out_ >= 0) close(out_);
 }
 
-absl::StatusOr<std::string> ChildProcess::AwaitLine(absl::string_view prefix, absl::Duration timeout) {
+absl::StatusOr<std::string> ChildProcess::AwaitLine(absl::string_view prefix,
+                                                    absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   while (true) {
     for (size_t end = unread_.find('\n'); end != std::string::npos; end = unread_.find('\n')) {
@@ -87,11 +92,13 @@ absl::StatusOr<std::string> ChildProcess::AwaitLine(absl::string_view prefix, ab
     }
     pollfd poll_for = {out_, POLLIN, 0};
     if (out_ >= 0 && poll(&poll_for, 1, MillisUntil(deadline)) == 0) {
-      return absl::DeadlineExceededError(absl::StrCat("no line '", prefix, "…' in ", absl::FormatDuration(timeout)));
+      return absl::DeadlineExceededError(
+          absl::StrCat("no line '", prefix, "…' in ", absl::FormatDuration(timeout)));
     }
     char buffer[4096];
     const ssize_t bytes = out_ >= 0 ? read(out_, buffer, sizeof(buffer)) : 0;
-    if (bytes <= 0) return absl::UnavailableError(absl::StrCat("ended before a line '", prefix, "…'"));
+    if (bytes <= 0)
+      return absl::UnavailableError(absl::StrCat("ended before a line '", prefix, "…'"));
     unread_.append(buffer, static_cast<size_t>(bytes));
   }
 }

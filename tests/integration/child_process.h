@@ -1,7 +1,8 @@
-// ChildProcess: a program that a test or the demo starts, watches, signals and ends, by its process id only.
+// ChildProcess: a program that a test or the demo starts, watches, signals and ends, by its process
+// id only.
 //
-// The child dies with its parent (PR_SET_PDEATHSIG), so start children from the main thread. Its stderr goes to a file; its
-// stdout is read here, line by line.
+// The child dies with its parent (PR_SET_PDEATHSIG), so start children from the main thread. Its
+// stderr goes to a file; its stdout is read here, line by line.
 //
 // Threads: none of its own; one at a time.
 
@@ -26,7 +27,8 @@ class ChildProcess {
     std::string program;  // a path
     std::vector<std::string> arguments = {};
     std::vector<std::string> environment = {};  // NAME=value, added to the own environment
-    std::string log = {};                       // stderr is appended to this file; empty = own stderr
+    // Stderr is appended to this file; empty = own stderr.
+    std::string log = {};
   };
 
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const Options& options);
@@ -36,13 +38,14 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
 
-  // The next line of stdout that begins with `prefix`, without its newline; others are passed over. UNAVAILABLE if stdout
-  // ends first, DEADLINE_EXCEEDED if none comes in time.
+  // The next line of stdout that begins with `prefix`, without its newline; others are passed over.
+  // UNAVAILABLE if stdout ends first, DEADLINE_EXCEEDED if none comes in time.
   absl::StatusOr<std::string> AwaitLine(absl::string_view prefix, absl::Duration timeout);
 
   void Signal(int signal);
 
-  // The exit code, or 128 + the signal that ended it. DEADLINE_EXCEEDED if it still runs after `timeout`.
+  // The exit code, or 128 + the signal that ended it. DEADLINE_EXCEEDED if it still runs after
+  // `timeout`.
   absl::StatusOr<int> Wait(absl::Duration timeout);
 
   // SIGKILL, and waits for the end.

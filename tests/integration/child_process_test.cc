@@ -11,8 +11,10 @@ namespace escapement::integration {
 namespace {
 
 std::unique_ptr<ChildProcess> Shell(const std::string& script, const std::string& log = "") {
-  auto child = ChildProcess::Start(
-      {.program = "/bin/sh", .arguments = {"-c", script}, .environment = {"GIVEN=word"}, .log = log});
+  auto child = ChildProcess::Start({.program = "/bin/sh",
+                                    .arguments = {"-c", script},
+                                    .environment = {"GIVEN=word"},
+                                    .log = log});
   EXPECT_TRUE(child.ok()) << child.status();
   return *std::move(child);
 }
@@ -20,14 +22,17 @@ std::unique_ptr<ChildProcess> Shell(const std::string& script, const std::string
 TEST(ChildProcessTest, ReadsLinesAndTheExitCode) {
   auto child = Shell("echo noise; echo value $GIVEN; exit 3");
   EXPECT_EQ(*child->AwaitLine("value ", absl::Seconds(10)), "value word");
-  EXPECT_EQ(child->AwaitLine("more", absl::Seconds(10)).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(child->AwaitLine("more", absl::Seconds(10)).status().code(),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(*child->Wait(absl::Seconds(10)), 3);
 }
 
 TEST(ChildProcessTest, WaitsNoLongerThanTold) {
   auto child = Shell("read line < /dev/zero");
-  EXPECT_EQ(child->AwaitLine("x", absl::Milliseconds(5)).status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(child->Wait(absl::Milliseconds(5)).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(child->AwaitLine("x", absl::Milliseconds(5)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(child->Wait(absl::Milliseconds(5)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
   child->Kill();
   EXPECT_EQ(*child->Wait(absl::Seconds(10)), 128 + SIGKILL);
 }

@@ -1,4 +1,5 @@
-// escapement.config.v1.Config is the schema of config files: it names every setting of every process, and none that is not.
+// escapement.config.v1.Config is the schema of config files: it names every setting of every
+// process, and none that is not.
 
 #include <cstdlib>
 #include <set>
@@ -22,7 +23,8 @@ std::set<std::string> SettingsOf(const std::string& service) {
   std::vector<std::string> arguments = {"--print_config"};
   if (service == "store" || service == "standalone") arguments.push_back("--data_dir=x");
   const auto child = ChildProcess::Start(
-      {.program = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/services/", service, "/", service),
+      {.program = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/services/",
+                               service, "/", service),
        .arguments = std::move(arguments),
        .log = ::testing::TempDir() + "/words"});
   EXPECT_TRUE(child.ok()) << child.status();
@@ -41,7 +43,8 @@ TEST(ConfigSchema, NamesEverySettingOfEveryProcessAndNoOther) {
   for (int i = 0; i < descriptor->field_count(); ++i) schema.insert(descriptor->field(i)->name());
 
   std::set<std::string> settings;
-  for (const char* service : {"store", "master", "emitter", "handler", "standalone"}) settings.merge(SettingsOf(service));
+  for (const char* service : {"store", "master", "emitter", "handler", "standalone"})
+    settings.merge(SettingsOf(service));
   EXPECT_EQ(settings, schema);
 }
 

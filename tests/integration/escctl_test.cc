@@ -40,10 +40,11 @@ class EscctlTest : public ::testing::Test {
   };
   Said Run(std::vector<std::string> arguments) {
     const std::string log = absl::StrCat(folder_, "/words", ++runs_);
-    auto child = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
-                                      .arguments = std::move(arguments),
-                                      .environment = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone")},
-                                      .log = log});
+    auto child = ChildProcess::Start(
+        {.program = Bin() + "/tools/escctl/escctl",
+         .arguments = std::move(arguments),
+         .environment = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone")},
+         .log = log});
     EXPECT_TRUE(child.ok()) << child.status();
     Said said;
     for (auto line = (*child)->AwaitLine("", absl::Seconds(30)); line.ok();
@@ -72,9 +73,10 @@ class EscctlTest : public ::testing::Test {
 
 TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   const std::string uri = receiver_->origin() + "/hook";
-  EXPECT_EQ(Json({"schedule", "create", "nightly", "--cron", "0 3 * * *", "--time-zone", "Asia/Kolkata", "--http", uri,
-                  "--payload", "{\"a\":1}", "--label", "team=a"})["name"],
-            "tenants/default/schedules/nightly");
+  EXPECT_EQ(
+      Json({"schedule", "create", "nightly", "--cron", "0 3 * * *", "--time-zone", "Asia/Kolkata",
+            "--http", uri, "--payload", "{\"a\":1}", "--label", "team=a"})["name"],
+      "tenants/default/schedules/nightly");
   EXPECT_EQ(Json({"schedule", "get", "nightly"})["timeZone"], "Asia/Kolkata");
   EXPECT_EQ(Json({"schedule", "update", "nightly", "-n", "3"})["eventCount"], "3");
   EXPECT_EQ(Json({"schedule", "pause", "nightly", "--reason", "holiday"})["state"], "PAUSED");
@@ -83,7 +85,8 @@ TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   const Said table = Run({"schedule", "list"});
   EXPECT_THAT(table.data, StartsWith("NAME "));
   EXPECT_THAT(table.data, HasSubstr("0 3 * * *"));
-  EXPECT_THAT(Run({"schedule", "get", "nightly", "-o", "yaml"}).data, HasSubstr("timeZone: \"Asia/Kolkata\""));
+  EXPECT_THAT(Run({"schedule", "get", "nightly", "-o", "yaml"}).data,
+              HasSubstr("timeZone: \"Asia/Kolkata\""));
 
   const std::string run = Json({"schedule", "trigger", "nightly"})["name"];
   receiver_->AwaitRequests(3);
@@ -115,7 +118,8 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
 }
 
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
-  const Said refused = Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});
+  const Said refused =
+      Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_EQ(refused.data, "");
   EXPECT_THAT(refused.words, HasSubstr("schedule.cron"));

@@ -14,9 +14,11 @@ Health CheckHealth(const std::string& address) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   grpc::CompletionQueue queue;
-  // HealthCheckRequest{service: ""} is empty; HealthCheckResponse is field 1: 1 = SERVING, 2 = NOT_SERVING.
+  // HealthCheckRequest{service: ""} is empty; HealthCheckResponse is field 1: 1 = SERVING, 2 =
+  // NOT_SERVING.
   const grpc::Slice empty;
-  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&empty, 1), &queue);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                    grpc::ByteBuffer(&empty, 1), &queue);
   call->StartCall();
   grpc::ByteBuffer answer;
   grpc::Status status;

@@ -15,7 +15,8 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
-// Runs the operation that `start` begins with a completion token, to its end or to the stream's own timeout.
+// Runs the operation that `start` begins with a completion token, to its end or to the stream's own
+// timeout.
 template <typename Start>
 beast::error_code Await(asio::io_context& io, Start start) {
   beast::error_code result;
@@ -27,22 +28,27 @@ beast::error_code Await(asio::io_context& io, Start start) {
 
 }  // namespace
 
-absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view path, absl::Duration timeout) {
+absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view path,
+                                   absl::Duration timeout) {
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
   beast::error_code error;
   const auto ip = asio::ip::make_address(std::string(address.substr(0, colon)), error);
-  if (colon == absl::string_view::npos || error || !absl::SimpleAtoi(address.substr(colon + 1), &port)) {
+  if (colon == absl::string_view::npos || error ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port)) {
     return absl::InvalidArgumentError(absl::StrCat("'", address, "' is no address"));
   }
   const auto failed = [&](const beast::error_code& why) {
     const std::string words = absl::StrCat("GET ", address, path, ": ", why.message());
-    return why == beast::error::timeout ? absl::DeadlineExceededError(words) : absl::UnavailableError(words);
+    return why == beast::error::timeout ? absl::DeadlineExceededError(words)
+                                        : absl::UnavailableError(words);
   };
   asio::io_context io;
   beast::tcp_stream stream(io);
   stream.expires_after(absl::ToChronoNanoseconds(timeout));
-  error = Await(io, [&](auto done) { stream.async_connect({ip, static_cast<uint16_t>(port)}, done); });
+  error = Await(io, [&](auto done) {
+    stream.async_connect({ip, static_cast<uint16_t>(port)}, done);
+  });
   if (error) return failed(error);
   http::request<http::empty_body> request(http::verb::get, std::string(path), 11);
   request.set(http::field::host, std::string(address));

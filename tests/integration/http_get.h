@@ -16,7 +16,8 @@ struct HttpAnswer {
   std::string body;
 };
 
-// `address` is "host:port" with an IPv4 address. UNAVAILABLE if there is no connection, DEADLINE_EXCEEDED if it takes too long.
+// `address` is "host:port" with an IPv4 address. UNAVAILABLE if there is no connection,
+// DEADLINE_EXCEEDED if it takes too long.
 absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view path,
                                    absl::Duration timeout = absl::Seconds(10));
 

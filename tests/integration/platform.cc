@@ -39,15 +39,16 @@ absl::Status Platform::Restart(const std::string& service) {
   if (extra != options_.extra_arguments.end()) {
     arguments.insert(arguments.end(), extra->second.begin(), extra->second.end());
   }
-  auto process = ChildProcess::Start({.program = absl::StrCat(options_.bin, "/services/", service, "/", service),
-                                      .arguments = std::move(arguments),
-                                      .log = log(service)});
+  auto process = ChildProcess::Start(
+      {.program = absl::StrCat(options_.bin, "/services/", service, "/", service),
+       .arguments = std::move(arguments),
+       .log = log(service)});
   if (!process.ok()) return process.status();
   served.process = *std::move(process);
   const auto line = served.process->AwaitLine("listening ", absl::Seconds(30));
   if (!line.ok()) {
-    return absl::Status(line.status().code(),
-                        absl::StrCat(service, ": ", line.status().message(), "; see ", log(service)));
+    return absl::Status(line.status().code(), absl::StrCat(service, ": ", line.status().message(),
+                                                           "; see ", log(service)));
   }
   for (absl::string_view word : absl::StrSplit(*line, ' ')) {
     if (absl::ConsumePrefix(&word, "grpc=")) served.grpc = std::string(word);
@@ -75,8 +76,12 @@ absl::Status Platform::AwaitReady(const std::string& service, absl::Duration tim
   return absl::DeadlineExceededError(absl::StrCat(service, " did not become ready: ", last));
 }
 
-const std::string& Platform::grpc_address(const std::string& service) const { return services_.at(service).grpc; }
-const std::string& Platform::http_address(const std::string& service) const { return services_.at(service).http; }
+const std::string& Platform::grpc_address(const std::string& service) const {
+  return services_.at(service).grpc;
+}
+const std::string& Platform::http_address(const std::string& service) const {
+  return services_.at(service).http;
+}
 std::string Platform::log(const std::string& service) const {
   return absl::StrCat(options_.folder, "/", service, ".log");
 }

@@ -1,6 +1,8 @@
-// Platform: store, master, emitter and handler as real processes on loopback, with data and logs in one folder.
+// Platform: store, master, emitter and handler as real processes on loopback, with data and logs in
+// one folder.
 //
-// Ports are chosen by the system at the first start and kept over restarts, as those of a real installation are.
+// Ports are chosen by the system at the first start and kept over restarts, as those of a real
+// installation are.
 //
 // Threads: none of its own; the main thread only (see ChildProcess).
 
@@ -23,8 +25,10 @@ namespace escapement::integration {
 class Platform {
  public:
   struct Options {
-    std::string bin;                                                       // holds services/{service}/{service}
-    std::string folder;                                                    // exists; data and logs go below it
+    // Holds services/{service}/{service}.
+    std::string bin;
+    // Exists; data and logs go below it.
+    std::string folder;
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
   };
 
@@ -32,14 +36,16 @@ class Platform {
   ~Platform();  // kills what runs
 
   // Starts the services in this order and waits until each is ready to be called.
-  absl::Status Start(const std::vector<std::string>& services = {"store", "master", "emitter", "handler"});
+  absl::Status Start(const std::vector<std::string>& services = {"store", "master", "emitter",
+                                                                 "handler"});
 
   // SIGKILL. The service must run.
   void Kill(const std::string& service);
   // Starts it again on its former ports and waits for its line, not until it is ready.
   absl::Status Restart(const std::string& service);
   // SIGTERM; the exit code.
-  absl::StatusOr<int> Terminate(const std::string& service, absl::Duration timeout = absl::Seconds(20));
+  absl::StatusOr<int> Terminate(const std::string& service,
+                                absl::Duration timeout = absl::Seconds(20));
   // Waits until /readyz answers 200.
   absl::Status AwaitReady(const std::string& service, absl::Duration timeout = absl::Seconds(30));
 

@@ -1,5 +1,5 @@
-// The whole way with real processes: schedules and events through the public API, to an HTTP and a gRPC consumer, while
-// each process is killed in turn.
+// The whole way with real processes: schedules and events through the public API, to an HTTP and a
+// gRPC consumer, while each process is killed in turn.
 
 #include "tests/integration/platform.h"
 
@@ -36,7 +36,9 @@ using fixtures::Receipt;
 constexpr char kEvents[] = "/tenants/default/events";
 const std::vector<std::string> kServices = {"store", "master", "emitter", "handler"};
 
-std::string Source(const std::string& schedule) { return absl::StrCat("/tenants/default/schedules/", schedule); }
+std::string Source(const std::string& schedule) {
+  return absl::StrCat("/tenants/default/schedules/", schedule);
+}
 
 class PlatformTest : public ::testing::Test {
  protected:
@@ -47,10 +49,12 @@ class PlatformTest : public ::testing::Test {
     platform_ = std::make_unique<Platform>(Platform::Options{
         .bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
         .folder = folder_,
-        .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
-                            {"emitter", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
-                            {"handler", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
-                            {"standalone", {"--store_lease_ttl=1s", "--lease_ttl=1s", "--lease_renew_every=200ms"}}}});
+        .extra_arguments = {
+            {"store", {"--store_lease_ttl=1s"}},
+            {"emitter", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
+            {"handler", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
+            {"standalone",
+             {"--store_lease_ttl=1s", "--lease_ttl=1s", "--lease_renew_every=200ms"}}}});
     http_ = *HttpReceiver::Start({}, &receipts_);
     grpc_ = *GrpcReceiver::Start({}, &receipts_);
   }
@@ -59,7 +63,9 @@ class PlatformTest : public ::testing::Test {
     if (!HasFailure()) return;
     for (const std::string service : {"store", "master", "emitter", "handler", "standalone"}) {
       std::ifstream in(platform_->log(service));
-      if (in) std::cerr << "--- " << service << "\n" << std::string(std::istreambuf_iterator<char>(in), {});
+      if (in)
+        std::cerr << "--- " << service << "\n"
+                  << std::string(std::istreambuf_iterator<char>(in), {});
     }
   }
 
@@ -81,7 +87,8 @@ class PlatformTest : public ::testing::Test {
     return schedule;
   }
 
-  // `count` events, `gap` apart, from a second from now on, by HTTP and gRPC in turn. Returns their instants.
+  // `count` events, `gap` apart, from a second from now on, by HTTP and gRPC in turn. Returns their
+  // instants.
   std::set<int64_t> CreateEvents(int count, absl::Duration gap) {
     std::set<int64_t> instants;
     std::vector<v1::Event> events;
@@ -96,7 +103,8 @@ class PlatformTest : public ::testing::Test {
       event.mutable_delivery_timeout()->set_seconds(1);
       event.mutable_retry_policy()->set_max_attempts(50);
       event.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
-      *event.mutable_target() = i % 2 == 0 ? HttpTo(http_->origin() + "/event") : GrpcTo(grpc_->target());
+      *event.mutable_target() =
+          i % 2 == 0 ? HttpTo(http_->origin() + "/event") : GrpcTo(grpc_->target());
       events.push_back(std::move(event));
     }
     const absl::Status status = api_->CreateEvents(events);
@@ -123,7 +131,8 @@ class PlatformTest : public ::testing::Test {
     EXPECT_EQ(stats.early, 0u);
     EXPECT_EQ(stats.changed, 0u);
     std::map<int64_t, std::set<std::string>> ids;
-    for (const Receipt& receipt : receipts_.List(prefix)) ids[receipt.launch_micros].insert(receipt.event_id);
+    for (const Receipt& receipt : receipts_.List(prefix))
+      ids[receipt.launch_micros].insert(receipt.event_id);
     std::set<int64_t> arrived;
     for (const auto& [instant, of_instant] : ids) {
       arrived.insert(instant);
@@ -132,8 +141,8 @@ class PlatformTest : public ::testing::Test {
     EXPECT_EQ(arrived, instants);
   }
 
-  // The platform's own record: every run of the schedule up to the instant is complete, all events succeeded, `n` each.
-  // Returns how many runs that are.
+  // The platform's own record: every run of the schedule up to the instant is complete, all events
+  // succeeded, `n` each. Returns how many runs that are.
   size_t ExpectRunsComplete(const std::string& schedule, int64_t up_to_micros, int64_t n) {
     std::vector<v1::Run> runs;
     EXPECT_TRUE(Await([&] {
@@ -143,13 +152,15 @@ class PlatformTest : public ::testing::Test {
       for (const v1::Run& run : *listed) {
         if (run.nominal_time().seconds() * 1'000'000 <= up_to_micros) runs.push_back(run);
       }
-      return !runs.empty() && std::all_of(runs.begin(), runs.end(),
-                                          [](const v1::Run& run) { return run.state() == v1::Run::COMPLETED; });
+      return !runs.empty() && std::all_of(runs.begin(), runs.end(), [](const v1::Run& run) {
+        return run.state() == v1::Run::COMPLETED;
+      });
     })) << schedule
         << " has " << runs.size() << " runs";
     for (const v1::Run& run : runs) {
       EXPECT_EQ(run.succeeded_count(), n) << run.ShortDebugString();
-      EXPECT_EQ(run.failed_count() + run.skipped_count() + run.cancelled_count(), 0) << run.ShortDebugString();
+      EXPECT_EQ(run.failed_count() + run.skipped_count() + run.cancelled_count(), 0)
+          << run.ShortDebugString();
     }
     return runs.size();
   }
@@ -164,8 +175,11 @@ class PlatformTest : public ::testing::Test {
 
 TEST_F(PlatformTest, DeliversEverythingOnceWithoutFaults) {
   ASSERT_NO_FATAL_FAILURE(Start(kServices, "master"));
-  ASSERT_TRUE(api_->CreateSchedule("ticks", Definition("* * * * * *", HttpTo(http_->origin() + "/tick"), 1)).ok());
-  ASSERT_TRUE(api_->CreateSchedule("batch", Definition("0 0 1 1 *", GrpcTo(grpc_->target()), 5000)).ok());
+  ASSERT_TRUE(
+      api_->CreateSchedule("ticks", Definition("* * * * * *", HttpTo(http_->origin() + "/tick"), 1))
+          .ok());
+  ASSERT_TRUE(
+      api_->CreateSchedule("batch", Definition("0 0 1 1 *", GrpcTo(grpc_->target()), 5000)).ok());
   const auto run = api_->TriggerSchedule("batch", 0, "first");
   ASSERT_TRUE(run.ok()) << run.status();
   const auto again = api_->TriggerSchedule("batch", 0, "first");
@@ -186,7 +200,8 @@ TEST_F(PlatformTest, DeliversEverythingOnceWithoutFaults) {
 
 TEST_F(PlatformTest, LosesNothingWhenEachProcessIsKilledInTurn) {
   ASSERT_NO_FATAL_FAILURE(Start(kServices, "master"));
-  ASSERT_TRUE(api_->CreateSchedule("ticks", Definition("* * * * * *", GrpcTo(grpc_->target()), 20)).ok());
+  ASSERT_TRUE(
+      api_->CreateSchedule("ticks", Definition("* * * * * *", GrpcTo(grpc_->target()), 20)).ok());
   const std::set<int64_t> instants = CreateEvents(400, absl::Milliseconds(10));
   uint64_t seen = 0;
   for (const std::string service : {"handler", "emitter", "store", "master"}) {
@@ -200,7 +215,8 @@ TEST_F(PlatformTest, LosesNothingWhenEachProcessIsKilledInTurn) {
   EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
   ExpectInstants(kEvents, instants);
 
-  // Every second from the first one is there and whole, in the consumer's notes and in the platform's.
+  // Every second from the first one is there and whole, in the consumer's notes and in the
+  // platform's.
   EXPECT_TRUE(AwaitDistinct(Source("ticks"), 100));
   const std::vector<Receipt> seen_ticks = receipts_.List(Source("ticks"));
   ASSERT_FALSE(seen_ticks.empty());
@@ -210,9 +226,11 @@ TEST_F(PlatformTest, LosesNothingWhenEachProcessIsKilledInTurn) {
     first = std::min(first, receipt.launch_micros);
     last = std::max(last, receipt.launch_micros);
   }
-  EXPECT_EQ(ExpectRunsComplete("ticks", last, 20), static_cast<size_t>((last - first) / 1'000'000 + 1));
+  EXPECT_EQ(ExpectRunsComplete("ticks", last, 20),
+            static_cast<size_t>((last - first) / 1'000'000 + 1));
   std::map<int64_t, std::set<std::string>> ids;
-  for (const Receipt& receipt : receipts_.List(Source("ticks"))) ids[receipt.launch_micros].insert(receipt.event_id);
+  for (const Receipt& receipt : receipts_.List(Source("ticks")))
+    ids[receipt.launch_micros].insert(receipt.event_id);
   for (int64_t second = first; second <= last; second += 1'000'000) {
     EXPECT_EQ(ids[second].size(), 20u) << "at " << second;
   }
@@ -241,7 +259,9 @@ TEST_F(PlatformTest, StopsAndGoesOnWithoutLossOrRepetition) {
 
 TEST_F(PlatformTest, StandaloneDoesTheSameInOneProcess) {
   ASSERT_NO_FATAL_FAILURE(Start({"standalone"}, "standalone"));
-  ASSERT_TRUE(api_->CreateSchedule("ticks", Definition("* * * * * *", HttpTo(http_->origin() + "/tick"), 3)).ok());
+  ASSERT_TRUE(
+      api_->CreateSchedule("ticks", Definition("* * * * * *", HttpTo(http_->origin() + "/tick"), 3))
+          .ok());
   const std::set<int64_t> instants = CreateEvents(100, absl::Milliseconds(10));
   EXPECT_TRUE(AwaitDistinct("", 20));
   platform_->Kill("standalone");

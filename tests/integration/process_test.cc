@@ -1,5 +1,5 @@
-// What every process has in common: flags, ports, health, metrics, drain. One real process at a time, but for the store that
-// the others need.
+// What every process has in common: flags, ports, health, metrics, drain. One real process at a
+// time, but for the store that the others need.
 
 #include <signal.h>
 
@@ -49,9 +49,10 @@ class ProcessTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(status.ok()) << status << "\n" << ReadFile(platform_.log(GetParam()));
   }
   std::unique_ptr<ChildProcess> Run(std::vector<std::string> arguments) {
-    auto child = ChildProcess::Start({.program = absl::StrCat(Bin(), "/services/", GetParam(), "/", GetParam()),
-                                      .arguments = std::move(arguments),
-                                      .log = folder_ + "/words"});
+    auto child = ChildProcess::Start(
+        {.program = absl::StrCat(Bin(), "/services/", GetParam(), "/", GetParam()),
+         .arguments = std::move(arguments),
+         .log = folder_ + "/words"});
     EXPECT_TRUE(child.ok()) << child.status();
     return *std::move(child);
   }
@@ -63,9 +64,10 @@ class ProcessTest : public ::testing::TestWithParam<std::string> {
 TEST_P(ProcessTest, TellsAllErrorsOfItsFlagsAtOnce) {
   auto child = Run({"--listen=nonsense", "--http_listen=0.0.0.0:0", "--bogus", "--log_level=loud"});
   EXPECT_EQ(*child->Wait(absl::Seconds(20)), 2);
-  EXPECT_THAT(ReadFile(folder_ + "/words"),
-              AllOf(HasSubstr("--listen: 'nonsense'"), HasSubstr("--http_listen: 0.0.0.0:0 is reachable"),
-                    HasSubstr("unknown flag --bogus"), HasSubstr("--log_level")));
+  EXPECT_THAT(
+      ReadFile(folder_ + "/words"),
+      AllOf(HasSubstr("--listen: 'nonsense'"), HasSubstr("--http_listen: 0.0.0.0:0 is reachable"),
+            HasSubstr("unknown flag --bogus"), HasSubstr("--log_level")));
 }
 
 TEST_P(ProcessTest, PrintsItsVersionAndConfiguration) {
@@ -97,7 +99,8 @@ TEST_P(ProcessTest, AnswersHealthReadinessAndMetricsAndDrainsOnSigterm) {
 
 TEST_P(ProcessTest, APortThatIsTakenIsAnErrorNotASharedPort) {
   StartAll();
-  std::vector<std::string> arguments = {"--listen=" + platform_.grpc_address(GetParam()), "--http_listen=127.0.0.1:0"};
+  std::vector<std::string> arguments = {"--listen=" + platform_.grpc_address(GetParam()),
+                                        "--http_listen=127.0.0.1:0"};
   if (OpensTheData()) arguments.push_back("--data_dir=" + folder_ + "/other");
   auto second = Run(arguments);
   EXPECT_EQ(*second->Wait(absl::Seconds(20)), 1);
@@ -112,10 +115,11 @@ TEST(StoreProcessTest, ASecondStoreCannotOpenTheSameData) {
   const std::string folder = NewFolder();
   Platform platform({.bin = Bin(), .folder = folder});
   ASSERT_TRUE(platform.Start({"store"}).ok());
-  auto second = ChildProcess::Start(
-      {.program = Bin() + "/services/store/store",
-       .arguments = {"--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0", "--data_dir=" + folder + "/data"},
-       .log = folder + "/words"});
+  auto second =
+      ChildProcess::Start({.program = Bin() + "/services/store/store",
+                           .arguments = {"--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0",
+                                         "--data_dir=" + folder + "/data"},
+                           .log = folder + "/words"});
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(*(*second)->Wait(absl::Seconds(20)), 1);
 }

@@ -42,7 +42,8 @@ class DoubledChecker {
       std::stable_sort(receipts.begin(), receipts.end(),
                        [](const Receipt* a, const Receipt* b) { return a->sent < b->sent; });
       for (size_t i = 1; i < receipts.size(); ++i) {
-        CheckPair(*receipts[i - 1], *receipts[i], i >= 2 ? receipts[i - 2]->sent : absl::InfinitePast());
+        CheckPair(*receipts[i - 1], *receipts[i],
+                  i >= 2 ? receipts[i - 2]->sent : absl::InfinitePast());
       }
     }
     return std::move(violations_);
@@ -52,8 +53,9 @@ class DoubledChecker {
   template <typename... Parts>
   void Report(const Receipt& receipt, const Parts&... parts) {
     violations_.push_back(
-        {"doubled", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index, "] attempt ",
-                                 receipt.attempt, " at ", absl::FormatTime(receipt.time, absl::UTCTimeZone()), " from ",
+        {"doubled", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[",
+                                 receipt.index, "] attempt ", receipt.attempt, " at ",
+                                 absl::FormatTime(receipt.time, absl::UTCTimeZone()), " from ",
                                  receipt.sender, ": ", parts...)});
   }
 
@@ -62,20 +64,23 @@ class DoubledChecker {
     if (!fresh_id && place->second != PlaceOf(receipt)) Report(receipt, "one id, two events");
     auto [id, fresh_place] = id_of_.try_emplace(PlaceOf(receipt), receipt.event_id);
     if (!fresh_place && id->second != receipt.event_id) Report(receipt, "one event, two ids");
-    auto [body, fresh_body] = body_of_.try_emplace({receipt.event_id, receipt.version}, receipt.body_hash);
+    auto [body, fresh_body] =
+        body_of_.try_emplace({receipt.event_id, receipt.version}, receipt.body_hash);
     if (!fresh_body && body->second != receipt.body_hash) Report(receipt, "one id, two bodies");
   }
 
   using Place = std::tuple<std::string, std::string, uint64_t>;
   static Place PlaceOf(const Receipt& receipt) {
-    return {receipt.uid, receipt.uid.empty() ? receipt.event_id : receipt.occurrence, receipt.index};
+    return {receipt.uid, receipt.uid.empty() ? receipt.event_id : receipt.occurrence,
+            receipt.index};
   }
 
   void CheckPair(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) {
     if (Retried(earlier, later)) return;
     if (!history_.fault_free && TakenOver(earlier, later, before_earlier)) return;
-    Report(later, "received again, though the one before, at ", absl::FormatTime(earlier.time, absl::UTCTimeZone()),
-           " from ", earlier.sender, ", was ", Name(earlier.result), " and its shard had no new owner since");
+    Report(later, "received again, though the one before, at ",
+           absl::FormatTime(earlier.time, absl::UTCTimeZone()), " from ", earlier.sender, ", was ",
+           Name(earlier.result), " and its shard had no new owner since");
   }
 
   static bool Retried(const Receipt& earlier, const Receipt& later) {
@@ -87,7 +92,8 @@ class DoubledChecker {
     const std::optional<uint16_t> shard = ShardOf(earlier);
     const absl::Time claimed = std::max(before_earlier, earlier.launch - kClaimAhead);
     for (const auto& [lease, times] : acquired_) {
-      if (shard.has_value() ? !IsQueueShard(lease, *shard) : lease.find("queue_shard") != 0) continue;
+      if (shard.has_value() ? !IsQueueShard(lease, *shard) : lease.find("queue_shard") != 0)
+        continue;
       for (absl::Time time : times) {
         if (time >= claimed && time <= later.sent) return true;
       }
@@ -100,7 +106,8 @@ class DoubledChecker {
   }
 
   std::optional<uint16_t> ShardOf(const Receipt& receipt) const {
-    auto rows = rows_.find({receipt.uid, receipt.uid.empty() ? receipt.event_id : receipt.occurrence});
+    auto rows =
+        rows_.find({receipt.uid, receipt.uid.empty() ? receipt.event_id : receipt.occurrence});
     if (rows == rows_.end()) return std::nullopt;
     for (const DoneRow* row : rows->second) {
       if (receipt.index >= row->first && receipt.index < row->first + row->count) return row->shard;
@@ -135,6 +142,8 @@ class DoubledChecker {
 
 }  // namespace
 
-std::vector<Violation> CheckDoubled(const History& history) { return DoubledChecker(history).Run(); }
+std::vector<Violation> CheckDoubled(const History& history) {
+  return DoubledChecker(history).Run();
+}
 
 }  // namespace escapement::simulation

@@ -1,9 +1,10 @@
-// Duplicates only where they cannot be avoided: each further receipt of an event is explained by one of
+// Duplicates only where they cannot be avoided: each further receipt of an event is explained by
+// one of
 //  - a retry: the sender was told that the receipt before it failed, or was told nothing in time;
-//  - a takeover: the lease of the event's queue shard was acquired anew since the earlier receipt was claimed (its end was not
-//    committed, or was sent after the lease was lost).
-// A fault-free run has retries only. And identity: one id is one event with one body for each version of its definition, and
-// one event has one id.
+//  - a takeover: the lease of the event's queue shard was acquired anew since the earlier receipt
+//    was claimed (its end was not committed, or was sent after the lease was lost).
+// A fault-free run has retries only. And identity: one id is one event with one body for each
+// version of its definition, and one event has one id.
 //
 // Pure.
 

@@ -16,8 +16,9 @@ std::vector<Violation> CheckEarly(const History& history) {
   std::vector<Violation> violations;
   auto report = [&](const Receipt& receipt, const std::string& why) {
     violations.push_back(
-        {"early", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
-                               "] received at ", absl::FormatTime(receipt.time, absl::UTCTimeZone()), ": ", why)});
+        {"early", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[",
+                               receipt.index, "] received at ",
+                               absl::FormatTime(receipt.time, absl::UTCTimeZone()), ": ", why)});
   };
   for (const Receipt& receipt : history.receipts) {
     absl::Time due = receipt.launch;

@@ -1,4 +1,5 @@
-// Never early: no receipt before the true time at which its event is due, by the naive expander and by what users asked.
+// Never early: no receipt before the true time at which its event is due, by the naive expander and
+// by what users asked.
 //
 // Pure.
 

@@ -15,7 +15,8 @@ using RunRows = std::map<std::pair<std::string, std::string>, std::vector<const 
 
 class LostChecker {
  public:
-  explicit LostChecker(const History& history) : history_(history), expected_(ExpectRuns(history)) {}
+  explicit LostChecker(const History& history)
+      : history_(history), expected_(ExpectRuns(history)) {}
 
   std::vector<Violation> Run() {
     RunRows rows;
@@ -35,7 +36,8 @@ class LostChecker {
       CheckOneOff(one_off, one_off_rows[one_off.event_id]);
       one_off_rows.erase(one_off.event_id);
     }
-    for (const auto& [event_id, unknown] : one_off_rows) Report("event ", event_id, " ended, but nobody made it");
+    for (const auto& [event_id, unknown] : one_off_rows)
+      Report("event ", event_id, " ended, but nobody made it");
     for (const std::string& row : history_.leftover) Report("left over: ", row);
     return std::move(violations_);
   }
@@ -47,28 +49,36 @@ class LostChecker {
   }
 
   static std::string Name(const std::pair<std::string, std::string>& key, const ExpectedRun& run) {
-    return absl::StrCat("run ", key.second, " of ", key.first, " due ", absl::FormatTime(run.due, absl::UTCTimeZone()));
+    return absl::StrCat("run ", key.second, " of ", key.first, " due ",
+                        absl::FormatTime(run.due, absl::UTCTimeZone()));
   }
 
   // The rows of one run must cover [0, n) once.
-  void CheckRows(const std::pair<std::string, std::string>& key, std::vector<const DoneRow*>& rows) {
-    const bool all_skipped =
-        std::all_of(rows.begin(), rows.end(), [](const DoneRow* row) { return row->outcome == Outcome::kSkipped; });
+  void CheckRows(const std::pair<std::string, std::string>& key,
+                 std::vector<const DoneRow*>& rows) {
+    const bool all_skipped = std::all_of(rows.begin(), rows.end(), [](const DoneRow* row) {
+      return row->outcome == Outcome::kSkipped;
+    });
     auto expected = expected_.find(key);
     if (expected == expected_.end()) {
-      return Report("run ", key.second, " of ", key.first, " has an outcome, but nobody asked for it");
+      return Report("run ", key.second, " of ", key.first,
+                    " has an outcome, but nobody asked for it");
     }
     const std::string name = Name(key, expected->second);
     if (expected->second.only_skips && !all_skipped) {
       return Report(name, " was delivered, but its schedule was not to fire then");
     }
-    std::sort(rows.begin(), rows.end(), [](const DoneRow* a, const DoneRow* b) { return a->first < b->first; });
+    std::sort(rows.begin(), rows.end(),
+              [](const DoneRow* a, const DoneRow* b) { return a->first < b->first; });
     uint64_t covered = 0;
     for (const DoneRow* row : rows) {
-      if (row->outcome == Outcome::kNone) Report(name, " index ", row->first, " ended without an outcome");
-      if (row->outcome == Outcome::kSkipped && row->reason.empty()) Report(name, " was skipped for no reason");
+      if (row->outcome == Outcome::kNone)
+        Report(name, " index ", row->first, " ended without an outcome");
+      if (row->outcome == Outcome::kSkipped && row->reason.empty())
+        Report(name, " was skipped for no reason");
       if (row->first < covered) Report(name, " index ", row->first, " ended twice");
-      if (row->first > covered) Report(name, " indices ", covered, " to ", row->first - 1, " have no outcome");
+      if (row->first > covered)
+        Report(name, " indices ", covered, " to ", row->first - 1, " have no outcome");
       covered = std::max(covered, row->first + row->count);
     }
     if (expected->second.counts.count(static_cast<int64_t>(covered)) == 0) {
@@ -83,7 +93,8 @@ class LostChecker {
       if (one_off.created) Report(name, " has no outcome");
       return;
     }
-    if (rows[0]->count != 1 || rows[0]->outcome == Outcome::kNone) Report(name, " has a malformed outcome");
+    if (rows[0]->count != 1 || rows[0]->outcome == Outcome::kNone)
+      Report(name, " has a malformed outcome");
     const bool cancelled = rows[0]->outcome == Outcome::kCancelled;
     if (one_off.cancelled && !cancelled) Report(name, " was cancelled, but ended otherwise");
     if (cancelled && !one_off.cancel_called) Report(name, " was cancelled by nobody");

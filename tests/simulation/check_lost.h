@@ -1,5 +1,5 @@
-// Nothing lost: each expected event ends in exactly one outcome, nothing ends that nobody asked for, and no queue holds a
-// row for ever.
+// Nothing lost: each expected event ends in exactly one outcome, nothing ends that nobody asked
+// for, and no queue holds a row for ever.
 //
 // Pure.
 

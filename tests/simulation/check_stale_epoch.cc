@@ -39,18 +39,21 @@ class StaleEpochChecker {
     for (const FenceSeen& fence : commit.fence) {
       const uint64_t current = leases_[fence.lease].epoch;
       if (fence.epoch != current) {
-        Report("applied under epoch ", fence.epoch, " of ", fence.lease, ", whose epoch is ", current);
+        Report("applied under epoch ", fence.epoch, " of ", fence.lease, ", whose epoch is ",
+               current);
       }
     }
   }
 
   void CheckOwned(const Commit& commit, const OwnedWrite& write) {
-    const bool fenced = std::any_of(commit.fence.begin(), commit.fence.end(),
-                                    [&](const FenceSeen& fence) { return fence.lease == write.lease; });
+    const bool fenced =
+        std::any_of(commit.fence.begin(), commit.fence.end(),
+                    [&](const FenceSeen& fence) { return fence.lease == write.lease; });
     if (!fenced) Report(write.what, " was written without the fence of ", write.lease);
     const uint64_t current = leases_[write.lease].epoch;
     if (write.epoch.has_value() && *write.epoch != current) {
-      Report(write.what, " was written by epoch ", *write.epoch, " of ", write.lease, ", whose epoch is ", current);
+      Report(write.what, " was written by epoch ", *write.epoch, " of ", write.lease,
+             ", whose epoch is ", current);
     }
   }
 
@@ -59,7 +62,8 @@ class StaleEpochChecker {
     if (write.epoch < lease.epoch) {
       Report(write.lease, " went back from epoch ", lease.epoch, " to ", write.epoch);
     } else if (write.epoch == lease.epoch && !write.owner.empty() && write.owner != lease.owner) {
-      Report(write.lease, " epoch ", write.epoch, " has two owners, ", lease.owner, " and ", write.owner);
+      Report(write.lease, " epoch ", write.epoch, " has two owners, ", lease.owner, " and ",
+             write.owner);
     } else if (write.epoch > lease.epoch + 1) {
       Report(write.lease, " jumped from epoch ", lease.epoch, " to ", write.epoch);
     }
@@ -89,6 +93,8 @@ class StaleEpochChecker {
 
 }  // namespace
 
-std::vector<Violation> CheckStaleEpoch(const History& history) { return StaleEpochChecker().Run(history); }
+std::vector<Violation> CheckStaleEpoch(const History& history) {
+  return StaleEpochChecker().Run(history);
+}
 
 }  // namespace escapement::simulation

@@ -1,7 +1,8 @@
 // One writer for each epoch, judged from the store's own log of commits, in commit order:
 //  - a lease's epoch never decreases, and grows by one with each new owner;
 //  - no commit applies under an epoch that is not the current one;
-//  - what only the owner of a lease may write is written under its fence, and claims carry the current epoch in their key;
+//  - what only the owner of a lease may write is written under its fence, and claims carry the
+//    current epoch in their key;
 //  - checkpoints never go back, and what has ended does not end again.
 //
 // Pure.

@@ -18,13 +18,15 @@ const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T0
 
 absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
 
-// A schedule of two events every 10 seconds, made at 5 s and deleted at 35 s, and one one-off event at 12 s; all went well.
+// A schedule of two events every 10 seconds, made at 5 s and deleted at 35 s, and one one-off event
+// at 12 s; all went well.
 History GoodHistory() {
   History history;
   history.begin = kBegin;
   history.end = At(60);
   ScheduleLife life{.id = "s", .uid = "u1", .changes = {}, .triggered = {}};
-  life.changes.push_back({ScheduleChange::Kind::kCreate, At(5), At(5.1), {"*/10 * * * * *", "UTC", 2}});
+  life.changes.push_back(
+      {ScheduleChange::Kind::kCreate, At(5), At(5.1), {"*/10 * * * * *", "UTC", 2}});
   life.changes.push_back({ScheduleChange::Kind::kDelete, At(35), At(35.2), {}});
   history.schedules.push_back(life);
   history.one_offs.push_back({.event_id = "e1", .due = At(12), .called = At(1), .created = true});
@@ -62,25 +64,35 @@ History GoodHistory() {
   row.outcome = Outcome::kSucceeded;
   history.done.push_back(row);
   history.commits.push_back({1, At(1), {}, {{"queue_shard/3", 1, "h1"}}, {}, {}, {}});
+  history.commits.push_back({2,
+                             At(9),
+                             {{"queue_shard/3", 1}},
+                             {},
+                             {{"claim", "queue_shard/3", 1}},
+                             {{"emitted_to/0", 20}},
+                             {}});
   history.commits.push_back(
-      {2, At(9), {{"queue_shard/3", 1}}, {}, {{"claim", "queue_shard/3", 1}}, {{"emitted_to/0", 20}}, {}});
-  history.commits.push_back({3, At(11), {{"queue_shard/3", 1}}, {}, {{"end", "queue_shard/3", {}}}, {}, {{"k", "ok"}}});
+      {3, At(11), {{"queue_shard/3", 1}}, {}, {{"end", "queue_shard/3", {}}}, {}, {{"k", "ok"}}});
   return history;
 }
 
 void ExpectAllClean(const History& history) {
   for (const auto& check : {CheckLost, CheckEarly, CheckDoubled, CheckStaleEpoch}) {
-    for (const Violation& violation : check(history)) ADD_FAILURE() << violation.rule << ": " << violation.what;
+    for (const Violation& violation : check(history))
+      ADD_FAILURE() << violation.rule << ": " << violation.what;
   }
 }
 
-std::string First(const std::vector<Violation>& violations) { return violations.empty() ? "" : violations[0].what; }
+std::string First(const std::vector<Violation>& violations) {
+  return violations.empty() ? "" : violations[0].what;
+}
 
 TEST(Checkers, FindNothingInAHistoryThatIsRight) { ExpectAllClean(GoodHistory()); }
 
 TEST(Expectations, AreOpenWhileAChangeIsUnderWay) {
   History history = GoodHistory();
-  history.schedules[0].changes[1].called = At(29);  // the delete took effect between 29 s and 35.2 s
+  // The delete took effect between 29 s and 35.2 s.
+  history.schedules[0].changes[1].called = At(29);
   const ExpectedRuns runs = ExpectRuns(history);
   EXPECT_TRUE(runs.at({"u1", "20260301T000020-0-UTC"}).required);
   EXPECT_FALSE(runs.at({"u1", "20260301T000030-0-UTC"}).required);
@@ -91,7 +103,8 @@ TEST(Expectations, AreOpenWhileAChangeIsUnderWay) {
 TEST(Expectations, AnOccurrenceOfBothDefinitionsIsRequiredWhileOneReplacesTheOther) {
   History history = GoodHistory();
   auto& changes = history.schedules[0].changes;
-  changes.insert(changes.begin() + 1, {ScheduleChange::Kind::kUpdate, At(18), At(22), {"*/20 * * * * *", "UTC", 2}});
+  changes.insert(changes.begin() + 1,
+                 {ScheduleChange::Kind::kUpdate, At(18), At(22), {"*/20 * * * * *", "UTC", 2}});
   const ExpectedRuns runs = ExpectRuns(history);
   EXPECT_TRUE(runs.at({"u1", "20260301T000020-0-UTC"}).required);
   EXPECT_TRUE(runs.at({"u1", "20260301T000030-0-UTC"}).only_skips);
@@ -241,7 +254,8 @@ TEST(CheckDoubled, CatchesTwoBodiesTwoEventsAndTwoIds) {
 
 TEST(CheckStaleEpoch, CatchesACommitOfAnEpochThatIsOver) {
   History history = GoodHistory();
-  history.commits.insert(history.commits.begin() + 2, {3, At(10), {}, {{"queue_shard/3", 2, "h2"}}, {}, {}, {}});
+  history.commits.insert(history.commits.begin() + 2,
+                         {3, At(10), {}, {{"queue_shard/3", 2, "h2"}}, {}, {}, {}});
   history.commits.back().seq = 4;
   EXPECT_NE(First(CheckStaleEpoch(history)).find("applied under epoch 1"), std::string::npos);
 }

@@ -30,7 +30,8 @@ std::optional<std::string> LeaseName(absl::string_view key) {
 }
 
 void ReadFence(const Condition& condition, Commit* commit) {
-  if (condition.cf != ColumnFamily::kLeases || condition.kind != Condition::Kind::kValuePrefix) return;
+  if (condition.cf != ColumnFamily::kLeases || condition.kind != Condition::Kind::kValuePrefix)
+    return;
   const auto name = LeaseName(condition.key);
   if (name.has_value() && condition.value.size() >= 8) {
     commit->fence.push_back({*name, ReadBigEndian<uint64_t>(condition.value)});
@@ -55,7 +56,8 @@ void ReadInflight(const Mutation& mutation, Commit* commit) {
   const auto key = DecodeInflightKey(mutation.key);
   if (!key.has_value()) return;
   OwnedWrite write;
-  write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".", key->claim.number);
+  write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".",
+                            key->claim.number);
   write.lease = absl::StrCat("queue_shard/", key->claim.shard);
   // The ends of a claim may be written by its next owner.
   if (!key->is_end && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
@@ -83,23 +85,28 @@ void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
   const auto key = DecodeDoneKey(mutation.key);
   storage::v1::DoneRecord record;
   if (!key.has_value() || !record.ParseFromString(mutation.value)) return;
-  const std::string name =
-      absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first, " +", record.count(), "]");
-  commit->done.push_back({name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
+  const std::string name = absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first,
+                                        " +", record.count(), "]");
+  commit->done.push_back(
+      {name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
   const Outcome outcome = OutcomeOf(record.outcome());
-  // Deliveries are ended by their shard's owner only; cancelling and skipping is also done by the master.
+  // Deliveries are ended by their shard's owner only; cancelling and skipping is also done by the
+  // master.
   if (outcome == Outcome::kSucceeded || outcome == Outcome::kFailed) {
-    commit->owned.push_back(
-        {absl::StrCat("outcome of ", name), absl::StrCat("queue_shard/", key->shard), std::nullopt});
+    commit->owned.push_back({absl::StrCat("outcome of ", name),
+                             absl::StrCat("queue_shard/", key->shard), std::nullopt});
   }
 }
 
-void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string_view stamped, Commit* commit) {
-  const bool put = mutation.kind == Mutation::Kind::kPut || mutation.kind == Mutation::Kind::kPutStamped;
+void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string_view stamped,
+                  Commit* commit) {
+  const bool put =
+      mutation.kind == Mutation::Kind::kPut || mutation.kind == Mutation::Kind::kPutStamped;
   switch (mutation.cf) {
     case ColumnFamily::kLeases:
       if (const auto name = LeaseName(mutation.key); name.has_value() && put) {
-        const auto row = lease::DecodeLeaseValue(stamped.empty() ? absl::string_view(mutation.value) : stamped);
+        const auto row =
+            lease::DecodeLeaseValue(stamped.empty() ? absl::string_view(mutation.value) : stamped);
         if (row.has_value()) commit->leases.push_back({*name, row->epoch, row->owner});
       }
       break;
@@ -119,8 +126,8 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
 
 std::string Describe(const EventKey& key) {
   return absl::StrCat("shard ", key.shard, " lane ", key.lane, " due ",
-                      absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(), " ",
-                      key.occurrence, "[", key.first, "]");
+                      absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(),
+                      " ", key.occurrence, "[", key.first, "]");
 }
 
 std::string Describe(const Mutation& mutation) {
@@ -129,7 +136,8 @@ std::string Describe(const Mutation& mutation) {
                                                                      : "+";
   switch (mutation.cf) {
     case ColumnFamily::kEvents:
-      if (const auto key = DecodeEventKey(mutation.key)) return absl::StrCat(verb, "event ", Describe(*key));
+      if (const auto key = DecodeEventKey(mutation.key))
+        return absl::StrCat(verb, "event ", Describe(*key));
       break;
     case ColumnFamily::kParked:
       if (const auto key = DecodeEventKey(EventKeyOfParked(mutation.key))) {
@@ -138,16 +146,17 @@ std::string Describe(const Mutation& mutation) {
       break;
     case ColumnFamily::kInflight:
       if (const auto key = DecodeInflightKey(mutation.key)) {
-        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/", key->claim.epoch,
-                            ".", key->claim.number);
+        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/",
+                            key->claim.epoch, ".", key->claim.number);
       }
       break;
     case ColumnFamily::kDone:
       if (const auto key = DecodeDoneKey(mutation.key)) {
         storage::v1::DoneRecord record;
         record.ParseFromString(mutation.value);
-        return absl::StrCat(verb, "done ", key->uid.ToHex(), " ", key->occurrence, "[", key->first, " +",
-                            record.count(), "] outcome ", static_cast<int>(record.outcome()), " ", record.reason());
+        return absl::StrCat(verb, "done ", key->uid.ToHex(), " ", key->occurrence, "[", key->first,
+                            " +", record.count(), "] outcome ", static_cast<int>(record.outcome()),
+                            " ", record.reason());
       }
       break;
     case ColumnFamily::kStates:
@@ -172,8 +181,8 @@ std::string DescribeCommit(const kv::CommitRecord& record) {
     }
   }
   if (text.empty()) return text;
-  return absl::StrCat("commit ", record.seq, " (session ", record.request->session, " number ", record.request->number,
-                      "): ", text);
+  return absl::StrCat("commit ", record.seq, " (session ", record.request->session, " number ",
+                      record.request->number, "): ", text);
 }
 
 Commit ReadCommit(const kv::CommitRecord& record) {
@@ -230,11 +239,13 @@ std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
   std::vector<std::string> rows;
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kEvents)]) {
     const auto event = DecodeEventKey(key);
-    rows.push_back(absl::StrCat("events: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
+    rows.push_back(absl::StrCat(
+        "events: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
   }
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kParked)]) {
     const auto event = DecodeEventKey(EventKeyOfParked(key));
-    rows.push_back(absl::StrCat("parked: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
+    rows.push_back(absl::StrCat(
+        "parked: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
   }
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kInflight)]) {
     const auto claim = DecodeInflightKey(key);
@@ -242,8 +253,9 @@ std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
       rows.push_back(absl::StrCat("inflight: ", absl::BytesToHexString(key)));
       continue;
     }
-    rows.push_back(absl::StrCat("inflight: shard ", claim->claim.shard, " claim ", claim->claim.epoch, ".",
-                                claim->claim.number, claim->is_end ? " end" : ""));
+    rows.push_back(absl::StrCat("inflight: shard ", claim->claim.shard, " claim ",
+                                claim->claim.epoch, ".", claim->claim.number,
+                                claim->is_end ? " end" : ""));
   }
   for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kWaiting)]) {
     rows.push_back(absl::StrCat("waiting: ", absl::BytesToHexString(key)));

@@ -12,7 +12,8 @@
 
 namespace escapement::simulation {
 
-// What the checkers look at of a durable commit: leases, fences, what only owners write, checkpoints, ends.
+// What the checkers look at of a durable commit: leases, fences, what only owners write,
+// checkpoints, ends.
 Commit ReadCommit(const kv::CommitRecord& record);
 
 // What it did to queues, claims and Done, in one line, for traces; empty if nothing.

@@ -65,7 +65,8 @@ class Consumer::Transport final : public handler::DeliveryTransport {
   Transport(Consumer& consumer, sim::SimProcess& handler, std::string sender)
       : consumer_(consumer), handler_(handler.state()), sender_(std::move(sender)) {}
 
-  void Send(std::vector<handler::DeliveryAttempt> attempts, std::shared_ptr<handler::DeliverySink> sink) override {
+  void Send(std::vector<handler::DeliveryAttempt> attempts,
+            std::shared_ptr<handler::DeliverySink> sink) override {
     sim::SimWorld& world = consumer_.network_.world();
     for (handler::DeliveryAttempt& attempt : attempts) {
       auto sending = std::make_shared<Sending>();
@@ -76,12 +77,14 @@ class Consumer::Transport final : public handler::DeliveryTransport {
       sending->sender = sender_;
       sending->sent = world.Now();
       sending->receipts = &consumer_.receipts_;
-      sending->timeout = world.At(
-          world.Elapsed() + sending->attempt.context->timeout, handler_, world.NewLine(), "delivery timeout",
-          [&world, sending] {
-            sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time", absl::ZeroDuration()});
-          });
-      consumer_.network_.Send(handler_, "consumer", [consumer = &consumer_, sending] { consumer->Receive(sending); });
+      sending->timeout =
+          world.At(world.Elapsed() + sending->attempt.context->timeout, handler_, world.NewLine(),
+                   "delivery timeout", [&world, sending] {
+                     sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time",
+                                             absl::ZeroDuration()});
+                   });
+      consumer_.network_.Send(handler_, "consumer",
+                              [consumer = &consumer_, sending] { consumer->Receive(sending); });
     }
   }
 
@@ -92,7 +95,8 @@ class Consumer::Transport final : public handler::DeliveryTransport {
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-std::unique_ptr<handler::DeliveryTransport> Consumer::NewTransport(sim::SimProcess& handler, std::string sender) {
+std::unique_ptr<handler::DeliveryTransport> Consumer::NewTransport(sim::SimProcess& handler,
+                                                                   std::string sender) {
   return std::make_unique<Transport>(*this, handler, std::move(sender));
 }
 
@@ -113,14 +117,15 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   receipt.body_hash = StableHash64(*context.payload);
   receipt.sender = sending->sender;
   receipt.sent = sending->sent;
-  world.Note(absl::StrCat("receipt ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index, "] attempt ",
-                          receipt.attempt, " from ", receipt.sender));
+  world.Note(absl::StrCat("receipt ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
+                          "] attempt ", receipt.attempt, " from ", receipt.sender));
   sending->receipt = receipts_.size();
   receipts_.push_back(std::move(receipt));
   sending->WriteDown();
 
   // The same for the same attempt, whoever sends it.
-  sim::SimRandom random(world.seed(), absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));
+  sim::SimRandom random(world.seed(),
+                        absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));
   uint64_t lot = random.Below(1'000'000);
   auto drawn = [&lot](uint32_t share) {
     if (lot < share) return true;
@@ -129,19 +134,24 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   };
   using handler::DeliveryStatus;
   if (drawn(habits_.fails))
-    return Answer(sending, {DeliveryStatus::kFailed, "500", absl::ZeroDuration()}, absl::ZeroDuration());
+    return Answer(sending, {DeliveryStatus::kFailed, "500", absl::ZeroDuration()},
+                  absl::ZeroDuration());
   if (drawn(habits_.asks_for_delay)) {
-    return Answer(sending, {DeliveryStatus::kFailed, "429", absl::Milliseconds(700)}, absl::ZeroDuration());
+    return Answer(sending, {DeliveryStatus::kFailed, "429", absl::Milliseconds(700)},
+                  absl::ZeroDuration());
   }
   if (drawn(habits_.rejects))
-    return Answer(sending, {DeliveryStatus::kRejected, "400", absl::ZeroDuration()}, absl::ZeroDuration());
+    return Answer(sending, {DeliveryStatus::kRejected, "400", absl::ZeroDuration()},
+                  absl::ZeroDuration());
   if (drawn(habits_.hangs)) return;
-  const absl::Duration after = drawn(habits_.dawdles) ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
-                                                      : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));
+  const absl::Duration after = drawn(habits_.dawdles)
+                                   ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
+                                   : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));
   Answer(sending, {DeliveryStatus::kAccepted, "", absl::ZeroDuration()}, after);
 }
 
-void Consumer::Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result, absl::Duration after) {
+void Consumer::Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
+                      absl::Duration after) {
   sim::SimWorld& world = network_.world();
   world.At(world.Elapsed() + after, process_.state(), world.NewLine(), "consumer answers",
            [this, &world, sending, result = std::move(result)] {

@@ -1,5 +1,5 @@
-// The receiving end: a consumer that accepts, fails, refuses, dawdles or says nothing, as the seed decides, and the handlers'
-// transport to it over the simulated network.
+// The receiving end: a consumer that accepts, fails, refuses, dawdles or says nothing, as the seed
+// decides, and the handlers' transport to it over the simulated network.
 //
 // The consumer is the truth about what arrived: it writes the receipts.
 
@@ -35,7 +35,8 @@ class Consumer {
       : network_(network), process_(network.world(), "consumer"), habits_(habits) {}
 
   // A transport for one incarnation of a handler, called `sender` in receipts.
-  std::unique_ptr<handler::DeliveryTransport> NewTransport(sim::SimProcess& handler, std::string sender);
+  std::unique_ptr<handler::DeliveryTransport> NewTransport(sim::SimProcess& handler,
+                                                           std::string sender);
 
   void set_habits(ConsumerHabits habits) { habits_ = habits; }
   const std::vector<Receipt>& receipts() const { return receipts_; }
@@ -44,7 +45,8 @@ class Consumer {
   class Transport;
   struct Sending;
   void Receive(const std::shared_ptr<Sending>& sending);
-  void Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result, absl::Duration after);
+  void Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
+              absl::Duration after);
 
   sim::SimNetwork& network_;
   sim::SimProcess process_;

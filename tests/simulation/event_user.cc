@@ -48,11 +48,14 @@ void EventUser::CreateOne() {
   request.set_parent("tenants/default");
   absl::Time due;
   *request.mutable_event() = DrawEvent(&due);
-  if (calls_.random().Below(2) == 0) request.set_event_id(absl::StrCat(options_.name, "-", last_id_));
+  if (calls_.random().Below(2) == 0)
+    request.set_event_id(absl::StrCat(options_.name, "-", last_id_));
   request.set_request_id(calls_.NewRequestId());
   const absl::Time called = calls_.Now();
   calls_.UntilKnown<v1::Event>(
-      [request](MasterApis& master, auto done) { master.events->CreateEvent(request, std::move(done)); },
+      [request](MasterApis& master, auto done) {
+        master.events->CreateEvent(request, std::move(done));
+      },
       [this, due, called](absl::StatusOr<v1::Event> event) {
         --open_;
         if (!event.ok()) return Complain("CreateEvent", event.status());
@@ -73,7 +76,9 @@ void EventUser::CreateBatch() {
   request.set_request_id(calls_.NewRequestId());
   const absl::Time called = calls_.Now();
   calls_.UntilKnown<v1::BatchCreateEventsResponse>(
-      [request](MasterApis& master, auto done) { master.events->BatchCreateEvents(request, std::move(done)); },
+      [request](MasterApis& master, auto done) {
+        master.events->BatchCreateEvents(request, std::move(done));
+      },
       [this, dues, called](absl::StatusOr<v1::BatchCreateEventsResponse> answer) {
         --open_;
         if (!answer.ok()) return Complain("BatchCreateEvents", answer.status());
@@ -134,7 +139,9 @@ void EventUser::MayCancel(size_t event) {
     request.set_request_id(calls_.NewRequestId());
     events_[event].cancel_called = true;
     calls_.UntilKnown<v1::Event>(
-        [request](MasterApis& master, auto done) { master.events->CancelEvent(request, std::move(done)); },
+        [request](MasterApis& master, auto done) {
+          master.events->CancelEvent(request, std::move(done));
+        },
         [this, event](absl::StatusOr<v1::Event> answer) {
           --open_;
           if (answer.ok()) {
@@ -149,7 +156,8 @@ void EventUser::MayCancel(size_t event) {
 
 void EventUser::Complain(absl::string_view call, const absl::Status& status) {
   complaints_.push_back(absl::StrCat(call, " of ", options_.name, " at ",
-                                     absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ", status.ToString()));
+                                     absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ",
+                                     status.ToString()));
 }
 
 }  // namespace escapement::simulation

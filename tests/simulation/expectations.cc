@@ -8,7 +8,8 @@
 namespace escapement::simulation {
 namespace {
 
-// Events are claimed up to this much ahead of their time, and what was claimed before a change is sent after it.
+// Events are claimed up to this much ahead of their time, and what was claimed before a change is
+// sent after it.
 constexpr absl::Duration kClaimLead = absl::Milliseconds(25);
 
 // What a schedule is between two changes.
@@ -66,9 +67,11 @@ void ExpectLife(const ScheduleLife& life, absl::Time end, ExpectedRuns* runs) {
   std::vector<std::set<std::string>> has(phases.size());  // by phase, also outside its own time
   for (size_t i = 0; i < phases.size(); ++i) {
     const Phase& phase = phases[i];
-    // Rows are made ahead: of a definition that is replaced before they fall due they end as skipped.
-    for (const ExpectedOccurrence& occurrence : ExpandNaively(phase.definition.cron, phase.definition.zone,
-                                                              phase.begins_first, phase.ends_last + absl::Minutes(5))) {
+    // Rows are made ahead: of a definition that is replaced before they fall due they end as
+    // skipped.
+    for (const ExpectedOccurrence& occurrence :
+         ExpandNaively(phase.definition.cron, phase.definition.zone, phase.begins_first,
+                       phase.ends_last + absl::Minutes(5))) {
       ExpectedRun& run = (*runs)[{life.uid, occurrence.id}];
       run.due = occurrence.instant;
       run.counts.insert(phase.definition.count);
@@ -80,11 +83,13 @@ void ExpectLife(const ScheduleLife& life, absl::Time end, ExpectedRuns* runs) {
     bool any = false;
     bool all = true;
     for (size_t i = 0; i < phases.size(); ++i) {
-      const bool claimed = run.due >= phases[i].ends_first && run.due < phases[i].ends_last + kClaimLead;
+      const bool claimed =
+          run.due >= phases[i].ends_first && run.due < phases[i].ends_last + kClaimLead;
       if (claimed && phases[i].fires && has[i].count(key.second) > 0) any = true;
       if (!phases[i].May(run.due)) continue;
       const bool fires = phases[i].fires && has[i].count(key.second) > 0;
-      // A row that was made ahead, and that no handler came to see before the resume, is delivered after it.
+      // A row that was made ahead, and that no handler came to see before the resume, is delivered
+      // after it.
       const bool late = phases[i].paused && phases[i].resumed && has[i].count(key.second) > 0;
       any = any || fires || late;
       all = all && fires;

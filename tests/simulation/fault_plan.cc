@@ -106,23 +106,27 @@ void FaultPlan::WrongWallClock() {
   });
 }
 
-void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from, const std::string& to) {
+void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from,
+                          const std::string& to) {
   Tell(absl::StrCat(from, " does not reach ", to));
   network.Block(from, to);
-  world_.After(Lasting(absl::Milliseconds(300), absl::Seconds(10)), "unblock", [this, &network, from, to] {
-    Tell(absl::StrCat(from, " reaches ", to));
-    network.Unblock(from, to);
-  });
+  world_.After(Lasting(absl::Milliseconds(300), absl::Seconds(10)), "unblock",
+               [this, &network, from, to] {
+                 Tell(absl::StrCat(from, " reaches ", to));
+                 network.Unblock(from, to);
+               });
 }
 
 void FaultPlan::Noise(sim::SimNetwork& network) {
   sim::SimNetwork::Faults faults;
   faults.loss = static_cast<uint32_t>(random_.Below(200'000));
   // Consumers are reached by connections, which do not double.
-  if (&network == &parts_.store_network) faults.duplication = static_cast<uint32_t>(random_.Below(300'000));
+  if (&network == &parts_.store_network)
+    faults.duplication = static_cast<uint32_t>(random_.Below(300'000));
   faults.long_delay = static_cast<uint32_t>(random_.Below(100'000));
   faults.long_delay_max = Lasting(absl::Milliseconds(10), absl::Seconds(4));
-  Tell(absl::StrCat("noise: loss ", faults.loss, " duplication ", faults.duplication, " delay ", faults.long_delay));
+  Tell(absl::StrCat("noise: loss ", faults.loss, " duplication ", faults.duplication, " delay ",
+                    faults.long_delay));
   network.set_faults(faults);
   world_.After(Lasting(absl::Seconds(1), absl::Seconds(10)), "quiet", [this, &network] {
     Tell("quiet");

@@ -1,6 +1,6 @@
-// What goes wrong, drawn from the seed: crashes and restarts, orderly restarts, pauses beyond leases, crashes of the
-// store, sessions that it forgets, a wall clock of it that leaps, partitions in one direction, and times in which messages are
-// lost, doubled and late.
+// What goes wrong, drawn from the seed: crashes and restarts, orderly restarts, pauses beyond
+// leases, crashes of the store, sessions that it forgets, a wall clock of it that leaps, partitions
+// in one direction, and times in which messages are lost, doubled and late.
 //
 // Threads: the world's.
 
@@ -49,7 +49,9 @@ class FaultPlan {
   void Noise(sim::SimNetwork& network);
   void Heal();
   void StartLater(Host& host, absl::Duration after);
-  absl::Duration Lasting(absl::Duration low, absl::Duration high) { return random_.Between(low, high); }
+  absl::Duration Lasting(absl::Duration low, absl::Duration high) {
+    return random_.Between(low, high);
+  }
   // Shows in the trace.
   void Tell(absl::string_view what);
 

@@ -1,5 +1,5 @@
-// ForgetfulKvStore: the store's front, which can be told to forget its sessions: clients of sessions that were open then are
-// refused (ABORTED), drop their leases and begin anew.
+// ForgetfulKvStore: the store's front, which can be told to forget its sessions: clients of
+// sessions that were open then are refused (ABORTED), drop their leases and begin anew.
 //
 // Threads: the world's.
 
@@ -27,15 +27,20 @@ class ForgetfulKvStore final : public kv::KvStore {
   // Both outlive it.
   ForgetfulKvStore(kv::KvStore& inner, Memory& memory) : inner_(inner), memory_(memory) {}
 
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override {
-    inner_.OpenSession(incarnation, seen, [this, done = std::move(done)](absl::StatusOr<kv::SessionInfo> info) {
-      if (info.ok()) memory_.last_session = std::max(memory_.last_session, info->session);
-      done(std::move(info));
-    });
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override {
+    inner_.OpenSession(incarnation, seen,
+                       [this, done = std::move(done)](absl::StatusOr<kv::SessionInfo> info) {
+                         if (info.ok())
+                           memory_.last_session = std::max(memory_.last_session, info->session);
+                         done(std::move(info));
+                       });
   }
   using KvStore::Commit;
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override {
-    if (request->session <= memory_.forgotten_to) return done(absl::AbortedError("the session is not known"));
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    if (request->session <= memory_.forgotten_to)
+      return done(absl::AbortedError("the session is not known"));
     inner_.Commit(std::move(request), std::move(done));
   }
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
@@ -44,7 +49,8 @@ class ForgetfulKvStore final : public kv::KvStore {
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
     inner_.Scan(std::move(request), std::move(done));
   }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request, kv::WatchObserver observer) override {
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override {
     return inner_.OpenWatch(std::move(request), std::move(observer));
   }
 

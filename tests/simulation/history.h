@@ -40,8 +40,9 @@ struct TriggeredRun {
 // One incarnation of a schedule.
 struct ScheduleLife {
   std::string id;
-  std::string uid;                      // 32 hex digits
-  std::vector<ScheduleChange> changes;  // in order; each was called after the one before it had been answered
+  std::string uid;  // 32 hex digits
+  // In order; each was called after the one before it had been answered.
+  std::vector<ScheduleChange> changes;
   std::vector<TriggeredRun> triggered;
 };
 

@@ -50,10 +50,11 @@ void ServiceHost::Start() {
   options.elapsed_rate_ppm = static_cast<int32_t>(random.Below(401)) - 200;
   options.incarnation = incarnation_;
   process_ = std::make_unique<sim::SimProcess>(world, name_, options);
-  store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_, sim::SimNetKvStore::Options());
+  store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_,
+                                                sim::SimNetKvStore::Options());
   if (options_.decorate) decorated_ = options_.decorate(*store_, *process_);
-  service_ =
-      options_.make(*process_, decorated_ != nullptr ? *decorated_ : *store_, absl::StrCat(name_, "#", incarnation_));
+  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *store_,
+                           absl::StrCat(name_, "#", incarnation_));
 }
 
 void ServiceHost::Kill() {

@@ -1,4 +1,5 @@
-// Machines of the simulation: each runs one service in a process that can be killed, paused and started again.
+// Machines of the simulation: each runs one service in a process that can be killed, paused and
+// started again.
 //
 // Threads: the world's.
 
@@ -94,7 +95,10 @@ class ServiceHost final : public Host {
 
   // All outlive the host.
   ServiceHost(sim::SimNetwork& network, const sim::SimStoreEndpoint& store, Options options)
-      : Host(options.name), network_(network), store_endpoint_(store), options_(std::move(options)) {}
+      : Host(options.name),
+        network_(network),
+        store_endpoint_(store),
+        options_(std::move(options)) {}
   ~ServiceHost() override { Kill(); }
 
   void Start() override;

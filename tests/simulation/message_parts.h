@@ -10,7 +10,8 @@ namespace escapement::simulation {
 inline constexpr absl::Duration kDeliveryTimeout = absl::Seconds(2);
 inline constexpr int kMaxAttempts = 5;
 
-// Target, timeout and retries: short, so that a run ends soon. `Message` is a v1::Schedule or a v1::Event.
+// Target, timeout and retries: short, so that a run ends soon. `Message` is a v1::Schedule or a
+// v1::Event.
 template <typename Message>
 void SetDelivery(Message* message) {
   message->mutable_target()->mutable_http()->set_uri("http://consumer.test/events");

@@ -8,18 +8,24 @@
 namespace escapement::simulation {
 namespace {
 
-bool IsHandler(const sim::SimProcess& process) { return absl::StartsWith(process.name(), "handler"); }
-bool IsEmitter(const sim::SimProcess& process) { return absl::StartsWith(process.name(), "emitter"); }
+bool IsHandler(const sim::SimProcess& process) {
+  return absl::StartsWith(process.name(), "handler");
+}
+bool IsEmitter(const sim::SimProcess& process) {
+  return absl::StartsWith(process.name(), "emitter");
+}
 
 class ForwardingKvStore : public kv::KvStore {
  public:
   explicit ForwardingKvStore(kv::KvStore& inner) : inner_(inner) {}
 
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override {
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override {
     inner_.OpenSession(incarnation, seen, std::move(done));
   }
   using KvStore::Commit;
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override {
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
     inner_.Commit(std::move(request), std::move(done));
   }
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
@@ -28,7 +34,8 @@ class ForwardingKvStore : public kv::KvStore {
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
     inner_.Scan(std::move(request), std::move(done));
   }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request, kv::WatchObserver observer) override {
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override {
     return inner_.OpenWatch(std::move(request), std::move(observer));
   }
 
@@ -40,7 +47,8 @@ class LosingKvStore final : public ForwardingKvStore {
  public:
   LosingKvStore(kv::KvStore& inner, int nth) : ForwardingKvStore(inner), nth_(nth) {}
 
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override {
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
     auto changed = std::make_shared<kv::CommitRequest>(*request);
     for (kv::Group& group : changed->groups) {
       for (auto it = group.mutations.begin(); it != group.mutations.end(); ++it) {
@@ -59,12 +67,15 @@ class LosingKvStore final : public ForwardingKvStore {
 
 class AheadKvStore final : public ForwardingKvStore {
  public:
-  AheadKvStore(kv::KvStore& inner, absl::Duration ahead) : ForwardingKvStore(inner), ahead_(ahead) {}
+  AheadKvStore(kv::KvStore& inner, absl::Duration ahead)
+      : ForwardingKvStore(inner), ahead_(ahead) {}
 
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen, Callback<kv::SessionInfo> done) override {
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override {
     inner_.OpenSession(incarnation, seen, Ahead<kv::SessionInfo>(std::move(done)));
   }
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override {
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
     inner_.Commit(std::move(request), Ahead<kv::CommitResult>(std::move(done)));
   }
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
@@ -89,7 +100,8 @@ class UnfencedKvStore final : public ForwardingKvStore {
  public:
   using ForwardingKvStore::ForwardingKvStore;
 
-  void Commit(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) override {
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
     auto changed = std::make_shared<kv::CommitRequest>(*request);
     changed->fence.clear();
     for (kv::Group& group : changed->groups) {
@@ -105,9 +117,11 @@ class UnfencedKvStore final : public ForwardingKvStore {
 
 class TwiceTransport final : public handler::DeliveryTransport {
  public:
-  TwiceTransport(std::unique_ptr<handler::DeliveryTransport> inner, int nth) : inner_(std::move(inner)), nth_(nth) {}
+  TwiceTransport(std::unique_ptr<handler::DeliveryTransport> inner, int nth)
+      : inner_(std::move(inner)), nth_(nth) {}
 
-  void Send(std::vector<handler::DeliveryAttempt> attempts, std::shared_ptr<handler::DeliverySink> sink) override {
+  void Send(std::vector<handler::DeliveryAttempt> attempts,
+            std::shared_ptr<handler::DeliverySink> sink) override {
     std::vector<handler::DeliveryAttempt> again;
     for (const handler::DeliveryAttempt& attempt : attempts) {
       if (++attempts_ % nth_ == 0) again.push_back(attempt);

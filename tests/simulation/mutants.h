@@ -1,5 +1,5 @@
-// Platforms with a planted fault, each of which a checker must catch. They wrap a service's way to the store, or a handler's
-// transport; the services are unchanged.
+// Platforms with a planted fault, each of which a checker must catch. They wrap a service's way to
+// the store, or a handler's transport; the services are unchanged.
 //
 // Threads: the world's.
 
@@ -19,13 +19,15 @@ using StoreDecorator = std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, 
 using TransportDecorator = std::function<std::unique_ptr<handler::DeliveryTransport>(
     std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>;
 
-// Every `nth` commit of an emitter that adds rows to `events` is acknowledged without the first of them.
+// Every `nth` commit of an emitter that adds rows to `events` is acknowledged without the first of
+// them.
 StoreDecorator LosesAcknowledgedRow(int nth);
 
 // Handlers are told a store time that is `ahead` of the true one.
 StoreDecorator ClockOfHandlersRunsAhead(absl::Duration ahead);
 
-// Commits of handlers apply whatever their fence says, and whatever their claims are conditional on.
+// Commits of handlers apply whatever their fence says, and whatever their claims are conditional
+// on.
 StoreDecorator HandlersWriteUnfenced();
 
 // Every `nth` attempt goes out twice.

@@ -1,4 +1,5 @@
-// The checkers are not blind: each catches a fault that was planted in the running platform, and none cries without one.
+// The checkers are not blind: each catches a fault that was planted in the running platform, and
+// none cries without one.
 
 #include "tests/simulation/mutants.h"
 
@@ -25,12 +26,15 @@ int Caught(absl::string_view rule, ScenarioOptions options, std::initializer_lis
 }
 
 TEST(Mutants, ARowThatWasAcknowledgedAndLostIsCaught) {
-  EXPECT_EQ(Caught("lost", {.faults = false, .decorate_store = LosesAcknowledgedRow(2)}, {1, 2}), 2);
+  EXPECT_EQ(Caught("lost", {.faults = false, .decorate_store = LosesAcknowledgedRow(2)}, {1, 2}),
+            2);
 }
 
 TEST(Mutants, AHandlerWhoseClockRunsAheadIsCaught) {
   EXPECT_EQ(
-      Caught("early", {.faults = false, .decorate_store = ClockOfHandlersRunsAhead(absl::Milliseconds(100))}, {1, 2}),
+      Caught("early",
+             {.faults = false, .decorate_store = ClockOfHandlersRunsAhead(absl::Milliseconds(100))},
+             {1, 2}),
       2);
 }
 

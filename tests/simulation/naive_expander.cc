@@ -51,7 +51,8 @@ struct Fields {
 };
 
 bool IsRhythm(const std::string& field, const std::set<int>& values, size_t all) {
-  return field.find('*') != std::string::npos || field.find('/') != std::string::npos || values.size() == all;
+  return field.find('*') != std::string::npos || field.find('/') != std::string::npos ||
+         values.size() == all;
 }
 
 Fields Parse(absl::string_view cron) {
@@ -77,7 +78,8 @@ bool Matches(const Fields& fields, absl::CivilSecond civil) {
       !fields.hours.count(civil.hour()) || !fields.months.count(civil.month())) {
     return false;
   }
-  const int weekday = (static_cast<int>(absl::GetWeekday(civil)) + 1) % 7;  // absl begins with Monday
+  // Absl begins with Monday.
+  const int weekday = (static_cast<int>(absl::GetWeekday(civil)) + 1) % 7;
   const bool by_day = fields.days.count(civil.day()) > 0;
   const bool by_weekday = fields.weekdays.count(weekday) > 0;
   if (fields.day_restricted && fields.weekday_restricted) return by_day || by_weekday;
@@ -86,8 +88,8 @@ bool Matches(const Fields& fields, absl::CivilSecond civil) {
 
 }  // namespace
 
-std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone_name, absl::Time begin,
-                                              absl::Time end) {
+std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone_name,
+                                              absl::Time begin, absl::Time end) {
   absl::TimeZone zone;
   if (!absl::LoadTimeZone(std::string(zone_name), &zone)) {
     std::fprintf(stderr, "naive expander: no zone %s\n", std::string(zone_name).c_str());
@@ -97,8 +99,8 @@ std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::stri
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> found;
   // A change of the offset may bring in civil times of some hours around.
   const absl::CivilSecond last = absl::ToCivilSecond(end, zone) + 4 * 3600;
-  for (absl::CivilSecond civil(absl::CivilMinute(absl::ToCivilSecond(begin, zone) - 4 * 3600)); civil <= last;
-       civil += fields.with_seconds ? 1 : 60) {
+  for (absl::CivilSecond civil(absl::CivilMinute(absl::ToCivilSecond(begin, zone) - 4 * 3600));
+       civil <= last; civil += fields.with_seconds ? 1 : 60) {
     if (!Matches(fields, civil)) continue;
     const absl::TimeZone::TimeInfo info = zone.At(civil);
     const absl::Duration change = absl::AbsDuration(info.pre - info.post);
@@ -108,10 +110,12 @@ std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::stri
         found[info.pre] = {civil, 0};
         break;
       case absl::TimeZone::TimeInfo::SKIPPED:
-        // A time that exists at the same instant is its own occurrence; of several skipped ones the latest names it.
+        // A time that exists at the same instant is its own occurrence; of several skipped ones the
+        // latest names it.
         if (!as_rhythm) {
           auto [it, fresh] = found.try_emplace(info.trans, civil, 0);
-          if (!fresh && zone.At(it->second.first).kind == absl::TimeZone::TimeInfo::SKIPPED) it->second = {civil, 0};
+          if (!fresh && zone.At(it->second.first).kind == absl::TimeZone::TimeInfo::SKIPPED)
+            it->second = {civil, 0};
         }
         break;
       case absl::TimeZone::TimeInfo::REPEATED:
@@ -126,8 +130,8 @@ std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::stri
     if (instant < begin || instant >= end) continue;
     const absl::CivilSecond c = nominal.first;
     char text[32];
-    std::snprintf(text, sizeof(text), "%04d%02d%02dT%02d%02d%02d", static_cast<int>(c.year()), c.month(), c.day(),
-                  c.hour(), c.minute(), c.second());
+    std::snprintf(text, sizeof(text), "%04d%02d%02dT%02d%02d%02d", static_cast<int>(c.year()),
+                  c.month(), c.day(), c.hour(), c.minute(), c.second());
     occurrences.push_back({instant, absl::StrCat(text, "-", nominal.second, "-", zone_text)});
   }
   return occurrences;

@@ -1,5 +1,6 @@
-// The simulation's own idea of cron: it walks every civil second (minute) and asks absl::TimeZone about each. It shares no code
-// with common/cron, which it judges. AUTO rules of daylight saving only.
+// The simulation's own idea of cron: it walks every civil second (minute) and asks absl::TimeZone
+// about each. It shares no code with common/cron, which it judges. AUTO rules of daylight saving
+// only.
 //
 // Pure.
 
@@ -19,9 +20,10 @@ struct ExpectedOccurrence {
   std::string id;  // as it stands in event ids and keys: civil time, fold, zone
 };
 
-// In order, those in [begin, end). Fields: `*`, `*/n`, `a`, `a-b`, `a-b/n` and lists of them; aborts on anything else.
-std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone, absl::Time begin,
-                                              absl::Time end);
+// In order, those in [begin, end). Fields: `*`, `*/n`, `a`, `a-b`, `a-b/n` and lists of them;
+// aborts on anything else.
+std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone,
+                                              absl::Time begin, absl::Time end);
 
 }  // namespace escapement::simulation
 

@@ -45,17 +45,19 @@ class Scenario {
  public:
   explicit Scenario(const ScenarioOptions& options)
       : options_(options),
-        world_(options.seed, {.start_time = BeginOf(options.seed), .post_latency_max = absl::Microseconds(30)}),
+        world_(options.seed,
+               {.start_time = BeginOf(options.seed), .post_latency_max = absl::Microseconds(30)}),
         random_(options.seed, "scenario"),
         store_network_(world_, "store network"),
         user_network_(world_, "user network"),
         consumer_network_(world_, "consumer network"),
-        consumer_(consumer_network_, options.faults ? ConsumerHabits{.fails = 60'000,
-                                                                     .asks_for_delay = 20'000,
-                                                                     .rejects = 10'000,
-                                                                     .hangs = 20'000,
-                                                                     .dawdles = 40'000}
-                                                    : ConsumerHabits{.fails = 50'000, .rejects = 10'000}),
+        consumer_(consumer_network_, options.faults
+                                         ? ConsumerHabits{.fails = 60'000,
+                                                          .asks_for_delay = 20'000,
+                                                          .rejects = 10'000,
+                                                          .hangs = 20'000,
+                                                          .dawdles = 40'000}
+                                         : ConsumerHabits{.fails = 50'000, .rejects = 10'000}),
         user_process_(world_, "user") {
     if (options.tracer) world_.set_tracer(options.tracer);
     MakeHosts();
@@ -97,7 +99,8 @@ class Scenario {
       MasterApis* apis = apis_.back().get();
       AddHost(
           endpoint->process,
-          [endpoint, apis](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+          [endpoint, apis](sim::SimProcess& process, kv::KvStore& store,
+                           const std::string& instance) {
             auto service = MakeMaster(process, store, instance, apis);
             endpoint->service = apis;
             return service;
@@ -110,7 +113,8 @@ class Scenario {
           absl::StrCat("handler", i),
           [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
             auto transport = consumer_.NewTransport(process, instance);
-            if (options_.decorate_transport) transport = options_.decorate_transport(std::move(transport), process);
+            if (options_.decorate_transport)
+              transport = options_.decorate_transport(std::move(transport), process);
             return MakeHandler(process, store, instance, std::move(transport));
           },
           nullptr);
@@ -121,7 +125,8 @@ class Scenario {
   void AddHost(std::string name, Make make, std::function<void()> on_down) {
     hosts_.push_back(std::make_unique<ServiceHost>(
         store_network_, store_->endpoint(),
-        ServiceHost::Options{std::move(name), std::move(make), std::move(on_down), options_.decorate_store}));
+        ServiceHost::Options{std::move(name), std::move(make), std::move(on_down),
+                             options_.decorate_store}));
   }
 
   void MakeUsers() {
@@ -132,7 +137,8 @@ class Scenario {
     for (int i = 0; i < schedules; ++i) {
       ScheduleUser::Options options;
       options.id = absl::StrCat("s", i);
-      options.zones = {"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"};
+      options.zones = {"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata",
+                       "Australia/Lord_Howe"};
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }
     for (int i = 0; i < 3; ++i) {
@@ -147,7 +153,8 @@ class Scenario {
     for (const auto& host : hosts_) services.push_back(host.get());
     FaultPlan::Options options{kFaultsBegin, kFaultsEnd, 3 + static_cast<int>(random_.Below(12))};
     plan_ = std::make_unique<FaultPlan>(
-        world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_}, options);
+        world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
+        options);
     plan_->Schedule();
     sim::SimNetwork::Faults user_faults;
     user_faults.loss = 20'000;
@@ -163,7 +170,8 @@ class Scenario {
     for (const auto& user : event_users_) {
       if (!user->finished()) return false;
     }
-    for (kv::ColumnFamily cf : {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight, kv::ColumnFamily::kParked}) {
+    for (kv::ColumnFamily cf :
+         {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight, kv::ColumnFamily::kParked}) {
       if (!store_->disk().families[static_cast<size_t>(cf)].empty()) return false;
     }
     return true;
@@ -215,7 +223,8 @@ class Scenario {
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
   std::unique_ptr<FaultPlan> plan_;
-  std::vector<std::unique_ptr<ServiceHost>> hosts_;  // before everything that they reach is destroyed
+  // Before everything that they reach is destroyed.
+  std::vector<std::unique_ptr<ServiceHost>> hosts_;
 };
 
 }  // namespace
@@ -224,13 +233,14 @@ ScenarioResult RunScenario(const ScenarioOptions& options) { return Scenario(opt
 
 std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
   if (result.violations.empty()) return "";
-  std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults", ": ",
-                                    result.violations.size(), " violations\n");
+  std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults",
+                                    ": ", result.violations.size(), " violations\n");
   for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
-    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what, "\n");
+    absl::StrAppend(&report, "  ", result.violations[i].rule, ": ", result.violations[i].what,
+                    "\n");
   }
-  absl::StrAppend(&report, "run it again: tools/dev sim --seed=", options.seed, options.faults ? "" : " --nofaults",
-                  " --trace\n");
+  absl::StrAppend(&report, "run it again: tools/dev sim --seed=", options.seed,
+                  options.faults ? "" : " --nofaults", " --trace\n");
   return report;
 }
 

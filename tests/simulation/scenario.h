@@ -1,5 +1,6 @@
-// One run of the whole platform on virtual time, decided by one seed: masters, emitters and handlers in processes of their own
-// over one store, users, a consumer, and a plan of faults; then calm, the end of all schedules, and the judgement.
+// One run of the whole platform on virtual time, decided by one seed: masters, emitters and
+// handlers in processes of their own over one store, users, a consumer, and a plan of faults; then
+// calm, the end of all schedules, and the judgement.
 //
 // The services are the very classes that production runs.
 
@@ -24,18 +25,22 @@ namespace escapement::simulation {
 struct ScenarioOptions {
   uint64_t seed = 1;
   bool faults = true;  // also a consumer that fails, hangs and dawdles
-  // Plant a fault in the platform: wrap a service's way to the store, or a handler's transport. May be empty.
-  std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store = nullptr;
-  std::function<std::unique_ptr<handler::DeliveryTransport>(std::unique_ptr<handler::DeliveryTransport>,
-                                                            sim::SimProcess&)>
+  // Plant a fault in the platform: wrap a service's way to the store, or a handler's transport. May
+  // be empty.
+  std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store =
+      nullptr;
+  std::function<std::unique_ptr<handler::DeliveryTransport>(
+      std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>
       decorate_transport = nullptr;
   // Told of every event and note. May be empty.
-  std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer = nullptr;
+  std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
+      nullptr;
 };
 
 struct ScenarioResult {
   History history;
-  std::vector<Violation> violations;  // of all checkers, and answers that a user had no reason to expect ("answer")
+  std::vector<Violation>
+      violations;  // of all checkers, and answers that a user had no reason to expect ("answer")
   uint64_t trace_hash = 0;
   uint64_t events_run = 0;
 };

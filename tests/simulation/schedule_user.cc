@@ -13,44 +13,48 @@ void ScheduleUser::Start() {
 }
 
 void ScheduleUser::Next() {
-  calls_.After(finishing_ ? absl::ZeroDuration() : calls_.Between(options_.rest_min, options_.rest_max), [this] {
-    if (finishing_) {
-      if (state_ == State::kNone) {
-        finished_ = true;
-        return;
-      }
-      // A paused schedule is sometimes deleted with rows that wait for its resume.
-      return state_ == State::kPaused && calls_.random().Below(2) == 0 ? Resume() : Delete();
-    }
-    if (state_ == State::kNone) return Create();
-    const uint64_t lot = calls_.random().Below(100);
-    if (lot < 6) return Delete();
-    if (lot < 36) return Update();
-    if (state_ == State::kPaused) return Resume();
-    return lot < 62 ? Pause() : Trigger();
-  });
+  calls_.After(
+      finishing_ ? absl::ZeroDuration() : calls_.Between(options_.rest_min, options_.rest_max),
+      [this] {
+        if (finishing_) {
+          if (state_ == State::kNone) {
+            finished_ = true;
+            return;
+          }
+          // A paused schedule is sometimes deleted with rows that wait for its resume.
+          return state_ == State::kPaused && calls_.random().Below(2) == 0 ? Resume() : Delete();
+        }
+        if (state_ == State::kNone) return Create();
+        const uint64_t lot = calls_.random().Below(100);
+        if (lot < 6) return Delete();
+        if (lot < 36) return Update();
+        if (state_ == State::kPaused) return Resume();
+        return lot < 62 ? Pause() : Trigger();
+      });
 }
 
 template <typename T>
 void ScheduleUser::Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
                           std::function<void(const T&)> then) {
   change.called = calls_.Now();
-  calls_.UntilKnown<T>(
-      std::move(invoke), [this, change, state, then = std::move(then)](absl::StatusOr<T> answer) mutable {
-        if (!answer.ok()) {
-          Complain("a change", answer.status());
-          return Next();
-        }
-        change.answered = calls_.Now();
-        if (then) then(*answer);
-        static constexpr absl::string_view kKinds[] = {"created", "updated", "paused", "resumed", "deleted"};
-        calls_.Note(absl::StrCat(lives_.back().uid, " ", kKinds[static_cast<int>(change.kind)], " since ",
-                                 absl::FormatDuration(change.answered - change.called), " ", change.definition.cron,
-                                 " ", change.definition.zone, " ", change.definition.count));
-        lives_.back().changes.push_back(std::move(change));
-        state_ = state;
-        Next();
-      });
+  calls_.UntilKnown<T>(std::move(invoke), [this, change, state, then = std::move(then)](
+                                              absl::StatusOr<T> answer) mutable {
+    if (!answer.ok()) {
+      Complain("a change", answer.status());
+      return Next();
+    }
+    change.answered = calls_.Now();
+    if (then) then(*answer);
+    static constexpr absl::string_view kKinds[] = {"created", "updated", "paused", "resumed",
+                                                   "deleted"};
+    calls_.Note(absl::StrCat(lives_.back().uid, " ", kKinds[static_cast<int>(change.kind)],
+                             " since ", absl::FormatDuration(change.answered - change.called), " ",
+                             change.definition.cron, " ", change.definition.zone, " ",
+                             change.definition.count));
+    lives_.back().changes.push_back(std::move(change));
+    state_ = state;
+    Next();
+  });
 }
 
 void ScheduleUser::Create() {
@@ -65,7 +69,9 @@ void ScheduleUser::Create() {
   change.definition = definition;
   Change<v1::Schedule>(
       change, State::kEnabled,
-      [request](MasterApis& master, auto done) { master.schedules->CreateSchedule(request, std::move(done)); },
+      [request](MasterApis& master, auto done) {
+        master.schedules->CreateSchedule(request, std::move(done));
+      },
       [this](const v1::Schedule& made) {
         lives_.push_back({.id = options_.id, .uid = made.uid(), .changes = {}, .triggered = {}});
       });
@@ -124,11 +130,14 @@ void ScheduleUser::Delete() {
 void ScheduleUser::Trigger() {
   v1::TriggerScheduleRequest request;
   request.set_name(Name());
-  if (calls_.random().Below(2) == 0) request.set_event_count(1 + static_cast<int64_t>(calls_.random().Below(5)));
+  if (calls_.random().Below(2) == 0)
+    request.set_event_count(1 + static_cast<int64_t>(calls_.random().Below(5)));
   request.set_request_id(calls_.NewRequestId());
   const absl::Time called = calls_.Now();
   calls_.UntilKnown<v1::Run>(
-      [request](MasterApis& master, auto done) { master.schedules->TriggerSchedule(request, std::move(done)); },
+      [request](MasterApis& master, auto done) {
+        master.schedules->TriggerSchedule(request, std::move(done));
+      },
       [this, called](absl::StatusOr<v1::Run> run) {
         if (run.ok()) {
           const std::string occurrence = run->name().substr(run->name().rfind('/') + 1);
@@ -142,7 +151,8 @@ void ScheduleUser::Trigger() {
 
 void ScheduleUser::Complain(absl::string_view call, const absl::Status& status) {
   complaints_.push_back(absl::StrCat(call, " of ", options_.id, " at ",
-                                     absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ", status.ToString()));
+                                     absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ",
+                                     status.ToString()));
 }
 
 Definition ScheduleUser::DrawDefinition() {
@@ -150,20 +160,24 @@ Definition ScheduleUser::DrawDefinition() {
   definition.zone = options_.zones[calls_.random().Below(options_.zones.size())];
   definition.cron = DrawCron();
   const uint64_t lot = calls_.random().Below(10);
-  definition.count = lot < 5 ? 1 : 1 + static_cast<int64_t>(calls_.random().Below(lot < 8 ? 4 : options_.count_max));
+  definition.count =
+      lot < 5 ? 1
+              : 1 + static_cast<int64_t>(calls_.random().Below(lot < 8 ? 4 : options_.count_max));
   return definition;
 }
 
 std::string ScheduleUser::DrawCron() {
   sim::SimRandom& random = calls_.random();
   // Times of day of the next minutes, in some zone whose offset is whole hours.
-  const absl::CivilSecond soon = absl::ToCivilSecond(
-      calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))), absl::UTCTimeZone());
+  const absl::CivilSecond soon =
+      absl::ToCivilSecond(calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))),
+                          absl::UTCTimeZone());
   switch (random.Below(6)) {
     case 0:
       return absl::StrCat("*/", 2 + random.Below(9), " * * * * *");
     case 1:
-      return absl::StrCat(random.Below(20), ",", 20 + random.Below(20), ",", 40 + random.Below(20), " * * * * *");
+      return absl::StrCat(random.Below(20), ",", 20 + random.Below(20), ",", 40 + random.Below(20),
+                          " * * * * *");
     case 2:
       return absl::StrCat(random.Below(30), "-59/", 3 + random.Below(9), " * * * * *");
     case 3:
@@ -171,8 +185,9 @@ std::string ScheduleUser::DrawCron() {
     case 4:
       return absl::StrCat(soon.second(), " ", soon.minute(), " * * * *");
     default:
-      return absl::StrCat(soon.second(), " ", soon.minute(), " ", (soon.hour() + random.Below(4)) % 24, " ", soon.day(),
-                          " ", soon.month(), " *");
+      return absl::StrCat(soon.second(), " ", soon.minute(), " ",
+                          (soon.hour() + random.Below(4)) % 24, " ", soon.day(), " ", soon.month(),
+                          " *");
   }
 }
 

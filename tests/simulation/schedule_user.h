@@ -1,5 +1,5 @@
-// A user who makes a schedule, changes, pauses, resumes and triggers it at random, may delete it and make it anew, and
-// deletes it in the end.
+// A user who makes a schedule, changes, pauses, resumes and triggers it at random, may delete it
+// and make it anew, and deletes it in the end.
 //
 // Threads: the world's.
 

@@ -25,8 +25,8 @@ std::function<void(Closure)> DrainOf(Service& service) {
 
 }  // namespace
 
-ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store, const std::string& instance,
-                                MasterApis* apis) {
+ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
+                                const std::string& instance, MasterApis* apis) {
   master::MasterService::Options options;
   options.instance = instance;
   auto service = std::make_shared<master::MasterService>(options, store, process);
@@ -36,7 +36,8 @@ ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store, co
   return {service, DrainOf(*service)};
 }
 
-ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
+                                 const std::string& instance) {
   emitter::EmitterService::Options options;
   options.instance = instance;
   auto service = std::make_shared<emitter::EmitterService>(options, store, process);
@@ -44,11 +45,13 @@ ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store, c
   return {service, DrainOf(*service)};
 }
 
-ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store, const std::string& instance,
+ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
+                                 const std::string& instance,
                                  std::unique_ptr<handler::DeliveryTransport> transport) {
   handler::HandlerOptions options;
   options.instance = instance;
-  auto parts = std::make_shared<HandlerParts>(std::move(options), store, process, std::move(transport));
+  auto parts =
+      std::make_shared<HandlerParts>(std::move(options), store, process, std::move(transport));
   parts->service.Start();
   return {parts, DrainOf(parts->service)};
 }

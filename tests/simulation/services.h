@@ -15,10 +15,12 @@
 namespace escapement::simulation {
 
 // `apis` receives what the master serves.
-ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store, const std::string& instance,
-                                MasterApis* apis);
-ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store, const std::string& instance);
-ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store, const std::string& instance,
+ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
+                                const std::string& instance, MasterApis* apis);
+ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
+                                 const std::string& instance);
+ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,
+                                 const std::string& instance,
                                  std::unique_ptr<handler::DeliveryTransport> transport);
 
 }  // namespace escapement::simulation

@@ -25,10 +25,11 @@ namespace escapement::simulation {
 namespace {
 
 void PrintTrace(absl::Time time, absl::string_view process, absl::string_view what) {
-  const bool note =
-      absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ") || absl::StartsWith(what, "user: ");
+  const bool note = absl::StartsWith(what, "fault: ") || absl::StartsWith(what, "receipt ") ||
+                    absl::StartsWith(what, "user: ");
   const bool commit = absl::StartsWith(what, "commit ");
-  if (what.empty() || !(note || absl::GetFlag(commit ? FLAGS_trace_commits : FLAGS_trace_events))) return;
+  if (what.empty() || !(note || absl::GetFlag(commit ? FLAGS_trace_commits : FLAGS_trace_events)))
+    return;
   std::printf("%s %s %s\n", absl::FormatTime("%H:%M:%E6S", time, absl::UTCTimeZone()).c_str(),
               std::string(process).c_str(), std::string(what).c_str());
 }
@@ -40,21 +41,25 @@ bool RunSeed(uint64_t seed) {
   if (absl::GetFlag(FLAGS_trace)) options.tracer = PrintTrace;
   const ScenarioResult result = RunScenario(options);
   const std::string report = Report(options, result);
-  std::printf("seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %llu steps, trace %016llx\n%s",
-              static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED",
-              result.history.receipts.size(), result.history.done.size(), result.history.commits.size(),
-              static_cast<unsigned long long>(result.events_run), static_cast<unsigned long long>(result.trace_hash),
-              report.c_str());
+  std::printf(
+      "seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %llu steps, trace %016llx\n%s",
+      static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED",
+      result.history.receipts.size(), result.history.done.size(), result.history.commits.size(),
+      static_cast<unsigned long long>(result.events_run),
+      static_cast<unsigned long long>(result.trace_hash), report.c_str());
   std::fflush(stdout);
   return report.empty();
 }
 
 int Main() {
-  if (absl::GetFlag(FLAGS_seed) >= 0) return RunSeed(static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))) ? 0 : 1;
+  if (absl::GetFlag(FLAGS_seed) >= 0)
+    return RunSeed(static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))) ? 0 : 1;
   uint64_t failed = 0;
   const uint64_t first = absl::GetFlag(FLAGS_first);
-  for (uint64_t seed = first; seed < first + absl::GetFlag(FLAGS_seeds); ++seed) failed += RunSeed(seed) ? 0 : 1;
-  std::printf("%llu seeds, %llu failed\n", static_cast<unsigned long long>(absl::GetFlag(FLAGS_seeds)),
+  for (uint64_t seed = first; seed < first + absl::GetFlag(FLAGS_seeds); ++seed)
+    failed += RunSeed(seed) ? 0 : 1;
+  std::printf("%llu seeds, %llu failed\n",
+              static_cast<unsigned long long>(absl::GetFlag(FLAGS_seeds)),
               static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;
 }

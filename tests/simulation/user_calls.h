@@ -1,4 +1,5 @@
-// How users call masters over the simulated network: again, under the same request_id and at any master, until the answer is known.
+// How users call masters over the simulated network: again, under the same request_id and at any
+// master, until the answer is known.
 //
 // Threads: the world's.
 
@@ -45,7 +46,8 @@ class UserCalls {
     const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
     sim::SimCall<T, MasterApis>(network_, user_.state(), master, absl::Milliseconds(1500), invoke,
                                 [this, invoke, done](absl::StatusOr<T> answer) {
-                                  if (answer.ok() || !Unknown(answer.status())) return done(std::move(answer));
+                                  if (answer.ok() || !Unknown(answer.status()))
+                                    return done(std::move(answer));
                                   After(Between(absl::Milliseconds(50), absl::Milliseconds(400)),
                                         [this, invoke, done] { UntilKnown<T>(invoke, done); });
                                 });
@@ -56,7 +58,9 @@ class UserCalls {
     world.At(world.Elapsed() + delay, user_.state(), world.NewLine(), "user", std::move(closure));
   }
 
-  absl::Duration Between(absl::Duration low, absl::Duration high) { return user_.random().Between(low, high); }
+  absl::Duration Between(absl::Duration low, absl::Duration high) {
+    return user_.random().Between(low, high);
+  }
   sim::SimRandom& random() { return user_.random(); }
   absl::Time Now() const { return network_.world().Now(); }
   // Shows in the trace.
@@ -65,8 +69,8 @@ class UserCalls {
 
  private:
   static bool Unknown(const absl::Status& status) {
-    return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsResourceExhausted(status) ||
-           absl::IsDeadlineExceeded(status);
+    return absl::IsUnavailable(status) || absl::IsAborted(status) ||
+           absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status);
   }
 
   sim::SimNetwork& network_;

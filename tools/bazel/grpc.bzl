@@ -73,13 +73,11 @@ def cc_grpc_library(name, protos, deps, **kwargs):
         protos = protos,
     )
 
-    # Generated files lie in proto/<import path>; the include path is .../proto.
-    depth = len(native.package_name().split("/")) - 1
     native.cc_library(
         name = name,
         srcs = [name + "_codegen"],
         hdrs = [name + "_codegen"],
-        includes = ["/".join([".."] * depth)],
+        strip_include_prefix = "/proto",
         deps = deps + ["@com_github_grpc_grpc//:grpc++"],
         copts = ["-w"],
         **kwargs

@@ -1,4 +1,5 @@
-// The commands of escctl; each adds itself below `app` and runs with the session once parsing has succeeded.
+// The commands of escctl; each adds itself below `app` and runs with the session once parsing has
+// succeeded.
 
 #ifndef TOOLS_ESCCTL_COMMANDS_H_
 #define TOOLS_ESCCTL_COMMANDS_H_

@@ -25,11 +25,14 @@ constexpr int kIngestOutstanding = 8;
 
 void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& event) {
   if (!status.ok()) return session.Fail(status);
-  if (session.format() != OutputFormat::kTable) return session.Print(FormatMessage(event, session.format()));
-  const std::string outcome = event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome());
-  session.Print(FormatTable({"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"},
-                            {{event.name(), event.event_id(), TimeUtil::ToString(event.due_time()),
-                              v1::EventState_Name(event.state()), outcome, absl::StrCat(event.attempts())}}));
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(event, session.format()));
+  const std::string outcome =
+      event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome());
+  session.Print(
+      FormatTable({"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"},
+                  {{event.name(), event.event_id(), TimeUtil::ToString(event.due_time()),
+                    v1::EventState_Name(event.state()), outcome, absl::StrCat(event.attempts())}}));
 }
 
 // RFC 3339, "now", or "+90s" from now on.
@@ -59,7 +62,8 @@ void AddCreate(CLI::App& group, Session& session) {
   CLI::App* command = group.add_subcommand("create", "make one event");
   command->add_option("id", o->id, "chosen by you; made by the server if left out");
   command->add_option("--due", o->due, "2026-12-24T18:00:00Z, now, or +90s")->capture_default_str();
-  command->add_option("--request-id", o->request_id, "repeat-safe: the same id gives the first answer");
+  command->add_option("--request-id", o->request_id,
+                      "repeat-safe: the same id gives the first answer");
   o->target.Add(*command);
   command->callback([o, &session] {
     v1::CreateEventRequest request;
@@ -67,7 +71,8 @@ void AddCreate(CLI::App& group, Session& session) {
       return session.FailUsage(status.message());
     }
     if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
-      return session.FailUsage(absl::StrCat("--due: '", o->due, "' is neither an RFC 3339 time, now, nor +duration"));
+      return session.FailUsage(
+          absl::StrCat("--due: '", o->due, "' is neither an RFC 3339 time, now, nor +duration"));
     }
     request.set_parent(session.parent());
     request.set_event_id(o->id);
@@ -103,12 +108,14 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
   });
 }
 
-// Reads the next batch of lines, each an Event in JSON whose eventId is the client-chosen id. Returns false on a bad
-// line, with `*error` set; an empty batch means the end.
-bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch, std::string* error) {
+// Reads the next batch of lines, each an Event in JSON whose eventId is the client-chosen id.
+// Returns false on a bad line, with `*error` set; an empty batch means the end.
+bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch,
+               std::string* error) {
   std::string line;
   size_t bytes = 0;
-  while (batch->events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes && std::getline(in, line)) {
+  while (batch->events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes &&
+         std::getline(in, line)) {
     ++*line_number;
     if (line.empty()) continue;
     bytes += line.size();
@@ -120,7 +127,8 @@ bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch,
     }
     v1::IngestEvent* event = batch->add_events();
     event->set_event_id(parsed.event_id());
-    event->set_due_time_micros(parsed.has_due_time() ? TimeUtil::TimestampToMicroseconds(parsed.due_time()) : 0);
+    event->set_due_time_micros(
+        parsed.has_due_time() ? TimeUtil::TimestampToMicroseconds(parsed.due_time()) : 0);
     event->set_payload(std::move(*parsed.mutable_payload()));
     parsed.clear_event_id();
     parsed.clear_due_time();
@@ -137,7 +145,8 @@ struct IngestTotals {
   uint64_t answered = 0;
 };
 
-bool TakeAnswer(Session& session, grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>& stream,
+bool TakeAnswer(Session& session,
+                grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>& stream,
                 IngestTotals* totals) {
   v1::IngestResponse answer;
   if (!stream.Read(&answer)) return false;
@@ -146,7 +155,8 @@ bool TakeAnswer(Session& session, grpc::ClientReaderWriter<v1::IngestRequest, v1
   totals->existing += answer.existing_count();
   if (answer.error_code() != 0) {
     ++totals->refused_batches;
-    session.Say(absl::StrCat("escctl: batch ", answer.batch_number(), " was refused: ", answer.error_message()));
+    session.Say(absl::StrCat("escctl: batch ", answer.batch_number(),
+                             " was refused: ", answer.error_message()));
   }
   return true;
 }
@@ -168,16 +178,18 @@ void Ingest(Session& session, std::istream& in, const v1::Event& defaults) {
     }
     batch.set_batch_number(++sent);
     open = stream->Write(batch);
-    while (open && sent - totals.answered >= kIngestOutstanding) open = TakeAnswer(session, *stream, &totals);
+    while (open && sent - totals.answered >= kIngestOutstanding)
+      open = TakeAnswer(session, *stream, &totals);
   }
   stream->WritesDone();
   while (open && totals.answered < sent) open = TakeAnswer(session, *stream, &totals);
   const auto status = stream->Finish();
   if (session.format() == OutputFormat::kTable) {
-    session.Print(
-        FormatTable({"CREATED", "EXISTING"}, {{absl::StrCat(totals.created), absl::StrCat(totals.existing)}}));
+    session.Print(FormatTable({"CREATED", "EXISTING"},
+                              {{absl::StrCat(totals.created), absl::StrCat(totals.existing)}}));
   } else {
-    session.Print(absl::StrCat("{\"created\": ", totals.created, ", \"existing\": ", totals.existing, "}\n"));
+    session.Print(
+        absl::StrCat("{\"created\": ", totals.created, ", \"existing\": ", totals.existing, "}\n"));
   }
   if (!status.ok()) return session.Fail(status);
   if (!error.empty()) return session.FailUsage(error);
@@ -193,12 +205,15 @@ void AddIngest(CLI::App& group, Session& session) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("ingest", "make many events from a file of JSON lines");
-  command->add_option("-f,--file", o->file, "events.jsonl; - = stdin. Each line is an Event as the API gives it")
+  command
+      ->add_option("-f,--file", o->file,
+                   "events.jsonl; - = stdin. Each line is an Event as the API gives it")
       ->required();
   o->defaults.Add(*command);
   command->callback([o, &session] {
     v1::Event defaults;
-    if (auto status = o->defaults.Apply(&defaults); !status.ok()) return session.FailUsage(status.message());
+    if (auto status = o->defaults.Apply(&defaults); !status.ok())
+      return session.FailUsage(status.message());
     if (o->file == "-") return Ingest(session, std::cin, defaults);
     std::ifstream in(o->file);
     if (!in) return session.FailUsage(absl::StrCat("cannot read ", o->file));

@@ -56,7 +56,8 @@ std::string FormatTable(const Row& header, const std::vector<Row>& rows) {
   std::vector<size_t> widths(header.size());
   for (size_t i = 0; i < header.size(); ++i) widths[i] = header[i].size();
   for (const Row& row : rows) {
-    for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < std::min(row.size(), widths.size()); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
   }
   std::string text;
   const auto add = [&](const Row& row) {
@@ -77,7 +78,8 @@ std::string FormatMessage(const google::protobuf::Message& message, OutputFormat
   return Format(ToJson(message), format);
 }
 
-std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages, OutputFormat format) {
+std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages,
+                           OutputFormat format) {
   Json list = Json::array();
   for (const auto* message : messages) list.push_back(ToJson(*message));
   return Format(list, format);

@@ -18,14 +18,16 @@ enum class OutputFormat { kTable, kJson, kYaml };
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell, two spaces between; rows shorter than `header` are filled with "".
+// Columns as wide as their widest cell, two spaces between; rows shorter than `header` are filled
+// with "".
 std::string FormatTable(const Row& header, const std::vector<Row>& rows);
 
 // One message as JSON (indented, with its newline) or YAML.
 std::string FormatMessage(const google::protobuf::Message& message, OutputFormat format);
 
 // A list: JSON array or YAML sequence.
-std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages, OutputFormat format);
+std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages,
+                           OutputFormat format);
 
 // "3" or "3 events": for the words on stderr.
 std::string Counted(size_t count, absl::string_view noun);

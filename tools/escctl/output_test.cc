@@ -23,7 +23,8 @@ TEST(OutputTest, JsonAndYamlCarryTheNamesOfTheApi) {
   schedule.set_event_count(5);
   EXPECT_THAT(FormatMessage(schedule, OutputFormat::kJson), HasSubstr("\"eventCount\": \"5\""));
   EXPECT_THAT(FormatMessage(schedule, OutputFormat::kYaml), HasSubstr("eventCount: \"5\""));
-  EXPECT_THAT(FormatMessages({&schedule}, OutputFormat::kYaml), HasSubstr("- name: \"tenants/default/schedules/a\""));
+  EXPECT_THAT(FormatMessages({&schedule}, OutputFormat::kYaml),
+              HasSubstr("- name: \"tenants/default/schedules/a\""));
   EXPECT_EQ(FormatMessages({}, OutputFormat::kJson), "[]\n");
 }
 

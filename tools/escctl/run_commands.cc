@@ -32,7 +32,8 @@ const Row& RunHeader() {
 }
 
 template <typename Message, typename ToRowFn>
-void PrintList(Session& session, const Row& header, const std::vector<Message>& list, ToRowFn to_row) {
+void PrintList(Session& session, const Row& header, const std::vector<Message>& list,
+               ToRowFn to_row) {
   if (session.format() == OutputFormat::kTable) {
     std::vector<Row> rows;
     for (const auto& message : list) rows.push_back(to_row(message));
@@ -69,11 +70,13 @@ void GetRun(Session& session, const std::string& name) {
   v1::Run run;
   const auto status = Stub(session.channel()).GetRun(&context, request, &run);
   if (!status.ok()) return session.Fail(status);
-  if (session.format() != OutputFormat::kTable) return session.Print(FormatMessage(run, session.format()));
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(run, session.format()));
   session.Print(FormatTable(RunHeader(), {ToRow(run)}));
 }
 
-void ListRunEvents(Session& session, const std::string& name, const std::string& filter, size_t limit) {
+void ListRunEvents(Session& session, const std::string& name, const std::string& filter,
+                   size_t limit) {
   std::vector<v1::Event> events;
   v1::ListRunEventsRequest request;
   request.set_parent(session.FullName("schedules", name));
@@ -90,13 +93,14 @@ void ListRunEvents(Session& session, const std::string& name, const std::string&
   } while (!request.page_token().empty() && events.size() < limit);
   PrintList(session, {"EVENT", "ID", "STATE", "OUTCOME", "ATTEMPTS", "COMPLETED", "REASON"}, events,
             [](const v1::Event& e) {
-              return Row{e.name(),
-                         e.event_id(),
-                         v1::EventState_Name(e.state()),
-                         e.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(e.outcome()),
-                         absl::StrCat(e.attempts()),
-                         e.has_complete_time() ? TimeUtil::ToString(e.complete_time()) : "-",
-                         e.reason()};
+              return Row{
+                  e.name(),
+                  e.event_id(),
+                  v1::EventState_Name(e.state()),
+                  e.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(e.outcome()),
+                  absl::StrCat(e.attempts()),
+                  e.has_complete_time() ? TimeUtil::ToString(e.complete_time()) : "-",
+                  e.reason()};
             });
   if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
 }

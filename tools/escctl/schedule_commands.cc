@@ -13,7 +13,9 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using Stub = v1::ScheduleService::Stub;
 
-std::string Time(bool has, const google::protobuf::Timestamp& time) { return has ? TimeUtil::ToString(time) : "-"; }
+std::string Time(bool has, const google::protobuf::Timestamp& time) {
+  return has ? TimeUtil::ToString(time) : "-";
+}
 
 Row ToRow(const v1::Schedule& s) {
   return {s.name(),
@@ -29,7 +31,8 @@ void PrintSchedules(Session& session, const std::vector<v1::Schedule>& schedules
   if (session.format() == OutputFormat::kTable) {
     std::vector<Row> rows;
     for (const auto& schedule : schedules) rows.push_back(ToRow(schedule));
-    return session.Print(FormatTable({"NAME", "STATE", "CRON", "ZONE", "N", "NEXT", "VERSION"}, rows));
+    return session.Print(
+        FormatTable({"NAME", "STATE", "CRON", "ZONE", "N", "NEXT", "VERSION"}, rows));
   }
   if (!list) return session.Print(FormatMessage(schedules.front(), session.format()));
   std::vector<const google::protobuf::Message*> messages;
@@ -56,7 +59,8 @@ struct Definition {
     command.add_option("-f,--file", file, "the schedule as JSON, as the API gives it; - = stdin");
     command.add_option("--cron", cron, "cron expression, five or six fields");
     command.add_option("--time-zone", time_zone, "IANA name; default UTC");
-    command.add_option("--event-count,-n", event_count, "events of each occurrence")->check(CLI::PositiveNumber);
+    command.add_option("--event-count,-n", event_count, "events of each occurrence")
+        ->check(CLI::PositiveNumber);
     command.add_option("--display-name", display_name, "for people");
     command.add_option("--label", labels, "key=value; may be repeated");
     target.Add(command);
@@ -67,7 +71,8 @@ struct Definition {
       auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
       if (!text.ok()) return text.status();
       const auto parsed = google::protobuf::util::JsonStringToMessage(*text, schedule);
-      if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
+      if (!parsed.ok())
+        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
     }
     const auto set = [fields](const std::string& value, const char* field, auto&& setter) {
       if (value.empty()) return;
@@ -101,7 +106,8 @@ void AddCreate(CLI::App& group, Session& session) {
   auto o = std::make_shared<Options>();
   CLI::App* command = group.add_subcommand("create", "make a schedule");
   command->add_option("id", o->id, "the last part of its name; made by the server if left out");
-  command->add_option("--request-id", o->request_id, "repeat-safe: the same id gives the first answer");
+  command->add_option("--request-id", o->request_id,
+                      "repeat-safe: the same id gives the first answer");
   command->add_flag("--validate-only", o->validate_only, "check, but make nothing");
   o->definition.Add(*command);
   command->callback([o, &session] {
@@ -117,7 +123,8 @@ void AddCreate(CLI::App& group, Session& session) {
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).CreateSchedule(&context, request, &schedule), schedule);
+    PrintOrFail(session, Stub(session.channel()).CreateSchedule(&context, request, &schedule),
+                schedule);
   });
 }
 
@@ -148,7 +155,8 @@ void AddUpdate(CLI::App& group, Session& session) {
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).UpdateSchedule(&context, request, &schedule), schedule);
+    PrintOrFail(session, Stub(session.channel()).UpdateSchedule(&context, request, &schedule),
+                schedule);
   });
 }
 
@@ -162,7 +170,8 @@ void AddGetAndList(CLI::App& group, Session& session) {
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).GetSchedule(&context, request, &schedule), schedule);
+    PrintOrFail(session, Stub(session.channel()).GetSchedule(&context, request, &schedule),
+                schedule);
   });
 
   auto limit = std::make_shared<size_t>(1000);
@@ -173,7 +182,8 @@ void AddGetAndList(CLI::App& group, Session& session) {
     v1::ListSchedulesRequest request;
     request.set_parent(session.parent());
     do {
-      request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, *limit - schedules.size())));
+      request.set_page_size(
+          static_cast<int32_t>(std::min<size_t>(1000, *limit - schedules.size())));
       grpc::ClientContext context;
       session.Prepare(context);
       v1::ListSchedulesResponse page;
@@ -219,7 +229,8 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).PauseSchedule(&context, request, &schedule), schedule);
+    PrintOrFail(session, Stub(session.channel()).PauseSchedule(&context, request, &schedule),
+                schedule);
   });
   CLI::App* resume = group.add_subcommand("resume", "let it fire again");
   resume->add_option("name", *name, "id or full name")->required();
@@ -229,7 +240,8 @@ void AddPauseAndResume(CLI::App& group, Session& session) {
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).ResumeSchedule(&context, request, &schedule), schedule);
+    PrintOrFail(session, Stub(session.channel()).ResumeSchedule(&context, request, &schedule),
+                schedule);
   });
 }
 
@@ -244,7 +256,8 @@ void AddTrigger(CLI::App& group, Session& session) {
   command->add_option("name", o->name, "id or full name")->required();
   command->add_option("--event-count,-n", o->event_count, "events; default: the schedule's")
       ->check(CLI::PositiveNumber);
-  command->add_option("--request-id", o->request_id, "repeat-safe: the same id gives the first answer");
+  command->add_option("--request-id", o->request_id,
+                      "repeat-safe: the same id gives the first answer");
   command->callback([o, &session] {
     v1::TriggerScheduleRequest request;
     request.set_name(session.FullName("schedules", o->name));
@@ -255,7 +268,8 @@ void AddTrigger(CLI::App& group, Session& session) {
     v1::Run run;
     const auto status = Stub(session.channel()).TriggerSchedule(&context, request, &run);
     if (!status.ok()) return session.Fail(status);
-    if (session.format() != OutputFormat::kTable) return session.Print(FormatMessage(run, session.format()));
+    if (session.format() != OutputFormat::kTable)
+      return session.Print(FormatMessage(run, session.format()));
     session.Print(FormatTable({"RUN", "N"}, {{run.name(), absl::StrCat(run.event_count())}}));
   });
 }

@@ -12,7 +12,9 @@
 namespace escapement::escctl {
 
 void Session::AddFlags(CLI::App& app) {
-  app.add_option("--server", server_, "host:port of a master")->envname("ESCAPEMENT_SERVER")->capture_default_str();
+  app.add_option("--server", server_, "host:port of a master")
+      ->envname("ESCAPEMENT_SERVER")
+      ->capture_default_str();
   app.add_option("--tenant", tenant_, "tenant of names that are not full")
       ->envname("ESCAPEMENT_TENANT")
       ->capture_default_str();
@@ -46,7 +48,9 @@ OutputFormat Session::format() const {
   return output_ == "yaml" ? OutputFormat::kYaml : OutputFormat::kTable;
 }
 
-void Session::Print(absl::string_view text) const { std::fwrite(text.data(), 1, text.size(), stdout); }
+void Session::Print(absl::string_view text) const {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 void Session::Say(absl::string_view words) const {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(words.size()), words.data());
@@ -59,7 +63,8 @@ void Session::Fail(const grpc::Status& wire) {
     Say(absl::StrCat("escctl: ", absl::StatusCodeToString(status.code()), ": ", status.message()));
   } else {
     Say(absl::StrCat("escctl: ", absl::StatusCodeToString(status.code())));
-    for (const auto& [field, description] : violations) Say(absl::StrCat("  ", field, ": ", description));
+    for (const auto& [field, description] : violations)
+      Say(absl::StrCat("  ", field, ": ", description));
   }
   exit_code_ = kExitFailed;
 }

@@ -1,4 +1,5 @@
-// Session: what every command of escctl shares: the flags before the command, the channel, printing, the exit code.
+// Session: what every command of escctl shares: the flags before the command, the channel,
+// printing, the exit code.
 
 #ifndef TOOLS_ESCCTL_SESSION_H_
 #define TOOLS_ESCCTL_SESSION_H_

@@ -13,12 +13,15 @@ namespace escapement::escctl {
 void TargetFlags::Add(CLI::App& command) {
   auto* http = command.add_option("--http", http_, "deliver by HTTP to this URI");
   command.add_option("--method", method_, "of the HTTP request")->needs(http);
-  command.add_option("--header", headers_, "name=value, of the HTTP request; may be repeated")->needs(http);
-  command.add_option("--grpc", grpc_, "deliver by gRPC to a TriggerReceiver at host:port")->excludes(http);
+  command.add_option("--header", headers_, "name=value, of the HTTP request; may be repeated")
+      ->needs(http);
+  command.add_option("--grpc", grpc_, "deliver by gRPC to a TriggerReceiver at host:port")
+      ->excludes(http);
   command.add_option("--payload", payload_, "text, or @file");
   command.add_option("--content-type", content_type_, "of the payload");
   command.add_option("--delivery-timeout", delivery_timeout_, "of one attempt, e.g. 10s");
-  command.add_option("--max-attempts", max_attempts_, "attempts in all")->check(CLI::PositiveNumber);
+  command.add_option("--max-attempts", max_attempts_, "attempts in all")
+      ->check(CLI::PositiveNumber);
   command.add_option("--min-backoff", min_backoff_, "e.g. 1s");
   command.add_option("--max-backoff", max_backoff_, "e.g. 300s");
   command.add_option("--priority", priority_, "0 (first) to 9 (last)")->check(CLI::Range(0, 9));
@@ -84,15 +87,18 @@ absl::Status TargetFlags::Apply(v1::Event* event) const {
   return ApplyTo(event, &fields);
 }
 
-absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name, const std::string& text) {
+absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
+                                                             const std::string& text) {
   absl::Duration duration;
   if (!absl::ParseDuration(text, &duration)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": '", text, "' is no duration such as 90s or 1h30m"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": '", text, "' is no duration such as 90s or 1h30m"));
   }
   google::protobuf::Duration message;
   const int64_t seconds = absl::ToInt64Seconds(duration);
   message.set_seconds(seconds);
-  message.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration - absl::Seconds(seconds))));
+  message.set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(duration - absl::Seconds(seconds))));
   return message;
 }
 
@@ -103,8 +109,8 @@ absl::StatusOr<std::string> TextOrFile(const std::string& text) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(const std::string& flag,
-                                                                            const std::vector<std::string>& pairs) {
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
+    const std::string& flag, const std::vector<std::string>& pairs) {
   std::vector<std::pair<std::string, std::string>> parsed;
   for (const std::string& pair : pairs) {
     const size_t equals = pair.find('=');

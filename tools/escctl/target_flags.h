@@ -18,7 +18,8 @@ class TargetFlags {
  public:
   void Add(CLI::App& command);
 
-  // Writes what was given into a Schedule or an Event and appends the names of the fields that it set.
+  // Writes what was given into a Schedule or an Event and appends the names of the fields that it
+  // set.
   absl::Status Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const;
   absl::Status Apply(v1::Event* event) const;
 
@@ -40,14 +41,15 @@ class TargetFlags {
 };
 
 // "90s", "1h30m".
-absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name, const std::string& text);
+absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
+                                                             const std::string& text);
 
 // The text, or with a leading '@' the content of the file.
 absl::StatusOr<std::string> TextOrFile(const std::string& text);
 
 // "k=v" pairs.
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(const std::string& flag,
-                                                                            const std::vector<std::string>& pairs);
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
+    const std::string& flag, const std::vector<std::string>& pairs);
 
 }  // namespace escapement::escctl
 

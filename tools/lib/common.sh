@@ -14,8 +14,8 @@ bazel_with() {
   "${program[@]}" "$@"
 }
 
-# Builds the given targets with optimisation and sets $bin to the folder of the results.
-build_optimised() {
-  bazel_with build --config=opt --symlink_prefix=/ --noshow_progress --ui_event_filters=-info,-debug,-warning "$@"
-  bin="$(bazel_with info --config=opt --ui_event_filters=-info bazel-bin 2>/dev/null)"
+# Builds the given targets and sets $bin to the folder of the results.
+build_programs() {
+  bazel_with build --symlink_prefix=/ --noshow_progress --ui_event_filters=-info,-debug,-warning "$@"
+  bin="$(bazel_with info --ui_event_filters=-info bazel-bin 2>/dev/null)"
 }

@@ -8,8 +8,8 @@
 
 namespace escapement::master {
 
-// Runs exactly once, on an executor of the service and never within the call; destroyed without being run only when
-// the service is destroyed first.
+// Runs exactly once, on an executor of the service and never within the call; destroyed without
+// being run only when the service is destroyed first.
 template <typename Response>
 using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 

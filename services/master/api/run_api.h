@@ -17,7 +17,8 @@ class RunApi {
 
   virtual void ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) = 0;
   virtual void GetRun(v1::GetRunRequest request, Done<v1::Run> done) = 0;
-  virtual void ListRunEvents(v1::ListRunEventsRequest request, Done<v1::ListRunEventsResponse> done) = 0;
+  virtual void ListRunEvents(v1::ListRunEventsRequest request,
+                             Done<v1::ListRunEventsResponse> done) = 0;
 };
 
 }  // namespace escapement::master
