@@ -62,7 +62,8 @@ enum class EndKind : uint8_t {
   kReturn,   // not sent, the schedule has changed: a row again, to be judged anew under its state
   kPark,  // of rows that are not claimed: goes to `parked`, under the condition that the schedule
           // is paused
-  kGone,  // the one-off's row is not there any more: nothing but the end of the claim is written
+  kGone,  // of a claim: the one-off's row is not there any more, nothing but the claim's end is
+          // written; of a row: another row stands for its events, it is only deleted
 };
 
 // What became of events [first, first + count) of a claim's entry.

@@ -103,11 +103,14 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
       unknown_.push_back(std::move(row));
       return unknown_.size() < kUnknownMax ? Next::kGoOn : Next::kStop;
     case ResolvedRow::Action::kPark:
-    case ResolvedRow::Action::kSkip: {
-      const bool park = resolved.action == ResolvedRow::Action::kPark;
+    case ResolvedRow::Action::kSkip:
+    case ResolvedRow::Action::kDrop: {
+      EndKind kind = EndKind::kSkipped;
+      if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
+      if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
       ends_.AddRow({.entry = std::move(resolved.entry),
                     .payload = std::move(resolved.payload),
-                    .kind = park ? EndKind::kPark : EndKind::kSkipped,
+                    .kind = kind,
                     .reason = std::move(resolved.reason)},
                    std::move(row), std::move(resolved.state));
       return Next::kGoOn;

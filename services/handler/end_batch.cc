@@ -309,6 +309,7 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
     PutParked(entry, entry.key.first, count, end.payload, group);
     return;
   }
+  if (end.kind == EndKind::kGone) return;
   Outcome outcome{.kind = EndKind::kSkipped,
                   .first = entry.key.first,
                   .count = count,

@@ -45,6 +45,28 @@ void ResolveOneOff(RecordCache& cache, std::string payload, ResolvedRow& row) {
   }
 }
 
+enum class Doubled { kNo, kYes, kUnknown };
+
+// A schedule that was changed away from this occurrence and, before it was due, back to it: the
+// change back has made rows of its own, and this one is left over. (The same definition again makes
+// the same key, and so no second row; another n or priority does not.)
+Doubled MadeAgain(RecordCache& cache, const ClaimedEntry& entry, uint64_t current_version) {
+  if (entry.event.triggered()) return Doubled::kNo;
+  const int64_t nominal = entry.event.nominal_time_micros();
+  bool away = false;
+  for (uint64_t version = entry.event.version() + 1; version <= current_version; ++version) {
+    // Only two changes can lead away and back.
+    if (current_version < entry.event.version() + 2) break;
+    const auto definition = cache.Definition(entry.key.uid, version);
+    if (definition == nullptr) return Doubled::kUnknown;
+    if (definition->record == nullptr) break;
+    const bool has = HasOccurrence(*definition->record, entry.key.occurrence, nominal);
+    if (away && has && nominal >= definition->record->create_time_micros()) return Doubled::kYes;
+    away = !has;
+  }
+  return Doubled::kNo;
+}
+
 void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   const Uid& uid = row.entry.key.uid;
   row.state = cache.State(uid);
@@ -57,6 +79,12 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   const storage::v1::StateRecord* state =
       row.state->record.has_value() ? &*row.state->record : nullptr;
   const auto definition = state == nullptr ? nullptr : cache.Definition(uid, state->version());
+  const Doubled doubled =
+      state == nullptr ? Doubled::kNo : MadeAgain(cache, row.entry, state->version());
+  if (doubled != Doubled::kNo) {
+    row.action = doubled == Doubled::kYes ? Action::kDrop : Action::kFetch;
+    return;
+  }
   switch (JudgeRow(row.entry.event, row.entry.key.occurrence, state,
                    definition == nullptr ? nullptr : definition->record.get())) {
     case Currency::kPark:

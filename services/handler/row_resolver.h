@@ -20,11 +20,12 @@ struct ResolvedRow {
     kFetch,  // something is not known yet; the cache has been asked for it
     kPark,
     kSkip,    // for `reason`
+    kDrop,    // another row stands for its events: it goes without an outcome
     kBroken,  // the row cannot be read
   };
   Action action = Action::kBroken;
   std::string reason = {};
-  ClaimedEntry entry = {};  // of kSend complete; of kPark and kSkip without context
+  ClaimedEntry entry = {};  // of kSend complete; of kPark, kSkip and kDrop without context
   // By which it was judged; null for one-off events.
   std::shared_ptr<const CachedState> state = nullptr;
   std::string payload = {};  // of a one-off event that is not sent

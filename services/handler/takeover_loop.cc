@@ -155,7 +155,8 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
       // any more becomes a row again, which is parked or skipped under the condition of its
       // schedule's state.
       EndKind kind = EndKind::kGone;
-      if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip) {
+      if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip ||
+          row.action == ResolvedRow::Action::kDrop) {
         kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;
       }
       ends_.Add({.claim = claim,
