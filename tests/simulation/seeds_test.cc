@@ -22,10 +22,12 @@ TEST_P(Seeds, KeepTheirPromisesUnderFaults) {
 
 INSTANTIATE_TEST_SUITE_P(Fifty, Seeds, testing::Range<uint64_t>(1, 51));
 
-// Each has found a bug once: 70, 158 and 221 a row that was claimed twice after a late answer, 148,
-// 220, 238 and 254 a cancel that was refused for its own effect (of the fifty: 1, 4, 10, 14 and 47
-// a store clock that was ahead after a restart).
-INSTANTIATE_TEST_SUITE_P(OnceFailed, Seeds, testing::Values(70, 148, 158, 220, 221, 238, 254));
+// Each has found a bug once: 151, 193 and 221 a lease that two instances left to each other after a
+// lost session; 188 and 256 a store that followed a wrong wall clock over a restart; 204, 363 and
+// 452 a row that was claimed twice after a late answer; 5249 an occurrence with two rows after its
+// schedule was changed away from it and back.
+INSTANTIATE_TEST_SUITE_P(OnceFailed, Seeds,
+                         testing::Values(151, 193, 221, 188, 256, 204, 363, 452, 5249));
 
 class FaultFree : public testing::TestWithParam<uint64_t> {};
 
