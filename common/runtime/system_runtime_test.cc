@@ -155,7 +155,15 @@ TEST(SystemRuntime, StopDropsWhatHasNotStartedAndWaitsForWhatRuns) {
   executor->Post([&, held] { dropped_ran = true; });
   executor->PostAfter(absl::Hours(1), [&, held] { dropped_ran = true; });
   started.Wait();
-  std::thread releaser([&] { go_on.Give(); });
+  std::thread releaser([&] {
+    // Once a closure is dropped the stop has begun.
+    while (true) {
+      auto token = std::make_shared<int>(0);
+      executor->Post([token] {});
+      if (token.use_count() == 1) break;
+    }
+    go_on.Give();
+  });
   executor->Stop();
   EXPECT_TRUE(ended);
   EXPECT_FALSE(dropped_ran);
@@ -186,15 +194,16 @@ TEST(SystemRuntime, AnExecutorMayStopItself) {
 
 TEST(SystemRuntime, TheLastHolderMayBeAClosureOfTheExecutor) {
   SystemRuntime runtime;
+  Signal released;
   Signal signal;
-  {
-    auto executor = runtime.NewExecutor("test");
-    Executor& same = *executor;
-    same.Post([executor = std::move(executor), &signal]() mutable {
-      executor.reset();
-      signal.Give();
-    });
-  }
+  auto executor = runtime.NewExecutor("test");
+  executor->Post([last = executor, &released, &signal]() mutable {
+    released.Wait();
+    last.reset();
+    signal.Give();
+  });
+  executor.reset();
+  released.Give();
   signal.Wait();
 }
 
