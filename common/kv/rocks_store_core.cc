@@ -126,9 +126,9 @@ void RocksStoreCore::RunWriter() {
     } else if (HasRoom()) {
       CommitBatch(std::move(batch));
     } else {
+      Publish(/*wrote=*/false);  // who is refused is told why
       RefuseAll(std::move(batch));
       RunControls();
-      Publish(/*wrote=*/false);
     }
     batch.clear();
   }
@@ -192,6 +192,11 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
   Publish(wrote);
   RunControls();
   for (auto& record : records) hub_.Publish(std::move(record));
+  {
+    absl::MutexLock lock(&mu_);
+    info_.commits += results.size();
+    info_.syncs += wrote ? 1 : 0;
+  }
   auto result = results.begin();
   auto session = sessions.begin();
   for (Work& work : batch) {
@@ -201,9 +206,6 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
       work.committed->Give(std::move(*result++));
     }
   }
-  absl::MutexLock lock(&mu_);
-  info_.commits += results.size();
-  info_.syncs += wrote ? 1 : 0;
 }
 
 void RocksStoreCore::Publish(bool wrote) {
