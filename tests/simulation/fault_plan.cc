@@ -96,7 +96,9 @@ void FaultPlan::ForgetSessions() {
 
 // Nothing must be early, and after the operator has confirmed that all is well again, nothing late.
 void FaultPlan::WrongWallClock() {
-  const absl::Duration offset = Lasting(-absl::Minutes(5), absl::Minutes(5));
+  absl::Duration offset = Lasting(-absl::Minutes(5), absl::Minutes(5));
+  // Below a second it would be followed, by 500 ppm: then true time is not what the store can know.
+  if (absl::AbsDuration(offset) < absl::Seconds(2)) offset = absl::Seconds(2);
   Tell(absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
   parts_.store.SetWallClockOffset(offset);
   world_.After(Lasting(absl::Seconds(1), absl::Seconds(8)), "clock set right", [this] {
