@@ -208,6 +208,7 @@ std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
       idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
       if (!holds_attempts && !stream_->writing) {
         stream_->closing = true;
+        stream_->broken = true;  // what comes now waits for the next stream
         stream_->Cancel();
       }
     }
