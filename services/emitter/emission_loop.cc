@@ -17,8 +17,7 @@ using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
 
-// Places of the conditions in a plan's group.
-constexpr uint16_t kLeaseCondition = 0;
+// The place of the clock's hold among the conditions of a plan's group; the lease is the first.
 constexpr uint16_t kHoldCondition = 1;
 
 Condition CheckpointIs(std::string key, absl::Time value) {
