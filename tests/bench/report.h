@@ -25,7 +25,8 @@ class Report {
 
   // A table for people.
   std::string Table() const;
-  // {"rows":[{"name","unit","measured":[…],"measured_median","raw_name","raw":[…],"raw_median","failures":[…]}]}
+  // {"rows":[{"name","unit","measured":[…],"measured_median","raw_name","raw":[…],"raw_median",
+  //   "failures":[…]}]}
   std::string Json() const;
   bool failed() const;
 
