@@ -59,7 +59,8 @@ enum class EndKind : uint8_t {
   kFailed,   // a dead letter
   kRetry,    // becomes a retry row
   kSkipped,  // not sent, for `reason`
-  kReturn,   // not sent, the schedule has changed: a row again, to be judged anew under its state
+  kReturn,   // not sent, the schedule has changed or there was no room at the target: a row again,
+            // to be judged anew under its state
   kPark,  // of rows that are not claimed: goes to `parked`, under the condition that the schedule
           // is paused
   kGone,  // of a claim: the one-off's row is not there any more, nothing but the claim's end is

@@ -55,6 +55,8 @@ enum class DeliveryStatus : uint8_t {
   kFailed,    // retry by the policy
   kRejected,  // never again
   kUnknown,   // timeout, reset, no connection: it may have arrived. Retried as kFailed
+  kUnsent,    // the timeout passed behind others of the same target: nothing was written, so it was
+              // no attempt
 };
 
 struct DeliveryResult {

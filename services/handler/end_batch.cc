@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/base/utf8.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
@@ -101,7 +102,7 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   event.set_count(1);
   event.set_attempts(outcome.attempts);
-  event.set_last_error(outcome.reason.substr(0, kErrorBytesMax));
+  event.set_last_error(Utf8Prefix(outcome.reason, kErrorBytesMax));
   if (entry.one_off()) event.set_payload(*entry.context->payload);
   // The version that was sent, so that the next attempt need not be judged anew.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
@@ -141,6 +142,14 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& 
                     entry.EventId(outcome.first)),
       letter.SerializeAsString());
   ++batch.dead_letters;
+}
+
+// The row of a one-off event was left as it is by the claim: it only gets back into memory.
+void ReturnStayed(const ClaimedEntry& entry, EndBatch& batch) {
+  EventRecord event = entry.event;
+  event.set_payload(*entry.context->payload);
+  batch.released_keys.push_back(entry.event_key);
+  batch.rows.push_back({.key = entry.event_key, .value = event.SerializeAsString()});
 }
 
 // The events as they were before the claim.
@@ -194,7 +203,11 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
       PutRetry(entry, first, batch);
       break;
     case EndKind::kReturn:
-      PutReturned(entry, first.first, count, batch);
+      if (entry.row_stays) {
+        ReturnStayed(entry, batch);
+      } else {
+        PutReturned(entry, first.first, count, batch);
+      }
       break;
     case EndKind::kPark:
     case EndKind::kGone:
@@ -202,7 +215,7 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
   }
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
-  if (entry.row_stays) ReleaseRow(entry, first, batch);
+  if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
   if (CountsInRun(entry)) CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count);
 }
 

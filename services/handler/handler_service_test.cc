@@ -1,6 +1,8 @@
 #include "services/handler/handler_service.h"
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
@@ -156,6 +158,68 @@ TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADead
   EXPECT_EQ(world_.Done()[0].attempts(), 4u);
   EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEventNames), 0u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, WhatFoundNoRoomAtItsTargetWaitsAndHasUsedNoAttempt) {
+  world_.retry.set_max_attempts(1);
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  std::map<std::string, int> tries;
+  transport().decide = [&](const DeliveryAttempt& attempt) {
+    EXPECT_EQ(attempt.attempt, 1u);
+    const bool room = ++tries[attempt.event_id] == 4;
+    return DeliveryResult{.status = room ? DeliveryStatus::kAccepted : DeliveryStatus::kUnsent,
+                          .message = ""};
+  };
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 10, .run_count = 10});
+  world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
+  world_.Advance(absl::Seconds(4));
+  EXPECT_EQ(transport().sent.size(), 44u);
+  EXPECT_EQ(*transport().sent.back().attempt.context->payload, "hello");
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 11u);
+  for (const storage::v1::DoneRecord& done : world_.Done()) EXPECT_EQ(done.attempts(), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 0u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, WhatNeverFindsRoomEndsWithItsAge) {
+  world_.retry.set_max_age_micros(2'000'000);
+  Start();
+  transport().delay = absl::Milliseconds(100);
+  transport().decide = [](const DeliveryAttempt&) {
+    return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = "no room"};
+  };
+  world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
+  world_.Advance(absl::Seconds(5));
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
+  EXPECT_EQ(world_.Done()[0].attempts(), 0u);
+  EXPECT_EQ(world_.Done()[0].reason(), "no room");
+  EXPECT_EQ(world_.Count(ColumnFamily::kDeadLetters), 1u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, AnEventOutlivesWhateverItsConsumerSays) {
+  Start();
+  const std::vector<std::string> words = {"a" + std::string(1500, '\xff'), [] {
+                                            std::string cut = "a";
+                                            for (int i = 0; i < 700; ++i) cut += "\u00e9";
+                                            return cut;
+                                          }()};
+  transport().decide = [&](const DeliveryAttempt& attempt) {
+    return DeliveryResult{.status = DeliveryStatus::kFailed,
+                          .message = words[attempt.attempt % words.size()]};
+  };
+  world_.AddOneOff("event-1", world_.now() + absl::Seconds(1), "hello");
+  world_.Advance(absl::Minutes(1));
+  ASSERT_EQ(transport().sent.size(), 4u);
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
+  EXPECT_EQ(world_.Done()[0].reason().size(), 1024u);
+  ASSERT_EQ(world_.Count(ColumnFamily::kDeadLetters), 1u);
+  storage::v1::DeadLetterRecord letter;
+  EXPECT_TRUE(letter.ParseFromString(world_.Rows(ColumnFamily::kDeadLetters).begin()->second));
   ExpectQuiet();
 }
 

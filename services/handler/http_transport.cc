@@ -252,7 +252,7 @@ class HttpTransport::Loop {
   }
 
   static void Expire(Queued queued) {
-    queued.sink->OnResult(queued.attempt.tag, {.status = DeliveryStatus::kFailed,
+    queued.sink->OnResult(queued.attempt.tag, {.status = DeliveryStatus::kUnsent,
                                                .message = "timed out before it could be sent"});
   }
 

@@ -106,7 +106,8 @@ void SendLoop::MoveLimit(SendTarget& target) const {
 void SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status) {
   Unreserve(context.target_key, 1);
   const auto found = targets_.find(context.target_key);
-  if (found == targets_.end() || status == DeliveryStatus::kUnknown) return;
+  const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
+  if (found == targets_.end() || !answered) return;
   ++found->second.answers;
   found->second.timeout = context.timeout;
 }

@@ -105,6 +105,17 @@ TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
   EXPECT_EQ(loop_.Room("t"), 256u);
 }
 
+TEST_F(SendLoopTest, WhatWasNotSentIsNoAnswer) {
+  transport_.decide = [](const DeliveryAttempt&) {
+    return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = ""};
+  };
+  loop_.Reserve("t", 0);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  EXPECT_EQ(loop_.Room("t"), 256u);
+}
+
 TEST_F(SendLoopTest, ATargetThatStaysFullIsSlowAndGetsLess) {
   transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
   loop_.Room("t");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/base/utf8.h"
 #include "services/handler/retry_plan.h"
 
 namespace escapement::handler {
@@ -114,10 +115,16 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
     ends_.Add(std::move(outcome));
     return;
   }
-  outcome.reason = std::move(result.message);
+  // Of others: what is no text would make the records unreadable.
+  outcome.reason = Utf8Prefix(result.message, kDeliveryMessageBytesMax);
   outcome.kind = EndKind::kFailed;
-  if (result.status != DeliveryStatus::kRejected) {
-    const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
+  const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
+  if (result.status == DeliveryStatus::kUnsent) {
+    // The consumer has not seen it: it waits on in the store, and only age can end it.
+    --outcome.attempts;
+    const absl::Duration age_max = absl::Microseconds(retry.max_age_micros());
+    if (now < entry.context->launch_time + age_max) outcome.kind = EndKind::kReturn;
+  } else if (result.status != DeliveryStatus::kRejected) {
     const std::optional<absl::Time> at =
         PlanRetry({.backoff = BackoffOf(retry),
                    .attempts_max = retry.max_attempts(),

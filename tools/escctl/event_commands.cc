@@ -44,7 +44,10 @@ bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
     return true;
   }
   if (absl::ConsumePrefix(&rest, "+")) {
-    if (!absl::ParseDuration(rest, &offset)) return false;
+    // Beyond it TimeUtil ends the process; the server knows the true bound.
+    constexpr absl::Duration kOffsetMax = absl::Hours(24 * 366 * 1000);
+    if (!absl::ParseDuration(rest, &offset) || offset < -kOffsetMax || offset > kOffsetMax)
+      return false;
     *due = TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(absl::Now() + offset));
     return true;
   }
