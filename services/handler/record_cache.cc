@@ -13,7 +13,11 @@ using kv::ColumnFamily;
 constexpr size_t kStatesMax = 200'000;             // about 50 MB
 constexpr size_t kDefinitionBytesMax = 128 << 20;  // payloads are the most of it
 constexpr absl::Duration kWatchAgain = absl::Milliseconds(100);
-constexpr size_t kFetchKeysMax = 8000;  // of one read
+constexpr size_t kFetchKeysMax = 8000;  // of one fetch
+// Each may hold the largest payload and all headers, and an answer has to fit into a message of the
+// store's (64 MB): so many are read at once, and so many by one fetch.
+constexpr size_t kDefinitionsAtOnce = 100;
+constexpr size_t kFetchDefinitionsMax = 1000;
 
 std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, kv::CommitSeq seq) {
   auto state = std::make_shared<CachedState>();
@@ -50,7 +54,7 @@ void RecordCache::Restart() {
   states_.clear();
   wanted_states_.clear();
   wanted_definitions_.clear();
-  fetching_ = false;
+  reads_ = 0;
   OpenWatch();
 }
 
@@ -111,25 +115,33 @@ std::shared_ptr<const CachedDefinition> RecordCache::Definition(const Uid& uid, 
 void RecordCache::ForgetState(const Uid& uid) { states_.erase(StateKey(uid)); }
 
 void RecordCache::Fetch() {
-  if (fetching_ || (wanted_states_.empty() && wanted_definitions_.empty())) return;
-  fetching_ = true;
-  std::vector<kv::Key> keys;
-  const auto take = [&keys](ColumnFamily cf, std::set<std::string>& wanted) {
-    while (!wanted.empty() && keys.size() < kFetchKeysMax) {
+  if (reads_ > 0 || (wanted_states_.empty() && wanted_definitions_.empty())) return;
+  const auto take = [](ColumnFamily cf, std::set<std::string>& wanted, size_t keys_max) {
+    std::vector<kv::Key> keys;
+    while (!wanted.empty() && keys.size() < keys_max) {
       keys.push_back({.cf = cf, .key = std::move(wanted.extract(wanted.begin()).value())});
     }
+    return keys;
   };
-  take(ColumnFamily::kStates, wanted_states_);
-  take(ColumnFamily::kDefinitions, wanted_definitions_);
+  std::vector<std::vector<kv::Key>> reads;
+  if (!wanted_states_.empty())
+    reads.push_back(take(ColumnFamily::kStates, wanted_states_, kFetchKeysMax));
+  for (size_t taken = 0; taken < kFetchDefinitionsMax && !wanted_definitions_.empty();) {
+    reads.push_back(take(ColumnFamily::kDefinitions, wanted_definitions_, kDefinitionsAtOnce));
+    taken += reads.back().size();
+  }
+  reads_ = reads.size();
+  for (std::vector<kv::Key>& keys : reads) Read(std::move(keys));
+}
+
+void RecordCache::Read(std::vector<kv::Key> keys) {
   std::weak_ptr<int> alive = alive_;
   client_.MultiGet(keys, executor_, [this, alive, keys](absl::StatusOr<kv::GetResult> result) {
-    if (!alive.expired()) OnFetched(keys, std::move(result));
+    if (!alive.expired()) OnRead(keys, std::move(result));
   });
 }
 
-void RecordCache::OnFetched(const std::vector<kv::Key>& keys,
-                            absl::StatusOr<kv::GetResult> result) {
-  fetching_ = false;
+void RecordCache::OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result) {
   if (result.ok()) {
     if (states_.size() + keys.size() > kStatesMax) states_.clear();
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -143,6 +155,7 @@ void RecordCache::OnFetched(const std::vector<kv::Key>& keys,
         known = MakeState(std::move(value), result->seq);
     }
   }
+  if (--reads_ > 0) return;
   on_fetched_();
   Fetch();
 }

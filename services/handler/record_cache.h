@@ -67,7 +67,8 @@ class RecordCache {
  private:
   void OpenWatch();
   void OnBatch(const kv::WatchBatch& batch);
-  void OnFetched(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result);
+  void Read(std::vector<kv::Key> keys);
+  void OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result);
   void KeepDefinition(const std::string& key, const std::optional<std::string>& value);
 
   kv::KvClient& client_;
@@ -82,7 +83,7 @@ class RecordCache {
   size_t definition_bytes_ = 0;
   std::set<std::string> wanted_states_;
   std::set<std::string> wanted_definitions_;
-  bool fetching_ = false;
+  size_t reads_ = 0;  // of the fetch under way
 };
 
 }  // namespace escapement::handler

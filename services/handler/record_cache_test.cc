@@ -1,0 +1,94 @@
+#include "services/handler/record_cache.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_runtime.h"
+#include "common/storage/schedule_table.h"
+#include "gtest/gtest.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+
+// Notes how many definitions each read asks for.
+class CountingKvStore final : public kv::KvStore {
+ public:
+  explicit CountingKvStore(kv::KvStore& base) : base_(base) {}
+  std::vector<size_t> definitions;
+
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override {
+    base_.OpenSession(incarnation, seen, std::move(done));
+  }
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    base_.Commit(std::move(request), std::move(done));
+  }
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
+    definitions.push_back(
+        static_cast<size_t>(std::count_if(keys.begin(), keys.end(), [](const kv::Key& key) {
+          return key.cf == ColumnFamily::kDefinitions;
+        })));
+    base_.MultiGet(std::move(keys), std::move(done));
+  }
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
+    base_.Scan(std::move(request), std::move(done));
+  }
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override {
+    return base_.OpenWatch(std::move(request), std::move(observer));
+  }
+
+ private:
+  kv::KvStore& base_;
+};
+
+// 400 KB is about the most that a definition can be; an answer of the store's is at most 64 MB.
+TEST(RecordCacheTest, NoReadAsksForMoreDefinitionsThanAnAnswerCanHold) {
+  constexpr uint64_t kDefinitions = 2'345;
+  sim::SimRuntime runtime{5};
+  kv::MemKvStore mem(runtime, {});
+  CountingKvStore store(mem);
+  const std::shared_ptr<Executor> executor = runtime.NewExecutor("handler");
+  kv::KvClient::Options options;
+  options.name = "test";
+  kv::KvClient client(store, runtime, std::move(options));
+  kv::Commit commit;
+  commit.groups.resize(1);
+  for (uint64_t version = 1; version <= kDefinitions; ++version) {
+    storage::v1::DefinitionRecord record;
+    record.set_version(version);
+    commit.groups[0].mutations.push_back({.cf = ColumnFamily::kDefinitions,
+                                          .key = DefinitionKey(Uid(), version),
+                                          .value = record.SerializeAsString()});
+  }
+  client.CommitAsync(std::move(commit), executor, [](absl::StatusOr<kv::CommitResult>) {});
+  int fetches = 0;
+  RecordCache cache(client, executor, [&] { ++fetches; });
+  executor->Post([&] { cache.Start(); });
+  runtime.AdvanceBy(absl::Seconds(1));
+  store.definitions.clear();
+  executor->Post([&] {
+    for (uint64_t version = 1; version <= kDefinitions; ++version) {
+      EXPECT_EQ(cache.Definition(Uid(), version), nullptr);
+    }
+    cache.Fetch();
+  });
+  runtime.AdvanceBy(absl::Seconds(1));
+  EXPECT_LE(*std::max_element(store.definitions.begin(), store.definitions.end()),
+            (size_t{64} << 20) / 400'000);
+  EXPECT_LE(fetches, 3) << "the waiting rows are judged anew after each";
+  for (uint64_t version = 1; version <= kDefinitions; ++version) {
+    const auto found = cache.Definition(Uid(), version);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->record->version(), version);
+  }
+}
+
+}  // namespace
+}  // namespace escapement::handler
