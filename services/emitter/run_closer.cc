@@ -233,6 +233,7 @@ void RunCloser::CloseSoon(absl::Duration delay) {
 void RunCloser::CloseEnded() {
   kv::Commit commit;
   std::vector<std::string> keys;
+  std::vector<std::string> waiting;
   while (!ended_.empty() && keys.size() < kRunsClosedMax) {
     const std::string key = std::move(ended_.extract(ended_.begin()).value());
     const auto it = runs_.find(key);
@@ -240,8 +241,12 @@ void RunCloser::CloseEnded() {
     Run& run = it->second;
     const std::optional<RunKey> run_key = DecodeRunKey(key);
     storage::v1::RunRecord record;
-    if (!run_key || !record.ParseFromString(run.record) || !options_.leases.valid(run.partition))
+    if (!run_key || !record.ParseFromString(run.record)) continue;
+    if (!options_.leases.valid(run.partition)) {
+      // Either the partition is about to be dropped, or a late renewal finds the lease still ours.
+      waiting.push_back(key);
       continue;
+    }
     run.closing = true;
     kv::Group group;
     kv::Condition as_read;
@@ -263,6 +268,10 @@ void RunCloser::CloseEnded() {
     keys.push_back(key);
   }
   if (!ended_.empty()) CloseSoon(kCloseEvery);
+  if (!waiting.empty()) {
+    ended_.insert(waiting.begin(), waiting.end());
+    CloseSoon(kCloseRetry);
+  }
   if (keys.empty()) return;
   client_.CommitAsync(
       std::move(commit), executor_,
