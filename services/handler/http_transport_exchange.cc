@@ -12,6 +12,7 @@ namespace escapement::handler {
 namespace {
 
 constexpr size_t kBodyHeadBytesMax = 256;
+constexpr int kRequestsMax = 2;  // of one attempt
 
 // What a person may read of a body: it becomes part of stored text.
 std::string Printable(absl::string_view bytes) {
@@ -67,6 +68,8 @@ HttpExchange::HttpExchange(const HttpTransport::Options& options, curl_opensocke
   curl_easy_setopt(easy_, CURLOPT_CLOSESOCKETDATA, owner);
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &HttpExchange::OnBody);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
+  curl_easy_setopt(easy_, CURLOPT_PREREQFUNCTION, &HttpExchange::BeforeRequest);
+  curl_easy_setopt(easy_, CURLOPT_PREREQDATA, this);
   curl_easy_setopt(easy_, CURLOPT_POST, 1L);
 }
 
@@ -82,6 +85,7 @@ absl::Status HttpExchange::Prepare(DeliveryAttempt attempt, std::shared_ptr<Deli
                                    HeaderCache* headers, long timeout_millis) {
   attempt_ = std::move(attempt);
   sink_ = std::move(sink);
+  requests_ = 0;
   body_bytes_ = 0;
   body_cut_ = false;
   body_head_.clear();
@@ -110,6 +114,14 @@ absl::Status HttpExchange::Prepare(DeliveryAttempt attempt, std::shared_ptr<Deli
   return absl::OkStatus();
 }
 
+// libcurl asks for the request again, up to five times, whenever a kept connection breaks without
+// an answer. Once is right for one that the consumer had closed as idle; more would be attempts
+// that nobody counts.
+int HttpExchange::BeforeRequest(void* self, char*, char*, int, int) {
+  auto* exchange = static_cast<HttpExchange*>(self);
+  return ++exchange->requests_ > kRequestsMax ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
 size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
   auto* exchange = static_cast<HttpExchange*>(self);
   const size_t bytes = size * count;
@@ -133,6 +145,10 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
   result.status = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
                       ? DeliveryStatus::kRejected
                       : DeliveryStatus::kUnknown;
+  if (code == CURLE_ABORTED_BY_CALLBACK) {
+    result.message = "the connection broke before an answer, and so did a second one";
+    return result;
+  }
   result.message = Printable(error_[0] != '\0' ? error_ : curl_easy_strerror(code));
   return result;
 }

@@ -58,6 +58,7 @@ class HttpExchange {
   void Answer(DeliveryResult result);
 
  private:
+  static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);
   DeliveryResult FromStatus(long status) const;
 
@@ -75,6 +76,7 @@ class HttpExchange {
   std::string header_lines_;
   curl_slist header_list_ = {nullptr, nullptr};
 
+  int requests_ = 0;  // of this attempt
   size_t body_bytes_ = 0;
   bool body_cut_ = false;
   std::string body_head_;  // the first bytes of the response's body, for the message

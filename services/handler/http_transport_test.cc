@@ -1,5 +1,6 @@
 #include "services/handler/http_transport.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -152,6 +153,16 @@ TEST_F(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
   receiver_->ResetConnections();
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(receiver_->connections(), 2u);
+}
+
+TEST_F(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBreak) {
+  const auto kept = std::make_shared<CollectingSink>();
+  transport_.Send(MakeAttempts({.uri = receiver_->origin() + "/delay/20"}, 1, 8), kept);
+  ASSERT_TRUE(kept->Await(8));
+  ASSERT_EQ(receiver_->connections(), 8u);
+  EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(receiver_->requests(), 8u + 2u);
+  EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
 }
 
 TEST_F(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
