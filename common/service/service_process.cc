@@ -140,7 +140,8 @@ class Process {
       instance = absl::StrCat(definition_.name, "-",
                               absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
     }
-    auto service = definition_.make(ServiceContext{runtime_, metrics_, http_, instance});
+    auto service = definition_.make(
+        ServiceContext{runtime_, metrics_, http_, instance, absl::GetFlag(FLAGS_drain_timeout)});
     if (!service.ok()) return service.status();
     service_ = *std::move(service);
     AddRoutes();

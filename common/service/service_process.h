@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/http/http_server.h"
 #include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
@@ -58,8 +59,9 @@ class HostedService {
 struct ServiceContext {
   Runtime& runtime;
   Metrics& metrics;
-  HttpServer& http;      // for further routes, while the service is made
-  std::string instance;  // unique for each start of a process
+  HttpServer& http;              // for further routes, while the service is made
+  std::string instance;          // unique for each start of a process
+  absl::Duration drain_timeout;  // Drain that has not ended by then is given up, with exit code 1
 };
 
 struct ServiceDefinition {

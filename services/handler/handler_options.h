@@ -48,7 +48,7 @@ struct HandlerOptions {
   absl::Duration end_flush_delay = absl::Milliseconds(5);
 
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
-  absl::Duration drain_max = absl::Seconds(30);  // sends still open then are left to the next owner
+  absl::Duration drain_max = absl::Seconds(12);  // sends still open then are left to the next owner
 
   absl::Duration retention = absl::Hours(24 * 7);  // of Done days
   absl::Duration request_retention = absl::Hours(24);

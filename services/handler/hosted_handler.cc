@@ -18,6 +18,8 @@ ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
 namespace escapement::handler {
 namespace {
 
+constexpr double kDrainShare = 0.8;
+
 HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   HandlerOptions options;
   options.instance = context.instance;
@@ -25,6 +27,9 @@ HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   options.lease_renew_every = LeaseRenewEvery();
   options.events_out_max = absl::GetFlag(FLAGS_events_out_max);
   options.retention = absl::GetFlag(FLAGS_retention);
+  // What is left of the timeout is for releasing the leases, so that the next owner need not wait
+  // for them to run out.
+  options.drain_max = context.drain_timeout * kDrainShare;
   return options;
 }
 
