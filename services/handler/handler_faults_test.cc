@@ -264,6 +264,9 @@ TEST_F(HandlerFaultsTest, DoneDaysGoWhenTheirRetentionEndsButNotBeforeTheirRows)
             {.shard = shard, .day = DoneDay(launch), .uid = uid_, .occurrence = "x", .first = 0}),
         done.SerializeAsString());
   };
+  // The last byte of this day's number has no successor.
+  add(absl::UnixEpoch() + absl::Hours(24) * (DoneDay(now - absl::Hours(24 * 20)) / 256 * 256 - 1),
+      0);
   add(now - absl::Hours(24 * 20), 0);
   add(now - absl::Hours(24 * 9), 0);
   add(now - absl::Hours(24 * 2), 0);

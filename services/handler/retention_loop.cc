@@ -169,7 +169,7 @@ void RetentionLoop::DropDay(SweepPtr sweep) {
   group.mutations.push_back({.cf = ColumnFamily::kDone,
                              .kind = Mutation::Kind::kDeleteRange,
                              .key = DoneDayKey(shard, sweep->day),
-                             .value = DoneDayKey(shard, sweep->day + 1)});
+                             .value = PrefixEnd(DoneDayKey(shard, sweep->day))});
   Commit(sweep, std::move(group), [this, sweep] { FindDay(sweep); });
 }
 
