@@ -55,7 +55,7 @@ enum class DeliveryStatus : uint8_t {
   kFailed,    // retry by the policy
   kRejected,  // never again
   kUnknown,   // timeout, reset, no connection: it may have arrived. Retried as kFailed
-  kUnsent,    // the timeout passed behind others of the same target: nothing was written, so it was
+  kUnsent,    // it waited too long behind others of the same target: nothing was written, so it was
               // no attempt
 };
 

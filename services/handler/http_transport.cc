@@ -37,6 +37,7 @@ struct Queued {
   DeliveryAttempt attempt;
   std::shared_ptr<DeliverySink> sink;
   Micros deadline = 0;
+  Micros start_by = 0;  // so that what is left of the timeout is enough for an answer
 };
 
 // Attempts to one origin. Kept while it has any.
@@ -103,9 +104,9 @@ class HttpTransport::Loop {
     {
       absl::MutexLock lock(&mutex_);
       for (DeliveryAttempt& attempt : attempts) {
-        const Micros deadline =
-            now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
-        inbox_.push_back({std::move(attempt), sink, deadline});
+        const Micros timeout =
+            std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
+        inbox_.push_back({std::move(attempt), sink, now + timeout, now + timeout / 2});
       }
       wake = !std::exchange(woken_, true);
     }
@@ -180,8 +181,8 @@ class HttpTransport::Loop {
     for (Queued& queued : arrived) {
       const std::string& key = queued.attempt.context->target_key;
       if (origin == nullptr || origin->key != key) origin = OriginOf(key);
-      origin->earliest_deadline = std::min(origin->earliest_deadline, queued.deadline);
-      earliest_deadline_ = std::min(earliest_deadline_, queued.deadline);
+      origin->earliest_deadline = std::min(origin->earliest_deadline, queued.start_by);
+      earliest_deadline_ = std::min(earliest_deadline_, queued.start_by);
       origin->waiting.push_back(std::move(queued));
       MarkReady(origin);
     }
@@ -228,7 +229,7 @@ class HttpTransport::Loop {
   }
 
   void Start(Origin* origin, Queued queued, Micros now) {
-    if (queued.deadline <= now) return Expire(std::move(queued));
+    if (queued.start_by <= now) return Expire(std::move(queued));
     if (free_.empty()) {
       free_.push_back(
           std::make_unique<HttpExchange>(options_, &Loop::OnOpen, &Loop::OnClose, this));
@@ -256,7 +257,7 @@ class HttpTransport::Loop {
                                                .message = "timed out before it could be sent"});
   }
 
-  // Answers what has waited beyond its deadline, and finds the next deadline.
+  // Answers what has waited for too long, and finds when the next one will have.
   void ExpireWaiting(Micros now) {
     earliest_deadline_ = kNever;
     for (auto& [key, origin] : origins_) {
@@ -264,11 +265,11 @@ class HttpTransport::Loop {
         std::deque<Queued> kept;
         origin->earliest_deadline = kNever;
         for (Queued& queued : origin->waiting) {
-          if (queued.deadline <= now) {
+          if (queued.start_by <= now) {
             Expire(std::move(queued));
             continue;
           }
-          origin->earliest_deadline = std::min(origin->earliest_deadline, queued.deadline);
+          origin->earliest_deadline = std::min(origin->earliest_deadline, queued.start_by);
           kept.push_back(std::move(queued));
         }
         origin->waiting = std::move(kept);

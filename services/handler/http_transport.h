@@ -15,7 +15,7 @@
 //   429, 503 + Retry-After   kFailed with retry_after (at most kRetryAfterMax)
 //   any other status         kFailed
 //   timeout, reset, refused, no such host, bad certificate      kUnknown
-//   timeout while waiting for in_flight_per_origin_max          kUnsent
+//   half of the timeout spent waiting for a connection          kUnsent
 //   a URI or header that no request can be made of              kRejected
 //
 // Threads: Send from any thread; results come on the transport's thread. Destruction answers what

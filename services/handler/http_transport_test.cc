@@ -119,6 +119,18 @@ TEST_F(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnsent);
 }
 
+TEST_F(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
+  HttpTransport transport({.in_flight_per_origin_max = 1});
+  transport.Send(
+      MakeAttempts({.uri = receiver_->origin() + "/delay/300", .timeout = absl::Milliseconds(500)},
+                   1, 3),
+      sink_);
+  ASSERT_TRUE(sink_->Await(3));
+  EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kUnsent);
+  EXPECT_EQ(sink_->Only(3).status, DeliveryStatus::kUnsent);
+  EXPECT_EQ(receiver_->requests(), 1u);
+}
+
 TEST_F(HttpTransportTest, AResetConnectionIsUnknown) {
   EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
 }
