@@ -21,6 +21,8 @@ SendResult ResultOf(handler::DeliveryStatus status) {
       return SendResult::kRejected;
     case handler::DeliveryStatus::kUnknown:
       return SendResult::kUnknown;
+    case handler::DeliveryStatus::kUnsent:  // never of an attempt that reached the consumer
+      break;
   }
   return SendResult::kNone;
 }
