@@ -60,7 +60,7 @@ enum class EndKind : uint8_t {
   kRetry,    // becomes a retry row
   kSkipped,  // not sent, for `reason`
   kReturn,   // not sent, the schedule has changed or there was no room at the target: a row again,
-            // to be judged anew under its state
+             // to be judged anew under its state
   kPark,  // of rows that are not claimed: goes to `parked`, under the condition that the schedule
           // is paused
   kGone,  // of a claim: the one-off's row is not there any more, nothing but the claim's end is
