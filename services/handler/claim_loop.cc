@@ -117,6 +117,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
     }
     case ResolvedRow::Action::kBroken:
       // It stays where it is, held: nothing can be said of it, and nothing must be done to it.
+      HandlerStats::Add(state.core.stats.broken_rows, 1);
       return Next::kGoOn;
     case ResolvedRow::Action::kSend:
       return Take(state, std::move(row), std::move(resolved), batch);

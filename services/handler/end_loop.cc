@@ -167,16 +167,20 @@ void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
         if (result.ok()) {
           committing_ = false;
           OnCommitted(*state, *flight, *result);
-        } else if (absl::IsResourceExhausted(result.status())) {
+          return;
+        }
+        if (absl::IsResourceExhausted(result.status())) {
           // Nothing was applied and there may be room later.
           state->core.executor->PostAfter(state->core.options.retry_commit_delay,
                                           [this, weak, flight] {
                                             const std::shared_ptr<ShardState> state = weak.lock();
                                             if (state != nullptr) Send(*state, flight);
                                           });
+          return;
         }
-        // Otherwise the lease or the session is lost: the shard is about to be dropped, and must
-        // not write before.
+        // The lease or the session is lost: the shard is about to be dropped, and must not write
+        // before.
+        HandlerStats::Add(state->core.stats.refused_ends, 1);
       });
 }
 

@@ -53,6 +53,10 @@ std::string FormatHandlerMetrics(const HandlerStats& stats) {
   counter("claims_failed_total", "Claims whose conditions did not hold.", stats.claims_failed);
   counter("rows_loaded_total", "Queue rows read.", stats.rows_loaded);
   counter("takeovers_total", "Events sent again for a former owner.", stats.takeovers);
+  counter("broken_rows_total", "Queue rows that cannot be read and stay where they are.",
+          stats.broken_rows);
+  counter("refused_ends_total", "Commits of ends that the store refused for good.",
+          stats.refused_ends);
   gauge("rows_in_memory", "Queue rows held in memory.", stats.rows_in_memory);
   gauge("events_out", "Events claimed and not answered.", stats.events_out);
   gauge("shards_held", "Queue shards held by lease.", stats.shards_held);

@@ -23,7 +23,9 @@ struct HandlerStats {
   Count claims{0};
   Count claims_failed{0};
   Count rows_loaded{0};
-  Count takeovers{0};  // events sent again for a former owner
+  Count takeovers{0};     // events sent again for a former owner
+  Count broken_rows{0};   // that could not be read: our bug or damage, somebody must look
+  Count refused_ends{0};  // ends that the store refused for good: the lease is lost, or our bug
   // Gauges.
   Count rows_in_memory{0};
   Count events_out{0};
