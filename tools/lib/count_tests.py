@@ -1,27 +1,24 @@
 """Counts test cases of one `bazel test` run: prints "N passed, M failed", exits 1 if any failed.
 
-Usage: count_tests.py BUILD_EVENTS.json TESTLOGS_FOLDER
+Usage: count_tests.py BUILD_EVENTS.json
 
 A target that passed counts each of its cases (or itself, if it has none); one that did not counts its failed cases,
 but at least one, and one that could not be built or was not run counts as one failure.
 """
 
 import json
-import os
 import sys
+import urllib.parse
 import xml.etree.ElementTree
 
 
-def cases(testlogs, label):
-    """(passed, failed) of a target's shards."""
+def cases(files):
+    """(passed, failed) of the test.xml files of a target's shards."""
     passed = failed = 0
-    folder = os.path.join(testlogs, *label[2:].split(":"))
-    for path, _, files in os.walk(folder):
-        if "test.xml" not in files:
-            continue
+    for path in files:
         try:
-            root = xml.etree.ElementTree.parse(os.path.join(path, "test.xml")).getroot()
-        except xml.etree.ElementTree.ParseError:
+            root = xml.etree.ElementTree.parse(path).getroot()
+        except (OSError, xml.etree.ElementTree.ParseError):
             continue
         for case in root.iter("testcase"):
             if case.get("status") == "notrun" or case.get("result") == "skipped":
@@ -34,7 +31,8 @@ def cases(testlogs, label):
 
 
 def main():
-    events, testlogs = sys.argv[1:]
+    (events,) = sys.argv[1:]
+    reports = {}  # label → its test.xml files of this run
     status = {}  # label → overall status, None if it never ran
     try:
         with open(events, encoding="utf-8") as lines:
@@ -43,6 +41,13 @@ def main():
                 id_ = event.get("id", {})
                 if "targetConfigured" in id_ and event.get("configured", {}).get("testSize"):
                     status.setdefault(id_["targetConfigured"]["label"], None)
+                if "testResult" in id_:
+                    for output in event.get("testResult", {}).get("testActionOutput", []):
+                        uri = urllib.parse.urlparse(output.get("uri", ""))
+                        if output["name"] == "test.xml" and uri.scheme == "file":
+                            reports.setdefault(id_["testResult"]["label"], []).append(
+                                urllib.parse.unquote(uri.path)
+                            )
                 if "testSummary" in id_:
                     status[id_["testSummary"]["label"]] = event["testSummary"]["overallStatus"]
     except OSError:
@@ -50,7 +55,7 @@ def main():
     passed = failed = 0
     bad = []
     for label, result in sorted(status.items()):
-        good_cases, bad_cases = cases(testlogs, label) if result else (0, 0)
+        good_cases, bad_cases = cases(reports.get(label, [])) if result else (0, 0)
         if result in ("PASSED", "FLAKY"):
             passed += max(good_cases, 1)
         else:
