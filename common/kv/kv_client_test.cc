@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/forwarding_kv_store.h"
 #include "common/kv/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "gmock/gmock.h"
@@ -17,40 +18,30 @@ namespace {
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 
 // Loses requests and answers of commits by chance, as a network does.
-class LossyKvStore final : public KvStore {
+class LossyKvStore final : public ForwardingKvStore {
  public:
-  LossyKvStore(KvStore& base, Runtime& runtime) : base_(base), runtime_(runtime) {}
+  LossyKvStore(KvStore& base, Runtime& runtime) : ForwardingKvStore(base), runtime_(runtime) {}
 
   uint64_t loss_percent = 0;
   std::vector<uint64_t> numbers;  // of the commits sent
 
-  void OpenSession(uint64_t incarnation, CommitSeq seen, Callback<SessionInfo> done) override {
-    base_.OpenSession(incarnation, seen, std::move(done));
-  }
   using KvStore::Commit;
   void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override {
     numbers.push_back(request->number);
     if (Lost()) return done(absl::UnavailableError("the request was lost"));
     const bool answer_lost = Lost();
-    base_.Commit(std::move(request), [done, answer_lost](absl::StatusOr<CommitResult> result) {
+    inner_.Commit(std::move(request), [done, answer_lost](absl::StatusOr<CommitResult> result) {
       if (answer_lost) result = absl::UnavailableError("the answer was lost");
       done(std::move(result));
     });
   }
   void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override {
     if (Lost()) return done(absl::UnavailableError("lost"));
-    base_.MultiGet(std::move(keys), std::move(done));
-  }
-  void Scan(ScanRequest request, Callback<ScanResult> done) override {
-    base_.Scan(std::move(request), std::move(done));
-  }
-  std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override {
-    return base_.OpenWatch(std::move(request), std::move(observer));
+    inner_.MultiGet(std::move(keys), std::move(done));
   }
 
  private:
   bool Lost() { return runtime_.random().Below(100) < loss_percent; }
-  KvStore& base_;
   Runtime& runtime_;
 };
 

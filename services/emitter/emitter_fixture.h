@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/kv/forwarding_kv_store.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/mem_kv_store.h"
 #include "common/sim/sim_process.h"
@@ -24,32 +25,15 @@
 namespace escapement::emitter {
 
 // Lets a test act just before a commit that adds event rows is given to the store.
-class HookedKvStore final : public kv::KvStore {
+class HookedKvStore final : public kv::ForwardingKvStore {
  public:
-  explicit HookedKvStore(kv::KvStore& inner) : inner_(inner) {}
+  using ForwardingKvStore::ForwardingKvStore;
   // Called with what sends the commit on; may keep it or drop it (then it never arrives).
   std::function<void(std::function<void()> send)> before_rows;
 
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
-                   Callback<kv::SessionInfo> done) override {
-    inner_.OpenSession(incarnation, seen, std::move(done));
-  }
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,
               Callback<kv::CommitResult> done) override;
-  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
-    inner_.MultiGet(std::move(keys), std::move(done));
-  }
-  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
-    inner_.Scan(std::move(request), std::move(done));
-  }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
-                                       kv::WatchObserver observer) override {
-    return inner_.OpenWatch(std::move(request), std::move(observer));
-  }
-
- private:
-  kv::KvStore& inner_;
 };
 
 class EmitterFixture : public ::testing::Test {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/kv/forwarding_kv_store.h"
 #include "common/kv/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "common/storage/schedule_table.h"
@@ -15,37 +16,18 @@ namespace {
 using kv::ColumnFamily;
 
 // Notes how many definitions each read asks for.
-class CountingKvStore final : public kv::KvStore {
+class CountingKvStore final : public kv::ForwardingKvStore {
  public:
-  explicit CountingKvStore(kv::KvStore& base) : base_(base) {}
+  using ForwardingKvStore::ForwardingKvStore;
   std::vector<size_t> definitions;
 
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
-                   Callback<kv::SessionInfo> done) override {
-    base_.OpenSession(incarnation, seen, std::move(done));
-  }
-  using KvStore::Commit;
-  void Commit(std::shared_ptr<const kv::CommitRequest> request,
-              Callback<kv::CommitResult> done) override {
-    base_.Commit(std::move(request), std::move(done));
-  }
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
     definitions.push_back(
         static_cast<size_t>(std::count_if(keys.begin(), keys.end(), [](const kv::Key& key) {
           return key.cf == ColumnFamily::kDefinitions;
         })));
-    base_.MultiGet(std::move(keys), std::move(done));
+    inner_.MultiGet(std::move(keys), std::move(done));
   }
-  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
-    base_.Scan(std::move(request), std::move(done));
-  }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
-                                       kv::WatchObserver observer) override {
-    return base_.OpenWatch(std::move(request), std::move(observer));
-  }
-
- private:
-  kv::KvStore& base_;
 };
 
 // 400 KB is about the most that a definition can be; an answer of the store's is at most 64 MB.

@@ -10,13 +10,12 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "common/kv/kv_store.h"
+#include "common/kv/forwarding_kv_store.h"
 
 namespace escapement::simulation {
 
-class ForgetfulKvStore final : public kv::KvStore {
+class ForgetfulKvStore final : public kv::ForwardingKvStore {
  public:
   // What must survive a restart of the store.
   struct Memory {
@@ -25,7 +24,8 @@ class ForgetfulKvStore final : public kv::KvStore {
   };
 
   // Both outlive it.
-  ForgetfulKvStore(kv::KvStore& inner, Memory& memory) : inner_(inner), memory_(memory) {}
+  ForgetfulKvStore(kv::KvStore& inner, Memory& memory)
+      : ForwardingKvStore(inner), memory_(memory) {}
 
   void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
                    Callback<kv::SessionInfo> done) override {
@@ -43,19 +43,8 @@ class ForgetfulKvStore final : public kv::KvStore {
       return done(absl::AbortedError("the session is not known"));
     inner_.Commit(std::move(request), std::move(done));
   }
-  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
-    inner_.MultiGet(std::move(keys), std::move(done));
-  }
-  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
-    inner_.Scan(std::move(request), std::move(done));
-  }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
-                                       kv::WatchObserver observer) override {
-    return inner_.OpenWatch(std::move(request), std::move(observer));
-  }
 
  private:
-  kv::KvStore& inner_;
   Memory& memory_;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "common/kv/forwarding_kv_store.h"
 
 namespace escapement::simulation {
 namespace {
@@ -15,35 +16,7 @@ bool IsEmitter(const sim::SimProcess& process) {
   return absl::StartsWith(process.name(), "emitter");
 }
 
-class ForwardingKvStore : public kv::KvStore {
- public:
-  explicit ForwardingKvStore(kv::KvStore& inner) : inner_(inner) {}
-
-  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
-                   Callback<kv::SessionInfo> done) override {
-    inner_.OpenSession(incarnation, seen, std::move(done));
-  }
-  using KvStore::Commit;
-  void Commit(std::shared_ptr<const kv::CommitRequest> request,
-              Callback<kv::CommitResult> done) override {
-    inner_.Commit(std::move(request), std::move(done));
-  }
-  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
-    inner_.MultiGet(std::move(keys), std::move(done));
-  }
-  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
-    inner_.Scan(std::move(request), std::move(done));
-  }
-  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
-                                       kv::WatchObserver observer) override {
-    return inner_.OpenWatch(std::move(request), std::move(observer));
-  }
-
- protected:
-  kv::KvStore& inner_;
-};
-
-class LosingKvStore final : public ForwardingKvStore {
+class LosingKvStore final : public kv::ForwardingKvStore {
  public:
   LosingKvStore(kv::KvStore& inner, int nth) : ForwardingKvStore(inner), nth_(nth) {}
 
@@ -65,7 +38,7 @@ class LosingKvStore final : public ForwardingKvStore {
   int rows_commits_ = 0;
 };
 
-class AheadKvStore final : public ForwardingKvStore {
+class AheadKvStore final : public kv::ForwardingKvStore {
  public:
   AheadKvStore(kv::KvStore& inner, absl::Duration ahead)
       : ForwardingKvStore(inner), ahead_(ahead) {}
@@ -96,7 +69,7 @@ class AheadKvStore final : public ForwardingKvStore {
   const absl::Duration ahead_;
 };
 
-class UnfencedKvStore final : public ForwardingKvStore {
+class UnfencedKvStore final : public kv::ForwardingKvStore {
  public:
   using ForwardingKvStore::ForwardingKvStore;
 
