@@ -13,8 +13,9 @@
 namespace escapement::kv {
 
 struct Layout {
-  uint32_t partitions = 16;   // of the children index; 1 to 1,024
-  uint32_t queue_shards = 8;  // of the event queue; 1 to 1,024
+  uint32_t partitions = 16;    // of the children index; 1 to 1,024
+  uint32_t queue_shards = 8;   // of the event queue; 1 to 1,024
+  uint32_t policy_shards = 8;  // of waiting events and grants; 1 to 1,024
 
   friend bool operator==(const Layout&, const Layout&) = default;
 };
@@ -25,7 +26,7 @@ inline constexpr uint32_t kLayoutNumberMax = 1024;
 // INVALID_ARGUMENT if a number is out of its bounds.
 absl::Status ValidateLayout(const Layout& layout);
 
-// 8 bytes: two big-endian 32-bit numbers.
+// 12 bytes: three big-endian 32-bit numbers.
 std::string EncodeLayout(const Layout& layout);
 // DATA_LOSS if the bytes are no layout.
 absl::StatusOr<Layout> DecodeLayout(absl::string_view bytes);

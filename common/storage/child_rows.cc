@@ -73,6 +73,8 @@ void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrig
   record.set_cron(definition.cron());
   record.set_event_count(source.event_count);
   record.set_priority(source.priority);
+  if (source.throttle.has_value()) *record.mutable_throttle() = *source.throttle;
+  record.set_run_kept(source.run_kept);
   std::set<std::string> in_use;
   for (const cron::Place& place : cron::ChildPlaces(trigger.expression)) {
     const ChildKey key = ChildKeyOf(source.uid, trigger.zone.name(), place, layout);

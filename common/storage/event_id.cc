@@ -71,6 +71,16 @@ IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards) {
   return slice;
 }
 
+uint16_t ShardOfIndex(uint64_t n, uint64_t index, uint32_t shards) {
+  const uint64_t size = n / shards;
+  const uint64_t longer = n % shards;
+  const uint64_t in_longer = longer * (size + 1);
+  const uint64_t shard = index < in_longer
+                             ? index / (size + 1)
+                             : longer + (index - in_longer) / std::max<uint64_t>(size, 1);
+  return static_cast<uint16_t>(std::min<uint64_t>(shard, shards - 1));
+}
+
 std::string ServerMadeEventId(const EventKey& key) {
   return ToBase32Hex(KeyWriter().U16(key.shard).U8(key.lane).Time(key.due_time).Id(key.uid).Take());
 }

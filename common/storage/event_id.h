@@ -40,6 +40,9 @@ struct IndexSlice {
 // one.
 IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards);
 
+// The shard whose slice has this index.
+uint16_t ShardOfIndex(uint64_t n, uint64_t index, uint32_t shards);
+
 // 44 lower-case base32hex digits for the `events` key of a one-off event.
 std::string ServerMadeEventId(const EventKey& key);
 // nullopt if the id is not of that form.

@@ -4,13 +4,22 @@
 
 namespace escapement {
 namespace {
+
+constexpr uint64_t kGrantedBit = uint64_t{1} << 63;
 constexpr uint8_t kClaim = 0;
 constexpr uint8_t kEnd = 1;
+
 }  // namespace
 
 std::string ClaimPrefix(const ClaimId& claim) {
   return KeyWriter().U16(claim.shard).U64(claim.epoch).U64(claim.number).Take();
 }
+
+uint64_t GrantedClaimNumber(uint16_t policy_shard, uint64_t counter) {
+  return kGrantedBit | uint64_t{policy_shard} << 40 | counter;
+}
+
+bool IsGranted(const ClaimId& claim) { return (claim.number & kGrantedBit) != 0; }
 
 std::string EncodeClaimKey(const ClaimId& claim) {
   return KeyWriter(ClaimPrefix(claim)).U8(kClaim).Take();

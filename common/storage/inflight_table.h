@@ -1,6 +1,7 @@
 // The `inflight` column family: claims and, beside each, what of it has ended.
 //
-// queue shard (u16), epoch of the lease (u64), number in that epoch (u64), 0 (u8) → ClaimRecord
+// queue shard (u16), epoch of the writer's lease (u64), number in that epoch (u64), 0 (u8) →
+// ClaimRecord
 // the same with 1 (u8) instead, number of the end (u32) → ClaimEndRecord
 //
 // Cancelling a one-off event against its claim: its row stays in `events` while it is claimed, so
@@ -35,6 +36,12 @@ struct InflightKey {
   bool is_end = false;
   uint32_t end_number = 0;  // of an end
 };
+
+// Claims are written by the owner of the queue shard under the epoch of its lease and, of events
+// that hold tokens, by the owner of their policy shard under the epoch of *its* lease: the numbers
+// of those have the highest bit, then the policy shard, so that the two never meet.
+uint64_t GrantedClaimNumber(uint16_t policy_shard, uint64_t counter);  // counter < 2^40
+bool IsGranted(const ClaimId& claim);
 
 std::string EncodeClaimKey(const ClaimId& claim);
 std::string EncodeClaimEndKey(const ClaimId& claim, uint32_t end_number);

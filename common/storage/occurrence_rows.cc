@@ -9,6 +9,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
@@ -22,6 +23,41 @@ kv::Mutation Put(kv::ColumnFamily cf, std::string key, std::string value) {
   return mutation;
 }
 
+// The throttle of a row that is due at `launch_time`.
+storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Time launch_time) {
+  storage::v1::ThrottleRecord throttle = *source.throttle;
+  if (!throttle.has_window()) return throttle;
+  throttle.set_window_begin_micros(ToMicros(launch_time));
+  if (throttle.window().even()) throttle.set_pace_count(source.event_count);
+  return throttle;
+}
+
+storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
+                                  const EmittedOccurrence& occurrence, uint64_t count) {
+  storage::v1::EventRecord record;
+  record.set_tenant(source.tenant);
+  record.set_version(source.version);
+  record.set_count(count);
+  record.set_run_count(source.event_count);
+  record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
+  record.set_launch_time_micros(ToMicros(occurrence.launch_time));
+  record.set_triggered(occurrence.triggered);
+  record.set_run_kept(source.run_kept);
+  return record;
+}
+
+// All events of the run wait as one row.
+void AddWaiting(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+  storage::v1::EventRecord record = RecordOf(source, occurrence, source.event_count);
+  record.set_priority(source.priority);
+  *record.mutable_throttle() = ThrottleOf(source, occurrence.launch_time);
+  const WaitingKey key = WaitingKeyOf(record, source.uid, occurrence.id, /*first=*/0,
+                                      occurrence.launch_time, layout.policy_shards);
+  out->push_back(
+      Put(kv::ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString()));
+}
+
 void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrence, absl::Time now,
               uint16_t shard, const IndexSlice& slice, std::vector<kv::Mutation>* out) {
   EventKey key;
@@ -31,15 +67,8 @@ void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrenc
   key.uid = source.uid;
   key.occurrence = occurrence.id;
   key.first = slice.first;
-  storage::v1::EventRecord record;
-  record.set_tenant(source.tenant);
-  record.set_version(source.version);
-  record.set_count(slice.count);
-  record.set_run_count(source.event_count);
-  record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
-  record.set_launch_time_micros(ToMicros(occurrence.launch_time));
-  record.set_triggered(occurrence.triggered);
-  out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), record.SerializeAsString()));
+  out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key),
+                     RecordOf(source, occurrence, slice.count).SerializeAsString()));
 }
 
 void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
@@ -51,6 +80,7 @@ void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
   record.set_event_count(source.event_count);
   record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
   record.set_emit_time_micros(ToMicros(now));
+  record.set_has_on_complete(source.run_kept);
   const RunKey run{source.uid, occurrence.id};
   out->push_back(Put(kv::ColumnFamily::kRuns, EncodeRunKey(run), record.SerializeAsString()));
   out->push_back(
@@ -69,6 +99,8 @@ OccurrenceSource SourceOf(const storage::v1::DefinitionRecord& definition) {
   source.version = definition.version();
   source.event_count = std::max<uint64_t>(definition.event_count(), 1);
   source.priority = static_cast<uint8_t>(std::min<uint32_t>(definition.priority(), kLaneRetry - 1));
+  if (definition.has_throttle()) source.throttle = definition.throttle();
+  source.run_kept = definition.has_on_complete();
   return source;
 }
 
@@ -78,17 +110,60 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now) {
 
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                        const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+  if (source.event_count > 1 || source.run_kept) AddRun(source, occurrence, layout, now, out);
+  if (source.throttle.has_value()) return AddWaiting(source, occurrence, layout, out);
   if (source.event_count <= 1) {
     const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence.id).EventId(0);
     AddSlice(source, occurrence, now, ShardOfEventId(event_id, layout.queue_shards),
              {.first = 0, .count = 1}, out);
     return;
   }
-  AddRun(source, occurrence, layout, now, out);
   for (uint32_t shard = 0; shard < layout.queue_shards; ++shard) {
     const IndexSlice slice = SliceOfShard(source.event_count, shard, layout.queue_shards);
     if (slice.count > 0)
       AddSlice(source, occurrence, now, static_cast<uint16_t>(shard), slice, out);
+  }
+}
+
+void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row,
+                 const std::string& occurrence, uint64_t first, absl::Time due_time,
+                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+  storage::v1::EventRecord moved = row;
+  const uint64_t begin = first + row.throttle().taken();
+  const uint64_t end = first + row.count();
+  moved.clear_throttle();
+  if (to.throttle.has_value()) {
+    OccurrenceSource source = to;
+    source.event_count = std::max<uint64_t>(row.run_count(), 1);  // n of a run never changes
+    *moved.mutable_throttle() = ThrottleOf(source, FromMicros(row.launch_time_micros()));
+    moved.set_priority(to.priority);
+    moved.set_count(end - begin);
+    const WaitingKey key =
+        WaitingKeyOf(moved, to.uid, occurrence, begin, due_time, layout.policy_shards);
+    out->push_back(
+        Put(kv::ColumnFamily::kWaiting, EncodeWaitingKey(key), moved.SerializeAsString()));
+    return;
+  }
+  moved.clear_priority();
+  const uint64_t run_count = std::max<uint64_t>(row.run_count(), 1);
+  const std::string event_id = RunIdentity(row.tenant(), to.uid, occurrence).EventId(0);
+  for (uint32_t shard = 0; shard < layout.queue_shards; ++shard) {
+    IndexSlice slice = SliceOfShard(run_count, shard, layout.queue_shards);
+    if (run_count == 1)
+      slice.count = shard == ShardOfEventId(event_id, layout.queue_shards) ? 1 : 0;
+    const uint64_t from = run_count == 1 ? 0 : std::max(begin, slice.first);
+    const uint64_t to_index =
+        run_count == 1 ? slice.count : std::min(end, slice.first + slice.count);
+    if (from >= to_index) continue;
+    EventKey key;
+    key.shard = static_cast<uint16_t>(shard);
+    key.lane = row.attempts() > 0 ? kLaneRetry : LaneFor(to.priority, due_time, now);
+    key.due_time = due_time;
+    key.uid = to.uid;
+    key.occurrence = occurrence;
+    key.first = from;
+    moved.set_count(to_index - from);
+    out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), moved.SerializeAsString()));
   }
 }
 

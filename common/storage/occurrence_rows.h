@@ -2,10 +2,13 @@
 // (create, update, resume, trigger).
 //
 // n = 1: one row in `events`, in the queue shard of the event's id. n > 1: the run record, its mark
-// as active, and one slice for each queue shard that has one (SliceOfShard). Rows refer to their
-// definition by version and carry no payload. The same occurrence always makes the same keys but
-// for the lane: what is late when it is emitted goes to the catch-up lane. So whoever emits decides
-// by condition that it has not been emitted yet (the emitter: emitted_to; others: planned_to).
+// as active, and one slice for each queue shard that has one (SliceOfShard). Of a throttled
+// schedule (a policy, a window, or completion on release) the run's events are one row in `waiting`
+// instead. A schedule that wants to hear of the end of its runs has the run record for n = 1 too.
+// Rows refer to their definition by version and carry no payload. The same occurrence always makes
+// the same keys but for the lane: what is late when it is emitted goes to the catch-up lane. So
+// whoever emits decides by condition that it has not been emitted yet (the emitter: emitted_to;
+// others: planned_to).
 //
 // A change of a schedule (update, pause, resume, delete) takes over what its uid still owes. Its
 // group has the conditions: planned_to, emitted_to and the state as they were read, and that the
@@ -19,6 +22,7 @@
 #define COMMON_STORAGE_OCCURRENCE_ROWS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +30,9 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
-
-namespace storage::v1 {
-class DefinitionRecord;
-}
 
 // What is due longer than this when it is emitted is late: it must not stand in the way of on-time
 // work.
@@ -45,6 +46,9 @@ struct OccurrenceSource {
   uint64_t version = 0;
   uint64_t event_count = 1;
   uint8_t priority = 5;
+  // As of the definition: policy, completion, window. Absent: events go out as they fall due.
+  std::optional<storage::v1::ThrottleRecord> throttle = std::nullopt;
+  bool run_kept = false;  // there is a run record also for n = 1
 };
 OccurrenceSource SourceOf(const storage::v1::DefinitionRecord& definition);
 
@@ -62,6 +66,13 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now);
 // Appends the rows' mutations to `out`.
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                        const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+
+// Appends puts of the row(s) by which events [first + taken, first + count) of `row` wait where the
+// definition of `to` wants them: when a schedule's policy has changed after they were emitted. The
+// caller deletes the row itself. `due_time` is the row's own.
+void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row,
+                 const std::string& occurrence, uint64_t first, absl::Time due_time,
+                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
 
 }  // namespace escapement
 

@@ -1,10 +1,13 @@
 #include "common/storage/run_table.h"
 
 #include "common/base/key_codec.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
 
 std::string RunPrefix(const Uid& uid) { return std::string(uid.bytes()); }
+
+bool HasRun(const storage::v1::EventRecord& row) { return row.run_count() > 1 || row.run_kept(); }
 
 std::string EncodeRunKey(const RunKey& key) {
   return KeyWriter().Id(key.uid).Text(key.occurrence).Take();

@@ -110,6 +110,8 @@ OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildReco
   source.version = record.version();
   source.event_count = std::max<uint64_t>(record.event_count(), 1);
   source.priority = static_cast<uint8_t>(std::min<uint32_t>(record.priority(), 9));
+  if (record.has_throttle()) source.throttle = record.throttle();
+  source.run_kept = record.run_kept();
   return source;
 }
 

@@ -63,6 +63,7 @@ enum class EndKind : uint8_t {
              // to be judged anew under its state
   kPark,  // of rows that are not claimed: goes to `parked`, under the condition that the schedule
           // is paused
+  kMove,  // of rows that are not claimed: waits where the schedule's definition wants it by now
   kGone,  // of a claim: the one-off's row is not there any more, nothing but the claim's end is
           // written; of a row: another row stands for its events, it is only deleted
 };

@@ -11,17 +11,6 @@ using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
 
-kv::Condition StateUnchanged(const Uid& uid, const CachedState& state) {
-  Condition condition{.cf = ColumnFamily::kStates, .key = StateKey(uid), .since = state.seq};
-  if (state.bytes.empty()) {
-    condition.kind = Condition::Kind::kAbsent;
-  } else {
-    condition.kind = Condition::Kind::kValueEquals;
-    condition.value = state.bytes;
-  }
-  return condition;
-}
-
 ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim) { pending_.claim = std::move(claim); }
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state) {

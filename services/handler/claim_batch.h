@@ -15,14 +15,11 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/records/record_cache.h"
 #include "services/handler/claim.h"
 #include "services/handler/due_queue.h"
-#include "services/handler/record_cache.h"
 
 namespace escapement::handler {
-
-// "The state of the schedule is as it was read."
-kv::Condition StateUnchanged(const Uid& uid, const CachedState& state);
 
 // A claim that is being committed.
 struct PendingClaim {

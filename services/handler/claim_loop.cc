@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/storage/occurrence_rows.h"
 
 namespace escapement::handler {
 namespace {
@@ -104,14 +105,24 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
       return unknown_.size() < kUnknownMax ? Next::kGoOn : Next::kStop;
     case ResolvedRow::Action::kPark:
     case ResolvedRow::Action::kSkip:
+    case ResolvedRow::Action::kMove:
     case ResolvedRow::Action::kDrop: {
       EndKind kind = EndKind::kSkipped;
+      std::vector<kv::Mutation> moved;
+      if (resolved.action == ResolvedRow::Action::kMove) {
+        kind = EndKind::kMove;
+        AddMovedRow(SourceOf(*resolved.moved_to), resolved.entry.event,
+                    resolved.entry.key.occurrence, resolved.entry.key.first,
+                    resolved.entry.key.due_time, state.core.layout, state.core.client.NowLow(),
+                    &moved);
+      }
       if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
       if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
       ends_.AddRow({.entry = std::move(resolved.entry),
                     .payload = std::move(resolved.payload),
                     .kind = kind,
-                    .reason = std::move(resolved.reason)},
+                    .reason = std::move(resolved.reason),
+                    .moved = std::move(moved)},
                    std::move(row), std::move(resolved.state));
       return Next::kGoOn;
     }

@@ -61,6 +61,7 @@ void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) 
       break;
     case EndKind::kReturn:
     case EndKind::kPark:
+    case EndKind::kMove:
     case EndKind::kGone:
       break;
   }
@@ -210,6 +211,7 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
       }
       break;
     case EndKind::kPark:
+    case EndKind::kMove:
     case EndKind::kGone:
       break;
   }
@@ -322,7 +324,9 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
     PutParked(entry, entry.key.first, count, end.payload, group);
     return;
   }
-  if (end.kind == EndKind::kGone) return;
+  if (end.kind == EndKind::kMove)
+    group.mutations.insert(group.mutations.end(), end.moved.begin(), end.moved.end());
+  if (end.kind == EndKind::kGone || end.kind == EndKind::kMove) return;
   Outcome outcome{.kind = EndKind::kSkipped,
                   .first = entry.key.first,
                   .count = count,

@@ -52,6 +52,7 @@ struct RowEnd {
   std::string payload;
   EndKind kind = EndKind::kSkipped;
   std::string reason;
+  std::vector<kv::Mutation> moved = {};  // of kMove: the rows by which its events wait instead
 };
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed);

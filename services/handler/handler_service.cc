@@ -95,7 +95,10 @@ void HandlerService::Core::Begin() {
                      if (result.ok() && result->values[0].has_value()) {
                        const absl::StatusOr<kv::Layout> layout =
                            kv::DecodeLayout(*result->values[0]);
-                       if (layout.ok()) return MakeKeeper(layout->queue_shards);
+                       if (layout.ok()) {
+                         shared_.layout = *layout;
+                         return MakeKeeper(layout->queue_shards);
+                       }
                      }
                      executor_->PostAfter(kIdleStep, [this] { Begin(); });
                    });

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
-#include "services/handler/currency.h"
+#include "common/records/row_judge.h"
 
 namespace escapement::handler {
 namespace {
@@ -45,80 +45,39 @@ void ResolveOneOff(RecordCache& cache, std::string payload, ResolvedRow& row) {
   }
 }
 
-enum class Doubled { kNo, kYes, kUnknown };
-
-// A schedule that was changed away from this occurrence and, before it was due, back to it: the
-// change back has made rows of its own, and this one is left over. (The same definition again makes
-// the same key, and so no second row; another n or priority does not.)
-Doubled MadeAgain(RecordCache& cache, const ClaimedEntry& entry, uint64_t current_version) {
-  if (entry.event.triggered()) return Doubled::kNo;
-  const int64_t nominal = entry.event.nominal_time_micros();
-  bool away = false;
-  for (uint64_t version = entry.event.version() + 1; version <= current_version; ++version) {
-    // Only two changes can lead away and back.
-    if (current_version < entry.event.version() + 2) break;
-    const auto definition = cache.Definition(entry.key.uid, version);
-    if (definition == nullptr) return Doubled::kUnknown;
-    if (definition->record == nullptr) break;
-    const bool has = HasOccurrence(*definition->record, entry.key.occurrence, nominal);
-    if (away && has && nominal >= definition->record->create_time_micros()) return Doubled::kYes;
-    away = !has;
-  }
-  return Doubled::kNo;
-}
-
 void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
-  const Uid& uid = row.entry.key.uid;
-  row.state = cache.State(uid);
-  if (row.state == nullptr) {
-    // Most rows are of the current version: both are read at once.
-    cache.Definition(uid, row.entry.event.version());
-    row.action = Action::kFetch;
-    return;
-  }
-  const storage::v1::StateRecord* state =
-      row.state->record.has_value() ? &*row.state->record : nullptr;
-  const auto definition = state == nullptr ? nullptr : cache.Definition(uid, state->version());
-  const Doubled doubled =
-      state == nullptr ? Doubled::kNo : MadeAgain(cache, row.entry, state->version());
-  if (doubled != Doubled::kNo) {
-    row.action = doubled == Doubled::kYes ? Action::kDrop : Action::kFetch;
-    return;
-  }
-  switch (JudgeRow(row.entry.event, row.entry.key.occurrence, state,
-                   definition == nullptr ? nullptr : definition->record.get())) {
-    case Currency::kPark:
+  RowJudgement judged =
+      JudgeScheduledRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event);
+  row.state = std::move(judged.state);
+  row.reason = std::move(judged.reason);
+  switch (judged.action) {
+    case RowJudgement::Action::kFetch:
+      row.action = Action::kFetch;
+      return;
+    case RowJudgement::Action::kPark:
       row.action = Action::kPark;
       return;
-    case Currency::kDeleted:
+    case RowJudgement::Action::kSkip:
       row.action = Action::kSkip;
-      row.reason = "deleted";
       return;
-    case Currency::kSuperseded:
-      row.action = Action::kSkip;
-      row.reason = "superseded";
+    case RowJudgement::Action::kDrop:
+      row.action = Action::kDrop;
       return;
-    case Currency::kNeedsDefinition:
-    case Currency::kSend:
+    case RowJudgement::Action::kMove:
+      row.action = Action::kMove;
+      row.moved_to = judged.definition->record;
+      return;
+    case RowJudgement::Action::kSend:
       break;
   }
-  if (definition == nullptr) {
-    row.action = Action::kFetch;
-    return;
-  }
-  if (definition->record == nullptr) {
-    // The definition went with its schedule; the state that is known is a moment old.
-    row.action = Action::kSkip;
-    row.reason = "deleted";
-    return;
-  }
+  const CachedDefinition& definition = *judged.definition;
   row.action = Action::kSend;
-  auto context = MakeContext(*definition, row.entry);
-  context->payload = definition->payload;
-  context->source = absl::StrCat("/tenants/", definition->record->tenant(), "/schedules/",
-                                 definition->record->schedule_id());
+  auto context = MakeContext(definition, row.entry);
+  context->payload = definition.payload;
+  context->source = absl::StrCat("/tenants/", definition.record->tenant(), "/schedules/",
+                                 definition.record->schedule_id());
   row.entry.context = std::move(context);
-  row.entry.claimed_version = state->version();
+  row.entry.claimed_version = definition.record->version();
 }
 
 }  // namespace

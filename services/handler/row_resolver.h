@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "common/records/record_cache.h"
 #include "services/handler/claim.h"
-#include "services/handler/record_cache.h"
 
 namespace escapement::handler {
 
@@ -21,6 +21,7 @@ struct ResolvedRow {
     kPark,
     kSkip,    // for `reason`
     kDrop,    // another row stands for its events: it goes without an outcome
+    kMove,    // the schedule has a policy by now (moved_to): it is to wait for a token
     kBroken,  // the row cannot be read
   };
   Action action = Action::kBroken;
@@ -29,6 +30,7 @@ struct ResolvedRow {
   // By which it was judged; null for one-off events.
   std::shared_ptr<const CachedState> state = nullptr;
   std::string payload = {};  // of a one-off event that is not sent
+  std::shared_ptr<const storage::v1::DefinitionRecord> moved_to = nullptr;
 };
 
 // Takes the payload out of `event`.

@@ -14,13 +14,14 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
+#include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
 #include "services/handler/claim.h"
 #include "services/handler/due_queue.h"
 #include "services/handler/handler_options.h"
 #include "services/handler/handler_stats.h"
-#include "services/handler/record_cache.h"
 #include "services/handler/send_loop.h"
 
 namespace escapement::handler {
@@ -36,6 +37,7 @@ struct HandlerCore {
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, any number of times
   uint64_t last_claim_order = 0;
+  kv::Layout layout = {};  // set before the first shard is
 };
 
 struct ShardState {

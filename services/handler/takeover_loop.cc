@@ -156,7 +156,7 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
       // schedule's state.
       EndKind kind = EndKind::kGone;
       if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip ||
-          row.action == ResolvedRow::Action::kDrop) {
+          row.action == ResolvedRow::Action::kDrop || row.action == ResolvedRow::Action::kMove) {
         kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;
       }
       ends_.Add({.claim = claim,

@@ -15,6 +15,8 @@ ABSL_FLAG(absl::Duration, store_lease_ttl, absl::Seconds(5),
 ABSL_FLAG(uint32_t, partitions, 16,
           "of the children index, when the data folder is new; 1 to 1024");
 ABSL_FLAG(uint32_t, queue_shards, 8, "of the event queue, when the data folder is new; 1 to 1024");
+ABSL_FLAG(uint32_t, policy_shards, 8,
+          "of waiting events and grants, when the data folder is new; 1 to 1024");
 ABSL_FLAG(uint64_t, free_mib_min, 256,
           "MiB of disk that must stay free; commits are refused below");
 ABSL_FLAG(uint64_t, block_cache_mib, 256, "MiB of memory for blocks read from disk");
@@ -30,6 +32,7 @@ void ValidateStoreFlags(std::vector<std::string>& errors) {
   };
   check_count("partitions", absl::GetFlag(FLAGS_partitions));
   check_count("queue_shards", absl::GetFlag(FLAGS_queue_shards));
+  check_count("policy_shards", absl::GetFlag(FLAGS_policy_shards));
   if (absl::GetFlag(FLAGS_store_lease_ttl) <= absl::ZeroDuration()) {
     errors.push_back("--store_lease_ttl: must be positive");
   }
@@ -41,6 +44,7 @@ StoreServer::Options StoreOptionsFromFlags() {
           .lease_ttl = absl::GetFlag(FLAGS_store_lease_ttl),
           .partitions = absl::GetFlag(FLAGS_partitions),
           .queue_shards = absl::GetFlag(FLAGS_queue_shards),
+          .policy_shards = absl::GetFlag(FLAGS_policy_shards),
           .free_bytes_min = absl::GetFlag(FLAGS_free_mib_min) << 20,
           .block_cache_bytes = absl::GetFlag(FLAGS_block_cache_mib) << 20};
 }

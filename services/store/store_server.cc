@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
   rocks.data_dir = options.data_dir;
   rocks.accept_loss = options.accept_loss;
   rocks.lease_ttl = options.lease_ttl;
-  rocks.layout = {options.partitions, options.queue_shards};
+  rocks.layout = {options.partitions, options.queue_shards, options.policy_shards};
   rocks.free_bytes_min = options.free_bytes_min;
   rocks.block_cache_bytes = options.block_cache_bytes;
   auto store = kv::RocksKvStore::Open(std::move(rocks), clock);

@@ -39,8 +39,9 @@ class StoreServer {
     bool accept_loss = false;  // see RocksKvStore::Options
     // No lease is taken over in this time after a start.
     absl::Duration lease_ttl = absl::Seconds(5);
-    uint32_t partitions = 16;   // of a new store; 1 to 1,024
-    uint32_t queue_shards = 8;  // of a new store; 1 to 1,024
+    uint32_t partitions = 16;    // of a new store; 1 to 1,024
+    uint32_t queue_shards = 8;   // of a new store; 1 to 1,024
+    uint32_t policy_shards = 8;  // of a new store; 1 to 1,024
     uint64_t free_bytes_min = uint64_t{256} << 20;
     size_t block_cache_bytes = 256 << 20;
   };

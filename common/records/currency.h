@@ -2,15 +2,15 @@
 //
 // Pure.
 
-#ifndef SERVICES_HANDLER_CURRENCY_H_
-#define SERVICES_HANDLER_CURRENCY_H_
+#ifndef COMMON_RECORDS_CURRENCY_H_
+#define COMMON_RECORDS_CURRENCY_H_
 
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
 #include "escapement/storage/v1/records.pb.h"
 
-namespace escapement::handler {
+namespace escapement {
 
 enum class Currency : uint8_t {
   kSend,             // under the definition of the state's version
@@ -30,6 +30,6 @@ Currency JudgeRow(const storage::v1::EventRecord& row, absl::string_view occurre
 bool HasOccurrence(const storage::v1::DefinitionRecord& definition, absl::string_view occurrence,
                    int64_t nominal_micros);
 
-}  // namespace escapement::handler
+}  // namespace escapement
 
-#endif  // SERVICES_HANDLER_CURRENCY_H_
+#endif  // COMMON_RECORDS_CURRENCY_H_

@@ -6,8 +6,8 @@
 //
 // Threads: one, that of `executor`.
 
-#ifndef SERVICES_HANDLER_RECORD_CACHE_H_
-#define SERVICES_HANDLER_RECORD_CACHE_H_
+#ifndef COMMON_RECORDS_RECORD_CACHE_H_
+#define COMMON_RECORDS_RECORD_CACHE_H_
 
 #include <functional>
 #include <memory>
@@ -22,7 +22,7 @@
 #include "common/runtime/runtime.h"
 #include "escapement/storage/v1/records.pb.h"
 
-namespace escapement::handler {
+namespace escapement {
 
 struct CachedState {
   std::string bytes;
@@ -30,10 +30,13 @@ struct CachedState {
   kv::CommitSeq seq = 0;
 };
 
+// "The state of the schedule is as it was read."
+kv::Condition StateUnchanged(const Uid& uid, const CachedState& state);
+
 struct CachedDefinition {
   std::shared_ptr<const storage::v1::DefinitionRecord> record;  // null: there is none
   std::shared_ptr<const std::string> payload;                   // the record's
-  std::string target_key;                                       // see DeliveryContext
+  std::string target_key;                                       // see TargetKeyOf
   absl::Duration timeout;
 };
 
@@ -86,6 +89,6 @@ class RecordCache {
   size_t reads_ = 0;  // of the fetch under way
 };
 
-}  // namespace escapement::handler
+}  // namespace escapement
 
-#endif  // SERVICES_HANDLER_RECORD_CACHE_H_
+#endif  // COMMON_RECORDS_RECORD_CACHE_H_

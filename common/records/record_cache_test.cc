@@ -1,4 +1,4 @@
-#include "services/handler/record_cache.h"
+#include "common/records/record_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 
-namespace escapement::handler {
+namespace escapement {
 namespace {
 
 using kv::ColumnFamily;
@@ -73,4 +73,4 @@ TEST(RecordCacheTest, NoReadAsksForMoreDefinitionsThanAnAnswerCanHold) {
 }
 
 }  // namespace
-}  // namespace escapement::handler
+}  // namespace escapement

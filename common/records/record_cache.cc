@@ -1,11 +1,11 @@
-#include "services/handler/record_cache.h"
+#include "common/records/record_cache.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/storage/schedule_table.h"
 
-namespace escapement::handler {
+namespace escapement {
 namespace {
 
 using kv::ColumnFamily;
@@ -39,6 +39,18 @@ std::string TargetKeyOf(const storage::v1::TargetRecord& target) {
   const size_t scheme = uri.find("://");
   const size_t host = scheme == absl::string_view::npos ? 0 : scheme + 3;
   return absl::StrCat("http:", uri.substr(0, uri.find_first_of("/?#", host)));
+}
+
+kv::Condition StateUnchanged(const Uid& uid, const CachedState& state) {
+  kv::Condition condition{
+      .cf = kv::ColumnFamily::kStates, .key = StateKey(uid), .since = state.seq};
+  if (state.bytes.empty()) {
+    condition.kind = kv::Condition::Kind::kAbsent;
+  } else {
+    condition.kind = kv::Condition::Kind::kValueEquals;
+    condition.value = state.bytes;
+  }
+  return condition;
 }
 
 RecordCache::RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor,
@@ -177,4 +189,4 @@ void RecordCache::KeepDefinition(const std::string& key, const std::optional<std
   definitions_[key] = std::move(kept);
 }
 
-}  // namespace escapement::handler
+}  // namespace escapement

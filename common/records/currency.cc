@@ -1,4 +1,4 @@
-#include "services/handler/currency.h"
+#include "common/records/currency.h"
 
 #include <optional>
 #include <string_view>
@@ -9,7 +9,7 @@
 #include "common/cron/occurrence_id.h"
 #include "common/cron/zone.h"
 
-namespace escapement::handler {
+namespace escapement {
 
 using storage::v1::DefinitionRecord;
 using storage::v1::EventRecord;
@@ -39,4 +39,4 @@ Currency JudgeRow(const EventRecord& row, absl::string_view occurrence, const St
                                                                         : Currency::kSuperseded;
 }
 
-}  // namespace escapement::handler
+}  // namespace escapement

@@ -1,10 +1,10 @@
-#include "services/handler/currency.h"
+#include "common/records/currency.h"
 
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
 #include "gtest/gtest.h"
 
-namespace escapement::handler {
+namespace escapement {
 namespace {
 
 using storage::v1::DefinitionRecord;
@@ -69,4 +69,4 @@ TEST_F(CurrencyTest, TriggeredRowsOutliveUpdates) {
 }
 
 }  // namespace
-}  // namespace escapement::handler
+}  // namespace escapement

@@ -1,0 +1,45 @@
+// What is to be done with a queue row of a schedule: by the schedule's present state and
+// definition.
+//
+// Both who claims rows of `events` (handler) and who grants rows of `waiting` (token manager) ask
+// this, and carry the state it was judged by as a condition of what they do.
+
+#ifndef COMMON_RECORDS_ROW_JUDGE_H_
+#define COMMON_RECORDS_ROW_JUDGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/base/uid.h"
+#include "common/records/record_cache.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement {
+
+struct RowJudgement {
+  enum class Action : uint8_t {
+    kSend,   // under `definition`, which has the version of `state`
+    kFetch,  // something is not known yet; the cache has been asked for it
+    kPark,   // the schedule is paused
+    kSkip,   // for `reason`
+    kDrop,   // another row stands for its events: it goes without an outcome
+    kMove,   // it waits in the wrong place: `definition` has another policy than the row (or none,
+             // or has one where the row has none)
+  };
+  Action action = Action::kFetch;
+  std::string reason = {};
+  // By which it was judged; set but for kFetch.
+  std::shared_ptr<const CachedState> state = nullptr;
+  // Of kSend and kMove.
+  std::shared_ptr<const CachedDefinition> definition = nullptr;
+};
+
+// `row` is of a schedule (its version is not 0).
+RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
+                               const storage::v1::EventRecord& row);
+
+}  // namespace escapement
+
+#endif  // COMMON_RECORDS_ROW_JUDGE_H_
