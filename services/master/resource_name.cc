@@ -64,6 +64,9 @@ std::string RunName::ToString() const {
 std::string EventName::ToString() const {
   return absl::StrCat("tenants/", tenant, "/events/", event);
 }
+std::string PolicyName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/policies/", policy);
+}
 
 absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field) {
   const auto parts = Match(name, "tenants/*");
@@ -101,7 +104,17 @@ absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_vi
   return EventName{std::string(parts[0]), std::string(parts[1])};
 }
 
+absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/policies/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsPolicyId(parts[1])) {
+    return WrongForm(name, field, "tenants/{tenant}/policies/{policy}");
+  }
+  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
+  return PolicyName{std::string(parts[0]), std::string(parts[1])};
+}
+
 bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
+bool IsPolicyId(absl::string_view id) { return IsLowerId(id); }
 
 bool IsClientEventId(absl::string_view id) {
   if (id.empty() || id.size() > kResourceIdBytesMax) return false;
