@@ -1,7 +1,8 @@
 // What token managers and masters promise to consumers: TokenService without the wire.
 //
 // Threads: any; callbacks run on a thread of the implementation and are quick. Each runs once, with
-// UNAVAILABLE if the effect is not known to be durable (the call may be repeated: it is idempotent).
+// UNAVAILABLE if the effect is not known to be durable (the call may be repeated: it is
+// idempotent).
 
 #ifndef COMMON_TOKENS_TOKEN_API_H_
 #define COMMON_TOKENS_TOKEN_API_H_
