@@ -1,0 +1,124 @@
+// FairQueue: which of the events that wait under one policy is next (docs/throttling.md, "Whose
+// turn").
+//
+// The rows of a schedule and priority are a *group*. An event is eligible from the later of its
+// row's due time and its place in an even window. Groups with an eligible event are ordered by
+// effective priority: priority − ⌊(now − when the group's first event became eligible) / 10 s⌋, at
+// least 0. Within such a class, kBySchedule: they take turns of max(1, free tokens / groups)
+// events; who becomes eligible, or rises into the class, stands last. kFifo: the group with the
+// event that became eligible first. Within a group: rows in the order in which their first
+// event became (or becomes) eligible, then of their keys. Other ties are broken by (priority, uid).
+//
+// A round of grants:
+//   queue.BeginRound();
+//   while (auto turn = queue.Next(now, fairness, tokens, passed_over)) {
+//     // grant n ≤ turn->count of its events
+//     const std::string key = turn->slice->key;
+//     queue.Advance(key, n);  tokens -= n;
+//   }
+// What is not granted after all (the commit failed) is put back by Add.
+//
+// Time in the queue is the latest `now` it was given: it does not go back. Every call costs
+// O(log n) amortized, n being the rows; of a group that is passed over nothing is looked at until
+// Reconsider. Pure; same calls, same answers.
+
+#ifndef SERVICES_TOKEN_MANAGER_FAIR_QUEUE_H_
+#define SERVICES_TOKEN_MANAGER_FAIR_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+
+namespace escapement::token_manager {
+
+// A waiter rises by one class of priority each time it has waited this long.
+inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
+
+// An even window: event i may go from begin + (i − first) × duration / count (rounded up to a
+// microsecond), at the latest at its end.
+struct Pacing {
+  absl::Time begin;
+  absl::Duration duration;
+  uint64_t first = 0;
+  uint64_t count = 0;  // 0: not paced, everything may go at any time
+
+  absl::Time At(uint64_t index) const;
+  // The end of the indices that may go at `now`: all below it, none from it on.
+  uint64_t EndAt(absl::Time now) const;
+};
+
+// One row of `waiting`, or what is left of it.
+struct QueuedSlice {
+  std::string key;  // of the row; unique in the queue
+  uint8_t priority = 5;
+  Uid group;                    // of the schedule; with the priority it names the group
+  absl::Time due;               // not before
+  uint64_t first = 0, end = 0;  // events [first, end) are not granted
+  Pacing pacing = {};
+};
+
+enum class Fairness : uint8_t { kBySchedule, kFifo };
+
+class FairQueue {
+ public:
+  FairQueue();
+  ~FairQueue();
+  FairQueue(FairQueue&&) noexcept;
+  FairQueue& operator=(FairQueue&&) noexcept;
+
+  // Replaces the slice with the same key; an empty one only removes it.
+  void Add(QueuedSlice slice);
+  // False: there is none.
+  bool Remove(absl::string_view key);
+  // The first `taken` of its events are granted: they count for the group's turn. The slice is
+  // gone when it is empty.
+  void Advance(absl::string_view key, uint64_t taken);
+  // nullptr: there is none. Until the next change.
+  const QueuedSlice* Find(absl::string_view key) const;
+
+  struct Turn {
+    const QueuedSlice* slice;  // until the next change
+    uint64_t count;            // grant at most this many, from slice->first on; at least 1
+  };
+  // From now on turns are shares of the tokens that Next is given.
+  void BeginRound();
+  // Whose turn it is; nullopt: nobody's who is eligible (or tokens = 0). The same answer until
+  // Advance. `passed_over` says why the schedule cannot be granted anything now, such as its
+  // target's key, or "" if it can; it may be asked again at each call. A group that is passed over
+  // stands aside, however long, until Reconsider of that reason.
+  std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
+                           absl::FunctionRef<std::string(const Uid& group)> passed_over);
+  // The groups that stand aside for this reason take part again, as if just eligible (their
+  // ageing goes on). False: there are none.
+  bool Reconsider(absl::string_view reason);
+  void ReconsiderAll();
+
+  // The next instant after `now` at which a group that has nothing eligible gets something: what to
+  // sleep for when tokens are left. (Of a group that has something, Next gives it.)
+  std::optional<absl::Time> NextEligible(absl::Time now);
+  // The same, or a change of order by ageing, which lets nothing go that could not go before.
+  std::optional<absl::Time> NextChange(absl::Time now);
+
+  bool empty() const { return rows() == 0; }
+  size_t rows() const;
+  size_t groups() const;
+  size_t groups_aside() const;
+  uint64_t events() const;  // not granted
+  // When the event that has been eligible longest became so (or the first will).
+  std::optional<absl::Time> oldest_due() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;  // nullptr: empty
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_FAIR_QUEUE_H_

@@ -1,0 +1,56 @@
+// What the delivery window of a waiting row means for it (docs/throttling.md, "Windows"), and where
+// an index range of a run belongs.
+//
+// Pure.
+
+#ifndef SERVICES_TOKEN_MANAGER_WINDOW_PLAN_H_
+#define SERVICES_TOKEN_MANAGER_WINDOW_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/storage/event_id.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/token_manager/fair_queue.h"
+
+namespace escapement::token_manager {
+
+// By which the row's events are spread over its window; count 0 if they are not.
+Pacing PacingOf(const storage::v1::EventRecord& row);
+
+// When the row's window begins: the due time in the queue is the later of the row's own and this
+// one (a row that was carried over keeps its key). InfinitePast without window.
+absl::Time OpensAt(const storage::v1::EventRecord& row);
+// InfiniteFuture without window.
+absl::Time ClosesAt(const storage::v1::EventRecord& row);
+
+enum class WindowClose : uint8_t {
+  kOpen,        // or not begun, or there is none
+  kFinishLate,  // the row goes on as it is
+  kDrop,        // what is left of it ends as expired
+  kCarryOver,   // it waits in the next window, if there is one (CarryOver); else goes on as it is
+};
+WindowClose CloseAction(const storage::v1::EventRecord& row, absl::Time now);
+
+// The row, whose key has `first`, in the window of the schedule's first occurrence after the begin
+// of its present window that is not closed at `now` (it may not have begun). What is left of it is
+// spread over that window if that is even. The key stays. `definition` is the current one: its
+// window is the new one's form. nullopt: there is no such occurrence or no window any more; the
+// row finishes late.
+std::optional<storage::v1::EventRecord> CarryOver(const storage::v1::EventRecord& row,
+                                                  uint64_t first,
+                                                  const storage::v1::DefinitionRecord& definition,
+                                                  absl::Time now);
+
+// The parts of events [range.first, range.first + range.count) of a run of `run_count` by the queue
+// shard to whose slice they belong, ascending: where their Done records are.
+std::vector<std::pair<uint16_t, IndexSlice>> SplitByQueueShard(const RunIdentity& run,
+                                                               uint64_t run_count, IndexSlice range,
+                                                               uint32_t queue_shards);
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_WINDOW_PLAN_H_
