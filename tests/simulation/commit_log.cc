@@ -1,8 +1,10 @@
 #include "tests/simulation/commit_log.h"
 
 #include <optional>
+#include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/big_endian.h"
 #include "common/base/key_codec.h"
@@ -12,7 +14,11 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/run_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "tests/simulation/outcome_of.h"
+#include "tests/simulation/throttle_log.h"
 
 namespace escapement::simulation {
 namespace {
@@ -59,26 +65,22 @@ void ReadInflight(const Mutation& mutation, Commit* commit) {
   write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".",
                             key->claim.number);
   write.lease = absl::StrCat("queue_shard/", key->claim.shard);
+  // Of events that hold tokens the claim is put by the owner of their policy shard.
+  if (IsGranted(key->claim) && !key->is_end && mutation.kind == Mutation::Kind::kPut) {
+    write.lease =
+        absl::StrCat("policy_shard/", static_cast<uint16_t>(key->claim.number >> 40 & 0x7fff));
+  }
   // The ends of a claim may be written by its next owner.
   if (!key->is_end && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
   commit->owned.push_back(std::move(write));
 }
 
-Outcome OutcomeOf(storage::v1::OutcomeKind kind) {
-  switch (kind) {
-    case storage::v1::OUTCOME_KIND_SUCCEEDED:
-      return Outcome::kSucceeded;
-    case storage::v1::OUTCOME_KIND_FAILED:
-      return Outcome::kFailed;
-    case storage::v1::OUTCOME_KIND_EXPIRED:
-      return Outcome::kExpired;
-    case storage::v1::OUTCOME_KIND_CANCELLED:
-      return Outcome::kCancelled;
-    case storage::v1::OUTCOME_KIND_SKIPPED:
-      return Outcome::kSkipped;
-    default:
-      return Outcome::kNone;
+// The one policy shard under whose fence the commit was made; empty if there is none.
+std::string PolicyShardFence(const Commit& commit) {
+  for (const FenceSeen& fence : commit.fence) {
+    if (absl::StartsWith(fence.lease, "policy_shard/")) return fence.lease;
   }
+  return "";
 }
 
 void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
@@ -90,11 +92,41 @@ void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
   commit->done.push_back(
       {name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
   const Outcome outcome = OutcomeOf(record.outcome());
-  // Deliveries are ended by their shard's owner only; cancelling and skipping is also done by the
-  // master.
+  // Deliveries are ended by their shard's owner only or, of throttled events, by the owner of their
+  // policy shard; cancelling and skipping is also done by the master.
   if (outcome == Outcome::kSucceeded || outcome == Outcome::kFailed) {
-    commit->owned.push_back({absl::StrCat("outcome of ", name),
-                             absl::StrCat("queue_shard/", key->shard), std::nullopt});
+    const std::string policy_shard = PolicyShardFence(*commit);
+    commit->owned.push_back(
+        {absl::StrCat("outcome of ", name),
+         policy_shard.empty() ? absl::StrCat("queue_shard/", key->shard) : policy_shard,
+         std::nullopt});
+  }
+}
+
+// Grants, run parts of throttled runs, and handlers' reports.
+void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
+  if (mutation.cf == ColumnFamily::kGrants) {
+    OwnedWrite write;
+    write.what = absl::StrCat("row of grants ", absl::BytesToHexString(mutation.key));
+    write.lease = absl::StrCat("policy_shard/", ReadBigEndian<uint16_t>(mutation.key));
+    commit->owned.push_back(std::move(write));
+  } else if (mutation.cf == ColumnFamily::kWaiting && put && IsReportKey(mutation.key)) {
+    KeyReader reader(mutation.key);
+    reader.U16();
+    reader.U8();
+    const uint16_t origin = reader.U16();
+    const uint64_t epoch = reader.U64();
+    if (origin == kReportFromDoor) return;
+    commit->owned.push_back({absl::StrCat("report ", absl::BytesToHexString(mutation.key)),
+                             absl::StrCat("queue_shard/", origin), epoch});
+  } else if (mutation.cf == ColumnFamily::kRunParts && put && mutation.key.size() > 2) {
+    const uint16_t part =
+        ReadBigEndian<uint16_t>(absl::string_view(mutation.key).substr(mutation.key.size() - 2));
+    if (part == kMasterRunPart) return;
+    commit->owned.push_back({absl::StrCat("run part ", part),
+                             part >= 0x8000 ? absl::StrCat("policy_shard/", part & 0x7fff)
+                                            : absl::StrCat("queue_shard/", part),
+                             std::nullopt});
   }
 }
 
@@ -102,6 +134,8 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
                   Commit* commit) {
   const bool put =
       mutation.kind == Mutation::Kind::kPut || mutation.kind == Mutation::Kind::kPutStamped;
+  ReadThrottleWrites(mutation, &commit->throttle);
+  ReadThrottleOwners(mutation, put, commit);
   switch (mutation.cf) {
     case ColumnFamily::kLeases:
       if (const auto name = LeaseName(mutation.key); name.has_value() && put) {
@@ -176,7 +210,9 @@ std::string DescribeCommit(const kv::CommitRecord& record) {
   for (size_t i = 0; i < record.request->groups.size(); ++i) {
     if (i >= record.verdicts.size() || !record.verdicts[i].applied) continue;
     for (const Mutation& mutation : record.request->groups[i].mutations) {
-      const std::string one = Describe(mutation);
+      std::string one = Describe(mutation);
+      const std::string throttle = DescribeThrottle(mutation);
+      if (!throttle.empty()) absl::StrAppend(&one, one.empty() ? "" : ", ", throttle);
       if (!one.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", one);
     }
   }
@@ -185,8 +221,9 @@ std::string DescribeCommit(const kv::CommitRecord& record) {
                       record.request->number, "): ", text);
 }
 
-Commit ReadCommit(const kv::CommitRecord& record) {
+Commit ReadCommit(const kv::CommitRecord& record, absl::Time now) {
   Commit commit;
+  commit.time = now;
   commit.seq = record.seq;
   commit.store_time = record.store_time;
   for (const Condition& condition : record.request->fence) ReadFence(condition, &commit);
@@ -257,9 +294,7 @@ std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
                                 claim->claim.epoch, ".", claim->claim.number,
                                 claim->is_end ? " end" : ""));
   }
-  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kWaiting)]) {
-    rows.push_back(absl::StrCat("waiting: ", absl::BytesToHexString(key)));
-  }
+  for (std::string& row : ReadThrottleLeftover(disk)) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/kv/commit_engine.h"
 #include "common/kv/mem_kv_store.h"
 #include "tests/simulation/history.h"
@@ -13,8 +14,8 @@
 namespace escapement::simulation {
 
 // What the checkers look at of a durable commit: leases, fences, what only owners write,
-// checkpoints, ends.
-Commit ReadCommit(const kv::CommitRecord& record);
+// checkpoints, ends, and the way of throttled events. `now`: true time.
+Commit ReadCommit(const kv::CommitRecord& record, absl::Time now);
 
 // What it did to queues, claims and Done, in one line, for traces; empty if nothing.
 std::string DescribeCommit(const kv::CommitRecord& record);
@@ -22,7 +23,7 @@ std::string DescribeCommit(const kv::CommitRecord& record);
 // All rows of Done.
 std::vector<DoneRow> ReadDone(const kv::MemDisk& disk);
 
-// Rows of `events`, `inflight`, `waiting` and `parked`, as text.
+// Rows of `events`, `inflight`, `waiting`, `grants` and `parked`, as text.
 std::vector<std::string> ReadLeftover(const kv::MemDisk& disk);
 
 }  // namespace escapement::simulation

@@ -5,9 +5,11 @@
 #ifndef TESTS_SIMULATION_HISTORY_H_
 #define TESTS_SIMULATION_HISTORY_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -19,6 +21,8 @@ struct Definition {
   std::string cron;
   std::string zone;
   int64_t count = 1;
+  // Of an even window; else zero.
+  absl::Duration paced = absl::ZeroDuration();
 };
 
 // A call that changed a schedule, and was answered OK in the end.
@@ -44,6 +48,8 @@ struct ScheduleLife {
   // In order; each was called after the one before it had been answered.
   std::vector<ScheduleChange> changes;
   std::vector<TriggeredRun> triggered;
+  std::string target = {};  // authority; the same for all definitions
+  bool may_drop = false;    // a definition of it drops what its window leaves over
 };
 
 struct OneOff {
@@ -74,6 +80,9 @@ struct Receipt {
   uint64_t body_hash = 0;
   std::string sender;  // process and incarnation
   absl::Time sent;
+  absl::Duration timeout = absl::InfiniteDuration();  // of the attempt
+  std::string token;  // empty: it holds none that is to be given back
+  bool throttled = false;
   SendResult result = SendResult::kNone;            // what the sender was told, if anything
   absl::Time result_time = absl::InfiniteFuture();  // when
 };
@@ -122,6 +131,89 @@ struct DoneWrite {
   std::string value_digest;  // outcome and reason
 };
 
+// Events [first, first + count) of a run.
+struct Indices {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+// The writes by which throttled events go their way. Policies, uids: 32 hex digits.
+struct PolicyWrite {
+  std::string policy;
+  bool deleted = false;
+  uint64_t max_concurrent = 0;  // 0: no limit
+  double max_per_second = 0;    // 0: no limit
+  uint64_t burst = 1;
+  bool paused = false;
+};
+
+struct ScheduleStateWrite {
+  std::string uid;
+  bool enabled = false;  // FINISHED counts as enabled: what it has emitted goes on
+};
+
+// A generation of tokens.
+struct GrantName {
+  std::string policy;
+  uint64_t epoch = 0;
+  uint64_t number = 0;
+  friend auto operator<=>(const GrantName&, const GrantName&) = default;
+};
+
+struct GrantWrite {
+  GrantName name;
+  bool deleted = false;
+  std::string uid = {};
+  std::string occurrence = {};
+  std::vector<Indices> holders = {};
+  absl::Time grant_time = absl::InfinitePast();
+  absl::Time send_before = absl::InfinitePast();
+};
+
+// A row by which events of a run wait (in `waiting`, or in `parked` or `events` where those of a
+// throttled run may come to).
+struct RowWrite {
+  enum class Table { kWaiting, kParked, kEvents };
+  Table table = Table::kWaiting;
+  std::string key;
+  bool deleted = false;
+  std::string policy = {};  // of kWaiting
+  std::string uid = {};
+  std::string occurrence = {};
+  Indices events = {};  // what was taken is not among them
+  absl::Time due = absl::InfinitePast();
+  std::string last_error = {};
+  // Of a window: when event i may go and when it closes for those that do not finish late.
+  absl::Time window_begin = absl::InfinitePast();
+  absl::Duration window = absl::ZeroDuration();
+  uint64_t pace_first = 0;
+  uint64_t pace_count = 0;  // 0: not paced
+  absl::Time closes = absl::InfiniteFuture();
+};
+
+// A claim of events that hold tokens.
+struct ClaimWrite {
+  GrantName grant;
+  std::vector<Indices> events;
+};
+
+struct EndWrite {
+  std::string uid;
+  std::string occurrence;
+  Indices events;
+  Outcome outcome = Outcome::kNone;
+  std::string reason;
+};
+
+struct ReportWrite {
+  GrantName grant;
+  bool unreachable = false;
+  bool delivered = false;  // accepted, or ended as succeeded
+};
+
+using ThrottleWrite = std::variant<PolicyWrite, ScheduleStateWrite, GrantWrite, RowWrite,
+                                   ClaimWrite, EndWrite, ReportWrite>;
+
 // A durable commit.
 struct Commit {
   uint64_t seq = 0;
@@ -131,6 +223,17 @@ struct Commit {
   std::vector<OwnedWrite> owned;
   std::vector<CheckpointWrite> checkpoints;
   std::vector<DoneWrite> done;
+  absl::Time time = {};                      // when it became durable
+  std::vector<ThrottleWrite> throttle = {};  // in the order of the commit
+};
+
+// One event at the consumer that may be counted as out: from its arrival until the consumer answers
+// (ON_DELIVERY) or gives its token back (ON_RELEASE).
+struct Work {
+  size_t receipt = 0;  // in History::receipts
+  bool on_release = false;
+  absl::Time begun;
+  absl::Time ended = absl::InfiniteFuture();  // when the consumer first said so
 };
 
 struct History {
@@ -141,6 +244,9 @@ struct History {
   std::vector<ScheduleLife> schedules;
   std::vector<OneOff> one_offs;
   std::vector<Receipt> receipts;  // in order of time
+  std::vector<Work> works;        // of throttled events, in order of time
+  // From here on no fault is left, nor any trace of one in leases.
+  absl::Time calm = absl::InfiniteFuture();
   std::vector<DoneRow> done;
   std::vector<Commit> commits;        // in order of seq
   std::vector<std::string> leftover;  // rows of queues that should be empty at the end
@@ -148,7 +254,7 @@ struct History {
 
 // What a checker found: which rule was broken, and how.
 struct Violation {
-  std::string rule;  // lost, early, doubled, stale_epoch
+  std::string rule;  // lost, early, doubled, stale_epoch, cap, token_end, idle, sink
   std::string what;
 };
 

@@ -84,7 +84,7 @@ class Scenario {
     store_options.layout.partitions = static_cast<uint32_t>(1 + random_.Below(6));
     store_options.layout.queue_shards = static_cast<uint32_t>(1 + random_.Below(5));
     store_options.on_durable = [this](const kv::CommitRecord& record) {
-      commits_.push_back(ReadCommit(record));
+      commits_.push_back(ReadCommit(record, world_.Now()));
       if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
     };
     store_ = std::make_unique<StoreHost>(world_, store_options);

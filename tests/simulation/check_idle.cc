@@ -1,0 +1,129 @@
+#include "tests/simulation/check_idle.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/token_replay.h"
+
+namespace escapement::simulation {
+namespace {
+
+// A free token lies idle for as long as this at most, and what the way to the store takes.
+constexpr absl::Duration kIdleMax = absl::Milliseconds(1050);
+// The longest backoff for targets that cannot be reached, and what a probe takes.
+constexpr absl::Duration kPassedOverMax = absl::Seconds(65);
+
+class IdleChecker {
+ public:
+  explicit IdleChecker(const History& history) : history_(history) {
+    for (const ScheduleLife& life : history.schedules) targets_[life.uid] = life.target;
+  }
+
+  std::vector<Violation> Run() {
+    for (const Commit& commit : history_.commits) {
+      const std::set<std::string> touched = Touched(commit);
+      if (commit.time > history_.calm) {
+        for (const std::string& policy : touched) Check(policy, commit.time);
+      }
+      Note(commit, replay_.Apply(commit));
+      for (const std::string& policy : touched) changed_[policy] = commit.time;
+    }
+    for (const std::string& policy : known_) Check(policy, history_.end);
+    return std::move(violations_);
+  }
+
+ private:
+  // The policies of which the commit may change who waits or what is free.
+  std::set<std::string> Touched(const Commit& commit) {
+    std::set<std::string> touched;
+    for (const ThrottleWrite& write : commit.throttle) {
+      if (const auto* policy = std::get_if<PolicyWrite>(&write)) touched.insert(policy->policy);
+      if (const auto* grant = std::get_if<GrantWrite>(&write)) touched.insert(grant->name.policy);
+      if (const auto* row = std::get_if<RowWrite>(&write); row != nullptr && !row->policy.empty())
+        touched.insert(row->policy);
+      if (std::holds_alternative<ScheduleStateWrite>(write) ||
+          std::holds_alternative<ReportWrite>(write))
+        touched.insert(known_.begin(), known_.end());
+    }
+    known_.insert(touched.begin(), touched.end());
+    return touched;
+  }
+
+  void Note(const Commit& commit, const TokenReplay::Changes& changes) {
+    for (const ThrottleWrite& write : commit.throttle) {
+      if (const auto* report = std::get_if<ReportWrite>(&write)) NoteReport(commit, *report);
+      if (const auto* policy = std::get_if<PolicyWrite>(&write)) conforms_.erase(policy->policy);
+    }
+    for (const TokenReplay::HolderChange& added : changes.added) {
+      target_of_[added.grant] = targets_[added.run.first];
+      auto policy = replay_.policies().find(added.grant.policy);
+      if (policy == replay_.policies().end() || policy->second.max_per_second <= 0) continue;
+      // When the whole burst is there again: until then it may be that the rate allows none.
+      absl::Time& full = conforms_[added.grant.policy];
+      full = std::max(full, commit.time) +
+             absl::Seconds(static_cast<double>(added.events.count) / policy->second.max_per_second);
+    }
+  }
+
+  void NoteReport(const Commit& commit, const ReportWrite& report) {
+    auto target = target_of_.find(report.grant);
+    if (target == target_of_.end()) return;
+    absl::Time& until = passed_over_[target->second];
+    if (report.unreachable) until = commit.time + kPassedOverMax;
+    if (report.delivered) until = std::min(until, commit.time);
+  }
+
+  // Nothing has touched the policy since changed_[name].
+  void Check(const std::string& name, absl::Time now) {
+    const auto* rows = replay_.waiting(name);
+    if (rows == nullptr) return;
+    absl::Time free = std::max(history_.calm, changed_[name]);
+    auto policy = replay_.policies().find(name);
+    if (policy != replay_.policies().end()) {
+      const uint64_t m = policy->second.max_concurrent;
+      if (policy->second.paused || (m > 0 && replay_.held(name) >= m)) return;
+      // Exact for a burst of one; of larger ones some idle time is not seen.
+      if (auto conforms = conforms_.find(name); conforms != conforms_.end())
+        free = std::max(free, conforms->second);
+    }
+    for (const auto& [key, row] : *rows) {
+      const absl::Time from = std::max({free, ReadyAt(row), passed_over_[targets_[row.uid]]});
+      const absl::Time to = std::min(now, row.closes);
+      if (!replay_.enabled(row.uid) || to - from <= kIdleMax) continue;
+      violations_.push_back(
+          {"idle", absl::StrCat("policy ", name, " has a free token (", replay_.held(name),
+                                " held) and grants it not to ", row.uid, " ", row.occurrence, "[",
+                                row.events.first, " +", row.events.count, "], which may go since ",
+                                absl::FormatTime(from, absl::UTCTimeZone()), ", until ",
+                                absl::FormatTime(to, absl::UTCTimeZone()))});
+      return;
+    }
+  }
+
+  static absl::Time ReadyAt(const RowWrite& row) {
+    if (row.pace_count == 0 || row.events.first < row.pace_first) return row.due;
+    const double share = static_cast<double>(row.events.first - row.pace_first) /
+                         static_cast<double>(row.pace_count);
+    return std::max(row.due, row.window_begin + row.window * share);
+  }
+
+  const History& history_;
+  TokenReplay replay_;
+  std::map<std::string, std::string> targets_;  // by uid
+  std::map<GrantName, std::string> target_of_;
+  std::map<std::string, absl::Time> passed_over_;  // until then, by target
+  std::map<std::string, absl::Time> conforms_;     // by policy
+  std::map<std::string, absl::Time> changed_;      // by policy
+  std::set<std::string> known_;                    // policies
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckIdle(const History& history) { return IdleChecker(history).Run(); }
+
+}  // namespace escapement::simulation

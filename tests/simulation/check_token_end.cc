@@ -1,0 +1,145 @@
+#include "tests/simulation/check_token_end.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/token_replay.h"
+
+namespace escapement::simulation {
+namespace {
+
+class TokenEndChecker {
+ public:
+  std::vector<Violation> Run(const History& history) {
+    for (const Commit& commit : history.commits) {
+      seq_ = commit.seq;
+      const TokenReplay::Changes changes = replay_.Apply(commit);
+      Collect(commit);
+      for (const TokenReplay::HolderChange& added : changes.added) CheckAdded(added);
+      for (const TokenReplay::HolderChange& removed : changes.removed) CheckRemoved(removed);
+      for (const TokenReplay::RowChange& row : changes.waiting_added) CheckWaiting(commit, row);
+      for (const auto& [grant, events] : claimed_) CheckClaimed(grant, events);
+      for (const auto& [run, events] : ended_) CheckEnded(run, events);
+    }
+    return std::move(violations_);
+  }
+
+ private:
+  using Run_ = TokenReplay::Run;
+  using ByRun = std::map<Run_, std::vector<Indices>>;
+
+  // What this commit claims, ends and puts back.
+  void Collect(const Commit& commit) {
+    claimed_.clear();
+    ended_.clear();
+    put_.clear();
+    for (const ThrottleWrite& write : commit.throttle) {
+      if (const auto* claim = std::get_if<ClaimWrite>(&write)) {
+        auto& events = claimed_[claim->grant];
+        events.insert(events.end(), claim->events.begin(), claim->events.end());
+      } else if (const auto* end = std::get_if<EndWrite>(&write)) {
+        ended_[{end->uid, end->occurrence}].push_back(end->events);
+      } else if (const auto* row = std::get_if<RowWrite>(&write); row != nullptr && !row->deleted) {
+        put_[{row->uid, row->occurrence}].push_back(row->events);
+      }
+    }
+  }
+
+  template <typename... Parts>
+  void Report(const Run_& run, const Indices& events, const Parts&... parts) {
+    violations_.push_back(
+        {"token_end", absl::StrCat("commit ", seq_, ": ", run.first, " ", run.second, "[",
+                                   events.first, " +", events.count, "] ", parts...)});
+  }
+
+  void CheckAdded(const TokenReplay::HolderChange& added) {
+    if (added.reused) Report(added.run, added.events, "was granted by a name that had been in use");
+    if (!added.fresh) Report(added.run, added.events, "came into a grant that was there already");
+    for (const Indices& events : Without(added.events, claimed_[added.grant]))
+      Report(added.run, events, "was granted and not claimed");
+    for (uint64_t i = added.events.first; i < added.events.first + added.events.count; ++i) {
+      const TokenReplay::Place place = replay_.place(added.run, i);
+      if (place.held > 1) Report(added.run, {i, 1}, "holds ", place.held, " tokens");
+      if (place.ended > 0) Report(added.run, {i, 1}, "was granted after its end");
+      if (place.waiting > 0 && made_again_.count(added.run) == 0)
+        Report(added.run, {i, 1}, "was granted and still waits");
+    }
+  }
+
+  void CheckRemoved(const TokenReplay::HolderChange& removed) {
+    const auto ended = ended_.find(removed.run);
+    const auto put = put_.find(removed.run);
+    static const std::vector<Indices> kNone;
+    const std::vector<Indices>& ends = ended == ended_.end() ? kNone : ended->second;
+    const std::vector<Indices>& puts = put == put_.end() ? kNone : put->second;
+    for (const Indices& open : Without(removed.events, ends)) {
+      for (const Indices& lost : Without(open, puts))
+        Report(removed.run, lost, "lost its token without outcome and without a row");
+    }
+    for (const Indices& waits : Without(removed.events, Without(removed.events, puts))) {
+      for (const Indices& both : Without(waits, Without(waits, ends)))
+        Report(removed.run, both, "has ended and waits again");
+    }
+  }
+
+  void CheckWaiting(const Commit& commit, const TokenReplay::RowChange& row) {
+    bool by_owner = false;
+    for (const FenceSeen& fence : commit.fence)
+      by_owner = by_owner || absl::StartsWith(fence.lease, "policy_shard/");
+    for (uint64_t i = row.events.first; i < row.events.first + row.events.count; ++i) {
+      const TokenReplay::Place place = replay_.place(row.run, i);
+      if (place.ended > 0) return Report(row.run, row.events, "waits after its end");
+      if (place.held > 0 && made_again_.count(row.run) == 0)
+        return Report(row.run, row.events, "waits and holds a token");
+      if (place.waiting < 2) continue;
+      if (by_owner && made_again_.count(row.run) == 0)
+        return Report(row.run, row.events, "waits twice");
+      made_again_.insert(row.run);
+    }
+  }
+
+  void CheckClaimed(const GrantName& name, const std::vector<Indices>& events) {
+    const TokenReplay::Grant* grant = replay_.grant(name);
+    for (const Indices& claimed : events) {
+      if (grant == nullptr) {
+        Report({name.policy, absl::StrCat("grant ", name.epoch, ".", name.number)}, claimed,
+               "is claimed by a grant that is not there");
+        continue;
+      }
+      for (const Indices& without : Without(claimed, grant->holders))
+        Report(grant->run, without, "is claimed without holding a token");
+    }
+  }
+
+  void CheckEnded(const Run_& run, const std::vector<Indices>& ends) {
+    if (!replay_.throttled(run)) return;
+    for (const Indices& events : ends) {
+      for (uint64_t i = events.first; i < events.first + events.count; ++i) {
+        const TokenReplay::Place place = replay_.place(run, i);
+        if (place.ended > 1) return Report(run, {i, 1}, "has two outcomes");
+        if (place.held > 0) return Report(run, {i, 1}, "has ended and keeps its token");
+        if (place.waiting > 0 && made_again_.count(run) == 0)
+          return Report(run, {i, 1}, "has ended and still waits");
+      }
+    }
+  }
+
+  TokenReplay replay_;
+  std::map<GrantName, std::vector<Indices>> claimed_;
+  ByRun ended_;
+  ByRun put_;
+  std::set<Run_> made_again_;
+  uint64_t seq_ = 0;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckTokenEnd(const History& history) {
+  return TokenEndChecker().Run(history);
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,338 @@
+// The checkers of throttling pass a history that is right and catch the fault that was planted in
+// it.
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "tests/simulation/check_cap.h"
+#include "tests/simulation/check_idle.h"
+#include "tests/simulation/check_sink.h"
+#include "tests/simulation/check_token_end.h"
+#include "tests/simulation/history.h"
+
+namespace escapement::simulation {
+namespace {
+
+const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
+
+absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
+
+RowWrite Waits(uint64_t first, uint64_t count, double due = 10) {
+  RowWrite row;
+  row.key = "row of p";
+  row.policy = "p";
+  row.uid = "u";
+  row.occurrence = "o";
+  row.events = {first, count};
+  row.due = At(due);
+  return row;
+}
+
+RowWrite Gone() {
+  RowWrite row = Waits(0, 0);
+  row.deleted = true;
+  return row;
+}
+
+// Of the second attempt of event 0.
+RowWrite Retry(double due, std::string error) {
+  RowWrite row = Waits(0, 1, due);
+  row.key = "retry row of p";
+  row.last_error = std::move(error);
+  return row;
+}
+
+GrantWrite Holds(uint64_t number, std::vector<Indices> holders, double time) {
+  GrantWrite grant;
+  grant.name = {"p", 1, number};
+  grant.deleted = holders.empty();
+  grant.uid = "u";
+  grant.occurrence = "o";
+  grant.holders = std::move(holders);
+  grant.grant_time = At(time);
+  grant.send_before = At(time + 10);
+  return grant;
+}
+
+ClaimWrite Claim(uint64_t number, Indices events) { return {{"p", 1, number}, {events}}; }
+
+EndWrite Ended(uint64_t index, std::string reason = "") {
+  return {"u", "o", {index, 1}, reason.empty() ? Outcome::kSucceeded : Outcome::kFailed, reason};
+}
+
+Commit At(double seconds, std::vector<ThrottleWrite> writes) {
+  Commit commit;
+  commit.time = commit.store_time = At(seconds);
+  commit.throttle = std::move(writes);
+  commit.fence.push_back({"policy_shard/0", 1});
+  return commit;
+}
+
+Receipt Received(uint64_t index, double seconds) {
+  Receipt receipt;
+  receipt.time = receipt.sent = At(seconds);
+  receipt.event_id = "e" + std::to_string(index);
+  receipt.uid = "u";
+  receipt.occurrence = "o";
+  receipt.index = index;
+  receipt.timeout = absl::Seconds(2);
+  receipt.result = SendResult::kAccepted;
+  receipt.result_time = At(seconds + 0.01);
+  return receipt;
+}
+
+// A run of three under a policy of two: two are granted, one ends and the third follows.
+History GoodHistory() {
+  History history;
+  history.calm = kBegin;
+  history.end = At(60);
+  ScheduleLife life;
+  life.uid = "u";
+  life.target = "t";
+  history.schedules.push_back(life);
+  PolicyWrite policy;
+  policy.policy = "p";
+  policy.max_concurrent = 2;
+  history.commits = {
+      At(1, {policy, ScheduleStateWrite{"u", true}}),
+      At(9, {Waits(0, 3)}),
+      At(10, {Waits(2, 1), Holds(1, {{0, 2}}, 10), Claim(1, {0, 2})}),
+      At(12, {Holds(1, {{1, 1}}, 10), Ended(0), Gone(), Holds(2, {{2, 1}}, 12), Claim(2, {2, 1})}),
+      At(13, {Holds(1, {}, 10), Ended(1)}),
+      At(14, {Holds(2, {}, 12), Ended(2)}),
+  };
+  history.receipts = {Received(0, 10.1), Received(1, 10.1), Received(2, 12.1)};
+  for (size_t i = 0; i < history.receipts.size(); ++i) {
+    Work work;
+    work.receipt = i;
+    work.on_release = true;
+    work.begun = history.receipts[i].time;
+    work.ended = At(i == 0 ? 11.9 : i == 1 ? 12.9 : 13.9);
+    history.works.push_back(work);
+  }
+  return history;
+}
+
+std::string Texts(const std::vector<Violation>& violations) {
+  std::string text;
+  for (const Violation& violation : violations) text += violation.what + "\n";
+  return text;
+}
+
+TEST(TokenCheckers, FindNothingInAHistoryThatIsRight) {
+  const History history = GoodHistory();
+  EXPECT_EQ(Texts(CheckCap(history)), "");
+  EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
+  EXPECT_EQ(Texts(CheckIdle(history)), "");
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+}
+
+PolicyWrite& PolicyOf(History& history) {
+  return std::get<PolicyWrite>(history.commits[0].throttle[0]);
+}
+
+TEST(CheckCap, CatchesOneHolderTooMany) {
+  History history = GoodHistory();
+  PolicyOf(history).max_concurrent = 1;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "has 2 holders after a grant, of 1"));
+}
+
+TEST(CheckCap, LetsALowerLimitTakeNothingBackButCatchesTheNextGrant) {
+  History history = GoodHistory();
+  PolicyWrite lower = PolicyOf(history);
+  lower.max_concurrent = 1;
+  history.commits.insert(history.commits.begin() + 3, At(11, {lower}));
+  EXPECT_EQ(CheckCap(history).size(), 1u) << "the grant at 12 s, and nothing before it";
+}
+
+TEST(CheckCap, CatchesGrantsWhileAPolicyOrAScheduleIsPausedOrThePolicyIsGone) {
+  History history = GoodHistory();
+  PolicyOf(history).paused = true;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "which is paused"));
+  history = GoodHistory();
+  std::get<ScheduleStateWrite>(history.commits[0].throttle[1]).enabled = false;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "paused or deleted"));
+  history = GoodHistory();
+  PolicyOf(history).deleted = true;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "not there"));
+}
+
+TEST(CheckCap, CatchesARateThatIsExceeded) {
+  History history = GoodHistory();
+  PolicyOf(history).max_per_second = 1;
+  PolicyOf(history).burst = 2;
+  EXPECT_EQ(Texts(CheckCap(history)), "");
+  PolicyOf(history).max_per_second = 0.4;  // two at 10 s, and at 12 s not one yet
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "at once"));
+}
+
+TEST(CheckCap, CatchesAGrantFromTheFuture) {
+  History history = GoodHistory();
+  std::get<GrantWrite>(history.commits[2].throttle[1]).grant_time = At(10.1);
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "bears the time"));
+}
+
+// The text of what is found when a write of commit `index` is taken out.
+std::string Lacking(size_t index, size_t write) {
+  History history = GoodHistory();
+  auto& writes = history.commits[index].throttle;
+  writes.erase(writes.begin() + static_cast<std::ptrdiff_t>(write));
+  return Texts(CheckTokenEnd(history));
+}
+
+TEST(CheckTokenEnd, CatchesATokenThatIsLost) {
+  EXPECT_TRUE(absl::StrContains(Lacking(4, 1), "lost its token without outcome"));
+}
+
+TEST(CheckTokenEnd, CatchesATokenThatIsKeptAfterTheEnd) {
+  EXPECT_TRUE(absl::StrContains(Lacking(4, 0), "keeps its token"));
+}
+
+TEST(CheckTokenEnd, CatchesAGrantThatIsNotClaimed) {
+  EXPECT_TRUE(absl::StrContains(Lacking(2, 2), "not claimed"));
+}
+
+TEST(CheckTokenEnd, CatchesARowThatStays) {
+  EXPECT_TRUE(absl::StrContains(Lacking(2, 0), "granted and still waits"));
+}
+
+TEST(CheckTokenEnd, CatchesAnEventThatEndsAndWaits) {
+  History history = GoodHistory();
+  history.commits[3].throttle.push_back(Retry(12, "x"));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "has ended and waits again"));
+}
+
+TEST(CheckTokenEnd, CatchesTwoOutcomesAndAGrantAfterTheEnd) {
+  History history = GoodHistory();
+  history.commits.push_back(At(15, {Ended(2)}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "two outcomes"));
+  history = GoodHistory();
+  history.commits.push_back(At(15, {Holds(3, {{2, 1}}, 15), Claim(3, {2, 1})}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "granted after its end"));
+}
+
+TEST(CheckTokenEnd, CatchesTwoTokensOfOneEventANameUsedTwiceAndAClaimWithoutToken) {
+  History history = GoodHistory();
+  history.commits.insert(history.commits.begin() + 3,
+                         At(11, {Holds(9, {{1, 1}}, 11), Claim(9, {1, 1})}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "holds 2 tokens"));
+  history = GoodHistory();
+  history.commits.push_back(At(15, {Holds(2, {{3, 1}}, 15), Claim(2, {3, 1})}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "had been in use"));
+  history = GoodHistory();
+  history.commits.insert(history.commits.begin() + 4, At(12.5, {Claim(1, {0, 1})}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "claimed without holding"));
+}
+
+TEST(CheckTokenEnd, LetsARetryPass) {
+  History history = GoodHistory();
+  history.commits[3].throttle[1] = Retry(13, "500");
+  history.commits.push_back(At(15, {[] {
+                                      RowWrite row = Retry(0, "");
+                                      row.deleted = true;
+                                      return row;
+                                    }(),
+                                    Holds(4, {{0, 1}}, 15), Claim(4, {0, 1})}));
+  EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
+}
+
+TEST(CheckIdle, CatchesATokenThatIsFreeForTooLong) {
+  History history = GoodHistory();
+  // The third is granted only at 13 s and a half, though a token is free from 12 s on.
+  auto& writes = history.commits[3].throttle;
+  std::vector<ThrottleWrite> late(writes.begin() + 2, writes.end());
+  writes.erase(writes.begin() + 2, writes.end());
+  std::get<GrantWrite>(late[1]).grant_time = At(13.5);
+  history.commits.erase(history.commits.begin() + 4, history.commits.end());
+  history.commits.push_back(At(13.5, late));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckIdle(history)), "free token (1 held)"));
+  history.commits.back().time = At(13);
+  EXPECT_EQ(Texts(CheckIdle(history)), "");
+}
+
+TEST(CheckIdle, UnderstandsWhoMayNotGo) {
+  History history = GoodHistory();
+  history.commits.erase(history.commits.begin() + 2, history.commits.end());
+  RowWrite& row = std::get<RowWrite>(history.commits[1].throttle[0]);
+  EXPECT_EQ(CheckIdle(history).size(), 1u);
+  row.due = At(70);
+  EXPECT_EQ(CheckIdle(history).size(), 0u) << "not due";
+  row.due = At(10);
+  row.closes = At(10.5);
+  EXPECT_EQ(CheckIdle(history).size(), 0u) << "its window is closed";
+  row.closes = absl::InfiniteFuture();
+  row.window_begin = At(10);
+  row.window = absl::Seconds(1000);
+  row.pace_count = 10;
+  row.events.first = 1;
+  EXPECT_EQ(CheckIdle(history).size(), 0u) << "its place in the window is to come";
+  row.pace_count = 0;
+  PolicyOf(history).paused = true;
+  EXPECT_EQ(CheckIdle(history).size(), 0u) << "the policy is paused";
+  PolicyOf(history).paused = false;
+  history.calm = At(60);
+  EXPECT_EQ(CheckIdle(history).size(), 0u) << "there are faults";
+}
+
+TEST(CheckIdle, UnderstandsTargetsThatArePassedOver) {
+  History history = GoodHistory();
+  history.commits.erase(history.commits.begin() + 4, history.commits.end());
+  history.commits[3] = At(12, {Holds(1, {{1, 1}}, 10), Ended(0),
+                               ReportWrite{{"p", 1, 1}, /*unreachable=*/true, false}});
+  EXPECT_EQ(Texts(CheckIdle(history)), "");
+  std::get<ReportWrite>(history.commits[3].throttle[2]).unreachable = false;
+  EXPECT_EQ(CheckIdle(history).size(), 1u);
+}
+
+TEST(CheckSink, CatchesWhatArrivesWithoutAToken) {
+  History history = GoodHistory();
+  history.works[2].begun = history.receipts[2].time = history.receipts[2].sent = At(11);
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "holds no token"));
+  history.receipts[2].result = SendResult::kUnknown;
+  history.receipts[2].result_time = At(10.9);
+  EXPECT_EQ(Texts(CheckSink(history)), "") << "its sender had given it up";
+}
+
+TEST(CheckSink, CatchesATokenThatIsTakenBackWhileTheEventIsOut) {
+  History history = GoodHistory();
+  history.works[0].ended = At(20);
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "took its token back"));
+  history.commits[3].throttle[1] = Retry(13, "hold_expired");
+  EXPECT_EQ(Texts(CheckSink(history)), "") << "it is on record that its hold time ran out";
+}
+
+TEST(CheckSink, CatchesOneEventTooManyAtTheConsumer) {
+  History history = GoodHistory();
+  // Three hold tokens of two, and all are out.
+  history.commits.erase(history.commits.begin() + 4, history.commits.end());
+  history.commits[3].throttle.erase(history.commits[3].throttle.begin(),
+                                    history.commits[3].throttle.begin() + 2);
+  for (Work& work : history.works) work.ended = At(20);
+  EXPECT_TRUE(
+      absl::StrContains(Texts(CheckSink(history)), "with it 3 are out under policy p of 2"));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "has 3 holders"));
+}
+
+TEST(CheckSink, LetsWhatWasOutUnderAHigherLimitStayOut) {
+  History history = GoodHistory();
+  PolicyWrite lower = PolicyOf(history);
+  lower.max_concurrent = 1;
+  history.commits.insert(history.commits.begin() + 3, At(10.05, {lower}));
+  history.commits.erase(history.commits.begin() + 4, history.commits.end());
+  history.works.pop_back();
+  for (Work& work : history.works) work.ended = At(20);
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+}
+
+TEST(CheckSink, CatchesWhatIsSentLongAfterItsGrant) {
+  History history = GoodHistory();
+  std::get<GrantWrite>(history.commits[2].throttle[1]).send_before = At(4);
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "not to be sent after"));
+}
+
+}  // namespace
+}  // namespace escapement::simulation
