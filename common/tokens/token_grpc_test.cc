@@ -1,0 +1,243 @@
+// TokenService over gRPC on loopback, over an API that answers when the test says so.
+
+#include "common/tokens/token_grpc.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_server.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status/errors.h"
+#include "common/tokens/limits.h"
+#include "escapement/v1/token_service.grpc.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement {
+namespace {
+
+using ::testing::ElementsAre;
+using Result = v1::TokenResult;
+
+// Keeps the calls until they are told how to end. Each answer has as many results as there were
+// tokens, all with one status.
+class HeldTokens final : public TokenApi {
+ public:
+  void CompleteTokens(const v1::CompleteTokensRequest& request,
+                      Done<v1::CompleteTokensResponse> done) override {
+    Keep("complete", request.completions_size(), std::move(done));
+  }
+  void ReleaseTokens(const v1::ReleaseTokensRequest& request,
+                     Done<v1::ReleaseTokensResponse> done) override {
+    Keep("release", request.tokens_size(), std::move(done));
+  }
+  void ExtendTokens(const v1::ExtendTokensRequest& request,
+                    Done<v1::ExtendTokensResponse> done) override {
+    Keep("extend", request.tokens_size(), std::move(done));
+  }
+
+  // Waits until `calls` have come in all.
+  void Await(size_t calls) {
+    absl::MutexLock lock(&mutex_);
+    const auto came = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return calls_.size() >= calls; };
+    mutex_.Await(absl::Condition(&came));
+  }
+  void Answer(size_t call, absl::StatusOr<Result::Status> answer) {
+    absl::AnyInvocable<void(absl::StatusOr<Result::Status>)> end;
+    {
+      absl::MutexLock lock(&mutex_);
+      end = std::move(calls_[call].end);
+    }
+    end(std::move(answer));
+  }
+  std::string method(size_t call) {
+    absl::MutexLock lock(&mutex_);
+    return calls_[call].method;
+  }
+  size_t calls() {
+    absl::MutexLock lock(&mutex_);
+    return calls_.size();
+  }
+
+ private:
+  struct Call {
+    std::string method;
+    absl::AnyInvocable<void(absl::StatusOr<Result::Status>)> end;
+  };
+
+  template <typename Response>
+  void Keep(std::string method, int tokens, Done<Response> done) {
+    absl::MutexLock lock(&mutex_);
+    calls_.push_back({std::move(method), [tokens, done = std::move(done)](
+                                             absl::StatusOr<Result::Status> answer) mutable {
+                        if (!answer.ok()) return done(answer.status());
+                        auto response = std::make_unique<Response>();
+                        for (int i = 0; i < tokens; ++i)
+                          response->add_results()->set_status(*answer);
+                        done(std::move(response));
+                      }});
+  }
+
+  absl::Mutex mutex_;
+  std::deque<Call> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+class TokenGrpcTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    service_ = NewTokenGrpc(tokens_);
+    auto server = GrpcServer::Start(GrpcServer::Options(), {service_.get()});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = v1::TokenService::NewStub(NewChannel(server_->address()));
+  }
+
+  static v1::StreamTokensRequest Releasing(int tokens) {
+    v1::StreamTokensRequest request;
+    for (int i = 0; i < tokens; ++i) request.mutable_release()->add_tokens("token");
+    return request;
+  }
+  static std::vector<Result::Status> Read(
+      grpc::ClientReaderWriter<v1::StreamTokensRequest, v1::StreamTokensResponse>& stream) {
+    v1::StreamTokensResponse response;
+    EXPECT_TRUE(stream.Read(&response));
+    std::vector<Result::Status> results;
+    for (const Result& result : response.results()) results.push_back(result.status());
+    return results;
+  }
+
+  HeldTokens tokens_;
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<v1::TokenService::Stub> stub_;
+  grpc::ClientContext context_;
+};
+
+TEST_F(TokenGrpcTest, UnaryCallsAreAnsweredWithTheirResultsOrTheirError) {
+  v1::ExtendTokensRequest request;
+  request.add_tokens("a");
+  request.add_tokens("b");
+  v1::ExtendTokensResponse response;
+  absl::Mutex mutex;
+  int ended = 0;
+  grpc::Status statuses[2];
+  const auto call = [&](grpc::ClientContext* context, int i) {
+    stub_->async()->ExtendTokens(context, &request, &response, [&, i](grpc::Status status) {
+      absl::MutexLock lock(&mutex);
+      statuses[i] = std::move(status);
+      ++ended;
+    });
+    tokens_.Await(i + 1);
+  };
+  const auto await = [&](int count) {
+    absl::MutexLock lock(&mutex);
+    const auto all = [&] { return ended == count; };
+    mutex.Await(absl::Condition(&all));
+  };
+  call(&context_, 0);
+  tokens_.Answer(0, Result::DONE);
+  await(1);
+  EXPECT_TRUE(statuses[0].ok());
+  ASSERT_EQ(response.results_size(), 2);
+  EXPECT_EQ(response.results(1).status(), Result::DONE);
+
+  grpc::ClientContext second;
+  call(&second, 1);
+  tokens_.Answer(1, InvalidField("hold", "wrong"));
+  await(2);
+  EXPECT_THAT(FieldViolationsOf(FromGrpcStatus(statuses[1])),
+              ElementsAre(::testing::Pair("hold", "wrong")));
+}
+
+TEST_F(TokenGrpcTest, AStreamAnswersInTheOrderOfItsMessagesWhateverIsDoneFirst) {
+  auto stream = stub_->StreamTokens(&context_);
+  v1::StreamTokensRequest request;
+  request.mutable_complete()->add_completions();
+  ASSERT_TRUE(stream->Write(request));
+  ASSERT_TRUE(stream->Write(Releasing(2)));
+  request.mutable_extend()->add_tokens("token");
+  ASSERT_TRUE(stream->Write(request));
+  tokens_.Await(3);
+  EXPECT_EQ(tokens_.method(0), "complete");
+  EXPECT_EQ(tokens_.method(1), "release");
+  EXPECT_EQ(tokens_.method(2), "extend");
+  tokens_.Answer(2, Result::STORED);
+  tokens_.Answer(1, Result::DONE);
+  tokens_.Answer(0, Result::NOT_HELD);
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::NOT_HELD));
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE, Result::DONE));
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::STORED));
+  // Messages and the end of the messages are answered too.
+  ASSERT_TRUE(stream->Write(Releasing(1)));
+  ASSERT_TRUE(stream->WritesDone());
+  tokens_.Await(4);
+  tokens_.Answer(3, Result::DONE);
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(TokenGrpcTest, AnErrorEndsTheStreamAfterTheAnswersBeforeIt) {
+  auto stream = stub_->StreamTokens(&context_);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(Releasing(1)));
+  tokens_.Await(3);
+  tokens_.Answer(1, absl::UnavailableError("no store"));
+  tokens_.Answer(2, Result::DONE);
+  tokens_.Answer(0, Result::DONE);
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(status.error_message(), "no store");
+}
+
+TEST_F(TokenGrpcTest, AMessageWithoutABatchIsRefused) {
+  auto stream = stub_->StreamTokens(&context_);
+  ASSERT_TRUE(stream->Write({}));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(TokenGrpcTest, SixtyFourMessagesMayBeUnansweredAndOneMoreEndsTheStream) {
+  auto stream = stub_->StreamTokens(&context_);
+  size_t sent = 0;
+  for (; sent < kTokenStreamUnansweredMax; ++sent) ASSERT_TRUE(stream->Write(Releasing(1)));
+  tokens_.Await(sent);
+  // As many times as wanted, as long as no more are unanswered.
+  for (size_t answered = 0; answered < 200; ++answered) {
+    tokens_.Answer(answered, Result::DONE);
+    ASSERT_THAT(Read(*stream), ElementsAre(Result::DONE));
+    ASSERT_TRUE(stream->Write(Releasing(1)));
+    tokens_.Await(++sent);
+  }
+  ASSERT_TRUE(stream->Write(Releasing(1)));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(tokens_.calls(), sent);
+}
+
+TEST_F(TokenGrpcTest, AServerThatStopsDoesNotWaitForAnswersAndThoseThatComeLaterDoNoHarm) {
+  auto stream = stub_->StreamTokens(&context_);
+  ASSERT_TRUE(stream->Write(Releasing(1)));
+  ASSERT_TRUE(stream->Write(Releasing(1)));
+  tokens_.Await(2);
+  server_->Shutdown(absl::ZeroDuration());
+  EXPECT_FALSE(stream->Finish().ok());
+  tokens_.Answer(1, Result::DONE);
+  tokens_.Answer(0, absl::UnavailableError("late"));
+}
+
+}  // namespace
+}  // namespace escapement
