@@ -28,9 +28,9 @@ absl::StatusOr<std::string> Ask(const std::string& address, const std::string& p
 Consumer::Consumer(std::unique_ptr<ChildProcess> process, std::string http, std::string grpc)
     : process_(std::move(process)), http_(std::move(http)), grpc_(std::move(grpc)) {}
 
-absl::StatusOr<std::unique_ptr<Consumer>> Consumer::Start(const std::string& program,
-                                                          const std::string& log) {
-  auto process = ChildProcess::Start({.program = program, .log = log});
+absl::StatusOr<std::unique_ptr<Consumer>> Consumer::Start(
+    const std::string& program, const std::string& log, const std::vector<std::string>& arguments) {
+  auto process = ChildProcess::Start({.program = program, .arguments = arguments, .log = log});
   if (!process.ok()) return process.status();
   auto http = (*process)->AwaitLine("http ", absl::Seconds(20));
   if (!http.ok()) return http.status();
@@ -52,6 +52,22 @@ absl::StatusOr<uint64_t> Consumer::CountEvents(absl::string_view prefix) const {
   const auto json = nlohmann::json::parse(*body, nullptr, false);
   if (!json.is_object()) return absl::InternalError("the consumer's counters are not JSON");
   return json.value("distinct", uint64_t{0});
+}
+
+absl::StatusOr<WorkNote> Consumer::AskWork() const {
+  auto body = Ask(http_, "/work");
+  if (!body.ok()) return body.status();
+  const auto json = nlohmann::json::parse(*body, nullptr, false);
+  if (!json.is_object() || !json.contains("completions"))
+    return absl::InternalError("the worker's counters are not JSON");
+  return WorkNote{.distinct = json.value("distinct", uint64_t{0}),
+                  .ended = json.value("ended", uint64_t{0}),
+                  .answered = json["completions"].value("answered", uint64_t{0}),
+                  .out = json.value("out", int64_t{0}),
+                  .out_max = json.value("out_max", int64_t{0}),
+                  .out_event_seconds = json.value("out_event_seconds", 0.0),
+                  .first_wall_micros = json.value("first_wall_us", int64_t{0}),
+                  .last_wall_micros = json.value("last_wall_us", int64_t{0})};
 }
 
 absl::StatusOr<std::vector<Arrival>> Consumer::ListArrivals(absl::string_view prefix) const {

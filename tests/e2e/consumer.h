@@ -15,10 +15,23 @@
 
 namespace escapement::e2e {
 
+// What a worker has counted (tests/fixtures/work_ledger.h). Times in microseconds since 1970.
+struct WorkNote {
+  uint64_t distinct = 0;
+  uint64_t ended = 0;
+  uint64_t answered = 0;  // completions
+  int64_t out = 0;
+  int64_t out_max = 0;
+  double out_event_seconds = 0;
+  int64_t first_wall_micros = 0;
+  int64_t last_wall_micros = 0;
+};
+
 class Consumer {
  public:
-  static absl::StatusOr<std::unique_ptr<Consumer>> Start(const std::string& program,
-                                                         const std::string& log);
+  static absl::StatusOr<std::unique_ptr<Consumer>> Start(
+      const std::string& program, const std::string& log,
+      const std::vector<std::string>& arguments = {});
 
   // What targets are given.
   std::string http_uri(absl::string_view path) const;
@@ -26,6 +39,8 @@ class Consumer {
 
   // Distinct event ids of the sources that begin with `prefix`.
   absl::StatusOr<uint64_t> CountEvents(absl::string_view prefix) const;
+  // Of a receiver with --worker.
+  absl::StatusOr<WorkNote> AskWork() const;
   // Every arrival of them, in order.
   absl::StatusOr<std::vector<Arrival>> ListArrivals(absl::string_view prefix) const;
 

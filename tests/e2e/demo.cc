@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/judge.h"
+#include "tests/e2e/throttled_phase.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
 
@@ -32,6 +33,10 @@ constexpr char kSeconds[] = "every-two-seconds";
 constexpr char kZoned[] = "in-kathmandu";
 constexpr char kBatch[] = "batch";
 constexpr char kKilledBatch[] = "batch-with-kills";
+constexpr int64_t kThrottledConcurrent = 50;
+constexpr absl::Duration kThrottledWork = absl::Milliseconds(50);
+// The services' default.
+constexpr absl::Duration kLeaseTtl = absl::Seconds(5);
 
 std::string SourceOf(const std::string& id) {
   return absl::StrCat("/tenants/default/schedules/", id);
@@ -68,6 +73,8 @@ class Demo {
     if (auto status = OnTime(); !status.ok()) return status;
     if (auto status = Batch(); !status.ok()) return status;
     if (auto status = BatchWithKills(); !status.ok()) return status;
+    if (auto status = ThrottledBatch(); !status.ok()) return status;
+    if (auto status = ThrottledBatchWithKills(); !status.ok()) return status;
     std::fputs(FormatVerdicts(verdicts_).c_str(), stdout);
     bool held = true;
     for (const Verdict& verdict : verdicts_) held = held && verdict.problems.empty();
@@ -77,12 +84,15 @@ class Demo {
 
  private:
   absl::Status Start() {
-    Say("starting store, master, emitter, handler and a consumer");
+    Say("starting store, master, emitter, token manager, handler and a consumer");
     auto consumer = Consumer::Start(options_.bin + "/tests/fixtures/receiver",
                                     options_.folder + "/receiver.log");
     if (!consumer.ok()) return consumer.status();
     consumer_ = *std::move(consumer);
-    if (auto status = platform_.Start(); !status.ok()) return status;
+    if (auto status = platform_.Start({"store", "master", "emitter", "token_manager", "handler"});
+        !status.ok()) {
+      return status;
+    }
     api_ = std::make_unique<ApiClient>(platform_.grpc_address("master"));
     return absl::OkStatus();
   }
@@ -273,6 +283,55 @@ class Demo {
           absl::StrCat("only ", kills, " of ", options_.kills, " kills were made"));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Throttled(ThrottledPhase phase) {
+    phase.events = options_.throttled_events;
+    phase.bin = options_.bin;
+    phase.folder = options_.folder;
+    phase.timeout = options_.phase_timeout;
+    phase.show = [this](const std::string& words) { progress_.Show(words); };
+    phase.say = [this](const std::string& words) {
+      progress_.Clear();
+      Say(words);
+    };
+    auto verdict = RunThrottled(phase, platform_, *api_);
+    progress_.Clear();
+    if (!verdict.ok()) return verdict.status();
+    verdicts_.push_back(*std::move(verdict));
+    return absl::OkStatus();
+  }
+
+  static absl::Duration IdealOf(int64_t events) {
+    return kThrottledWork * events / kThrottledConcurrent;
+  }
+
+  // (e)
+  absl::Status ThrottledBatch() {
+    return Throttled({.what = absl::StrCat("(e) ", options_.throttled_events, " under a policy of ",
+                                           kThrottledConcurrent, ", gRPC"),
+                      .schedule_id = "throttled",
+                      .concurrent = kThrottledConcurrent,
+                      .work = kThrottledWork,
+                      .allowed = 1.15 * IdealOf(options_.throttled_events)});
+  }
+
+  // (f)
+  absl::Status ThrottledBatchWithKills() {
+    constexpr absl::Duration kDeliveryTimeout = absl::Seconds(2);
+    const std::vector<std::string> victims = {"handler", "emitter", "token_manager"};
+    return Throttled(
+        {.what = absl::StrCat("(f) ", options_.throttled_events, " under a policy of ",
+                              kThrottledConcurrent, ", HTTP, with kills"),
+         .schedule_id = "throttled-with-kills",
+         .concurrent = kThrottledConcurrent,
+         .work = kThrottledWork,
+         .by_http = true,
+         .allowed = IdealOf(options_.throttled_events) + kDeliveryTimeout +
+                    static_cast<int64_t>(victims.size()) * (kLeaseTtl + absl::Seconds(2)),
+         .delivery_timeout = kDeliveryTimeout,
+         .victims = victims,
+         .kill_every = options_.kill_every});
   }
 
   // The consumer's word, then the platform's own: the run is complete, every event counted once.

@@ -17,6 +17,7 @@ struct DemoOptions {
   std::string folder;  // exists; data and logs go there
   int64_t one_off_events = 1000;
   int64_t batch_events = 100'000;
+  int64_t throttled_events = 10'000;
   int kills = 3;
   absl::Duration kill_every = absl::Seconds(3);
   // Of each phase; what has not come by then is lost.

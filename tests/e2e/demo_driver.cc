@@ -10,6 +10,7 @@ ABSL_FLAG(std::string, bin, "", "folder of the built binaries");
 ABSL_FLAG(std::string, folder, "", "empty folder for data and logs");
 ABSL_FLAG(int64_t, one_off_events, 1000, "one-off events of (b)");
 ABSL_FLAG(int64_t, batch_events, 100'000, "events of each of the batches of (c) and (d)");
+ABSL_FLAG(int64_t, throttled_events, 10'000, "events of each of the batches of (e) and (f)");
 ABSL_FLAG(int, kills, 3, "times that handler and emitter are killed in (d)");
 
 int main(int argc, char** argv) {
@@ -23,11 +24,13 @@ int main(int argc, char** argv) {
   }
   for (const std::string& error : applied.errors) std::fprintf(stderr, "demo: %s\n", error.c_str());
   if (!applied.errors.empty()) return 2;
-  const auto held = escapement::e2e::RunDemo({.bin = absl::GetFlag(FLAGS_bin),
-                                              .folder = absl::GetFlag(FLAGS_folder),
-                                              .one_off_events = absl::GetFlag(FLAGS_one_off_events),
-                                              .batch_events = absl::GetFlag(FLAGS_batch_events),
-                                              .kills = absl::GetFlag(FLAGS_kills)});
+  const auto held =
+      escapement::e2e::RunDemo({.bin = absl::GetFlag(FLAGS_bin),
+                                .folder = absl::GetFlag(FLAGS_folder),
+                                .one_off_events = absl::GetFlag(FLAGS_one_off_events),
+                                .batch_events = absl::GetFlag(FLAGS_batch_events),
+                                .throttled_events = absl::GetFlag(FLAGS_throttled_events),
+                                .kills = absl::GetFlag(FLAGS_kills)});
   if (!held.ok()) {
     std::fprintf(stderr, "demo: %s\n", held.status().ToString().c_str());
     return 1;

@@ -122,6 +122,31 @@ Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint6
   return verdict;
 }
 
+void JudgeThrottle(const ThrottleFacts& facts, Verdict* verdict) {
+  verdict->figures.push_back(absl::StrFormat(
+      "at most %d of %d out at once, %.1f %% of them busy; all ended %.2f s after the due time "
+      "(ideal %.1f s, allowed %.1f s); succeeded: %d",
+      facts.out_max, facts.concurrent, 100 * facts.busy, facts.took_seconds, facts.ideal_seconds,
+      facts.allowed_seconds, facts.succeeded));
+  std::vector<std::string>& problems = verdict->problems;
+  if (facts.out_max > facts.concurrent) {
+    problems.push_back(absl::StrCat(facts.out_max, " events were out at once, ", facts.concurrent,
+                                    " are allowed"));
+  }
+  if (facts.out_left != 0)
+    problems.push_back(absl::StrCat(facts.out_left, " events are out at the end"));
+  if (facts.took_seconds > facts.allowed_seconds) {
+    problems.push_back(absl::StrFormat("it took %.2f s, %.2f s are allowed", facts.took_seconds,
+                                       facts.allowed_seconds));
+  }
+  if (!facts.completed || facts.succeeded != static_cast<int64_t>(verdict->expected) ||
+      facts.others != 0) {
+    problems.push_back(absl::StrCat(
+        "the platform's own record says: ", facts.completed ? "completed" : "not completed", ", ",
+        facts.succeeded, " succeeded, ", facts.others, " otherwise"));
+  }
+}
+
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
   const auto millis = [](int64_t micros) {
     return absl::StrFormat("%.2f", static_cast<double>(micros) / 1000);
@@ -133,6 +158,7 @@ std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
     absl::StrAppendFormat(&text, "%-44s %9d %9d %7d %6d %9s %9s %9s  %s\n", v.what, v.expected,
                           v.events, v.again, v.early, millis(v.p50_micros), millis(v.p99_micros),
                           millis(v.max_micros), v.problems.empty() ? "ok" : "FAILED");
+    for (const std::string& figure : v.figures) absl::StrAppend(&text, "    ", figure, "\n");
     for (const std::string& problem : v.problems) absl::StrAppend(&text, "    ", problem, "\n");
   }
   return text;

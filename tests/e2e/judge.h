@@ -30,6 +30,21 @@ struct Verdict {
   int64_t p99_micros = 0;
   int64_t max_micros = 0;
   std::vector<std::string> problems;  // empty: all held
+  std::vector<std::string> figures;   // shown below the line, whatever the verdict
+};
+
+// What is known of a batch under a policy when it is over.
+struct ThrottleFacts {
+  int64_t concurrent = 0;    // the policy's limit
+  int64_t out_max = 0;       // most distinct events out at once, as the consumer saw it
+  int64_t out_left = 0;      // out at the end
+  double ideal_seconds = 0;  // events × work / limit
+  double took_seconds = 0;   // from the due time until the last one had ended
+  double allowed_seconds = 0;
+  double busy = 0;         // part of the limit that was out, first to last event
+  bool completed = false;  // by the platform's own record, as what follows
+  int64_t succeeded = 0;
+  int64_t others = 0;  // ended otherwise
 };
 
 // Exactly one event for each of `instants` (launch times), none for another, each id with one body,
@@ -40,6 +55,10 @@ Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals,
 // A run of n events: each index from 0 to n - 1 exactly one id, and the rest as above.
 Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n,
                    bool again_allowed);
+
+// Adds to the verdict of a batch: never more out than allowed, all given back, in time, and all of
+// verdict->expected ended as succeeded.
+void JudgeThrottle(const ThrottleFacts& facts, Verdict* verdict);
 
 // The table for people, one line a verdict, problems below it.
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts);

@@ -77,6 +77,41 @@ TEST(JudgeTest, ComparesInstants) {
               Contains(HasSubstr("2 events came for instant 1000")));
 }
 
+TEST(JudgeTest, ABatchUnderAPolicyIsJudgedByWhatWasOutByTimeAndByTheRecord) {
+  const ThrottleFacts good = {.concurrent = 2,
+                              .out_max = 2,
+                              .ideal_seconds = 1,
+                              .took_seconds = 1.1,
+                              .allowed_seconds = 1.15,
+                              .completed = true,
+                              .succeeded = 10};
+  const auto problems_of = [](const ThrottleFacts& facts) {
+    Verdict verdict = JudgeBatch("", Batch(10), 10, false);
+    JudgeThrottle(facts, &verdict);
+    EXPECT_THAT(verdict.figures, Contains(HasSubstr("of 2 out at once")));
+    return verdict.problems;
+  };
+  EXPECT_THAT(problems_of(good), IsEmpty());
+  ThrottleFacts facts = good;
+  facts.out_max = 3;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("3 events were out at once")));
+  facts = good;
+  facts.out_left = 1;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("out at the end")));
+  facts = good;
+  facts.took_seconds = 1.2;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("it took 1.20 s")));
+  facts = good;
+  facts.succeeded = 9;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("9 succeeded")));
+  facts = good;
+  facts.others = 1;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("1 otherwise")));
+  facts = good;
+  facts.completed = false;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("not completed")));
+}
+
 TEST(JudgeTest, TheTableShowsProblems) {
   auto arrivals = Batch(3);
   arrivals.pop_back();
