@@ -3,11 +3,14 @@
 //
 // The rows of a schedule and priority are a *group*. An event is eligible from the later of its
 // row's due time and its place in an even window. Groups with an eligible event are ordered by
-// effective priority: priority − ⌊(now − when the group's first event became eligible) / 10 s⌋, at
-// least 0. Within such a class, kBySchedule: they take turns of max(1, free tokens / groups)
-// events; who becomes eligible, or rises into the class, stands last. kFifo: the group with the
-// event that became eligible first. Within a group: rows in the order in which their first
-// event became (or becomes) eligible, then of their keys. Other ties are broken by (priority, uid).
+// effective priority: priority − ⌊waiting time / 10 s⌋, at least 0. Waiting time is that of the
+// event that has been eligible longest among all of this priority: what is equally urgent grows
+// older together. (If each group did so for itself, one that always has old events, because it has
+// a million of them, would go before all others of its priority for as long as those need to reach
+// class 0.) Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups)
+// events; who becomes eligible stands last. kFifo: the group with the event that became eligible
+// first. Within a group: rows in the order in which their first event became (or becomes)
+// eligible, then of their keys. Other ties are broken by (priority, uid).
 //
 // A round of grants:
 //   queue.BeginRound();
@@ -19,8 +22,8 @@
 // What is not granted after all (the commit failed) is put back by Add.
 //
 // Time in the queue is the latest `now` it was given: it does not go back. Every call costs
-// O(log n) amortized, n being the rows; of a group that is passed over nothing is looked at until
-// Reconsider. Pure; same calls, same answers.
+// O(log n) amortized, n being the rows (Next also looks at each priority); of a group that is
+// passed over nothing is looked at until Reconsider. Pure; same calls, same answers.
 
 #ifndef SERVICES_TOKEN_MANAGER_FAIR_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_FAIR_QUEUE_H_

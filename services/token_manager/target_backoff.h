@@ -60,9 +60,8 @@ class TargetBackoff {
  private:
   struct Target {
     absl::Duration backoff;
-    absl::Time opens_at;         // when the next probe may go
-    bool probe_out = false;      // until opens_at
-    bool opening_taken = false;  // TakeOpened has told of it
+    absl::Time opens_at;     // when the next probe may go
+    bool probe_out = false;  // until opens_at
   };
   using Targets = std::map<std::string, Target, std::less<>>;
 
