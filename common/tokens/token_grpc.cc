@@ -159,8 +159,10 @@ class StreamReactor final
         if (front_ready) {
           write = &answers_.front().response;
           writing_ = true;
-          // Another follows at once: no need to send this one by itself.
-          if (answers_.size() > 1 && answers_[1].ready && answers_[1].status.ok())
+          // Another follows at once: no need to send this one by itself. The first takes the call's
+          // metadata with it, and is not done before these are sent.
+          if (first_place_ > 0 && answers_.size() > 1 && answers_[1].ready &&
+              answers_[1].status.ok())
             options.set_buffer_hint();
         }
         if (!reading_ && !read_all_ && !failed_) reading_ = read = true;

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/status_conversion.h"
@@ -97,7 +99,11 @@ class TokenGrpcTest : public ::testing::Test {
     auto server = GrpcServer::Start(GrpcServer::Options(), {service_.get()});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    stub_ = v1::TokenService::NewStub(NewChannel(server_->address()));
+    // No pings: they would send what lies in a buffer that nobody flushes.
+    ChannelOptions options;
+    options.keepalive = absl::Hours(1);
+    stub_ = v1::TokenService::NewStub(NewChannel(server_->address(), options));
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
   }
 
   static v1::StreamTokensRequest Releasing(int tokens) {
