@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
+#include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery_transport.h"
@@ -25,13 +26,23 @@ namespace escapement::handler {
 class ClaimOwner;
 struct SendTarget;
 
+// What granted events hold (docs/throttling.md). Of what becomes of them the handler only reports
+// to the owner of the policy shard.
+struct EntryGrant {
+  GrantId id;
+  absl::Time send_before;   // of the store's time: nothing is sent later
+  bool on_release = false;  // the consumer gives the token back, and is told it
+};
+
 struct ClaimedEntry {
-  std::string event_key;  // of the row the events were taken from
-  EventKey key;
+  std::string event_key;  // of the row the events were taken from; of granted ones in `waiting`
+  EventKey key;           // of granted ones without a lane
   storage::v1::EventRecord event;  // without payload
   std::shared_ptr<const DeliveryContext> context;
   uint64_t claimed_version = 0;
   bool row_stays = false;  // a one-off event: its row is deleted by the end
+  std::unique_ptr<const EntryGrant> grant =
+      nullptr;  // of granted events; of all of a claim or none
   bool one_off() const { return event.version() == 0; }
   // The same on every attempt.
   std::string EventId(uint64_t index) const {
@@ -52,6 +63,9 @@ struct Claim {
   uint32_t ends_written = 0;
   int64_t claim_time_micros = 0;
   absl::Duration timeout_max = absl::ZeroDuration();
+  // Of granted claims: the commit that put it, which had the states of its schedules as conditions;
+  // 0: not known.
+  uint64_t granted_seq = 0;
 };
 
 enum class EndKind : uint8_t {
@@ -61,11 +75,12 @@ enum class EndKind : uint8_t {
   kSkipped,  // not sent, for `reason`
   kReturn,   // not sent, the schedule has changed or there was no room at the target: a row again,
              // to be judged anew under its state
-  kPark,  // of rows that are not claimed: goes to `parked`, under the condition that the schedule
-          // is paused
-  kMove,  // of rows that are not claimed: waits where the schedule's definition wants it by now
-  kGone,  // of a claim: the one-off's row is not there any more, nothing but the claim's end is
-          // written; of a row: another row stands for its events, it is only deleted
+  kPark,    // of rows that are not claimed: goes to `parked`, under the condition that the schedule
+            // is paused
+  kMove,    // of rows that are not claimed: waits where the schedule's definition wants it by now
+  kResend,  // of granted claims of a former owner: may have been sent, to be claimed again
+  kGone,    // of a claim: the one-off's row is not there any more, nothing but the claim's end is
+            // written; of a row: another row stands for its events, it is only deleted
 };
 
 // What became of events [first, first + count) of a claim's entry.
@@ -80,6 +95,9 @@ struct Outcome {
   int64_t complete_micros = 0;
   std::string reason = {};  // of skips; the last error of failures and retries
   absl::Time retry_at = absl::InfinitePast();
+  // Of granted events.
+  DeliveryWork work = DeliveryWork::kGoesOn;
+  bool unreachable = false;  // the target did not answer at all, or had no room
 };
 
 // The shard that a claim belongs to. On the handler's executor.
@@ -94,8 +112,9 @@ class ClaimOwner {
   // Asked just before events of the claim are sent.
   virtual Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first,
                            uint64_t count) = 0;
+  // `silent`: the target has answered nothing since the attempt began.
   virtual void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index,
-                        int64_t dispatch_micros, DeliveryResult result) = 0;
+                        int64_t dispatch_micros, DeliveryResult result, bool silent) = 0;
 };
 
 }  // namespace escapement::handler

@@ -45,9 +45,10 @@ struct DeliveryContext {
 struct DeliveryAttempt {
   uint64_t tag = 0;  // given back with the result; unique among the handler's outstanding attempts
   std::shared_ptr<const DeliveryContext> context;
-  std::string event_id;  // the same on every attempt
-  uint64_t index = 0;    // in the run, from 0
-  uint32_t attempt = 1;  // from 1
+  std::string event_id;    // the same on every attempt
+  uint64_t index = 0;      // in the run, from 0
+  uint32_t attempt = 1;    // from 1
+  std::string token = {};  // of events that hold one until the consumer gives it back
 };
 
 enum class DeliveryStatus : uint8_t {
@@ -59,11 +60,20 @@ enum class DeliveryStatus : uint8_t {
               // no attempt
 };
 
+// How work that the consumer did at once ended: the token is given back with the answer.
+enum class DeliveryWork : uint8_t {
+  kGoesOn,  // the token is given back later
+  kSucceeded,
+  kFailed,
+};
+
 struct DeliveryResult {
   DeliveryStatus status = DeliveryStatus::kUnknown;
-  // Why it was not accepted; the transport cuts it to kDeliveryMessageBytesMax.
+  // Why it was not accepted, or what is said of work that failed; the transport cuts it to
+  // kDeliveryMessageBytesMax.
   std::string message;
   absl::Duration retry_after = absl::ZeroDuration();  // of kFailed: not before this has passed
+  DeliveryWork work = DeliveryWork::kGoesOn;          // of kAccepted, of attempts with a token
 };
 
 inline constexpr size_t kDeliveryMessageBytesMax = 1024;

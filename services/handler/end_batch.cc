@@ -29,7 +29,10 @@ void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
   group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
 }
 
-bool CountsInRun(const ClaimedEntry& entry) { return entry.event.run_count() > 1; }
+// Those of granted events are counted by the owner of their policy shard.
+bool CountsInRun(const ClaimedEntry& entry) {
+  return entry.grant == nullptr && HasRun(entry.event);
+}
 
 std::string PartKey(const ClaimedEntry& entry) {
   return RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, entry.key.shard);
@@ -62,6 +65,7 @@ void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) 
     case EndKind::kReturn:
     case EndKind::kPark:
     case EndKind::kMove:
+    case EndKind::kResend:
     case EndKind::kGone:
       break;
   }
@@ -89,6 +93,7 @@ void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& las
   done.set_version(entry.claimed_version != 0 ? entry.claimed_version : event.version());
   done.set_run_count(std::max<uint64_t>(event.run_count(), 1));
   done.set_event_id(event.event_id());
+  done.set_run_kept(event.run_kept());
   Put(group, ColumnFamily::kDone,
       EncodeDoneKey({.shard = entry.key.shard,
                      .day = DoneDay(FromMicros(event.launch_time_micros())),
@@ -186,7 +191,27 @@ void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& bat
   }
 }
 
-// Outcomes [begin, end) are contiguous and alike.
+void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantReports& reports,
+               EndBatch& batch) {
+  const ClaimedEntry& entry = first.claim->entries[first.entry];
+  reports.Add(entry, first, last, count);
+  switch (ReportKindOf(*entry.grant, first)) {
+    case storage::v1::GrantReportRecord::SUCCEEDED:
+    case storage::v1::GrantReportRecord::COMPLETED:
+      batch.succeeded += count;
+      break;
+    case storage::v1::GrantReportRecord::RETRY:
+      batch.retried += count;
+      break;
+    case storage::v1::GrantReportRecord::FAILED:
+      batch.dead_letters += count;
+      break;
+    default:  // it has not ended
+      break;
+  }
+}
+
+// Outcomes [begin, end) are contiguous, alike, and not of granted events.
 void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count,
               const RunParts& parts, EndBatch& batch) {
   const Outcome& first = outcomes[begin];
@@ -212,6 +237,7 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
       break;
     case EndKind::kPark:
     case EndKind::kMove:
+    case EndKind::kResend:
     case EndKind::kGone:
       break;
   }
@@ -224,6 +250,7 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
 bool Alike(const Outcome& a, const Outcome& b) {
   // Failures and retries have rows of their own.
   return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry &&
+         a.work != DeliveryWork::kFailed && a.work == b.work && a.unreachable == b.unreachable &&
          a.attempts == b.attempts && a.reason == b.reason;
 }
 
@@ -285,11 +312,13 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
   return {keys.begin(), keys.end()};
 }
 
-EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts) {
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
+                       const ReportOrigin& origin) {
   std::sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {
     return std::tie(a.claim->order, a.entry, a.first) < std::tie(b.claim->order, b.entry, b.first);
   });
   EndBatch batch;
+  GrantReports reports;
   batch.group.mutations.reserve(outcomes.size() * 2);
   size_t claim_begin = 0;
   size_t begin = 0;
@@ -302,7 +331,11 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts) {
     const bool goes_on = same_claim && next->entry == outcome.entry &&
                          next->first == outcome.first + outcome.count && Alike(outcome, *next);
     if (!goes_on) {
-      AddAlike(outcomes, begin, i + 1, count, parts, batch);
+      if (outcome.claim->entries[outcome.entry].grant != nullptr) {
+        AddReport(outcomes[begin], outcome, count, reports, batch);
+      } else {
+        AddAlike(outcomes, begin, i + 1, count, parts, batch);
+      }
       begin = i + 1;
       count = 0;
     }
@@ -312,6 +345,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts) {
     }
   }
   PutParts(batch.parts, batch.group);
+  reports.Put(origin, batch.group);
   return batch;
 }
 

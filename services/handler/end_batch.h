@@ -2,7 +2,8 @@
 //
 // Done records cover contiguous indices of equal outcome; retries become rows of the retry lane;
 // dead letters are kept; the claims' end rows (or, with its last end, the claim itself) go with
-// them, and so do the counts of runs of more than one event.
+// them, and so do the counts of runs. Of granted events there are none of these but reports to the
+// owners of their policy shards (grant_reports.h).
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -18,6 +19,7 @@
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/claim.h"
 #include "services/handler/due_queue.h"
+#include "services/handler/grant_reports.h"
 
 namespace escapement::handler {
 
@@ -43,7 +45,9 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
 
 // Sorts `outcomes`. Counts them off their claims' `open` and numbers the end rows: the group must
 // be committed or the shard dropped. `parts` has what RunPartKeys names (a missing one is empty).
-EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts);
+// `origin` names the reports on granted events.
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
+                       const ReportOrigin& origin);
 
 // The end of a row that was not claimed: parked, or skipped for `reason`; the row is deleted.
 // `at_micros` is now.

@@ -9,6 +9,8 @@ namespace {
 using kv::ColumnFamily;
 using kv::Mutation;
 
+constexpr ReportOrigin kOrigin{.shard = 1, .epoch = 2, .number = 3};
+
 std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
   auto claim = std::make_shared<Claim>();
   claim->id = {.shard = 1, .epoch = 2, .number = order};
@@ -40,7 +42,7 @@ TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
   std::vector<Outcome> outcomes;
   for (uint64_t i = 0; i < 100; ++i)
     outcomes.push_back({.claim = claim, .first = (i * 37) % 100, .attempts = 1});
-  const EndBatch batch = BuildEndBatch(outcomes, {});
+  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 1u);
   // Its last end: the claim itself goes, and no end row was written before.
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kDelete), 1u);
@@ -54,7 +56,7 @@ TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
   std::vector<Outcome> outcomes;
   for (uint64_t i : {0, 1, 2, 6, 7})
     outcomes.push_back({.claim = claim, .first = i, .attempts = 1});
-  const EndBatch batch = BuildEndBatch(outcomes, {});
+  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 2u);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kPut), 1u);
   EXPECT_EQ(claim->open, 5u);
@@ -69,7 +71,7 @@ TEST(EndBatchTest, CountsGoOnFromWhatIsInTheStore) {
       {.claim = claim, .kind = EndKind::kSkipped, .first = 1, .reason = "x"}};
   RunParts parts;
   parts[RunPartKeys(outcomes).at(0)].set_succeeded(41);
-  const EndBatch batch = BuildEndBatch(outcomes, parts);
+  const EndBatch batch = BuildEndBatch(outcomes, parts, kOrigin);
   EXPECT_EQ(batch.parts.begin()->second.succeeded(), 42u);
   EXPECT_EQ(batch.parts.begin()->second.skipped(), 1u);
 }
@@ -78,7 +80,7 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes = {
       {.claim = claim, .kind = EndKind::kReturn, .first = 4, .count = 6}};
-  const EndBatch batch = BuildEndBatch(outcomes, {});
+  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
   ASSERT_EQ(batch.rows.size(), 1u);
   EXPECT_EQ(DecodeEventKey(batch.rows[0].key)->first, 4u);
   storage::v1::EventRecord row;
@@ -92,7 +94,7 @@ TEST(EndBatchTest, ClaimsAreEndedEachByItself) {
   const auto b = MakeClaim(2, 2);
   std::vector<Outcome> outcomes = {{.claim = b, .first = 0, .attempts = 1},
                                    {.claim = a, .first = 0, .attempts = 1}};
-  const EndBatch batch = BuildEndBatch(outcomes, {});
+  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
   ASSERT_EQ(batch.finished.size(), 1u);
   EXPECT_EQ(batch.finished[0], a);
   EXPECT_EQ(b->open, 1u);

@@ -58,7 +58,7 @@ void EndLoop::Step(absl::Time now) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
   for (const WaitingRow& row : rows_) {
-    if (row.end.entry.event.run_count() <= 1) continue;
+    if (!HasRun(row.end.entry.event)) continue;
     std::string key = RunPartKey(
         {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
     if (!parts_.contains(key)) missing.insert(std::move(key));
@@ -111,7 +111,8 @@ std::vector<Outcome> EndLoop::TakeOutcomes(const HandlerOptions& options) {
 void EndLoop::Flush(ShardState& state, absl::Time now) {
   auto flight = std::make_shared<Flight>();
   std::vector<Outcome> outcomes = TakeOutcomes(state.core.options);
-  flight->batch = BuildEndBatch(outcomes, parts_);
+  flight->batch = BuildEndBatch(
+      outcomes, parts_, {.shard = state.shard, .epoch = state.lease.epoch, .number = ++commits_});
   for (const std::string& key : garbage_) {
     flight->batch.group.mutations.push_back(
         {.cf = ColumnFamily::kInflight, .kind = kv::Mutation::Kind::kDelete, .key = key});
@@ -132,7 +133,7 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   size_t bytes = 0;
   for (WaitingRow& row : rows_) {
     const ClaimedEntry& entry = row.end.entry;
-    const bool counts = entry.event.run_count() > 1;
+    const bool counts = HasRun(entry.event);
     const std::string part =
         RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
     const bool known = !counts || (parts_.contains(part) && !touched.contains(part));
@@ -197,6 +198,7 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
   for (const std::shared_ptr<Claim>& claim : batch.finished) {
     claim->owner = nullptr;
     state.claims.erase(claim->order);
+    if (IsGranted(claim->id)) state.granted.Forget(claim->id);
   }
   for (QueuedRow& row : batch.rows) {
     row.seq = result.seq;

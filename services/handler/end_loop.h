@@ -73,6 +73,7 @@ class EndLoop {
   std::vector<std::string> garbage_;
   absl::Duration oldest_;  // Clock::Elapsed when the first of those arrived
   bool committing_ = false;
+  uint64_t commits_ = 0;
   RunParts parts_;  // as in the store
 };
 

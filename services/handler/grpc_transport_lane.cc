@@ -32,12 +32,19 @@ ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
   return channel;
 }
 
+DeliveryWork ToWork(v1::DeliveryResult::Work work) {
+  if (work == v1::DeliveryResult::WORK_SUCCEEDED) return DeliveryWork::kSucceeded;
+  if (work == v1::DeliveryResult::WORK_FAILED) return DeliveryWork::kFailed;
+  return DeliveryWork::kGoesOn;
+}
+
 DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
   DeliveryResult result;
   result.message = from.message().substr(0, kDeliveryMessageBytesMax);
   switch (from.status()) {
     case v1::DeliveryResult::ACCEPTED:
       result.status = DeliveryStatus::kAccepted;
+      result.work = ToWork(from.work());
       break;
     case v1::DeliveryResult::REJECTED:
       result.status = DeliveryStatus::kRejected;

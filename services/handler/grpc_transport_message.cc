@@ -60,11 +60,12 @@ void DeliveryEncoder::Encode(const DeliveryAttempt& attempt, uint64_t delivery_n
     context_ = attempt.context;
   }
   bytes->clear();
-  bytes->reserve(common_.size() + attempt.event_id.size() + 40);
+  bytes->reserve(common_.size() + attempt.event_id.size() + attempt.token.size() + 40);
   AppendNumber(v1::Delivery::kDeliveryNumberFieldNumber, delivery_number, bytes);
   AppendBytes(v1::Delivery::kEventIdFieldNumber, attempt.event_id, bytes);
   AppendNumber(v1::Delivery::kIndexFieldNumber, attempt.index, bytes);
   AppendNumber(v1::Delivery::kAttemptFieldNumber, attempt.attempt, bytes);
+  AppendBytes(v1::Delivery::kTokenFieldNumber, attempt.token, bytes);
   bytes->append(common_);
 }
 

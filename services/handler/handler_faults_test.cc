@@ -271,19 +271,11 @@ TEST_F(HandlerFaultsTest, DoneDaysGoWhenTheirRetentionEndsButNotBeforeTheirRows)
   add(now - absl::Hours(24 * 9), 0);
   add(now - absl::Hours(24 * 2), 0);
   add(now - absl::Hours(24 * 9), 1);
-  storage::v1::RequestRecord request;
-  request.set_time_micros(ToMicros(now - absl::Hours(25)));
-  world_.Put(ColumnFamily::kRequests, RequestKey("default", "old"), request.SerializeAsString());
-  request.set_time_micros(ToMicros(now - absl::Hours(23)));
-  world_.Put(ColumnFamily::kRequests, RequestKey("default", "young"), request.SerializeAsString());
   world_.StartHandler("a");
   world_.Advance(absl::Minutes(3));
   const auto left = world_.Rows(ColumnFamily::kDone);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(DecodeDoneKey(left.begin()->first)->day, DoneDay(now - absl::Hours(24 * 2)));
-  const auto requests = world_.Rows(ColumnFamily::kRequests);
-  ASSERT_EQ(requests.size(), 1u);
-  EXPECT_EQ(requests.begin()->first, RequestKey("default", "young"));
 }
 
 }  // namespace

@@ -14,6 +14,10 @@ namespace escapement::handler {
 struct HandlerOptions {
   std::string instance = "handler";  // unique for each start of a process
 
+  // The platform's key of tokens, if there is none yet (common/tokens). Empty: drawn from the
+  // runtime's random numbers, which only in simulations are good enough.
+  std::string fresh_token_key;
+
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);
 
@@ -51,7 +55,6 @@ struct HandlerOptions {
   absl::Duration drain_max = absl::Seconds(12);  // sends still open then are left to the next owner
 
   absl::Duration retention = absl::Hours(24 * 7);  // of Done days
-  absl::Duration request_retention = absl::Hours(24);
   absl::Duration sweep_every = absl::Minutes(1);
 };
 

@@ -8,6 +8,7 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
+#include "common/tokens/token_handle.h"
 #include "services/handler/retention_loop.h"
 #include "services/handler/send_loop.h"
 #include "services/handler/shard.h"
@@ -59,6 +60,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
     options.on_session_lost = [this] { OnSessionLost(); };
     return options;
   }
+  void LoadMint();
   void MakeKeeper(uint32_t shards);
   void OnAcquired(const lease::HeldLease& lease);
   void OnSessionLost();
@@ -97,11 +99,28 @@ void HandlerService::Core::Begin() {
                            kv::DecodeLayout(*result->values[0]);
                        if (layout.ok()) {
                          shared_.layout = *layout;
-                         return MakeKeeper(layout->queue_shards);
+                         return LoadMint();
                        }
                      }
                      executor_->PostAfter(kIdleStep, [this] { Begin(); });
                    });
+}
+
+void HandlerService::Core::LoadMint() {
+  std::string fresh_key = options_.fresh_token_key;
+  while (fresh_key.size() < kTokenKeyBytes) {
+    const uint64_t random = runtime_.random().Next();
+    for (int shift = 0; shift < 64; shift += 8)
+      fresh_key.push_back(static_cast<char>(random >> shift));
+  }
+  LoadTokenMint(client_, executor_, std::move(fresh_key),
+                [this](std::shared_ptr<const TokenMint> mint) {
+                  if (drained_) return;
+                  sends_.SetTokenMaker([mint](const GrantId& grant, uint64_t index) {
+                    return mint->Handle({.grant = grant, .index = index});
+                  });
+                  MakeKeeper(shared_.layout.queue_shards);
+                });
 }
 
 void HandlerService::Core::MakeKeeper(uint32_t shards) {

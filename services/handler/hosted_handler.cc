@@ -4,6 +4,7 @@
 
 #include "absl/flags/flag.h"
 #include "common/service/lease_flags.h"
+#include "common/tokens/token_handle.h"
 #include "services/handler/grpc_transport.h"
 #include "services/handler/handler_metrics.h"
 #include "services/handler/handler_service.h"
@@ -23,6 +24,7 @@ constexpr double kDrainShare = 0.8;
 HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   HandlerOptions options;
   options.instance = context.instance;
+  options.fresh_token_key = FreshTokenKey();
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
   options.events_out_max = absl::GetFlag(FLAGS_events_out_max);

@@ -10,7 +10,8 @@
 // one: the receiver may then see it twice (same event id and attempt), as after every broken
 // connection.
 //
-//   2xx                      kAccepted
+//   2xx                      kAccepted; of an attempt with a token the response's header
+//                            Escapement-Outcome, succeeded or failed (in any case), is its work
 //   410                      kRejected
 //   429, 503 + Retry-After   kFailed with retry_after (at most kRetryAfterMax)
 //   any other status         kFailed

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/http_transport_headers.h"
@@ -13,6 +15,7 @@ namespace {
 
 constexpr size_t kBodyHeadBytesMax = 256;
 constexpr int kRequestsMax = 2;  // of one attempt
+constexpr char kOutcomeHeader[] = "Escapement-Outcome";
 
 // What a person may read of a body: it becomes part of stored text.
 std::string Printable(absl::string_view bytes) {
@@ -153,10 +156,27 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
   return result;
 }
 
+// Of several lines the last counts; what is neither of the two words says nothing.
+DeliveryWork HttpExchange::WorkOf() const {
+  curl_header* header = nullptr;
+  if (curl_easy_header(easy_, kOutcomeHeader, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+    return DeliveryWork::kGoesOn;
+  if (header->amount > 1 && curl_easy_header(easy_, kOutcomeHeader, header->amount - 1,
+                                             CURLH_HEADER, -1, &header) != CURLHE_OK)
+    return DeliveryWork::kGoesOn;
+  const absl::string_view outcome = absl::StripAsciiWhitespace(header->value);
+  if (absl::EqualsIgnoreCase(outcome, "succeeded")) return DeliveryWork::kSucceeded;
+  if (absl::EqualsIgnoreCase(outcome, "failed")) return DeliveryWork::kFailed;
+  return DeliveryWork::kGoesOn;
+}
+
 DeliveryResult HttpExchange::FromStatus(long status) const {
   DeliveryResult result;
   if (status >= 200 && status < 300) {
     result.status = DeliveryStatus::kAccepted;
+    if (attempt_.token.empty()) return result;
+    result.work = WorkOf();
+    if (result.work == DeliveryWork::kFailed) result.message = Printable(body_head_);
     return result;
   }
   result.status = status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;

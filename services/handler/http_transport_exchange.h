@@ -61,6 +61,7 @@ class HttpExchange {
   static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);
   DeliveryResult FromStatus(long status) const;
+  DeliveryWork WorkOf() const;
 
   const size_t response_bytes_max_;
   CURL* const easy_;

@@ -91,6 +91,7 @@ void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines
   }
   absl::StrAppend(lines, "\r\nEscapement-Attempt: ", attempt.attempt,
                   "\r\nEscapement-Index: ", attempt.index);
+  if (!attempt.token.empty()) absl::StrAppend(lines, "\r\nEscapement-Token: ", attempt.token);
   // W3C Trace Context: not sampled, since nobody records these spans; never all zeros.
   const uint64_t trace = StableHash64(attempt.event_id);
   lines->append("\r\ntraceparent: 00-");

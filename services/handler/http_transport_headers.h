@@ -26,7 +26,8 @@ absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionR
 absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context);
 
 // ce-id, Idempotency-Key, ce-subject (occurrence/index; not of one-off events), Escapement-Attempt,
-// Escapement-Index, traceparent (trace by event, span by attempt).
+// Escapement-Index, Escapement-Token (where there is one), traceparent (trace by event, span by
+// attempt).
 void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines);
 
 // RFC 3339 in UTC, with six digits of microseconds unless they are zero. Years 0 to 9999.

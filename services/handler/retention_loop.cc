@@ -82,7 +82,7 @@ void RetentionLoop::FindDay(SweepPtr sweep) {
          const std::optional<DoneKey> key =
              result.entries.empty() ? std::nullopt : DecodeDoneKey(result.entries[0].key);
          if (!key.has_value() || BeginOfDay(key->day + 1) + core_.options.retention > sweep->now) {
-           return BeginRequests(sweep);
+           return NextShard(sweep);
          }
          sweep->day = key->day;
          sweep->lane = 0;
@@ -99,7 +99,7 @@ void RetentionLoop::CheckLane(SweepPtr sweep) {
         .limit = 1,
         .keys_only = true},
        [this, sweep](kv::ScanResult result) {
-         if (!result.entries.empty()) return BeginRequests(sweep);
+         if (!result.entries.empty()) return NextShard(sweep);
          if (++sweep->lane < kLaneCount) return CheckLane(sweep);
          sweep->cursor = DoneDayKey(sweep->shard().shard, sweep->day);
          ReadDay(sweep);
@@ -129,7 +129,8 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
       Delete(group, ColumnFamily::kEventNames, EventNameKey(done.tenant(), done.event_id()));
     }
     const RunKey run{.uid = key->uid, .occurrence = key->occurrence};
-    if (done.run_count() <= 1 || !seen.insert(EncodeRunKey(run)).second) continue;
+    const bool has_run = done.run_count() > 1 || done.run_kept();
+    if (!has_run || !seen.insert(EncodeRunKey(run)).second) continue;
     runs.push_back({.cf = ColumnFamily::kRuns, .key = EncodeRunKey(run)});
     parts.push_back(RunPartKey(run, key->shard));
   }
@@ -171,32 +172,6 @@ void RetentionLoop::DropDay(SweepPtr sweep) {
                              .key = DoneDayKey(shard, sweep->day),
                              .value = PrefixEnd(DoneDayKey(shard, sweep->day))});
   Commit(sweep, std::move(group), [this, sweep] { FindDay(sweep); });
-}
-
-// Requests are not sharded: the owner of shard 0 reads all of them, a page at a time.
-void RetentionLoop::BeginRequests(SweepPtr sweep) {
-  if (sweep->shard().shard != 0) return NextShard(std::move(sweep));
-  sweep->cursor.clear();
-  SweepRequests(std::move(sweep));
-}
-
-void RetentionLoop::SweepRequests(SweepPtr sweep) {
-  Scan(sweep, {.cf = ColumnFamily::kRequests, .begin = sweep->cursor, .limit = kPageRows},
-       [this, sweep](kv::ScanResult page) {
-         kv::Group group;
-         const int64_t oldest = ToMicros(sweep->now - core_.options.request_retention);
-         for (const kv::Entry& entry : page.entries) {
-           storage::v1::RequestRecord request;
-           if (!request.ParseFromString(entry.value) || request.time_micros() >= oldest) continue;
-           Delete(group, ColumnFamily::kRequests, entry.key);
-         }
-         if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
-         const auto go_on = [this, sweep, more = page.more] {
-           more ? SweepRequests(sweep) : NextShard(sweep);
-         };
-         if (group.mutations.empty()) return go_on();
-         Commit(sweep, std::move(group), go_on);
-       });
 }
 
 }  // namespace escapement::handler

@@ -1,5 +1,5 @@
 // RetentionLoop: drops what has been kept long enough: Done days of the owned shards, with the
-// names and runs that only they keep findable, and answers to requests.
+// names and runs that only they keep findable.
 //
 // A day is dropped as one range, once it is older than the retention and no row of the shard is due
 // before its end. One bounded piece of one shard's work is under way at a time; each commit is
@@ -41,7 +41,7 @@ class RetentionLoop {
     size_t at = 0;
     uint32_t day = 0;  // of the present shard: is being dropped
     uint8_t lane = 0;
-    std::string cursor;  // in `done` or `requests`
+    std::string cursor;  // in `done`
     const SweptShard& shard() const { return shards[at]; }
   };
   using SweepPtr = std::shared_ptr<Sweep>;
@@ -54,8 +54,6 @@ class RetentionLoop {
                 std::vector<std::string> parts, bool more);
   void GoOnWithDay(SweepPtr sweep, kv::Group group, bool more);
   void DropDay(SweepPtr sweep);
-  void BeginRequests(SweepPtr sweep);
-  void SweepRequests(SweepPtr sweep);
   void NextShard(SweepPtr sweep);
   void Scan(SweepPtr sweep, kv::ScanRequest request, std::function<void(kv::ScanResult)> then);
   void Commit(SweepPtr sweep, kv::Group group, std::function<void()> then);

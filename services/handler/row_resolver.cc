@@ -72,15 +72,20 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   }
   const CachedDefinition& definition = *judged.definition;
   row.action = Action::kSend;
-  auto context = MakeContext(definition, row.entry);
-  context->payload = definition.payload;
-  context->source = absl::StrCat("/tenants/", definition.record->tenant(), "/schedules/",
-                                 definition.record->schedule_id());
-  row.entry.context = std::move(context);
+  row.entry.context = ContextOfScheduled(definition, row.entry);
   row.entry.claimed_version = definition.record->version();
 }
 
 }  // namespace
+
+std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
+                                                          const ClaimedEntry& entry) {
+  auto context = MakeContext(definition, entry);
+  context->payload = definition.payload;
+  context->source = absl::StrCat("/tenants/", definition.record->tenant(), "/schedules/",
+                                 definition.record->schedule_id());
+  return context;
+}
 
 ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key,
                        storage::v1::EventRecord event) {

@@ -33,6 +33,10 @@ struct ResolvedRow {
   std::shared_ptr<const storage::v1::DefinitionRecord> moved_to = nullptr;
 };
 
+// Of an event of a schedule that is sent under `definition`, whose record is there.
+std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
+                                                          const ClaimedEntry& entry);
+
 // Takes the payload out of `event`.
 ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key,
                        storage::v1::EventRecord event);

@@ -103,13 +103,22 @@ void SendLoop::MoveLimit(SendTarget& target) const {
   target.counted_since = elapsed;
 }
 
-void SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status) {
-  Unreserve(context.target_key, 1);
+bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
+                        uint64_t answers_before) {
   const auto found = targets_.find(context.target_key);
   const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
-  if (found == targets_.end() || !answered) return;
-  ++found->second.answers;
-  found->second.timeout = context.timeout;
+  bool silent = !answered;
+  if (found != targets_.end()) {
+    SendTarget& target = found->second;
+    silent = silent && target.answers_ever == answers_before;
+    if (answered) {
+      ++target.answers;
+      ++target.answers_ever;
+      target.timeout = context.timeout;
+    }
+  }
+  Unreserve(context.target_key, 1);
+  return silent;
 }
 
 bool SendLoop::Slow(const std::string& target_key) const {
@@ -179,6 +188,9 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
+  const auto target = targets_.find(entry.context->target_key);
+  const uint64_t answers_before = target == targets_.end() ? 0 : target->second.answers_ever;
+  const bool has_token = entry.grant != nullptr && entry.grant->on_release;
   for (uint64_t i = 0; i < waiting.count; ++i) {
     uint32_t place = 0;
     if (free_slots_.empty()) {
@@ -193,11 +205,13 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
     slot.entry = waiting.entry;
     slot.index = waiting.first + i;
     slot.dispatch_micros = now_micros;
+    slot.answers_before = answers_before;
     batch.push_back({.tag = (uint64_t{slot.uses} << 32) | place,
                      .context = entry.context,
                      .event_id = entry.EventId(slot.index),
                      .index = slot.index,
-                     .attempt = entry.event.attempts() + 1});
+                     .attempt = entry.event.attempts() + 1,
+                     .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
   }
   HandlerStats::Add(stats_.deliveries, waiting.count);
   if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
@@ -213,10 +227,11 @@ void SendLoop::OnResults() {
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);
-    OnAnswer(*claim->entries[slot.entry].context, result.result.status);
+    const bool silent =
+        OnAnswer(*claim->entries[slot.entry].context, result.result.status, slot.answers_before);
     if (claim->owner != nullptr) {
       claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros,
-                             std::move(result.result));
+                             std::move(result.result), silent);
     }
   }
   on_results_();

@@ -36,16 +36,23 @@ struct SendTarget {
   // Answers since `counted_since`: a target may have out what it answers in a quarter of its
   // timeout, so that what waits in the transport for a connection does not time out there.
   uint64_t answers = 0;
+  uint64_t answers_ever = 0;
   absl::Duration counted_since;  // Clock::Elapsed
   absl::Duration timeout;
 };
 
 class SendLoop {
  public:
+  // Of an event that holds a token that the consumer gives back.
+  using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
+
   // `on_results` is called on `executor` after a batch of results was handed to the claims' owners.
   SendLoop(const HandlerOptions& options, Runtime& runtime, std::shared_ptr<Executor> executor,
            DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results);
   ~SendLoop();
+
+  // Before the first claim with on_release is added.
+  void SetTokenMaker(TokenMaker maker) { token_maker_ = std::move(maker); }
 
   // How many more events of the target may be claimed. Notes when it has become full or has room
   // again.
@@ -81,11 +88,13 @@ class SendLoop {
     uint32_t uses = 0;
     uint64_t index = 0;
     int64_t dispatch_micros = 0;
+    uint64_t answers_before = 0;  // of the target, ever
   };
   void Send(absl::Time now, absl::Time due, const Waiting& waiting,
             std::vector<DeliveryAttempt>& batch);
   void OnResults();
-  void OnAnswer(const DeliveryContext& context, DeliveryStatus status);
+  // True if the target has answered nothing since it had answered `answers_before` times.
+  bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
   void MoveLimit(SendTarget& target) const;
 
   const HandlerOptions& options_;
@@ -94,6 +103,7 @@ class SendLoop {
   DeliveryTransport& transport_;
   HandlerStats& stats_;
   std::function<void()> on_results_;
+  TokenMaker token_maker_;
   std::shared_ptr<Sink> sink_;
   std::map<std::string, SendTarget> targets_;  // those with something out, and slow ones
   uint64_t out_ = 0;

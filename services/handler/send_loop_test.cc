@@ -12,8 +12,8 @@ class Owner : public ClaimOwner {
   Check BeforeSend(const std::shared_ptr<Claim>&, uint32_t, uint64_t, uint64_t) override {
     return check;
   }
-  void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t index, int64_t,
-                DeliveryResult) override {
+  void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t index, int64_t, DeliveryResult,
+                bool) override {
     results.push_back(index);
   }
   Check check = Check::kSend;

@@ -27,14 +27,15 @@ Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fen
       loader_(state_),
       ends_(state_, loader_),
       claims_(state_, loader_, ends_),
-      takeover_(state_, ends_) {}
+      granted_(state_, ends_),
+      takeover_(state_, ends_, granted_) {}
 
 Shard::~Shard() {
   for (const auto& [order, claim] : state_->claims) claim->owner = nullptr;
 }
 
 void Shard::Start() {
-  takeover_.Start([this] { loader_.Start(); });
+  granted_.Start([this] { takeover_.Start([this] { loader_.Start(); }); });
 }
 
 void Shard::Step(absl::Time now) {
@@ -42,6 +43,7 @@ void Shard::Step(absl::Time now) {
     takeover_.Step(now);
     loader_.Step(now);
     claims_.Step(now);
+    granted_.Step(now);
   }
   ends_.Step(now);
   if (draining_) CheckDrained();
@@ -63,6 +65,7 @@ void Shard::Drain(Closure done) {
   drained_ = std::move(done);
   claims_.Stop();
   takeover_.Stop();
+  granted_.Stop();
   state_->core.executor->PostAfter(state_->core.options.drain_max,
                                    [this, weak = std::weak_ptr<ShardState>(state_)] {
                                      if (weak.lock() != nullptr && drained_)
@@ -73,23 +76,18 @@ void Shard::Drain(Closure done) {
 
 void Shard::CheckDrained() {
   if (!drained_ || claims_.committing() || !state_->claims.empty() || !ends_.idle()) return;
+  if (granted_.ReturnLate()) return state_->core.wake();
   std::exchange(drained_, nullptr)();
 }
 
 // The claim was decided by the schedule's state; what has been paused or deleted since is not sent
 // any more but becomes a row again. Parking it here could strand it: the schedule may be resumed
-// before the end is committed.
+// before the end is committed. Granted events wait for another judgement of their token manager.
 ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index,
                                     uint64_t first, uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
   const ClaimedEntry& entry = claim->entries[entry_index];
-  if (entry.one_off()) return Check::kSend;
-  const std::shared_ptr<const CachedState> cached = state_->core.cache.StateIfKnown(entry.key.uid);
-  if (cached == nullptr) return Check::kSend;
-  const bool deleted = !cached->record.has_value() ||
-                       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED;
-  if (!deleted && cached->record->kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED)
-    return Check::kSend;
+  if (MayBeSent(*claim, entry)) return Check::kSend;
   ends_.Add({.claim = claim,
              .entry = entry_index,
              .kind = EndKind::kReturn,
@@ -99,8 +97,22 @@ ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_
   return Check::kEnded;
 }
 
+bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
+  if (entry.grant == nullptr && entry.one_off()) return true;
+  if (entry.grant != nullptr && state_->core.client.NowLow() > entry.grant->send_before)
+    return false;
+  const std::shared_ptr<const CachedState> cached = state_->core.cache.StateIfKnown(entry.key.uid);
+  // A state from before the grant says nothing: the grant was made under a later one.
+  if (cached == nullptr || cached->seq < claim.granted_seq) return true;
+  if (!cached->record.has_value() ||
+      cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
+      cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+    return false;
+  return entry.grant == nullptr || cached->record->version() <= entry.claimed_version;
+}
+
 void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,
-                     int64_t dispatch_micros, DeliveryResult result) {
+                     int64_t dispatch_micros, DeliveryResult result, bool silent) {
   const ClaimedEntry& entry = claim->entries[entry_index];
   const absl::Time now = state_->core.client.NowLow();
   Outcome outcome{.claim = claim,
@@ -112,18 +124,27 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                   .complete_micros = ToMicros(now)};
   if (result.status == DeliveryStatus::kAccepted) {
     HandlerStats::Add(state_->core.stats.accepted, 1);
+    if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;
+    if (outcome.work == DeliveryWork::kFailed)
+      outcome.reason = Utf8Prefix(result.message, kDeliveryMessageBytesMax);
     ends_.Add(std::move(outcome));
     return;
   }
   // Of others: what is no text would make the records unreadable.
   outcome.reason = Utf8Prefix(result.message, kDeliveryMessageBytesMax);
   outcome.kind = EndKind::kFailed;
+  // Refused, reset, unknown host, timeout: whatever the reason, all that is known of the target is
+  // that it has answered nothing since. One that was slow beside others that were answered is
+  // there.
+  outcome.unreachable = silent || result.status == DeliveryStatus::kUnsent;
   const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
   if (result.status == DeliveryStatus::kUnsent) {
     // The consumer has not seen it: it waits on in the store, and only age can end it.
     --outcome.attempts;
     const absl::Duration age_max = absl::Microseconds(retry.max_age_micros());
-    if (now < entry.context->launch_time + age_max) outcome.kind = EndKind::kReturn;
+    // Granted events wait on, and their token manager minds their age.
+    if (entry.grant != nullptr || now < entry.context->launch_time + age_max)
+      outcome.kind = EndKind::kReturn;
   } else if (result.status != DeliveryStatus::kRejected) {
     const std::optional<absl::Time> at =
         PlanRetry({.backoff = BackoffOf(retry),

@@ -1,6 +1,7 @@
 // Shard: one queue shard that this handler owns, from the acquisition of its lease to its loss.
 //
-// takeover (what the former owner left) → loader (rows due soon) → claims → send loop → ends.
+// takeover (what the former owner left) → loader (rows due soon) → claims → send loop → ends;
+// granted (what token managers claim here) → send loop → ends.
 //
 // Threads: one, the handler's executor.
 
@@ -12,6 +13,7 @@
 
 #include "services/handler/claim_loop.h"
 #include "services/handler/end_loop.h"
+#include "services/handler/granted_loop.h"
 #include "services/handler/shard_loader.h"
 #include "services/handler/shard_state.h"
 #include "services/handler/takeover_loop.h"
@@ -27,7 +29,10 @@ class Shard final : public ClaimOwner {
 
   void Start();
   void Step(absl::Time now);
-  void OnFetched() { claims_.OnFetched(); }
+  void OnFetched() {
+    claims_.OnFetched();
+    granted_.OnFetched();
+  }
 
   // Takes no further work; `done` runs when everything claimed has ended, or after
   // Options::drain_max.
@@ -37,7 +42,7 @@ class Shard final : public ClaimOwner {
   // planned.
   std::optional<absl::Time> NextDue() const;
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
-  bool blocked() const { return claims_.blocked(); }
+  bool blocked() const { return claims_.blocked() || granted_.blocked(); }
   bool draining() const { return draining_; }
   bool drained() const { return draining_ && !drained_; }
   size_t rows() const { return state_->queue.rows(); }
@@ -47,15 +52,17 @@ class Shard final : public ClaimOwner {
   Check BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t first,
                    uint64_t count) override;
   void OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry, uint64_t index,
-                int64_t dispatch_micros, DeliveryResult result) override;
+                int64_t dispatch_micros, DeliveryResult result, bool silent) override;
 
  private:
   void CheckDrained();
+  bool MayBeSent(const Claim& claim, const ClaimedEntry& entry) const;
 
   std::shared_ptr<ShardState> state_;
   ShardLoader loader_;
   EndLoop ends_;
   ClaimLoop claims_;
+  GrantedLoop granted_;
   TakeoverLoop takeover_;
   bool draining_ = false;
   Closure drained_;

@@ -20,6 +20,7 @@
 #include "common/runtime/runtime.h"
 #include "services/handler/claim.h"
 #include "services/handler/due_queue.h"
+#include "services/handler/granted_claims.h"
 #include "services/handler/handler_options.h"
 #include "services/handler/handler_stats.h"
 #include "services/handler/send_loop.h"
@@ -53,6 +54,7 @@ struct ShardState {
   // Never iterated.
   absl::flat_hash_set<std::string> held = {};
   std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; those with an open event
+  GrantedClaims granted = {};
 };
 
 }  // namespace escapement::handler

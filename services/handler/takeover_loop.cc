@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "services/handler/granted_entry.h"
+#include "services/handler/inflight_scan.h"
 
 namespace escapement::handler {
 namespace {
@@ -16,33 +18,23 @@ constexpr absl::Duration kMargin = absl::Milliseconds(100);
 
 void TakeoverLoop::Start(std::function<void()> ready) {
   ready_ = std::move(ready);
-  ScanMore(InflightShardBegin(state_.lock()->shard));
+  ScanInflight(state_, [this](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+    OnScanned(std::move(inflight), seq);
+  });
 }
 
-void TakeoverLoop::ScanMore(std::string begin) {
+void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  state->core.client.Scan({.cf = kv::ColumnFamily::kInflight,
-                           .begin = begin,
-                           .end = InflightShardEnd(state->shard),
-                           .limit = 1000,
-                           .bytes_max = 4 << 20},
-                          state->core.executor,
-                          [this, weak = state_, begin](absl::StatusOr<kv::ScanResult> result) {
-                            const std::shared_ptr<ShardState> state = weak.lock();
-                            if (state == nullptr) return;
-                            if (!result.ok()) return ScanMore(begin);
-                            for (kv::Entry& entry : result->entries)
-                              inflight_.push_back(std::move(entry));
-                            if (result->more) return ScanMore(inflight_.back().key + '\0');
-                            OnScanned();
-                          });
-}
-
-void TakeoverLoop::OnScanned() {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  Takeover plan = PlanTakeover(std::exchange(inflight_, {}));
+  Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
   for (LeftClaim& claim : plan.claims) {
+    if (IsGranted(claim.id)) {
+      state->granted.Add(claim.id);
+      if (FromMicros(claim.claim_time_micros) > state->lease.former_owner_end) {
+        granted_.Adopt(std::move(claim), /*seq=*/0);
+        continue;
+      }
+    }
     for (const LeftEntry& entry : claim.entries) {
       if (entry.record.row_stays() && !entry.open.empty())
         state->held.insert(entry.record.event_key());
@@ -53,6 +45,7 @@ void TakeoverLoop::OnScanned() {
     left->claim = std::move(claim);
     left_.push_back(std::move(left));
   }
+  granted_.OnScanned(seq);
   ready_();
 }
 
@@ -124,6 +117,7 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& sta
 
 // False: something is not known yet.
 bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
+  if (IsGranted(left.claim.id)) return ResendGranted(state, left, now);
   std::optional<std::vector<ResolvedRow>> rows = ResolveAll(state, left);
   if (!rows.has_value()) return false;
   auto claim = std::make_shared<Claim>();
@@ -168,6 +162,24 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
                  .complete_micros = ToMicros(now),
                  .reason = row.reason});
     }
+  }
+  return true;
+}
+
+bool TakeoverLoop::ResendGranted(ShardState& state, Left& left, absl::Time now) {
+  const std::shared_ptr<Claim> claim = MakeGrantedClaim(left.claim);
+  if (claim == nullptr) {
+    HandlerStats::Add(state.core.stats.broken_rows, 1);
+    return true;
+  }
+  claim->order = ++state.core.last_claim_order;
+  claim->owner = state.owner;
+  state.claims[claim->order] = claim;
+  for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
+    HandlerStats::Add(state.core.stats.takeovers, piece.count);
+    Outcome outcome = Returned(piece, now, /*unreachable=*/false);
+    outcome.kind = EndKind::kResend;
+    ends_.Add(std::move(outcome));
   }
   return true;
 }

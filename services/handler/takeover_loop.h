@@ -5,6 +5,10 @@
 // says how long its attempts may take. The claims keep their names: their ends are written beside
 // those of the former owner.
 //
+// Of granted claims (docs/throttling.md) those that were put after the former owner's end are new
+// to everybody and go to the GrantedLoop. Of the others the owners of their policy shards are told,
+// at the same instant at which own ones are sent again: they grant them a new claim.
+//
 // Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_TAKEOVER_LOOP_H_
@@ -19,6 +23,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "services/handler/end_loop.h"
+#include "services/handler/granted_loop.h"
 #include "services/handler/row_resolver.h"
 #include "services/handler/shard_state.h"
 #include "services/handler/takeover.h"
@@ -27,9 +32,9 @@ namespace escapement::handler {
 
 class TakeoverLoop {
  public:
-  // `ends` outlives it.
-  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends)
-      : state_(std::move(state)), ends_(ends) {}
+  // `ends` and `granted` outlive it.
+  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends, GrantedLoop& granted)
+      : state_(std::move(state)), ends_(ends), granted_(granted) {}
 
   // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are
   // held from then on.
@@ -51,8 +56,8 @@ class TakeoverLoop {
     // Of one-off events, by key; never iterated.
     absl::flat_hash_map<std::string, std::string> rows;
   };
-  void ScanMore(std::string begin);
-  void OnScanned();
+  void OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq);
+  bool ResendGranted(ShardState& state, Left& left, absl::Time now);
   void ReadRows(ShardState& state, const std::shared_ptr<Left>& left);
   bool Adopt(ShardState& state, Left& left, absl::Time now);
   // nullopt: not known yet.
@@ -60,8 +65,8 @@ class TakeoverLoop {
 
   std::weak_ptr<ShardState> state_;
   EndLoop& ends_;
+  GrantedLoop& granted_;
   std::function<void()> ready_;
-  std::vector<kv::Entry> inflight_;
   std::list<std::shared_ptr<Left>> left_;  // in the order of their claims
 };
 
