@@ -13,6 +13,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
+#include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
@@ -164,6 +165,21 @@ void ChangeBuilder::PutState(storage::v1::StateRecord state) {
                               .value = state.SerializeAsString()});
 }
 
+void ChangeBuilder::ChangePolicy(const std::string& former, const std::string& next) {
+  if (!former.empty() && former != next) {
+    group_.mutations.push_back(
+        {.cf = ColumnFamily::kPolicies,
+         .kind = MutationKind::kDelete,
+         .key = PolicyUserKey(PolicyUid(name_.tenant, former), snapshot_.uid)});
+  }
+  if (next.empty()) return;
+  group_.conditions.push_back({.cf = ColumnFamily::kPolicies,
+                               .key = PolicyKey(name_.tenant, next),
+                               .kind = ConditionKind::kPresent});
+  group_.mutations.push_back({.cf = ColumnFamily::kPolicies,
+                              .key = PolicyUserKey(PolicyUid(name_.tenant, next), snapshot_.uid)});
+}
+
 void ChangeBuilder::GuardParked() {
   const std::string prefix = ParkedPrefix(snapshot_.uid);
   group_.conditions.push_back({.cf = ColumnFamily::kParked,
@@ -173,25 +189,25 @@ void ChangeBuilder::GuardParked() {
                                .number = snapshot_.parked.size()});
 }
 
-void ChangeBuilder::ReturnParked(const kv::Entry& parked) {
+void ChangeBuilder::ReturnParked(const ParkedRow& parked, const Definition& definition) {
   group_.mutations.push_back(
-      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kEvents, .key = EventKeyOfParked(parked.key), .value = parked.value});
+      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.entry.key});
+  const storage::v1::DefinitionRecord& wanted = definition.record;
+  const bool same_place = parked.throttled() == wanted.has_throttle() &&
+                          parked.row.throttle().policy_id() == wanted.throttle().policy_id();
+  if (same_place) {
+    group_.mutations.push_back(
+        {.cf = parked.home.cf, .key = parked.home.key, .value = parked.entry.value});
+  } else {
+    AddMovedRow(SourceOf(wanted), parked.row, parked.occurrence, parked.first, parked.due_time,
+                layout_, now_, &group_.mutations);
+  }
 }
 
-absl::Time ChangeBuilder::DueOfParked(const kv::Entry& parked) {
-  const auto key = DecodeEventKey(EventKeyOfParked(parked.key));
-  return key.has_value() ? key->due_time : absl::InfinitePast();
-}
-
-absl::Status ChangeBuilder::SkipParked(const kv::Entry& parked, absl::string_view reason) {
-  const auto key = DecodeEventKey(EventKeyOfParked(parked.key));
-  storage::v1::EventRecord row;
-  if (!key.has_value() || !row.ParseFromString(parked.value)) return BrokenRecord("a parked event");
+absl::Status ChangeBuilder::SkipParked(const ParkedRow& parked, absl::string_view reason) {
+  const storage::v1::EventRecord& row = parked.row;
   storage::v1::DoneRecord done;
   done.set_tenant(row.tenant());
-  done.set_count(row.count());
   done.set_outcome(storage::v1::OUTCOME_KIND_SKIPPED);
   done.set_reason(std::string(reason));
   done.set_attempts(row.attempts());
@@ -201,26 +217,34 @@ absl::Status ChangeBuilder::SkipParked(const kv::Entry& parked, absl::string_vie
   done.set_version(row.version());
   done.set_run_count(row.run_count());
   group_.conditions.push_back(
-      {.cf = ColumnFamily::kParked, .key = parked.key, .kind = ConditionKind::kPresent});
+      {.cf = ColumnFamily::kParked, .key = parked.entry.key, .kind = ConditionKind::kPresent});
   group_.mutations.push_back(
-      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.key});
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kDone,
-       .key = EncodeDoneKey({.shard = key->shard,
-                             .day = DoneDay(FromMicros(row.launch_time_micros())),
-                             .uid = key->uid,
-                             .occurrence = key->occurrence,
-                             .first = key->first}),
-       .value = done.SerializeAsString()});
-  if (row.run_count() <= 1) return absl::OkStatus();
-  const std::string part_key = RunPartKey({key->uid, key->occurrence}, kMasterRunPart);
+      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.entry.key});
+  for (const ShardRange& range : RangesOf(parked, layout_)) {
+    done.set_count(range.count);
+    group_.mutations.push_back(
+        {.cf = ColumnFamily::kDone,
+         .key = EncodeDoneKey({.shard = range.shard,
+                               .day = DoneDay(FromMicros(row.launch_time_micros())),
+                               .uid = parked.uid,
+                               .occurrence = parked.occurrence,
+                               .first = range.first}),
+         .value = done.SerializeAsString()});
+  }
+  if (absl::Status status = CheckRows(); !status.ok()) return status;
+  return HasRun(row) ? CountSkipped(parked) : absl::OkStatus();
+}
+
+absl::Status ChangeBuilder::CountSkipped(const ParkedRow& parked) {
+  const std::string part_key = RunPartKey({parked.uid, parked.occurrence}, kMasterRunPart);
   const auto [part, fresh] = run_parts_.try_emplace(part_key);
   const auto stored = snapshot_.run_parts.find(part_key);
   if (fresh && stored != snapshot_.run_parts.end() && stored->second.has_value() &&
       !part->second.ParseFromString(*stored->second)) {
     return BrokenRecord("a part of a run");
   }
-  part->second.set_skipped(part->second.skipped() + row.count());
+  part->second.set_skipped(part->second.skipped() + parked.end() - parked.begin());
+  part->second.set_last_end_time_micros(ToMicros(now_));
   return absl::OkStatus();
 }
 

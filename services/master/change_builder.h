@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "services/master/parked_row.h"
 #include "services/master/resource_name.h"
 #include "services/master/schedule_snapshot.h"
 
@@ -59,14 +60,17 @@ class ChangeBuilder {
   void PutDefinition(const Definition& definition);
   // Counts the change.
   void PutState(storage::v1::StateRecord state);
+  // Who refers to which policy (ids; empty: none). The group has the condition that `next` is
+  // there.
+  void ChangePolicy(const std::string& former, const std::string& next);
 
   // What became of parked rows. The group that handles all of them guards that no other is added
   // meanwhile.
   void GuardParked();
-  void ReturnParked(const kv::Entry& parked);
-  absl::Status SkipParked(const kv::Entry& parked, absl::string_view reason);
-  // When the row is due; InfinitePast if the key is malformed.
-  static absl::Time DueOfParked(const kv::Entry& parked);
+  // Where it was or, if the definition wants its events to wait elsewhere, there.
+  void ReturnParked(const ParkedRow& parked, const Definition& definition);
+  // RESOURCE_EXHAUSTED if it is more than one change may write.
+  absl::Status SkipParked(const ParkedRow& parked, absl::string_view reason);
   // Writes the masters' run parts that SkipParked has counted up.
   void PutRunParts();
 
@@ -77,6 +81,7 @@ class ChangeBuilder {
   absl::Status Emit(const Definition& definition, absl::Time begin, absl::Time end);
   void EmitOne(const Definition& definition, const cron::Occurrence& occurrence);
   absl::Status CheckRows() const;
+  absl::Status CountSkipped(const ParkedRow& parked);
   void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);
 
   const ScheduleSnapshot& snapshot_;

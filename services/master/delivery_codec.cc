@@ -130,6 +130,17 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_vi
   return Read(event, prefix, violations);
 }
 
+storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,
+                                           FieldViolations* violations) {
+  storage::v1::DeliveryRecord record;
+  *record.mutable_target() = ReadTarget(target, field, violations);
+  record.set_content_type(std::string(kContentTypeDefault));
+  record.set_delivery_timeout_micros(absl::ToInt64Microseconds(kDeliveryTimeoutDefault));
+  ReadRetry(v1::RetryPolicy(), absl::StrCat(field, ".retry_policy"), record.mutable_retry(),
+            violations);
+  return record;
+}
+
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule) {
   Write(record, schedule);
 }

@@ -22,6 +22,10 @@ storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::str
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
                                          FieldViolations* violations);
 
+// Of a target alone, at `field`: all else as by default.
+storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,
+                                           FieldViolations* violations);
+
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule);
 void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event);
 

@@ -47,6 +47,28 @@ absl::Status EventEnded(absl::string_view resource) {
                             {{"resource", std::string(resource)}});
 }
 
+absl::Status PolicyHasSchedules(absl::string_view resource) {
+  return FailedPrecondition("POLICY_HAS_SCHEDULES", absl::StrCat("a schedule refers to ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyHasWaiting(absl::string_view resource) {
+  return FailedPrecondition("POLICY_HAS_WAITING_EVENTS",
+                            absl::StrCat("events wait under ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyHasHolders(absl::string_view resource) {
+  return FailedPrecondition("POLICY_HAS_HELD_TOKENS",
+                            absl::StrCat("events hold tokens of ", resource),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
+  return FailedPrecondition("POLICY_NOT_FOUND", absl::StrCat(field, ": there is no ", policy),
+                            {{"resource", std::string(policy)}, {"field", std::string(field)}});
+}
+
 absl::Status Contended(absl::string_view resource) {
   return Aborted(
       "CONTENDED",

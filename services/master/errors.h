@@ -24,6 +24,16 @@ absl::Status WrongState(absl::string_view resource, absl::string_view state,
 absl::Status EventRunning(absl::string_view resource);
 absl::Status EventEnded(absl::string_view resource);
 
+// FAILED_PRECONDITION, reasons POLICY_HAS_SCHEDULES / POLICY_HAS_WAITING_EVENTS /
+// POLICY_HAS_HELD_TOKENS: what keeps a policy from being deleted.
+absl::Status PolicyHasSchedules(absl::string_view resource);
+absl::Status PolicyHasWaiting(absl::string_view resource);
+absl::Status PolicyHasHolders(absl::string_view resource);
+
+// FAILED_PRECONDITION, reason POLICY_NOT_FOUND, metadata resource and field: the policy that the
+// schedule shall have does not exist.
+absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);
+
 // ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
 absl::Status Contended(absl::string_view resource);
 

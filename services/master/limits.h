@@ -42,9 +42,21 @@ inline constexpr absl::Duration kMaxBackoffDefault = absl::Seconds(300);
 inline constexpr absl::Duration kMaxAgeMin = absl::Milliseconds(1);
 inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
+inline constexpr absl::Duration kWindowMin = absl::Seconds(1);
+inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
 // Due times are at least the year 1 and at most the end of 2199, as far as occurrences reach.
 inline constexpr int64_t kDueTimeMicrosMin = int64_t{-62'135'596'800} * 1'000'000;
 inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
+
+// Of throttling policies.
+inline constexpr int64_t kMaxConcurrentMax = 10'000'000;
+inline constexpr double kMaxPerSecondMin = 1e-6;  // one event in 12 days; 0 is no limit
+inline constexpr double kMaxPerSecondMax = 1'000'000;
+inline constexpr int64_t kBurstMax = 1'000'000;
+inline constexpr int64_t kBurstDefault = 1;
+inline constexpr absl::Duration kHoldTimeoutMin = absl::Seconds(1);
+inline constexpr absl::Duration kHoldTimeoutMax = absl::Hours(24 * 30);
+inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
 inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
 inline constexpr int32_t kPageSizeDefault = 100;
@@ -73,6 +85,8 @@ inline constexpr size_t kChangeRowsMax = 20'000;
 inline constexpr size_t kChangeOccurrencesMax = 20'000;
 // Parked rows that one commit of a resume or delete takes.
 inline constexpr uint32_t kParkedChunkMax = 2'000;
+// Rows that such a commit may write to end them all: beyond it, it takes fewer.
+inline constexpr size_t kParkedRowsMax = 16'000;
 // Tries of a cancel against claims of the same shard before ABORTED.
 inline constexpr int kCancelAttemptsMax = 50;
 
@@ -80,6 +94,13 @@ inline constexpr int kCancelAttemptsMax = 50;
 inline constexpr int kRunScansMax = 128;
 // Rows of a shard's retry lane or claims that a lookup of one event reads.
 inline constexpr uint32_t kLookupRowsMax = 50'000;
+
+// Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
+inline constexpr size_t kUsageRowsMax = 10'000;
+// Schedules that it names, those with most waiting events first.
+inline constexpr size_t kUsageWaitersMax = 100;
+// Rates that were measured longer ago are shown as 0: the owner measures with every commit.
+inline constexpr absl::Duration kUsageRatesValid = absl::Seconds(10);
 
 // Remembered answers (request_id): kept at least this long.
 inline constexpr absl::Duration kRequestRetention = absl::Hours(24);

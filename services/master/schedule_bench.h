@@ -8,11 +8,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/storage/event_table.h"
+#include "common/storage/policy_table.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/master/master_fixture.h"
 
@@ -66,6 +69,41 @@ inline std::optional<absl::Time> ChildrenFrom(const MasterFixture& fixture) {
   return FromMicros(*froms.begin());
 }
 
+// `waiting`, decoded, by their keys.
+inline std::vector<std::pair<WaitingKey, storage::v1::EventRecord>> Waiting(
+    const MasterFixture& fixture) {
+  std::vector<std::pair<WaitingKey, storage::v1::EventRecord>> rows;
+  for (const auto& [key, value] : fixture.Rows(kv::ColumnFamily::kWaiting)) {
+    auto& [waiting_key, record] = rows.emplace_back();
+    waiting_key = *DecodeWaitingKey(key);
+    EXPECT_TRUE(record.ParseFromString(value));
+  }
+  return rows;
+}
+
+// tenants/default/policies/…
+inline std::string PutPolicy(MasterFixture* fixture, const std::string& id) {
+  storage::v1::PolicyRecord policy;
+  policy.set_tenant("default");
+  policy.set_policy_id(id);
+  policy.set_version(1);
+  policy.set_max_concurrent(1);
+  fixture->Put(kv::ColumnFamily::kPolicies, PolicyKey("default", id), policy.SerializeAsString());
+  return absl::StrCat("tenants/default/policies/", id);
+}
+
+// Ids of the policies among `ids` that the schedule is noted as a user of.
+inline std::vector<std::string> UsedPolicies(MasterFixture* fixture, const Uid& schedule,
+                                             const std::vector<std::string>& ids) {
+  std::vector<std::string> used;
+  for (const std::string& id : ids) {
+    if (fixture->Get(kv::ColumnFamily::kPolicies, PolicyUserKey(PolicyUid("default", id), schedule))
+            .has_value())
+      used.push_back(id);
+  }
+  return used;
+}
+
 // A schedule that fires each second, made with the emitter planned `planned` and emitted `emitted`
 // seconds ahead. The start is a whole second: rows are counted from it.
 struct ScheduleBench {
@@ -86,6 +124,14 @@ struct ScheduleBench {
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     ASSERT_TRUE(made.ok()) << made.status();
   }
+  // Throttled by a policy of this id.
+  void MakeThrottled(const std::string& cron, int n, const std::string& policy_id) {
+    v1::CreateScheduleRequest request = ValidSchedule("s", cron);
+    request.mutable_schedule()->set_event_count(n);
+    request.mutable_schedule()->set_policy(PutPolicy(&fixture, policy_id));
+    const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
   std::vector<std::string> Rows() const { return RowsSince(fixture, start); }
   absl::Time At(int seconds) const { return start + absl::Seconds(seconds); }
 };
@@ -100,6 +146,21 @@ inline void Park(MasterFixture* fixture, absl::Time begin) {
     const std::string row = EncodeEventKey(key);
     group.mutations.push_back(
         {.cf = kv::ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = row});
+    group.mutations.push_back({.cf = kv::ColumnFamily::kParked,
+                               .key = ParkedKey(key.uid, row),
+                               .value = record.SerializeAsString()});
+  }
+  fixture->Commit({group});
+}
+
+// The same of waiting rows, as the token manager does; `taken` events of each have been granted.
+inline void ParkWaiting(MasterFixture* fixture, uint64_t taken = 0) {
+  kv::Group group;
+  for (auto& [key, record] : Waiting(*fixture)) {
+    const std::string row = EncodeWaitingKey(key);
+    record.mutable_throttle()->set_taken(taken);
+    group.mutations.push_back(
+        {.cf = kv::ColumnFamily::kWaiting, .kind = kv::Mutation::Kind::kDelete, .key = row});
     group.mutations.push_back({.cf = kv::ColumnFamily::kParked,
                                .key = ParkedKey(key.uid, row),
                                .value = record.SerializeAsString()});

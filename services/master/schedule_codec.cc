@@ -13,6 +13,8 @@
 #include "services/master/limits.h"
 #include "services/master/proto_time.h"
 #include "services/master/resource_name.h"
+#include "services/master/target_codec.h"
+#include "services/master/throttle_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -96,7 +98,7 @@ size_t CharsOf(absl::string_view text) {
   }));
 }
 
-absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
+absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant) {
   FieldViolations violations;
   ScheduleDraft draft;
   storage::v1::DefinitionRecord& record = draft.definition.record;
@@ -111,6 +113,12 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule) {
   *record.mutable_delivery() = ReadDelivery(schedule, "schedule", &violations);
   CheckPayload(schedule.payload(), "schedule.payload", &violations);
   record.set_payload(schedule.payload());
+  if (auto throttle = ReadThrottle(schedule, tenant, &violations); throttle.has_value())
+    *record.mutable_throttle() = *std::move(throttle);
+  if (schedule.has_on_complete()) {
+    *record.mutable_on_complete() =
+        ReadDeliveryTo(schedule.on_complete(), "schedule.on_complete", &violations);
+  }
   if (!violations.empty()) return violations.ToStatus();
   const CronTrigger& trigger = draft.definition.trigger;
   if (!cron::HasAnyOccurrence(trigger.expression, trigger.zone, trigger.policy)) {
@@ -189,6 +197,9 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   schedule.set_priority(static_cast<int32_t>(definition.priority()));
   schedule.set_payload(definition.payload());
   WriteDelivery(definition.delivery(), &schedule);
+  WriteThrottle(definition, &schedule);
+  if (definition.has_on_complete())
+    WriteTarget(definition.on_complete().target(), schedule.mutable_on_complete());
   schedule.set_uid(record.uid().size() == Uid::kBytes ? Uid::FromBytes(record.uid()).ToHex()
                                                       : std::string());
   schedule.set_version(static_cast<int64_t>(state.version()));

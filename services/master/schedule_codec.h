@@ -30,8 +30,9 @@ struct ScheduleDraft {
 };
 
 // INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of an expression that never
-// fires, if nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION.
-absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule);
+// fires, if nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the
+// schedule's. Whether its policy exists is not checked.
+absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant);
 
 // DATA_LOSS if a stored definition cannot be read any more.
 absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);

@@ -9,6 +9,7 @@
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/schedule_table.h"
@@ -17,6 +18,7 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/proto_time.h"
+#include "services/master/throttle_codec.h"
 
 namespace escapement::master {
 namespace {
@@ -41,6 +43,11 @@ storage::v1::StateRecord NextState(const ChangeInput& input) {
   state.set_tenant(input.name.tenant);
   state.set_schedule_id(input.name.schedule);
   return state;
+}
+
+// Of a definition; empty: none.
+const std::string& PolicyOf(const Definition& definition) {
+  return definition.record.throttle().policy_id();
 }
 
 Decision Finish(ChangeBuilder* builder, std::unique_ptr<google::protobuf::Message> response) {
@@ -72,16 +79,38 @@ bool Enabled(const ScheduleSnapshot& snapshot) {
   return snapshot.state.kind() == SCHEDULE_STATE_KIND_ENABLED;
 }
 
-// More rows are parked than one commit takes: those that fell due during the pause end first, which
-// is what becomes of them in any case, and the schedule stays paused meanwhile.
-absl::StatusOr<Decision> SkipSomeParked(const ChangeInput& input, ChangeBuilder* builder) {
+// Throttled events that were due before the pause waited for their turn and go on; what else is due
+// by now fell due meanwhile or was late already, and is skipped.
+bool SkippedByPause(const ParkedRow& parked, const ChangeInput& input) {
+  if (parked.due_time >= input.now) return false;
+  const absl::Time pause_time = FromMicros(input.snapshot.state.pause_time_micros());
+  return !(parked.throttled() && parked.due_time < pause_time);
+}
+
+bool IsDue(const ParkedRow& parked, const ChangeInput& input) {
+  return parked.due_time < input.now;
+}
+
+// Of the parked rows those of which `skips` says so; how many.
+absl::StatusOr<size_t> SkipParkedIf(bool (*skips)(const ParkedRow&, const ChangeInput&),
+                                    const ChangeInput& input, ChangeBuilder* builder) {
   size_t skipped = 0;
-  for (const kv::Entry& parked : input.snapshot.parked) {
-    if (ChangeBuilder::DueOfParked(parked) >= input.now) continue;
+  for (const ParkedRow& parked : input.snapshot.parked) {
+    if (!skips(parked, input)) continue;
     RETURN_IF_ERROR(builder->SkipParked(parked, "paused"));
     ++skipped;
   }
-  if (skipped == 0) return EmissionBehind(input.name.ToString());
+  return skipped;
+}
+
+// More rows are parked than one commit takes: those that the pause ends go first, which is what
+// becomes of them in any case, and the schedule stays paused meanwhile. Where the rows that would
+// go on are alone too many, those that are due are skipped too: a resume must get through.
+absl::StatusOr<Decision> SkipSomeParked(const ChangeInput& input, ChangeBuilder* builder) {
+  absl::StatusOr<size_t> skipped = SkipParkedIf(&SkippedByPause, input, builder);
+  if (skipped.ok() && *skipped == 0) skipped = SkipParkedIf(&IsDue, input, builder);
+  if (!skipped.ok()) return skipped.status();
+  if (*skipped == 0) return EmissionBehind(input.name.ToString());
   builder->PutRunParts();
   builder->PutState(input.snapshot.state);
   Decision decision = Finish(builder, nullptr);
@@ -109,19 +138,23 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   builder.PutDefinition(definition);
   builder.PutChildren(definition);
   builder.PutState(state);
-  return Finish(&builder, Shown(input, record, state, definition));
+  builder.ChangePolicy(std::string(), PolicyOf(definition));
+  Decision decision = Finish(&builder, Shown(input, record, state, definition));
+  decision.policy_id = PolicyOf(definition);
+  return decision;
 }
 
 absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
                                       const v1::UpdateScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.schedule().etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
-  const v1::Schedule current =
+  v1::Schedule current =
       ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
+  ForgetDefaultCompletion(&current);
   const absl::StatusOr<v1::Schedule> wanted =
       ApplyMask(current, request.schedule(), request.has_update_mask(), request.update_mask());
   if (!wanted.ok()) return wanted.status();
-  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(*wanted);
+  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(*wanted, input.name.tenant);
   if (!draft.ok()) return draft.status();
 
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
@@ -147,7 +180,10 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   builder.PutSchedule(record);
   builder.PutDefinition(next);
   builder.PutState(state);
-  return Finish(&builder, Shown(input, record, state, next));
+  builder.ChangePolicy(PolicyOf(*snapshot.definition), PolicyOf(next));
+  Decision decision = Finish(&builder, Shown(input, record, state, next));
+  decision.policy_id = PolicyOf(next);
+  return decision;
 }
 
 absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
@@ -179,11 +215,11 @@ absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   if (snapshot.parked_more) return SkipSomeParked(input, &builder);
   builder.GuardParked();
-  for (const kv::Entry& parked : snapshot.parked) {
-    if (ChangeBuilder::DueOfParked(parked) >= input.now) {
-      builder.ReturnParked(parked);
-    } else {
+  for (const ParkedRow& parked : snapshot.parked) {
+    if (SkippedByPause(parked, input)) {
       RETURN_IF_ERROR(builder.SkipParked(parked, "paused"));
+    } else {
+      builder.ReturnParked(parked, *snapshot.definition);
     }
   }
   builder.PutRunParts();
@@ -209,9 +245,10 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
     builder.DeleteChildren(*snapshot.definition);
   }
   if (snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED) builder.GuardParked();
-  for (const kv::Entry& parked : snapshot.parked)
+  for (const ParkedRow& parked : snapshot.parked)
     RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
   builder.PutRunParts();
+  builder.ChangePolicy(PolicyOf(*snapshot.definition), std::string());
   storage::v1::StateRecord state = NextState(input);
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
   builder.DeleteSchedule();
@@ -239,20 +276,27 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                               .kind = kv::Condition::Kind::kValueEquals,
                               .value = snapshot.state_bytes});
   AddOccurrenceRows(source, occurrence, input.layout, input.now, &group.mutations);
-  // The identity must be new: no row of it in the queue, no run, no Done record.
+  const auto not_done = [&](uint16_t shard, uint64_t first) -> kv::Condition {
+    return {.cf = kv::ColumnFamily::kDone,
+            .key = EncodeDoneKey({.shard = shard,
+                                  .day = DoneDay(input.now),
+                                  .uid = source.uid,
+                                  .occurrence = occurrence.id,
+                                  .first = first}),
+            .kind = kv::Condition::Kind::kAbsent};
+  };
+  // The identity must be new: no row of it in the queue, no run, no Done record. (A row of many
+  // waiting events has a run.)
+  if (source.throttle.has_value() && source.event_count <= 1) {
+    const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence.id).EventId(0);
+    group.conditions.push_back(not_done(ShardOfEventId(event_id, input.layout.queue_shards), 0));
+  }
   for (const kv::Mutation& mutation : group.mutations) {
     group.conditions.push_back(
         {.cf = mutation.cf, .key = mutation.key, .kind = kv::Condition::Kind::kAbsent});
     const auto key =
         mutation.cf == kv::ColumnFamily::kEvents ? DecodeEventKey(mutation.key) : std::nullopt;
-    if (!key.has_value()) continue;
-    group.conditions.push_back({.cf = kv::ColumnFamily::kDone,
-                                .key = EncodeDoneKey({.shard = key->shard,
-                                                      .day = DoneDay(input.now),
-                                                      .uid = key->uid,
-                                                      .occurrence = key->occurrence,
-                                                      .first = key->first}),
-                                .kind = kv::Condition::Kind::kAbsent});
+    if (key.has_value()) group.conditions.push_back(not_done(key->shard, key->first));
   }
   auto run = std::make_unique<v1::Run>();
   run->set_name(RunName{input.name, occurrence.id}.ToString());

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -25,6 +26,9 @@ struct Decision {
   // again.
   bool partial = false;
   size_t occurrences = 0;
+  // A policy of the schedule's tenant that must be there; the group has that as a condition. Empty:
+  // none.
+  std::string policy_id = {};
 };
 
 struct ChangeInput {

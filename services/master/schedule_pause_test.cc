@@ -1,10 +1,14 @@
 // Pause, resume and delete, and the rows that wait meanwhile.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
+#include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/master/master_fixture.h"
 #include "services/master/schedule_bench.h"
@@ -112,6 +116,142 @@ TEST(SchedulePause, ARowThatIsParkedWhileItsScheduleIsResumedIsNotForgotten) {
     parked_first += *applied;
   }
   EXPECT_GT(parked_first, 0);
+}
+
+// Counts by queue shard and first index of the Done records of one occurrence.
+std::map<std::pair<uint16_t, uint64_t>, uint64_t> DoneOf(const MasterFixture& fixture,
+                                                         const std::string& occurrence) {
+  std::map<std::pair<uint16_t, uint64_t>, uint64_t> ranges;
+  for (const auto& [key, value] : fixture.Rows(ColumnFamily::kDone)) {
+    storage::v1::DoneRecord record;
+    EXPECT_TRUE(record.ParseFromString(value));
+    const auto done = DecodeDoneKey(key);
+    if (done->occurrence == occurrence) ranges[{done->shard, done->first}] = record.count();
+  }
+  return ranges;
+}
+
+TEST(SchedulePause, ThrottledRowsThatFellDueMeanwhileAreSkippedByShardAndTheOthersWaitAgain) {
+  ScheduleBench bench(6, 6);
+  bench.MakeThrottled("* * * * * *", /*n=*/8, "p");
+  const auto before = Waiting(bench.fixture);
+  ASSERT_EQ(before.size(), 5u);
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  ParkWaiting(&bench.fixture, /*taken=*/3);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  EXPECT_TRUE(bench.fixture.Events().empty());
+  const auto after = Waiting(bench.fixture);
+  ASSERT_EQ(after.size(), 3u);  // 3, 4, 5
+  EXPECT_EQ(after[0].first, before[2].first);
+  EXPECT_EQ(after[0].second.throttle().taken(), 3u);
+  // Events 3 to 7 of 8 over 4 shards: two each.
+  const std::map<std::pair<uint16_t, uint64_t>, uint64_t> wanted = {
+      {{1, 3}, 1}, {{2, 4}, 2}, {{3, 6}, 2}};
+  EXPECT_EQ(DoneOf(bench.fixture, before[0].first.occurrence), wanted);
+  EXPECT_EQ(DoneOf(bench.fixture, before[1].first.occurrence), wanted);
+  const auto& parts = bench.fixture.Rows(ColumnFamily::kRunParts);
+  ASSERT_EQ(parts.size(), 2u);
+  storage::v1::RunPartRecord part;
+  ASSERT_TRUE(part.ParseFromString(parts.begin()->second));
+  EXPECT_EQ(part.skipped(), 5u);
+}
+
+TEST(SchedulePause, AThrottledRunThatWasUnderWayGoesOnWithWhatIsLeft) {
+  ScheduleBench bench(3, 3);
+  bench.MakeThrottled("* * * * * *", /*n=*/8, "p");
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  const auto before = Waiting(bench.fixture);
+  ASSERT_EQ(before.size(), 2u);
+  ParkWaiting(&bench.fixture, /*taken=*/5);
+  bench.Plan(60, 60);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(30));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  // The one due before the pause goes on, the one due within it does not.
+  EXPECT_TRUE(DoneOf(bench.fixture, before[0].first.occurrence).empty());
+  EXPECT_EQ(DoneOf(bench.fixture, before[1].first.occurrence).size(), 2u);
+  ASSERT_FALSE(Waiting(bench.fixture).empty());
+  EXPECT_EQ(Waiting(bench.fixture)[0].first, before[0].first);
+  EXPECT_EQ(Waiting(bench.fixture)[0].second.throttle().taken(), 5u);
+}
+
+TEST(SchedulePause, ParkedRowsReturnToWhereTheirDefinitionWantsThem) {
+  for (const bool to_policy : {true, false}) {
+    ScheduleBench bench(4, 4);
+    if (to_policy) {
+      bench.MakeSchedule("* * * * * *", /*n=*/8);
+    } else {
+      bench.MakeThrottled("* * * * * *", /*n=*/8, "p");
+    }
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    Park(&bench.fixture, bench.start);
+    ParkWaiting(&bench.fixture);
+    v1::UpdateScheduleRequest update;
+    update.mutable_schedule()->set_name(kName);
+    update.mutable_update_mask()->add_paths("policy");
+    if (to_policy) update.mutable_schedule()->set_policy(PutPolicy(&bench.fixture, "q"));
+    ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, update).ok());
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+    EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+    EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kDone).empty());
+    EXPECT_EQ(bench.fixture.Events().size(), to_policy ? 0u : 12u);
+    EXPECT_EQ(Waiting(bench.fixture).size(), to_policy ? 12u : 0u);
+    for (const auto& [key, row] : Waiting(bench.fixture))
+      EXPECT_EQ(key.policy, PolicyUid("default", "q"));
+  }
+}
+
+TEST(SchedulePause, ASingleThrottledEventThatIsSkippedEndsInTheShardOfItsId) {
+  ScheduleBench bench(2, 2);
+  bench.MakeThrottled("* * * * * *", /*n=*/1, "p");
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  const WaitingKey key = Waiting(bench.fixture)[0].first;
+  ParkWaiting(&bench.fixture);
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
+  const std::string id = RunIdentity("default", key.uid, key.occurrence).EventId(0);
+  const std::map<std::pair<uint16_t, uint64_t>, uint64_t> wanted = {
+      {{ShardOfEventId(id, bench.fixture.layout.queue_shards), 0}, 1}};
+  EXPECT_EQ(DoneOf(bench.fixture, key.occurrence), wanted);
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kRunParts).empty());
+}
+
+TEST(SchedulePause, MoreWaitingRowsThanOneCommitTakesDoNotHinderAResume) {
+  ScheduleBench bench(2, 2);
+  bench.MakeThrottled("* * * * * *", /*n=*/8, "p");
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  auto [key, record] = Waiting(bench.fixture)[0];
+  ParkWaiting(&bench.fixture);
+  // Retries that have been due since before the pause.
+  kv::Group group;
+  record.set_count(1);
+  record.set_attempts(1);
+  for (int i = 1; i <= 2500; ++i) {
+    key.due_time = bench.At(1) + absl::Microseconds(i);
+    group.mutations.push_back({.cf = ColumnFamily::kParked,
+                               .key = ParkedKey(key.uid, EncodeWaitingKey(key)),
+                               .value = record.SerializeAsString()});
+  }
+  bench.fixture.Commit({group});
+  bench.Plan(60, 60);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+  storage::v1::RunPartRecord part;
+  ASSERT_TRUE(part.ParseFromString(bench.fixture.Rows(ColumnFamily::kRunParts).begin()->second));
+  EXPECT_EQ(part.skipped(), 8u + 1999u);  // the first chunk; the rest wait again
 }
 
 TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {

@@ -83,7 +83,7 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   if (!request.has_schedule()) violations.Add("schedule", "is required");
   absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
   if (request.has_schedule()) {
-    draft = ReadSchedule(request.schedule());
+    draft = ReadSchedule(request.schedule(), *tenant);
     // An error of its own kind is shown as it is, unless there are others.
     if (!draft.ok() && violations.empty()) return context_.Refuse(draft.status(), std::move(done));
     violations.AddStatus("", draft.status());

@@ -11,6 +11,7 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/master/parked_row.h"
 #include "services/master/schedule_codec.h"
 
 namespace escapement::master {
@@ -30,8 +31,8 @@ struct ScheduleSnapshot {
   bool cursor_present = false;  // an emitter has committed a part of a window
 
   // Rows that wait in `parked`; read only for resume and delete of a paused schedule.
-  std::vector<kv::Entry> parked;
-  bool parked_more = false;
+  std::vector<ParkedRow> parked;
+  bool parked_more = false;  // than one commit takes
   // The masters' parts of the runs of `parked`, by their key.
   std::map<std::string, std::optional<std::string>> run_parts;
 };

@@ -8,10 +8,12 @@
 #include "common/base/key_codec.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
+#include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/parked_row.h"
 
 namespace escapement::master {
 namespace {
@@ -138,15 +140,20 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   void OnParked(kv::ScanResult result) {
-    snapshot_.parked = std::move(result.entries);
     snapshot_.parked_more = result.more;
-    for (const kv::Entry& parked : snapshot_.parked) {
-      const auto key = DecodeEventKey(EventKeyOfParked(parked.key));
-      storage::v1::EventRecord row;
-      if (!key.has_value() || !row.ParseFromString(parked.value))
-        return done_(BrokenRecord("a parked event"));
-      if (row.run_count() > 1)
-        snapshot_.run_parts[RunPartKey({key->uid, key->occurrence}, kMasterRunPart)];
+    size_t rows = 0;
+    for (kv::Entry& entry : result.entries) {
+      absl::StatusOr<ParkedRow> parked = ReadParkedRow(std::move(entry));
+      if (!parked.ok()) return done_(parked.status());
+      // What skipping it would write: a waiting row may stand for events of all queue shards.
+      rows += RangesOf(*parked, context_.layout).size() + 1;
+      if (rows > kParkedRowsMax && !snapshot_.parked.empty()) {
+        snapshot_.parked_more = true;
+        break;
+      }
+      if (HasRun(parked->row))
+        snapshot_.run_parts[RunPartKey({parked->uid, parked->occurrence}, kMasterRunPart)];
+      snapshot_.parked.push_back(*std::move(parked));
     }
     if (snapshot_.run_parts.empty()) return Decide();
     std::vector<kv::Key> keys;
@@ -166,10 +173,23 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     absl::StatusOr<Decision> decision =
         change_.decide({snapshot_, change_.name, context_.layout, now});
     if (!decision.ok()) return done_(decision.status());
-    if (change_.validate_only) return done_(std::move(decision->response));
-    if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
     decision_ = *std::move(decision);
-    if (!decision_.partial) change_.mark.AddTo(*decision_.response, now, &decision_.group);
+    decided_at_ = now;
+    if (decision_.policy_id.empty()) return Act();
+    Get({{ColumnFamily::kPolicies, PolicyKey(change_.name.tenant, decision_.policy_id)}},
+        &Transaction::OnPolicy);
+  }
+
+  void OnPolicy(kv::GetResult result) {
+    if (result.values[0].has_value()) return Act();
+    const PolicyName policy{change_.name.tenant, decision_.policy_id};
+    done_(PolicyMissing(policy.ToString(), "schedule.policy"));
+  }
+
+  void Act() {
+    if (change_.validate_only) return done_(std::move(decision_.response));
+    if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
+    if (!decision_.partial) change_.mark.AddTo(*decision_.response, decided_at_, &decision_.group);
     kv::Commit commit;
     commit.groups.push_back(std::move(decision_.group));
     context_.client.CommitAsync(
@@ -206,6 +226,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   Uid uid_read_;
   ScheduleSnapshot snapshot_;
   Decision decision_;
+  absl::Time decided_at_;
   int attempts_ = 0;
 };
 

@@ -94,6 +94,31 @@ std::vector<BadSchedule> BadSchedules() {
        [](auto* s) { s->set_content_type("text/plain\r\nX: y"); }},
       {"display_name", "schedule.display_name",
        [](auto* s) { s->set_display_name(std::string(201, 'n')); }},
+      {"policy_form", "schedule.policy", [](auto* s) { s->set_policy("p"); }},
+      {"policy_kind", "schedule.policy",
+       [](auto* s) { s->set_policy("tenants/default/schedules/p"); }},
+      {"policy_tenant", "schedule.policy",
+       [](auto* s) { s->set_policy("tenants/other/policies/p"); }},
+      {"window_empty", "schedule.window.duration", [](auto* s) { s->mutable_window(); }},
+      {"window_short", "schedule.window.duration",
+       [](auto* s) { s->mutable_window()->mutable_duration()->set_nanos(999'999'999); }},
+      {"window_long", "schedule.window.duration",
+       [](auto* s) { s->mutable_window()->mutable_duration()->set_seconds(366 * 86'400 + 1); }},
+      {"pacing", "schedule.window.pacing",
+       [](auto* s) {
+         s->mutable_window()->mutable_duration()->set_seconds(1);
+         s->mutable_window()->set_pacing(static_cast<v1::Window::Pacing>(3));
+       }},
+      {"on_close", "schedule.window.on_close",
+       [](auto* s) {
+         s->mutable_window()->mutable_duration()->set_seconds(1);
+         s->mutable_window()->set_on_close(static_cast<v1::Window::OnClose>(4));
+       }},
+      {"completion", "schedule.completion",
+       [](auto* s) { s->set_completion(static_cast<v1::Completion>(3)); }},
+      {"on_complete_empty", "schedule.on_complete", [](auto* s) { s->mutable_on_complete(); }},
+      {"on_complete_uri", "schedule.on_complete.http.uri",
+       [](auto* s) { s->mutable_on_complete()->mutable_http()->set_uri("ftp://h/"); }},
       {"label", "schedule.labels[]", [](auto* s) { (*s->mutable_labels())[""] = "x"; }},
   };
 }

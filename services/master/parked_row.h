@@ -1,0 +1,50 @@
+// A row of `parked`: of `events`, or of `waiting` if it is throttled.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_PARKED_ROW_H_
+#define SERVICES_MASTER_PARKED_ROW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::master {
+
+struct ParkedRow {
+  kv::Entry entry;  // as stored
+  kv::Key home;     // where it was parked from
+  storage::v1::EventRecord row;
+  Uid uid;
+  std::string occurrence;
+  absl::Time due_time;
+  uint64_t first = 0;  // of the key
+
+  bool throttled() const { return row.has_throttle(); }
+  // Its events: [begin, end).
+  uint64_t begin() const { return first + row.throttle().taken(); }
+  uint64_t end() const { return first + row.count(); }
+};
+
+// DATA_LOSS if it cannot be read.
+absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry);
+
+// Events [first, first + count) whose Done record is in one queue shard.
+struct ShardRange {
+  uint16_t shard = 0;
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+// The row's events by queue shard.
+std::vector<ShardRange> RangesOf(const ParkedRow& parked, const kv::Layout& layout);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_PARKED_ROW_H_
