@@ -131,6 +131,7 @@ v1::Event ShowEndedEvent(const std::string& name, const storage::v1::DoneRecord&
   if (done.dispatch_time_micros() != 0)
     SetTimestamp(done.dispatch_time_micros(), event.mutable_dispatch_time());
   SetTimestamp(done.complete_time_micros(), event.mutable_complete_time());
+  event.set_output(done.output());
   return event;
 }
 

@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "services/master/event_codec.h"
+#include "services/master/limits.h"
 #include "services/master/proto_time.h"
 
 namespace escapement::master {
@@ -18,10 +20,28 @@ std::string NameOf(const RunName& run, uint64_t index) {
   return absl::StrCat(run.ToString(), "/events/", index);
 }
 
+// When all n events will have ended if they go on to end as between the first token and the last
+// end; unset if nothing has ended, or all.
+std::optional<int64_t> EtaMicros(const storage::v1::RunRecord& run,
+                                 const storage::v1::RunPartRecord& counts, absl::Time now) {
+  const uint64_t ended = counts.succeeded() + counts.failed() + counts.skipped() +
+                         counts.cancelled() + counts.expired();
+  const int64_t first = counts.first_grant_time_micros();
+  const int64_t last = counts.last_end_time_micros();
+  if (run.complete_time_micros() != 0 || ended == 0 || ended >= run.event_count() || first == 0 ||
+      last <= first)
+    return std::nullopt;
+  const double micros_each = static_cast<double>(last - first) / static_cast<double>(ended);
+  const double left = micros_each * static_cast<double>(run.event_count() - ended);
+  const int64_t from = std::max(last, ToMicros(now));
+  if (left >= static_cast<double>(kDueTimeMicrosMax - from)) return kDueTimeMicrosMax;
+  return from + static_cast<int64_t>(left);
+}
+
 }  // namespace
 
 v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
-                const storage::v1::RunPartRecord& counts) {
+                const storage::v1::RunPartRecord& counts, absl::Time now) {
   v1::Run shown;
   shown.set_name(name.ToString());
   SetTimestamp(run.nominal_time_micros(), shown.mutable_nominal_time());
@@ -32,7 +52,12 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
   shown.set_failed_count(Count(counts.failed()));
   shown.set_skipped_count(Count(counts.skipped()));
   shown.set_cancelled_count(Count(counts.cancelled()));
+  shown.set_expired_count(Count(counts.expired()));
   shown.set_retry_count(Count(counts.retries()));
+  shown.set_granted_count(Count(counts.granted()));
+  shown.set_delivered_count(Count(counts.delivered()));
+  shown.set_running_count(Count(counts.running()));
+  if (const auto eta = EtaMicros(run, counts, now)) SetTimestamp(*eta, shown.mutable_eta());
   if (run.complete_time_micros() != 0)
     SetTimestamp(run.complete_time_micros(), shown.mutable_complete_time());
   return shown;
@@ -46,8 +71,12 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
     SetTimestamp(event.row->nominal_time_micros(), shown.mutable_nominal_time());
     shown.set_version(Count(event.row->version()));
     shown.set_state(v1::Run::ACTIVE);
-    shown.set_retry_count(
-        std::max<int64_t>(0, Count(event.row->attempts()) - (event.state == v1::RUNNING ? 1 : 0)));
+    // The row says how many had begun before the present one.
+    shown.set_retry_count(Count(event.row->attempts()));
+    const bool holds_token = event.row->has_throttle() && event.state == v1::RUNNING;
+    shown.set_granted_count(holds_token ||
+                            (event.row->has_throttle() && event.row->attempts() > 0));
+    shown.set_running_count(holds_token);
     return shown;
   }
   const storage::v1::DoneRecord& done = *event.done;
@@ -58,6 +87,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   shown.set_failed_count(done.outcome() == storage::v1::OUTCOME_KIND_FAILED);
   shown.set_skipped_count(done.outcome() == storage::v1::OUTCOME_KIND_SKIPPED);
   shown.set_cancelled_count(done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED);
+  shown.set_expired_count(done.outcome() == storage::v1::OUTCOME_KIND_EXPIRED);
   shown.set_retry_count(std::max<int64_t>(0, Count(done.attempts()) - 1));
   SetTimestamp(done.complete_time_micros(), shown.mutable_complete_time());
   return shown;
@@ -70,6 +100,15 @@ void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecor
   sum->set_cancelled(sum->cancelled() + part.cancelled());
   sum->set_expired(sum->expired() + part.expired());
   sum->set_retries(sum->retries() + part.retries());
+  sum->set_granted(sum->granted() + part.granted());
+  sum->set_delivered(sum->delivered() + part.delivered());
+  sum->set_running(sum->running() + part.running());
+  const int64_t first = part.first_grant_time_micros();
+  if (first != 0 &&
+      (sum->first_grant_time_micros() == 0 || first < sum->first_grant_time_micros())) {
+    sum->set_first_grant_time_micros(first);
+  }
+  sum->set_last_end_time_micros(std::max(sum->last_end_time_micros(), part.last_end_time_micros()));
 }
 
 v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,

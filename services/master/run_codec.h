@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/storage/event_id.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
@@ -16,9 +17,10 @@
 
 namespace escapement::master {
 
-// Of a run with rows of its own; `counts` is the sum of its parts.
+// Of a run with rows of its own; `counts` is the sum of its parts, `now` (store time) what its ETA
+// is counted from.
 v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
-                const storage::v1::RunPartRecord& counts);
+                const storage::v1::RunPartRecord& counts, absl::Time now);
 // Of a run of one event. One of `done` and `row` is set.
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum);

@@ -14,6 +14,7 @@
 #include "services/master/event_codec.h"
 #include "services/master/limits.h"
 #include "services/master/run_codec.h"
+#include "services/master/throttled_events.h"
 
 namespace escapement::master {
 namespace {
@@ -27,11 +28,41 @@ class Listing : public std::enable_shared_from_this<Listing> {
       : context_(context),
         query_(std::move(query)),
         done_(std::move(done)),
-        identity_(query_.name.schedule.tenant, query_.uid, query_.name.occurrence),
+        identity_(query_.name.schedule.tenant, query_.source.uid, query_.name.occurrence),
         day_(DoneDay(FromMicros(query_.run.nominal_time_micros()))) {
     page_.index = query_.index;
     page_.record_first = query_.record_first;
   }
+
+  void Start() {
+    if (query_.outcome.has_value() || !query_.source.throttle.has_value()) return NextShard();
+    ThrottledQuery throttled;
+    throttled.source = query_.source;
+    throttled.limit = kLookupRowsMax;
+    throttled.wanted = [occurrence = query_.name.occurrence,
+                        index = query_.index](const ThrottledRange& range) {
+      return range.occurrence == occurrence && range.first + range.count > index &&
+             (range.state == v1::RUNNING || range.row.attempts() > 0);
+    };
+    ReadThrottledEvents(
+        context_, std::move(throttled),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+          if (!ranges.ok()) return self->done_(ranges.status());
+          for (ThrottledRange& range : *ranges) {
+            self->live_.insert_or_assign(range.first,
+                                         Live{range.count, std::move(range.row), range.state});
+          }
+          self->NextShard();
+        });
+  }
+
+ private:
+  // Events from an index on that have not ended.
+  struct Live {
+    uint64_t count = 1;
+    storage::v1::EventRecord row;
+    v1::EventState state = v1::PENDING;
+  };
 
   // Begins the shard that holds the next index.
   void NextShard() {
@@ -44,13 +75,11 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const IndexSlice slice = SliceOfShard(n, shard_, shards);
     slice_end_ = slice.first + slice.count;
     page_.record_first = std::max(page_.record_first, slice.first);
-    retries_.clear();
-    if (query_.outcome.has_value()) return ScanDone();
+    if (query_.outcome.has_value() || query_.source.throttle.has_value()) return ScanDone();
     rows_read_ = 0;
     ScanRetries(EventLaneKey(Shard(), kLaneRetry, absl::InfinitePast()));
   }
 
- private:
   uint16_t Shard() const { return static_cast<uint16_t>(shard_); }
 
   void ScanRetries(std::string begin) {
@@ -70,11 +99,12 @@ class Listing : public std::enable_shared_from_this<Listing> {
     if (!page.ok()) return done_(StoreFailed(page.status()));
     for (const kv::Entry& entry : page->entries) {
       const auto key = DecodeEventKey(entry.key);
-      if (!key.has_value() || key->uid != query_.uid || key->occurrence != query_.name.occurrence)
+      if (!key.has_value() || key->uid != query_.source.uid ||
+          key->occurrence != query_.name.occurrence)
         continue;
       storage::v1::EventRecord row;
       if (!row.ParseFromString(entry.value)) return done_(BrokenRecord("an event"));
-      if (key->first >= page_.index) retries_[key->first] = std::move(row);
+      if (key->first >= page_.index) live_[key->first] = Live{1, std::move(row), v1::PENDING};
     }
     rows_read_ += page->entries.size();
     // Beyond the bound retries are left out: they wait among very many of others.
@@ -90,10 +120,10 @@ class Listing : public std::enable_shared_from_this<Listing> {
     scan.cf = ColumnFamily::kDone;
     scan.begin = EncodeDoneKey({.shard = Shard(),
                                 .day = day_,
-                                .uid = query_.uid,
+                                .uid = query_.source.uid,
                                 .occurrence = query_.name.occurrence,
                                 .first = page_.record_first});
-    scan.end = PrefixEnd(DoneRunPrefix(Shard(), day_, query_.uid, query_.name.occurrence));
+    scan.end = PrefixEnd(DoneRunPrefix(Shard(), day_, query_.source.uid, query_.name.occurrence));
     scan.limit = kPageSizeMax;
     ++scans_;
     context_.client.Scan(std::move(scan), context_.executor,
@@ -104,21 +134,26 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
   bool Full() const { return page_.events.size() >= query_.limit; }
 
-  // Retries with an index below `end`.
-  bool AddRetries(uint64_t end) {
-    while (!retries_.empty() && retries_.begin()->first < end) {
-      if (Full()) return false;
-      const uint64_t index = retries_.begin()->first;
-      page_.events.push_back(ShowWaitingRunEvent(query_.name, identity_, index,
-                                                 retries_.begin()->second, v1::PENDING));
-      page_.index = index + 1;
-      retries_.erase(retries_.begin());
+  // Those that have not ended, with an index below `end`.
+  bool AddLive(uint64_t end) {
+    while (!live_.empty() && live_.begin()->first < end) {
+      const auto& [first, live] = *live_.begin();
+      const uint64_t live_end = first + live.count;
+      for (uint64_t index = std::max(first, page_.index); index < std::min(live_end, end);
+           ++index) {
+        if (Full()) return false;
+        page_.events.push_back(
+            ShowWaitingRunEvent(query_.name, identity_, index, live.row, live.state));
+        page_.index = index + 1;
+      }
+      if (live_end > end) return true;
+      live_.erase(live_.begin());
     }
     return true;
   }
 
   bool AddRecord(uint64_t first, const storage::v1::DoneRecord& record) {
-    if (!AddRetries(first)) return false;
+    if (!AddLive(first)) return false;
     const bool wanted =
         !query_.outcome.has_value() || ShowOutcome(record.outcome()) == *query_.outcome;
     const uint64_t end = first + std::max<uint64_t>(record.count(), 1);
@@ -143,7 +178,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
       if (!AddRecord(key->first, record)) return Finish(true);
     }
     if (page->more && !page->entries.empty()) return ScanDone();
-    if (!AddRetries(slice_end_)) return Finish(true);
+    if (!AddLive(slice_end_)) return Finish(true);
     page_.index = std::max(page_.index, slice_end_);
     page_.record_first = page_.index;
     if (Full() && page_.index < query_.run.event_count()) return Finish(true);
@@ -161,7 +196,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   const RunIdentity identity_;
   const uint32_t day_;
   RunEventsPage page_;
-  std::map<uint64_t, storage::v1::EventRecord> retries_;
+  std::map<uint64_t, Live> live_;  // by their first index
   uint32_t shard_ = 0;
   uint64_t slice_end_ = 0;
   int scans_ = 0;
@@ -172,7 +207,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 void ReadRunEvents(MasterContext& context, RunEventsQuery query,
                    absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->NextShard();
+  std::make_shared<Listing>(context, std::move(query), std::move(done))->Start();
 }
 
 }  // namespace escapement::master

@@ -1,9 +1,12 @@
-// The events of a run of many, in the order of their index: those that have ended, and those that
-// wait for another attempt.
+// The events of a run of many, in the order of their index: those that have ended, those that wait
+// for another attempt and, of throttled runs, those that hold a token.
 //
-// Shard by shard (each holds a contiguous slice): the retries of the run first, then its Done
-// records, which may stand for ranges. Work is bounded: the page ends early, with a position, after
-// kRunScansMax reads.
+// Not listed: events that wait for their first attempt; of runs that are not throttled, those that
+// a handler has claimed; and what throttled_events.h does not see.
+//
+// Shard by shard (each holds a contiguous slice): the retries of the run first (of a throttled one
+// all at once, before), then its Done records, which may stand for ranges. Work is bounded: the
+// page ends early, with a position, after kRunScansMax reads.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -17,7 +20,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "common/base/uid.h"
+#include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/master_context.h"
@@ -27,9 +30,9 @@ namespace escapement::master {
 
 struct RunEventsQuery {
   RunName name;
-  Uid uid;
+  OccurrenceSource source;  // of the schedule's present definition
   storage::v1::RunRecord run;
-  std::optional<v1::Outcome> outcome;  // only these; then retries are left out
+  std::optional<v1::Outcome> outcome;  // only these; then what has not ended is left out
   size_t limit = 0;
   // Where to begin: the first index wanted, and the first index of the Done record that holds it.
   uint64_t index = 0;

@@ -20,6 +20,7 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/run_codec.h"
+#include "services/master/throttled_events.h"
 
 namespace escapement::master {
 namespace {
@@ -52,10 +53,29 @@ class Listing : public std::enable_shared_from_this<Listing> {
     // A date's local midnight is at most 14 hours before the UTC one.
     last_date_ = absl::ToCivilDay(now_ + kActiveAhead + absl::Hours(14), absl::UTCTimeZone());
     // The counts of a page's runs are one read.
-    query_.limit =
-        std::min<size_t>(query_.limit, kv::kMultiGetKeysMax / (context.layout.queue_shards + 1));
+    query_.limit = std::min<size_t>(query_.limit, kv::kMultiGetKeysMax / PartsOfRun().size());
   }
 
+  void Start() {
+    if (!Throttled()) return Round();
+    ThrottledQuery throttled;
+    throttled.source = SourceOf(query_.schedule.definition.record);
+    throttled.limit = kActiveMax;
+    throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
+    ReadThrottledEvents(
+        context_, std::move(throttled),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+          if (!ranges.ok()) return self->done_(ranges.status());
+          for (ThrottledRange& range : *ranges) {
+            SingleEvent& single = self->throttled_[range.occurrence];
+            single.state = range.state;
+            single.row = std::move(range.row);
+          }
+          self->Round();
+        });
+  }
+
+ private:
   void Round() {
     if (position_.date > last_date_) return ReadCounts(false);
     if (page_.size() >= query_.limit || scans_ >= kRunScansMax) return ReadCounts(true);
@@ -84,7 +104,18 @@ class Listing : public std::enable_shared_from_this<Listing> {
     }
   }
 
- private:
+  bool Throttled() const { return query_.schedule.definition.record.has_throttle(); }
+
+  // Numbers of the parts that a run may have.
+  std::vector<uint16_t> PartsOfRun() const {
+    std::vector<uint16_t> parts = {kMasterRunPart};
+    for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard)
+      parts.push_back(static_cast<uint16_t>(shard));
+    for (uint32_t shard = 0; shard < context_.layout.policy_shards; ++shard)
+      parts.push_back(PolicyRunPart(static_cast<uint16_t>(shard)));
+    return parts;
+  }
+
   void Scan(ColumnFamily cf, std::string begin, std::string end) {
     kv::ScanRequest scan;
     scan.cf = cf;
@@ -128,6 +159,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
       failed_ = BrokenRecord("a Done record");
       return std::string();
     }
+    // If it has a row in `runs` too, that one is shown.
     if (record.run_count() <= 1) found_[key->occurrence].single.done = std::move(record);
     return key->occurrence;
   }
@@ -138,6 +170,14 @@ class Listing : public std::enable_shared_from_this<Listing> {
     std::vector<kv::Key> keys;
     const Definition& definition = query_.schedule.definition;
     const std::string date = DateText(position_.date);
+    if (Throttled()) {
+      for (auto it = throttled_.lower_bound(date);
+           it != throttled_.end() && it->first.substr(0, date.size()) == date; ++it) {
+        if (it->first > position_.after && !found_.contains(it->first))
+          found_[it->first].single = it->second;
+      }
+      return EndRound();
+    }
     if (definition.record.event_count() <= 1 &&
         position_.date + 2 >= absl::ToCivilDay(now_, absl::UTCTimeZone())) {
       const CronTrigger& trigger = definition.trigger;
@@ -210,10 +250,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     for (const auto& [occurrence, run] : page_) {
       if (!run.record.has_value()) continue;
       const RunKey key = {query_.schedule.uid, occurrence};
-      for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
-        keys.push_back({ColumnFamily::kRunParts, RunPartKey(key, static_cast<uint16_t>(shard))});
-      }
-      keys.push_back({ColumnFamily::kRunParts, RunPartKey(key, kMasterRunPart)});
+      for (const uint16_t part : PartsOfRun())
+        keys.push_back({ColumnFamily::kRunParts, RunPartKey(key, part)});
     }
     if (keys.empty()) return Answer({});
     context_.client.MultiGet(std::move(keys), context_.executor,
@@ -232,12 +270,12 @@ class Listing : public std::enable_shared_from_this<Listing> {
         continue;
       }
       storage::v1::RunPartRecord sum;
-      for (uint32_t i = 0; i <= context_.layout.queue_shards; ++i) {
+      for (size_t i = 0; i < PartsOfRun().size(); ++i) {
         const std::optional<std::string>& bytes = parts[next_part++];
         storage::v1::RunPartRecord part;
         if (bytes.has_value() && part.ParseFromString(*bytes)) AddCounts(part, &sum);
       }
-      result_.runs.push_back(ShowRun(name, *run.record, sum));
+      result_.runs.push_back(ShowRun(name, *run.record, sum, now_));
     }
     done_(std::move(result_));
   }
@@ -248,6 +286,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   RunListPosition position_;
   const absl::Time now_;
   absl::CivilDay last_date_;
+  std::map<std::string, SingleEvent> throttled_;  // runs of one that have not ended
   int scans_ = 0;
   std::vector<std::pair<std::string, FoundRun>> page_;
   RunListPage result_;
@@ -276,7 +315,7 @@ absl::StatusOr<RunListPosition> ParsePosition(absl::string_view text) {
 
 void ListRunsOf(MasterContext& context, RunListQuery query,
                 absl::AnyInvocable<void(absl::StatusOr<RunListPage>)> done) {
-  std::make_shared<Listing>(context, std::move(query), std::move(done))->Round();
+  std::make_shared<Listing>(context, std::move(query), std::move(done))->Start();
 }
 
 }  // namespace escapement::master

@@ -26,13 +26,13 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
     ReadSchedule(context_, name_.schedule,
                  [self = shared_from_this()](absl::StatusOr<StoredSchedule> schedule) {
                    if (!schedule.ok()) return self->done_(schedule.status());
-                   self->run_.uid = schedule->uid;
+                   self->run_.source = SourceOf(schedule->definition.record);
                    self->ReadRecord();
                  });
   }
 
  private:
-  RunKey Key() const { return {run_.uid, name_.occurrence}; }
+  RunKey Key() const { return {run_.source.uid, name_.occurrence}; }
 
   void ReadRecord() {
     const kv::Key key = {ColumnFamily::kRuns, EncodeRunKey(Key())};
@@ -45,7 +45,7 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
   void OnRecord(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     if (!result->values[0].has_value()) {
-      FindSingleEvent(context_, name_.schedule.tenant, run_.uid, name_.occurrence,
+      FindSingleEvent(context_, run_.source, name_.occurrence,
                       [self = shared_from_this()](absl::StatusOr<SingleEvent> single) {
                         self->OnSingle(std::move(single));
                       });
@@ -57,7 +57,7 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
     scan.cf = ColumnFamily::kRunParts;
     scan.begin = RunPartPrefix(Key());
     scan.end = PrefixEnd(scan.begin);
-    scan.limit = context_.layout.queue_shards + 1;
+    scan.limit = context_.layout.queue_shards + context_.layout.policy_shards + 1;
     context_.client.Scan(std::move(scan), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> parts) {
                            self->OnParts(std::move(parts));

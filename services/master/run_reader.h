@@ -9,7 +9,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "common/base/uid.h"
+#include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/master_context.h"
 #include "services/master/resource_name.h"
@@ -18,10 +18,11 @@
 namespace escapement::master {
 
 struct StoredRun {
-  Uid uid;
-  std::optional<storage::v1::RunRecord> record;  // of many events
-  storage::v1::RunPartRecord counts;             // of many: the sum of the parts
-  SingleEvent single;                            // of one
+  OccurrenceSource source;  // of the schedule's present definition
+  std::optional<storage::v1::RunRecord>
+      record;                         // of many events, or of a schedule with on_complete
+  storage::v1::RunPartRecord counts;  // of a record: the sum of the parts
+  SingleEvent single;                 // without a record
 };
 
 // NOT_FOUND if there is no such schedule or run.

@@ -16,6 +16,7 @@
 #include "services/master/run_listing.h"
 #include "services/master/run_reader.h"
 #include "services/master/schedule_reader.h"
+#include "services/master/single_event.h"
 
 namespace escapement::master {
 namespace {
@@ -37,16 +38,16 @@ absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list,
 }
 
 // The only event of a run, as a list.
-v1::ListRunEventsResponse ListSingle(const RunName& name, const StoredRun& run,
+v1::ListRunEventsResponse ListSingle(const RunName& name, const Uid& uid, const SingleEvent& single,
                                      std::optional<v1::Outcome> outcome) {
   v1::ListRunEventsResponse response;
-  const RunIdentity identity(name.schedule.tenant, run.uid, name.occurrence);
-  const SingleEvent& single = run.single;
+  const RunIdentity identity(name.schedule.tenant, uid, name.occurrence);
   if (single.done.has_value()) {
     v1::Event event = ShowEndedRunEvent(name, identity, 0, *single.done);
     if (!outcome.has_value() || event.outcome() == *outcome)
       *response.add_events() = std::move(event);
-  } else if (!outcome.has_value() && single.row.has_value() && single.row->attempts() > 0) {
+  } else if (!outcome.has_value() && single.row.has_value() &&
+             (single.row->attempts() > 0 || single.state == v1::RUNNING)) {
     *response.add_events() = ShowWaitingRunEvent(name, identity, 0, *single.row, single.state);
   }
   return response;
@@ -59,10 +60,11 @@ void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
   absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   ReadRun(context_, *name,
-          [name = *name, done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
+          [this, name = *name, done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
             if (!run.ok()) return done(run.status());
-            done(run->record.has_value() ? ShowRun(name, *run->record, run->counts)
-                                         : ShowSingleRun(name, run->single));
+            done(run->record.has_value()
+                     ? ShowRun(name, *run->record, run->counts, context_.client.NowLow())
+                     : ShowSingleRun(name, run->single));
           });
 }
 
@@ -135,9 +137,21 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request,
           [this, query = std::move(query), list = std::move(list),
            done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
             if (!run.ok()) return done(run.status());
-            if (!run->record.has_value()) return done(ListSingle(query.name, *run, query.outcome));
-            query.uid = run->uid;
+            const Uid uid = run->source.uid;
+            if (!run->record.has_value())
+              return done(ListSingle(query.name, uid, run->single, query.outcome));
+            query.source = std::move(run->source);
             query.run = *std::move(run->record);
+            if (query.run.event_count() <= 1) {
+              // Its event is where that of a run without a record would be.
+              auto on_found = [name = query.name, uid, outcome = query.outcome,
+                               done = std::move(done)](absl::StatusOr<SingleEvent> single) mutable {
+                if (!single.ok()) return done(single.status());
+                done(ListSingle(name, uid, *single, outcome));
+              };
+              return FindSingleEvent(context_, std::move(query.source), query.name.occurrence,
+                                     std::move(on_found));
+            }
             ReadRunEvents(
                 context_, std::move(query),
                 [list = std::move(list),

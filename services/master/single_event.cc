@@ -10,8 +10,10 @@
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/throttled_events.h"
 
 namespace escapement::master {
 namespace {
@@ -33,10 +35,13 @@ absl::Time InstantOf(const cron::OccurrenceId& id) {
 class Search : public std::enable_shared_from_this<Search> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)>;
-  Search(MasterContext& context, const std::string& tenant, const Uid& uid, std::string occurrence,
-         Found done)
-      : context_(context), uid_(uid), occurrence_(std::move(occurrence)), done_(std::move(done)) {
-    const std::string event_id = RunIdentity(tenant, uid, occurrence_).EventId(0);
+  Search(MasterContext& context, OccurrenceSource source, std::string occurrence, Found done)
+      : context_(context),
+        source_(std::move(source)),
+        uid_(source_.uid),
+        occurrence_(std::move(occurrence)),
+        done_(std::move(done)) {
+    const std::string event_id = RunIdentity(source_.tenant, uid_, occurrence_).EventId(0);
     shard_ = ShardOfEventId(event_id, context.layout.queue_shards);
   }
 
@@ -59,6 +64,11 @@ class Search : public std::enable_shared_from_this<Search> {
       keys.push_back({ColumnFamily::kEvents, key});
       keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
     }
+    if (source_.throttle.has_value()) {
+      const std::string key = EncodeWaitingKey(KeyWhileWaiting(due));
+      keys.push_back({ColumnFamily::kWaiting, key});
+      keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    }
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnKeys(std::move(result));
@@ -66,6 +76,14 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
  private:
+  WaitingKey KeyWhileWaiting(absl::Time due) const {
+    storage::v1::EventRecord row;
+    row.set_tenant(source_.tenant);
+    row.set_priority(source_.priority);
+    *row.mutable_throttle() = *source_.throttle;
+    return WaitingKeyOf(row, uid_, occurrence_, /*first=*/0, due, context_.layout.policy_shards);
+  }
+
   void OnKeys(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     SingleEvent found;
@@ -78,6 +96,26 @@ class Search : public std::enable_shared_from_this<Search> {
       if (value.has_value()) return FoundRow(*value, v1::PENDING);
     }
     if (++rounds_ > 2) return done_(SingleEvent());
+    ThrottledQuery query;
+    query.source = source_;
+    query.wanted = [occurrence = occurrence_](const ThrottledRange& range) {
+      return range.occurrence == occurrence;
+    };
+    ReadThrottledEvents(
+        context_, std::move(query),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> found) {
+          self->OnThrottled(std::move(found));
+        });
+  }
+
+  void OnThrottled(absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+    if (!ranges.ok()) return done_(ranges.status());
+    if (!ranges->empty()) {
+      SingleEvent found;
+      found.state = (*ranges)[0].state;
+      found.row = std::move((*ranges)[0].row);
+      return done_(std::move(found));
+    }
     Scan(ColumnFamily::kInflight, InflightShardBegin(shard_), InflightShardEnd(shard_));
   }
 
@@ -140,6 +178,7 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
   MasterContext& context_;
+  const OccurrenceSource source_;
   const Uid uid_;
   const std::string occurrence_;
   Found done_;
@@ -150,9 +189,9 @@ class Search : public std::enable_shared_from_this<Search> {
 
 }  // namespace
 
-void FindSingleEvent(MasterContext& context, std::string tenant, Uid uid, std::string occurrence,
+void FindSingleEvent(MasterContext& context, OccurrenceSource source, std::string occurrence,
                      absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done) {
-  std::make_shared<Search>(context, tenant, uid, std::move(occurrence), std::move(done))
+  std::make_shared<Search>(context, std::move(source), std::move(occurrence), std::move(done))
       ->ReadKeys();
 }
 

@@ -1,9 +1,10 @@
 // Where the only event of a run of one is. Such runs have no rows of their own: the event is the
 // run.
 //
-// Looked for at its deterministic keys (queue, parked, Done; one snapshot), then among the claims
-// and the retries of its shard. An event that moves meanwhile may be missed by all of these in a
-// row; then everything is read once more.
+// Looked for at its deterministic keys (queue, waiting, parked, Done; one snapshot), then, if its
+// schedule is throttled, among the holders of tokens and the retries that wait
+// (throttled_events.h), then among the claims and the retries of its shard. An event that moves
+// meanwhile may be missed by all of these in a row; then everything is read once more.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -15,7 +16,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "common/base/uid.h"
+#include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "services/master/master_context.h"
@@ -29,7 +30,8 @@ struct SingleEvent {
   v1::EventState state = v1::EVENT_STATE_UNSPECIFIED;  // of the row
 };
 
-void FindSingleEvent(MasterContext& context, std::string tenant, Uid uid, std::string occurrence,
+// `source` is of the schedule's present definition.
+void FindSingleEvent(MasterContext& context, OccurrenceSource source, std::string occurrence,
                      absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done);
 
 }  // namespace escapement::master
