@@ -31,6 +31,23 @@ const Row& RunHeader() {
   return header;
 }
 
+// One run: beside the list's columns, how far it has come with its tokens.
+Row ToDetailedRow(const v1::Run& r) {
+  Row row = ToRow(r);
+  for (const int64_t count :
+       {r.expired_count(), r.granted_count(), r.delivered_count(), r.running_count()})
+    row.push_back(absl::StrCat(count));
+  row.push_back(r.has_eta() ? TimeUtil::ToString(r.eta()) : "-");
+  return row;
+}
+
+Row DetailedRunHeader() {
+  Row header = RunHeader();
+  for (const char* column : {"EXPIRED", "GRANTED", "DELIVERED", "RUNNING", "ETA"})
+    header.push_back(column);
+  return header;
+}
+
 template <typename Message, typename ToRowFn>
 void PrintList(Session& session, const Row& header, const std::vector<Message>& list,
                ToRowFn to_row) {
@@ -72,7 +89,7 @@ void GetRun(Session& session, const std::string& name) {
   if (!status.ok()) return session.Fail(status);
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(run, session.format()));
-  session.Print(FormatTable(RunHeader(), {ToRow(run)}));
+  session.Print(FormatTable(DetailedRunHeader(), {ToDetailedRow(run)}));
 }
 
 void ListRunEvents(Session& session, const std::string& name, const std::string& filter,

@@ -6,6 +6,7 @@
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/target_flags.h"
+#include "tools/escctl/throttle_flags.h"
 
 namespace escapement::escctl {
 namespace {
@@ -54,6 +55,7 @@ struct Definition {
   int64_t event_count = 0;
   std::vector<std::string> labels;
   TargetFlags target;
+  ThrottleFlags throttle;
 
   void Add(CLI::App& command) {
     command.add_option("-f,--file", file, "the schedule as JSON, as the API gives it; - = stdin");
@@ -64,9 +66,11 @@ struct Definition {
     command.add_option("--display-name", display_name, "for people");
     command.add_option("--label", labels, "key=value; may be repeated");
     target.Add(command);
+    throttle.Add(command);
   }
 
-  absl::Status Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const {
+  absl::Status Apply(const Session& session, v1::Schedule* schedule,
+                     std::vector<std::string>* fields) const {
     if (!file.empty()) {
       auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
       if (!text.ok()) return text.status();
@@ -92,6 +96,10 @@ struct Definition {
       for (const auto& [key, value] : *pairs) (*schedule->mutable_labels())[key] = value;
       fields->push_back("labels");
     }
+    const auto policy_name = [&session](const std::string& policy) {
+      return session.FullName("policies", policy);
+    };
+    if (auto status = throttle.Apply(policy_name, schedule, fields); !status.ok()) return status;
     return target.Apply(schedule, fields);
   }
 };
@@ -113,7 +121,8 @@ void AddCreate(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::CreateScheduleRequest request;
     std::vector<std::string> fields;
-    if (auto status = o->definition.Apply(request.mutable_schedule(), &fields); !status.ok()) {
+    if (auto status = o->definition.Apply(session, request.mutable_schedule(), &fields);
+        !status.ok()) {
       return session.FailUsage(status.message());
     }
     request.set_parent(session.parent());
@@ -142,7 +151,8 @@ void AddUpdate(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::UpdateScheduleRequest request;
     std::vector<std::string> fields;
-    if (auto status = o->definition.Apply(request.mutable_schedule(), &fields); !status.ok()) {
+    if (auto status = o->definition.Apply(session, request.mutable_schedule(), &fields);
+        !status.ok()) {
       return session.FailUsage(status.message());
     }
     // Of a whole file every field counts: no mask means all that can be changed.
