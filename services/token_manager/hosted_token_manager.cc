@@ -1,0 +1,49 @@
+#include "services/token_manager/hosted_token_manager.h"
+
+#include <grpcpp/impl/service_type.h>
+
+#include <utility>
+
+#include "common/service/lease_flags.h"
+#include "common/tokens/token_grpc.h"
+#include "services/token_manager/token_manager_metrics.h"
+
+namespace escapement::token_manager {
+namespace {
+
+TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
+  TokenManagerOptions options;
+  options.instance = context.instance;
+  options.lease_ttl = LeaseTtl();
+  options.lease_renew_every = LeaseRenewEvery();
+  return options;
+}
+
+TokenDoor::Options DoorOptions(const ServiceContext& context, LocalGrants& grants) {
+  TokenDoor::Options options;
+  options.instance = context.instance;
+  options.local = &grants;
+  options.metrics = &context.metrics;
+  return options;
+}
+
+}  // namespace
+
+HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
+    : service_(OptionsFromFlags(context), store, context.runtime),
+      metrics_(
+          context.metrics.AddText([this] { return FormatTokenManagerMetrics(service_.stats()); })),
+      door_(DoorOptions(context, service_.grants()), store, context.runtime),
+      tokens_grpc_(NewTokenGrpc(door_)) {}
+
+absl::Status HostedTokenManager::Start() {
+  service_.Start();
+  door_.Start();
+  return absl::OkStatus();
+}
+
+void HostedTokenManager::Drain(Closure done) {
+  door_.Drain([this, done = std::move(done)]() mutable { service_.Drain(std::move(done)); });
+}
+
+}  // namespace escapement::token_manager
