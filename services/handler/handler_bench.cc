@@ -1,6 +1,7 @@
 // How many events one handler claims, sends and ends in a second over RocksKvStore, with a consumer
 // that answers at once: what is left of the path when the wire costs nothing. Prints one line for
-// each kind of row.
+// each kind of row. Granted events come as token managers would put them: no more than 1,000
+// undelivered for each queue shard.
 //
 //   handler_bench [events]
 
@@ -23,7 +24,9 @@
 #include "common/kv/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 #include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/handler_service.h"
 
@@ -133,6 +136,20 @@ class Bench {
     return events / per_row * per_row;
   }
 
+  // As Run, of granted events: claims of `entries` grants of `per_entry` events each.
+  void RunGranted(const char* what, uint64_t events, uint64_t entries, uint64_t per_entry,
+                  bool on_release) {
+    std::vector<kv::Mutation> batch;
+    granting_ = {.uid = StableHash128(what),
+                 .left = events,
+                 .entries = entries,
+                 .per_entry = per_entry,
+                 .on_release = on_release};
+    AddSchedule(granting_.uid, batch);
+    Put(std::move(batch));
+    Run(what, events);
+  }
+
   void Run(const char* what, uint64_t events, bool on_time = false) {
     AcceptingTransport transport(runtime_.clock());
     HandlerOptions options;
@@ -141,6 +158,7 @@ class Bench {
     const absl::Duration begin = runtime_.clock().Elapsed();
     const std::clock_t cpu = std::clock();
     service.Start();
+    executor_->Post([this, &service] { Grant(service); });
     std::promise<void> done;
     Poll(service, events, done);
     done.get_future().get();
@@ -196,6 +214,52 @@ class Bench {
                      .key = StateKey(uid),
                      .value = state.SerializeAsString()});
   }
+  // Another claim for as many events as the bounds of token managers allow, then again.
+  void Grant(HandlerService& service) {
+    const uint64_t of_claim = granting_.entries * granting_.per_entry;
+    while (granting_.left > 0 &&
+           granting_.granted - service.stats().accepted.load() + of_claim <= 8 * 1000) {
+      kv::Commit commit;
+      commit.groups.push_back({.mutations = {ClaimPut()}});
+      client_->CommitAsync(std::move(commit), executor_, [](absl::StatusOr<kv::CommitResult>) {});
+      granting_.granted += of_claim;
+      granting_.left -= std::min(granting_.left, of_claim);
+    }
+    if (granting_.left > 0)
+      executor_->PostAfter(absl::Milliseconds(1), [this, &service] { Grant(service); });
+  }
+  kv::Mutation ClaimPut() {
+    const uint64_t number = ++claims_;
+    storage::v1::ClaimRecord claim;
+    claim.set_claim_time_micros(ToMicros(runtime_.clock().WallNow()));
+    claim.set_delivery_timeout_max_micros(10'000'000);
+    for (uint64_t i = 0; i < granting_.entries; ++i) {
+      storage::v1::EventRecord event = Event(granting_.per_entry);
+      event.set_version(1);
+      event.mutable_throttle()->set_policy_id("gpu");
+      event.mutable_throttle()->set_on_release(granting_.on_release);
+      const WaitingKey key = WaitingKeyOf(event, granting_.uid, absl::StrCat("o", number), i,
+                                          FromMicros(due_micros_), 8);
+      auto& entry = *claim.add_entries();
+      entry.set_event_key(EncodeWaitingKey(key));
+      *entry.mutable_event() = std::move(event);
+      entry.set_claimed_version(1);
+      auto& range = *entry.add_ranges();
+      range.set_first(i * granting_.per_entry);
+      range.set_count(granting_.per_entry);
+      auto& grant = *entry.mutable_grant();
+      grant.set_policy_shard(key.policy_shard);
+      grant.set_policy_uid(std::string(key.policy.bytes()));
+      grant.set_epoch(1);
+      grant.set_number(++grants_);
+      grant.set_send_before_micros(claim.claim_time_micros() + 10'000'000);
+    }
+    return {.cf = kv::ColumnFamily::kInflight,
+            .key = EncodeClaimKey({.shard = static_cast<uint16_t>(number % 8),
+                                   .epoch = 1,
+                                   .number = GrantedClaimNumber(0, number)}),
+            .value = claim.SerializeAsString()};
+  }
   // Until all have ended durably: accepted and nothing out is almost that, and cheap to ask.
   void Poll(HandlerService& service, uint64_t events, std::promise<void>& done) {
     if (service.stats().accepted.load() >= events) return done.set_value();
@@ -203,6 +267,17 @@ class Bench {
                          [this, &service, events, &done] { Poll(service, events, done); });
   }
 
+  struct Granting {
+    Uid uid;
+    uint64_t left = 0;
+    uint64_t entries = 1;
+    uint64_t per_entry = 1;
+    bool on_release = false;
+    uint64_t granted = 0;
+  };
+  Granting granting_;
+  uint64_t claims_ = 0;
+  uint64_t grants_ = 0;
   SystemRuntime runtime_;
   int64_t due_micros_ = ToMicros(runtime_.clock().WallNow() - absl::Seconds(1));
   std::unique_ptr<kv::RocksKvStore> store_;
@@ -226,6 +301,9 @@ int main(int argc, char** argv) {
     bench.Run("one of each schedule", bench.AddOccurrences(events, 1, true));
     bench.Run("slices of 10,000",
               bench.AddOccurrences(std::max<uint64_t>(events * 10, 10'000), 10'000, false));
+    bench.RunGranted("granted, runs on delivery", events * 5, 1, 1000, false);
+    bench.RunGranted("granted, 64 on release", events * 2, 8, 64, true);
+    bench.RunGranted("granted, one each", events * 2, 100, 1, true);
     bench.Run("200 events/s, on time", bench.AddOnTime(1000), true);
   }
   std::filesystem::remove_all(dir);

@@ -1,7 +1,11 @@
 // Claims against what users do at the same moment: the store decides, and whoever comes second
 // changes nothing.
 
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/policy_table.h"
+#include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/handler_service.h"
 #include "services/handler/handler_world.h"
@@ -75,6 +79,41 @@ TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED) + world_.DoneEvents(OUTCOME_KIND_SUCCEEDED),
             10u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), world_.transport("a").sent.size());
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+}
+
+// The occurrence stays one of the schedule's; its events are to wait for a token.
+TEST_P(ClaimRaceTest, RowsOfAScheduleThatGainsAPolicyAreEitherSentOrMovedToWait) {
+  const Uid uid = world_.AddSchedule("s");
+  const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
+  world_.AddRow(uid, {.due = due_,
+                      .occurrence = cron::FormatCalendarOccurrence(three, 0, "UTC"),
+                      .count = 10,
+                      .nominal_micros = ToMicros(absl::FromCivil(three, absl::UTCTimeZone()))});
+  world_.throttle.emplace().set_policy_id("gpu");
+  world_.AddDefinition(uid, 2, "0 3 * * *");
+  AdvanceIntoTheClaim();
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  world_.Advance(absl::Seconds(3));
+  const auto waiting = world_.Rows(ColumnFamily::kWaiting);
+  ASSERT_LE(waiting.size(), 1u);
+  EXPECT_EQ(world_.transport("a").sent.size() + 10 * waiting.size(), 10u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED) + 10 * waiting.size(), 10u);
+  if (GetParam() == 0) {
+    EXPECT_EQ(waiting.size(), 1u);  // before the row was claimed
+  }
+  for (const auto& [key, value] : waiting) {
+    const std::optional<WaitingKey> at = DecodeWaitingKey(key);
+    ASSERT_TRUE(at.has_value());
+    EXPECT_EQ(at->uid, uid);
+    EXPECT_EQ(at->policy, PolicyUid("default", "gpu"));
+    EXPECT_EQ(at->due_time, due_);
+    storage::v1::EventRecord row;
+    row.ParseFromString(value);
+    EXPECT_EQ(row.count(), 10u);
+    EXPECT_EQ(row.throttle().policy_id(), "gpu");
+  }
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 

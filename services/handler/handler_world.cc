@@ -120,6 +120,7 @@ void HandlerWorld::AddDefinition(const Uid& uid, uint64_t version, const std::st
   definition.set_time_zone("UTC");
   definition.set_payload("payload of version " + std::to_string(version));
   *definition.mutable_delivery() = Delivery(target);
+  if (throttle.has_value()) *definition.mutable_throttle() = *throttle;
   Put(kv::ColumnFamily::kDefinitions, DefinitionKey(uid, version), definition.SerializeAsString());
 }
 

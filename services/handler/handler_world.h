@@ -98,6 +98,7 @@ class HandlerWorld {
   kv::MemKvStore store;
   storage::v1::RetryRecord retry;  // of definitions made from now on
   absl::Duration timeout = absl::Seconds(10);
+  std::optional<storage::v1::ThrottleRecord> throttle;  // of definitions made from now on
 
  private:
   struct Running {
