@@ -7,7 +7,7 @@
 #include "common/base/micros.h"
 #include "common/storage/done_table.h"
 #include "common/storage/inflight_table.h"
-#include "common/storage/name_tables.h"
+#include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/handler_service.h"
 #include "services/handler/handler_world.h"
@@ -276,6 +276,39 @@ TEST_F(HandlerFaultsTest, DoneDaysGoWhenTheirRetentionEndsButNotBeforeTheirRows)
   const auto left = world_.Rows(ColumnFamily::kDone);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(DecodeDoneKey(left.begin()->first)->day, DoneDay(now - absl::Hours(24 * 2)));
+}
+
+TEST_F(HandlerFaultsTest, RunsGoWithTheirDoneDayAndTakeAllTheirPartsWithThem) {
+  const absl::Time launch = world_.now() - absl::Hours(24 * 9);
+  const auto add = [&](const std::string& occurrence, uint64_t n, bool run_kept, bool complete) {
+    storage::v1::DoneRecord done;
+    done.set_count(n);
+    done.set_run_count(n);
+    done.set_run_kept(run_kept);
+    world_.Put(ColumnFamily::kDone,
+               EncodeDoneKey({.shard = 1,
+                              .day = DoneDay(launch),
+                              .uid = uid_,
+                              .occurrence = occurrence,
+                              .first = 0}),
+               done.SerializeAsString());
+    const RunKey run{.uid = uid_, .occurrence = occurrence};
+    storage::v1::RunRecord record;
+    record.set_complete_time_micros(complete ? ToMicros(launch) : 0);
+    world_.Put(ColumnFamily::kRuns, EncodeRunKey(run), record.SerializeAsString());
+    for (const uint16_t part : {uint16_t{1}, PolicyRunPart(5), kMasterRunPart})
+      world_.Put(ColumnFamily::kRunParts, RunPartKey(run, part), "");
+  };
+  add("large", 10, false, true);
+  add("kept", 1, true, true);
+  add("active", 10, false, false);
+  world_.StartHandler("a");
+  world_.Advance(absl::Minutes(3));
+  EXPECT_EQ(world_.Count(ColumnFamily::kDone), 0u);
+  const auto runs = world_.Rows(ColumnFamily::kRuns);
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(DecodeRunKey(runs.begin()->first)->occurrence, "active");
+  EXPECT_EQ(world_.Count(ColumnFamily::kRunParts), 3u);
 }
 
 }  // namespace

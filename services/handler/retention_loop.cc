@@ -117,8 +117,7 @@ void RetentionLoop::ReadDay(SweepPtr sweep) {
 
 void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
   kv::Group group;
-  std::vector<kv::Key> runs;
-  std::vector<std::string> parts;
+  std::vector<DoneRun> runs;
   std::set<std::string> seen;
   for (const kv::Entry& entry : page.entries) {
     storage::v1::DoneRecord done;
@@ -131,31 +130,57 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     const RunKey run{.uid = key->uid, .occurrence = key->occurrence};
     const bool has_run = done.run_count() > 1 || done.run_kept();
     if (!has_run || !seen.insert(EncodeRunKey(run)).second) continue;
-    runs.push_back({.cf = ColumnFamily::kRuns, .key = EncodeRunKey(run)});
-    parts.push_back(RunPartKey(run, key->shard));
+    runs.push_back({.run = run, .shard = key->shard});
   }
   if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
   if (runs.empty()) return GoOnWithDay(sweep, std::move(group), page.more);
-  ReadRuns(sweep, std::move(group), std::move(runs), std::move(parts), page.more);
+  ReadRuns(sweep, std::move(group), std::move(runs), page.more);
 }
 
 // Runs that are not closed keep their counts: the owner of their partition still sums them.
-void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs,
-                             std::vector<std::string> parts, bool more) {
-  core_.client.MultiGet(runs, core_.executor,
-                        [this, sweep, group = std::move(group), runs, parts = std::move(parts),
-                         more](absl::StatusOr<kv::GetResult> result) mutable {
-                          if (!result.ok()) return Finish();
-                          for (size_t i = 0; i < runs.size(); ++i) {
-                            storage::v1::RunRecord run;
-                            const bool there = result->values[i].has_value() &&
-                                               run.ParseFromString(*result->values[i]);
-                            if (there && run.complete_time_micros() == 0) continue;
-                            if (there) Delete(group, ColumnFamily::kRuns, runs[i].key);
-                            Delete(group, ColumnFamily::kRunParts, parts[i]);
-                          }
-                          GoOnWithDay(sweep, std::move(group), more);
-                        });
+void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<DoneRun> runs,
+                             bool more) {
+  std::vector<kv::Key> keys;
+  for (const DoneRun& run : runs)
+    keys.push_back({.cf = ColumnFamily::kRuns, .key = EncodeRunKey(run.run)});
+  core_.client.MultiGet(
+      keys, core_.executor,
+      [this, sweep, group = std::move(group), runs = std::move(runs),
+       more](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return Finish();
+        std::vector<RunKey> ended;
+        for (size_t i = 0; i < runs.size(); ++i) {
+          storage::v1::RunRecord run;
+          const bool there =
+              result->values[i].has_value() && run.ParseFromString(*result->values[i]);
+          if (there && run.complete_time_micros() == 0) continue;
+          if (there) {
+            Delete(group, ColumnFamily::kRuns, EncodeRunKey(runs[i].run));
+            ended.push_back(runs[i].run);
+          }
+          Delete(group, ColumnFamily::kRunParts, RunPartKey(runs[i].run, runs[i].shard));
+        }
+        DropOwnerlessParts(sweep, std::move(group), std::move(ended), more);
+      });
+}
+
+// The parts of masters and of policy shards have no Done day: they go with the run record.
+void RetentionLoop::DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vector<RunKey> ended,
+                                       bool more) {
+  if (ended.empty()) return GoOnWithDay(sweep, std::move(group), more);
+  const RunKey run = std::move(ended.back());
+  ended.pop_back();
+  Scan(sweep,
+       {.cf = ColumnFamily::kRunParts,
+        .begin = RunPartKey(run, PolicyRunPart(0)),
+        .end = PrefixEnd(RunPartPrefix(run)),
+        .keys_only = true},
+       [this, sweep, group = std::move(group), ended = std::move(ended),
+        more](const kv::ScanResult& parts) mutable {
+         for (const kv::Entry& part : parts.entries)
+           Delete(group, ColumnFamily::kRunParts, part.key);
+         DropOwnerlessParts(sweep, std::move(group), std::move(ended), more);
+       });
 }
 
 void RetentionLoop::GoOnWithDay(SweepPtr sweep, kv::Group group, bool more) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/storage/run_table.h"
 #include "services/handler/shard_state.h"
 
 namespace escapement::handler {
@@ -45,13 +46,17 @@ class RetentionLoop {
     const SweptShard& shard() const { return shards[at]; }
   };
   using SweepPtr = std::shared_ptr<Sweep>;
+  struct DoneRun {
+    RunKey run;
+    uint16_t shard = 0;
+  };
 
   void FindDay(SweepPtr sweep);
   void CheckLane(SweepPtr sweep);
   void ReadDay(SweepPtr sweep);
   void OnDayRead(SweepPtr sweep, kv::ScanResult page);
-  void ReadRuns(SweepPtr sweep, kv::Group group, std::vector<kv::Key> runs,
-                std::vector<std::string> parts, bool more);
+  void ReadRuns(SweepPtr sweep, kv::Group group, std::vector<DoneRun> runs, bool more);
+  void DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vector<RunKey> ended, bool more);
   void GoOnWithDay(SweepPtr sweep, kv::Group group, bool more);
   void DropDay(SweepPtr sweep);
   void NextShard(SweepPtr sweep);
