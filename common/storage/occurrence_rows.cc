@@ -125,6 +125,13 @@ void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& 
   }
 }
 
+size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layout) {
+  const size_t run = source.event_count > 1 || source.run_kept ? 2 : 0;
+  if (source.throttle.has_value()) return run + 1;
+  return run +
+         static_cast<size_t>(std::clamp<uint64_t>(source.event_count, 1, layout.queue_shards));
+}
+
 void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row,
                  const std::string& occurrence, uint64_t first, absl::Time due_time,
                  const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {

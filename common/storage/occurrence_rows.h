@@ -21,6 +21,7 @@
 #ifndef COMMON_STORAGE_OCCURRENCE_ROWS_H_
 #define COMMON_STORAGE_OCCURRENCE_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -66,6 +67,9 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now);
 // Appends the rows' mutations to `out`.
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                        const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+
+// How many mutations that makes of one occurrence.
+size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layout);
 
 // Appends puts of the row(s) by which events [first + taken, first + count) of `row` wait where the
 // definition of `to` wants them: when a schedule's policy has changed after they were emitted. The

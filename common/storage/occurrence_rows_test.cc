@@ -90,6 +90,22 @@ TEST(OccurrenceRowsTest, WhatIsLateGoesToTheCatchUpLane) {
             kLaneCatchUp);
 }
 
+TEST(OccurrenceRowsTest, TheirNumberIsKnownBeforehand) {
+  for (uint64_t event_count : {1, 2, 7, 8, 9, 1'000'000}) {
+    for (const bool throttled : {false, true}) {
+      for (const bool run_kept : {false, true}) {
+        OccurrenceSource source = SourceOf(Definition(event_count));
+        if (throttled) source.throttle.emplace().set_policy_id("p");
+        source.run_kept = run_kept;
+        std::vector<Mutation> rows;
+        AddOccurrenceRows(source, {.id = "o", .nominal_time = kNow, .launch_time = kNow}, kLayout,
+                          kNow, &rows);
+        EXPECT_EQ(rows.size(), OccurrenceRowCount(source, kLayout)) << event_count << throttled;
+      }
+    }
+  }
+}
+
 TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
   const auto trigger = TriggerOf(Definition(1));
   ASSERT_TRUE(trigger.ok()) << trigger.status();

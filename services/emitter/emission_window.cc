@@ -114,11 +114,7 @@ bool EmissionWindow::Take(const kv::Entry& entry, kv::CommitSeq seq) {
   if (occurrences->empty()) return true;
   DueChild child;
   child.source = SourceOfChild(*key, record);
-  const size_t rows =
-      child.source.event_count == 1
-          ? 1
-          : 2 + std::min<uint64_t>(child.source.event_count, options_.layout.queue_shards);
-  const size_t mutations = rows * occurrences->size();
+  const size_t mutations = OccurrenceRowCount(child.source, options_.layout) * occurrences->size();
   if (!due_.empty() &&
       (due_.size() >= kChunkChildrenMax || mutations_ + mutations > kChunkMutationsMax))
     return false;

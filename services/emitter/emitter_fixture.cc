@@ -118,7 +118,8 @@ void EmitterFixture::Commit(std::vector<kv::Group> groups) {
 }
 
 Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone,
-                                uint64_t event_count) {
+                                uint64_t event_count,
+                                const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
   const Uid uid = StableHash128(absl::StrCat("schedule ", ++uids_));
   Schedule& schedule = schedules_[uid];
   storage::v1::DefinitionRecord& definition = schedule.definition;
@@ -130,6 +131,7 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   definition.set_time_zone(zone);
   definition.set_event_count(event_count);
   definition.set_priority(5);
+  if (adjust) adjust(&definition);
   schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
   schedule.state.set_version(1);
   schedule.state.set_change_count(1);
@@ -138,6 +140,8 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   kv::Group group;
   group.mutations.push_back(
       Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+  group.mutations.push_back(
+      Put(ColumnFamily::kDefinitions, DefinitionKey(uid, 1), definition.SerializeAsString()));
   const std::string planned_key = PlannedToKey(PartitionOf(uid, layout_.partitions));
   absl::Time from = Now();
   if (const auto it = Disk(ColumnFamily::kCheckpoints).find(planned_key);

@@ -46,9 +46,11 @@ class EmitterFixture : public ::testing::Test {
   void KillEmitter(const std::string& name);   // as kill -9
   void DrainEmitter(const std::string& name);  // until it is done
 
-  // As the master: state, children and what falls into [now, planned_to), in one group.
+  // As the master: definition, state, children and what falls into [now, planned_to), in one group.
+  // `adjust` may set further fields of the definition.
   Uid AddSchedule(const std::string& cron, const std::string& zone = "UTC",
-                  uint64_t event_count = 1);
+                  uint64_t event_count = 1,
+                  const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
   // A change of the schedule that leaves its times alone: a new version.
   kv::Group UpdateGroup(const Uid& uid);
   void Commit(std::vector<kv::Group> groups);

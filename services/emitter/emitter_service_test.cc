@@ -6,6 +6,7 @@
 #include "common/storage/children_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/emitter/emitter_fixture.h"
 
 namespace escapement::emitter {
@@ -87,6 +88,75 @@ TEST_F(EmitterServiceTest, AMillionEventsAreOneRowForEachShard) {
   EXPECT_EQ(shards.size(), layout_.queue_shards);
   EXPECT_EQ(events, 1'000'000u);
   EXPECT_EQ(Disk(ColumnFamily::kRuns).size(), 1u);
+}
+
+TEST_F(EmitterServiceTest, AMillionThrottledEventsAreOneRowThatWaits) {
+  const Uid uid =
+      AddSchedule("10 1 0 * * *", "UTC", 1'000'000, [](storage::v1::DefinitionRecord* definition) {
+        storage::v1::ThrottleRecord* throttle = definition->mutable_throttle();
+        throttle->set_policy_id("p");
+        throttle->set_on_release(true);
+        throttle->mutable_window()->set_duration_micros(60'000'000);
+        throttle->mutable_window()->set_even(true);
+      });
+  StartEmitter("a");
+  size_t mutations = 0;
+  on_durable_ = [&](const kv::CommitRequest& request) {
+    for (const kv::Group& group : request.groups) {
+      for (const kv::Mutation& mutation : group.mutations) {
+        mutations += mutation.cf == ColumnFamily::kWaiting || mutation.cf == ColumnFamily::kRuns ||
+                     DecodeActiveRunKey(mutation.key).has_value();
+      }
+    }
+  };
+  Advance(absl::Seconds(68));
+  on_durable_ = nullptr;
+  EXPECT_EQ(mutations, 3u);
+  EXPECT_TRUE(Rows().empty());
+  EXPECT_EQ(Disk(ColumnFamily::kRuns).size(), 1u);
+  size_t marks = 0;
+  for (const auto& [key, value] : Disk(ColumnFamily::kCheckpoints))
+    marks += DecodeActiveRunKey(key).has_value();
+  EXPECT_EQ(marks, 1u);
+  ASSERT_EQ(Disk(ColumnFamily::kWaiting).size(), 1u);
+  const auto& [key, value] = *Disk(ColumnFamily::kWaiting).begin();
+  const std::optional<WaitingKey> waiting = DecodeWaitingKey(key);
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_EQ(waiting->uid, uid);
+  EXPECT_EQ(waiting->first, 0u);
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(value));
+  EXPECT_EQ(row.count(), 1'000'000u);
+  EXPECT_EQ(row.run_count(), 1'000'000u);
+  EXPECT_EQ(row.throttle().pace_count(), 1'000'000u);
+  EXPECT_EQ(FromMicros(row.throttle().window_begin_micros()), waiting->due_time);
+}
+
+// With on_complete a run of one event has a record too.
+TEST_F(EmitterServiceTest, TheEndOfARunOfOneEventIsTold) {
+  AddSchedule("10 1 0 * * *", "UTC", 1, [](storage::v1::DefinitionRecord* definition) {
+    definition->mutable_on_complete()->mutable_target()->mutable_http()->set_uri("http://h/done");
+  });
+  StartEmitter("a");
+  Advance(absl::Seconds(72));
+  ASSERT_EQ(Rows().size(), 1u);
+  ASSERT_EQ(Disk(ColumnFamily::kRuns).size(), 1u);
+  kv::Group ends;
+  storage::v1::RunPartRecord part;
+  part.set_failed(1);
+  ends.mutations.push_back(
+      {.cf = ColumnFamily::kRunParts,
+       .key = RunPartKey(DecodeRunKey(Disk(ColumnFamily::kRuns).begin()->first).value(), 0),
+       .value = part.SerializeAsString()});
+  Commit({ends});
+  Advance(absl::Seconds(1));
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 2u);
+  const Row& told = rows[0].record.version() == 0 ? rows[0] : rows[1];
+  EXPECT_TRUE(told.record.client_chosen_id());
+  EXPECT_NE(told.record.payload().find("\"event_count\":1,\"succeeded\":0,\"failed\":1"),
+            std::string::npos)
+      << told.record.payload();
 }
 
 // A run of n events is closed when the counts of all its shards have reached n, also by an emitter

@@ -21,6 +21,9 @@ EmitterMetrics::EmitterMetrics(Metrics& metrics)
                                          "Records that could not be read.")),
       runs_closed(*metrics.GetCounter("escapement_emitter_runs_closed_total",
                                       "Runs whose events have all ended.")),
+      run_end_events(*metrics.GetCounter("escapement_emitter_run_end_events_total",
+                                         "Events put that tell an on_complete target of the end "
+                                         "of a run.")),
       partitions(*metrics.GetGauge("escapement_emitter_partitions", "Partitions held.")),
       behind_seconds(
           *metrics.GetGauge("escapement_emitter_behind_seconds",

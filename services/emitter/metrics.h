@@ -21,7 +21,8 @@ struct EmitterMetrics {
   Counter& groups_refused;    // a schedule changed meanwhile: the change took over
   Counter& records_broken;
   Counter& runs_closed;
-  Gauge& partitions;  // held
+  Counter& run_end_events;  // of those: put for an on_complete target
+  Gauge& partitions;        // held
   // Now - emitted_to of the partition that is furthest behind; negative is ahead.
   Gauge& behind_seconds;
   Gauge& held;  // 1 while the store's clock holds emission

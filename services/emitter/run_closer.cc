@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/service/log.h"
 #include "common/storage/children_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
@@ -22,6 +23,9 @@ using kv::Mutation;
 
 // The last field of a part's key is the shard: the rest is the run's key.
 constexpr size_t kShardBytes = 2;
+
+// The conditions of a group that closes a run: fence, record as read, no event of that name yet.
+constexpr uint16_t kNoSuchEvent = 2;
 
 std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::string_view("\0", 1)); }
 
@@ -43,6 +47,7 @@ void RunCloser::Stop() {
   runs_.clear();
   ended_.clear();
   to_read_.clear();
+  to_tell_.clear();
 }
 
 void RunCloser::Watch() {
@@ -78,6 +83,7 @@ void RunCloser::OnLagged() {
     self->runs_.clear();
     self->ended_.clear();
     self->to_read_.clear();
+    self->to_tell_.clear();
     for (uint32_t partition : self->partitions_) self->ReadMarks(partition, std::string());
   });
 }
@@ -163,6 +169,8 @@ void RunCloser::ReadRun(std::string run_key) {
                      }
                      it->second.record = *std::move(result->values[0]);
                      it->second.event_count = record.event_count();
+                     it->second.to_tell =
+                         record.has_on_complete() && it->second.on_complete == nullptr;
                      self->ReadParts(run_key, run_key);
                    });
 }
@@ -208,16 +216,16 @@ void RunCloser::Add(Run& run, absl::string_view part_key, absl::string_view valu
   storage::v1::RunPartRecord part;
   if (!part.ParseFromArray(value.data(), static_cast<int>(value.size())))
     return metrics_.records_broken.Increment();
-  const uint64_t ended =
-      part.succeeded() + part.failed() + part.skipped() + part.cancelled() + part.expired();
-  uint64_t& known = run.parts[std::string(part_key)];
-  if (ended <= known) return;
-  run.ended += ended - known;
-  known = ended;
+  const RunCounts counts = RunCounts::Of(part);
+  RunCounts& known = run.parts[std::string(part_key)];
+  if (counts.ended() <= known.ended()) return;
+  run.counts -= known;
+  run.counts += counts;
+  known = counts;
 }
 
 void RunCloser::CloseIfEnded(const std::string& run_key, Run& run) {
-  if (run.event_count == 0 || run.ended < run.event_count || run.closing) return;
+  if (run.event_count == 0 || run.counts.ended() < run.event_count || run.closing) return;
   ended_.insert(run_key);
   CloseSoon(kCloseEvery);
 }
@@ -231,10 +239,9 @@ void RunCloser::CloseSoon(absl::Duration delay) {
 }
 
 void RunCloser::CloseEnded() {
-  kv::Commit commit;
-  std::vector<std::string> keys;
+  Closing closing;
   std::vector<std::string> waiting;
-  while (!ended_.empty() && keys.size() < kRunsClosedMax) {
+  while (!ended_.empty() && closing.runs.size() < kRunsClosedMax) {
     const std::string key = std::move(ended_.extract(ended_.begin()).value());
     const auto it = runs_.find(key);
     if (it == runs_.end() || it->second.closing) continue;
@@ -247,54 +254,124 @@ void RunCloser::CloseEnded() {
       waiting.push_back(key);
       continue;
     }
+    if (run.to_tell) {
+      if (!std::exchange(run.reading_target, true)) to_tell_.push_back(key);
+      continue;
+    }
     run.closing = true;
-    kv::Group group;
-    kv::Condition as_read;
-    as_read.cf = ColumnFamily::kRuns;
-    as_read.key = key;
-    as_read.kind = kv::Condition::Kind::kValueEquals;
-    as_read.value = run.record;
-    group.conditions = {options_.leases.fence(run.partition), std::move(as_read)};
-    record.set_complete_time_micros(ToMicros(client_.NowLow()));
-    group.mutations.resize(2);
-    group.mutations[0].cf = ColumnFamily::kRuns;
-    group.mutations[0].key = key;
-    group.mutations[0].value = record.SerializeAsString();
-    group.mutations[1].cf = ColumnFamily::kCheckpoints;
-    group.mutations[1].kind = Mutation::Kind::kDelete;
-    group.mutations[1].key =
-        ActiveRunKey(static_cast<uint16_t>(run.partition), run_key->uid, run_key->occurrence);
-    commit.groups.push_back(std::move(group));
-    keys.push_back(key);
+    AddGroup(key, *run_key, std::move(record), run, &closing);
   }
+  ReadTargets();
   if (!ended_.empty()) CloseSoon(kCloseEvery);
   if (!waiting.empty()) {
     ended_.insert(waiting.begin(), waiting.end());
     CloseSoon(kCloseRetry);
   }
-  if (keys.empty()) return;
-  client_.CommitAsync(
-      std::move(commit), executor_,
-      [self = shared_from_this(), keys = std::move(keys)](absl::StatusOr<kv::CommitResult> result) {
-        if (self->stopped_) return;
-        for (size_t i = 0; i < keys.size(); ++i) {
-          const auto it = self->runs_.find(keys[i]);
-          if (it == self->runs_.end()) continue;
-          if (result.ok() && result->verdicts[i].applied) {
-            self->metrics_.runs_closed.Increment();
-            self->Forget(keys[i]);
-            continue;
-          }
-          it->second.closing = false;
-          // Another owner's by now (then it is dropped), or the record was not as
-          // read: read it again.
-          self->executor_->PostAfter(kCloseRetry, [self, key = keys[i]] {
-            if (self->stopped_ || !self->runs_.contains(key)) return;
-            self->to_read_.push_back(key);
-            self->ReadNext();
-          });
-        }
-      });
+  if (closing.runs.empty()) return;
+  client_.CommitAsync(std::move(closing.commit), executor_,
+                      [self = shared_from_this(),
+                       runs = std::move(closing.runs)](absl::StatusOr<kv::CommitResult> result) {
+                        if (!self->stopped_) self->OnClosed(runs, result);
+                      });
+}
+
+void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
+                         storage::v1::RunRecord record, const Run& run, Closing* closing) {
+  if (run.on_complete != nullptr && closing->interned.insert(run.on_complete->hash).second)
+    closing->commit.groups.push_back(InternGroup(*run.on_complete));
+  const absl::Time now = client_.NowLow();
+  kv::Group group;
+  kv::Condition as_read;
+  as_read.cf = ColumnFamily::kRuns;
+  as_read.key = key;
+  as_read.kind = kv::Condition::Kind::kValueEquals;
+  as_read.value = run.record;
+  group.conditions = {options_.leases.fence(run.partition), std::move(as_read)};
+  record.set_complete_time_micros(ToMicros(now));
+  group.mutations.resize(2);
+  group.mutations[0].cf = ColumnFamily::kRuns;
+  group.mutations[0].key = key;
+  group.mutations[0].value = record.SerializeAsString();
+  group.mutations[1].cf = ColumnFamily::kCheckpoints;
+  group.mutations[1].kind = Mutation::Kind::kDelete;
+  group.mutations[1].key =
+      ActiveRunKey(static_cast<uint16_t>(run.partition), run_key.uid, run_key.occurrence);
+  if (run.on_complete != nullptr) {
+    AddRunEndEvent(record, run_key, run.counts, *run.on_complete, options_.layout.queue_shards, now,
+                   &group);
+  }
+  closing->runs.push_back(
+      {.key = key, .group = closing->commit.groups.size(), .told = run.on_complete != nullptr});
+  closing->commit.groups.push_back(std::move(group));
+}
+
+void RunCloser::OnClosed(const std::vector<Closing::Closed>& runs,
+                         const absl::StatusOr<kv::CommitResult>& result) {
+  for (const Closing::Closed& closed : runs) {
+    if (result.ok() && result->verdicts[closed.group].applied) {
+      metrics_.runs_closed.Increment();
+      if (closed.told) metrics_.run_end_events.Increment();
+      Forget(closed.key);
+      continue;
+    }
+    const auto it = runs_.find(closed.key);
+    if (it == runs_.end()) continue;
+    Run& run = it->second;
+    run.closing = false;
+    if (result.ok() && result->verdicts[closed.group].failed_condition == kNoSuchEvent) {
+      // A client has made an event of that very name.
+      Log(LogLevel::kError, "emitter.closer", "the event of a run's end exists; nobody is told");
+      run.on_complete = nullptr;
+      CloseIfEnded(closed.key, run);
+      continue;
+    }
+    // Another owner's by now (then it is dropped), or the record was not as read: read it again.
+    executor_->PostAfter(kCloseRetry, [self = shared_from_this(), key = closed.key] {
+      if (self->stopped_ || !self->runs_.contains(key)) return;
+      self->to_read_.push_back(key);
+      self->ReadNext();
+    });
+  }
+}
+
+void RunCloser::ReadTargets() {
+  while (reading_targets_ < kRunReadsMax && !to_tell_.empty()) {
+    const std::string key = std::move(to_tell_.front());
+    to_tell_.pop_front();
+    const auto it = runs_.find(key);
+    const std::optional<RunKey> run_key = DecodeRunKey(key);
+    storage::v1::RunRecord record;
+    if (it == runs_.end() || !run_key || !record.ParseFromString(it->second.record)) continue;
+    ++reading_targets_;
+    client_.MultiGet({{ColumnFamily::kDefinitions, DefinitionKey(run_key->uid, record.version())}},
+                     executor_,
+                     [self = shared_from_this(), key](absl::StatusOr<kv::GetResult> result) {
+                       --self->reading_targets_;
+                       if (self->stopped_) return;
+                       self->OnTarget(key, std::move(result));
+                       self->ReadTargets();
+                     });
+  }
+}
+
+void RunCloser::OnTarget(const std::string& run_key, absl::StatusOr<kv::GetResult> result) {
+  const auto it = runs_.find(run_key);
+  if (it == runs_.end()) return;
+  Run& run = it->second;
+  run.reading_target = false;
+  if (!result.ok()) {
+    ended_.insert(run_key);
+    return CloseSoon(kCloseRetry);
+  }
+  run.to_tell = false;
+  storage::v1::DefinitionRecord definition;
+  const std::optional<std::string>& value = result->values[0];
+  if (value.has_value() && !definition.ParseFromString(*value)) {
+    metrics_.records_broken.Increment();
+  } else if (definition.has_on_complete()) {
+    run.on_complete = std::make_shared<const InternedDelivery>(Intern(definition.on_complete()));
+  }
+  CloseIfEnded(run_key, run);
 }
 
 void RunCloser::Forget(const std::string& run_key) {

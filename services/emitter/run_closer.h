@@ -1,10 +1,13 @@
-// RunCloser: ends runs of more than one event when all their events have ended.
+// RunCloser: ends runs that have a record (of more than one event, or of a schedule with
+// on_complete) when all their events have ended.
 //
 // It knows the active runs of the partitions that this instance holds from their marks in
 // `checkpoints` (read once when a partition is taken, then watched) and adds up their parts from
 // `run_parts` (likewise). A part is written by one handler and only grows, so of two versions the
 // larger one is the newer. When the sum reaches n, one group, under the partition's lease, sets the
-// run's complete_time and removes the mark.
+// run's complete_time and removes the mark; if the run's definition has on_complete, it also puts
+// the event that tells of it (run_end_event.h). The definition is read first; if it is gone with
+// its schedule, nobody is told.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -17,13 +20,16 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
+#include "common/storage/one_off_rows.h"
 #include "services/emitter/emission_loop.h"
 #include "services/emitter/metrics.h"
+#include "services/emitter/run_end_event.h"
 
 namespace escapement::emitter {
 
@@ -53,9 +59,24 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
     uint64_t event_count = 0;  // 0: not read yet
     std::string record;        // RunRecord as read
     // Key of the part → its events that have ended.
-    std::map<std::string, uint64_t, std::less<>> parts;
-    uint64_t ended = 0;  // the sum of parts
+    std::map<std::string, RunCounts, std::less<>> parts;
+    RunCounts counts;  // the sum of parts
     bool closing = false;
+    bool to_tell = false;         // has on_complete, and its target is not known yet
+    bool reading_target = false;  // or about to
+    std::shared_ptr<const InternedDelivery> on_complete;  // whom to tell, once known
+  };
+
+  // A commit that closes runs.
+  struct Closing {
+    struct Closed {
+      std::string key;   // of the run
+      size_t group = 0;  // index in the commit
+      bool told = false;
+    };
+    kv::Commit commit;
+    std::vector<Closed> runs;
+    std::set<Uid> interned;
   };
 
   void Watch();
@@ -72,6 +93,12 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   void CloseIfEnded(const std::string& run_key, Run& run);
   void CloseSoon(absl::Duration delay);
   void CloseEnded();
+  void AddGroup(const std::string& key, const RunKey& run_key, storage::v1::RunRecord record,
+                const Run& run, Closing* closing);
+  void OnClosed(const std::vector<Closing::Closed>& runs,
+                const absl::StatusOr<kv::CommitResult>& result);
+  void ReadTargets();
+  void OnTarget(const std::string& run_key, absl::StatusOr<kv::GetResult> result);
   void Forget(const std::string& run_key);
 
   kv::KvClient& client_;
@@ -87,6 +114,8 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   size_t reading_ = 0;
   std::set<std::string> ended_;  // runs to be closed
   bool close_timer_ = false;
+  std::deque<std::string> to_tell_;  // runs whose definition is to be read
+  size_t reading_targets_ = 0;
 };
 
 }  // namespace escapement::emitter
