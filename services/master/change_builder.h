@@ -69,7 +69,6 @@ class ChangeBuilder {
   void GuardParked();
   // Where it was or, if the definition wants its events to wait elsewhere, there.
   void ReturnParked(const ParkedRow& parked, const Definition& definition);
-  // RESOURCE_EXHAUSTED if it is more than one change may write.
   absl::Status SkipParked(const ParkedRow& parked, absl::string_view reason);
   // Writes the masters' run parts that SkipParked has counted up.
   void PutRunParts();
@@ -92,6 +91,7 @@ class ChangeBuilder {
   absl::Time covered_;
   kv::Group group_;
   size_t occurrences_ = 0;
+  size_t parked_mutations_ = 0;  // of the group; bounded by who reads the parked rows
   std::map<std::string, storage::v1::RunPartRecord> run_parts_;
 };
 

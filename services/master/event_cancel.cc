@@ -1,6 +1,7 @@
 #include "services/master/event_cancel.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/micros.h"
@@ -12,6 +13,7 @@
 #include "services/master/event_codec.h"
 #include "services/master/event_lookup.h"
 #include "services/master/limits.h"
+#include "services/master/request_reader.h"
 
 namespace escapement::master {
 namespace {
@@ -39,23 +41,16 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
       : context_(context), name_(std::move(name)), mark_(std::move(mark)), done_(std::move(done)) {}
 
   void Start() {
-    if (!mark_.active()) return LookUp();
-    context_.client.MultiGet({mark_.key()}, context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRequestRead(std::move(result));
-                             });
+    ReadAnswer<v1::Event>(
+        context_, mark_,
+        [self = shared_from_this()](absl::StatusOr<std::optional<v1::Event>> answered) {
+          if (!answered.ok()) return self->done_(answered.status());
+          if (answered->has_value()) return self->done_(*std::move(*answered));
+          self->LookUp();
+        });
   }
 
  private:
-  void OnRequestRead(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    v1::Event response;
-    const absl::StatusOr<bool> replayed = mark_.Replay(result->values[0], &response);
-    if (!replayed.ok()) return done_(replayed.status());
-    if (*replayed) return done_(std::move(response));
-    LookUp();
-  }
-
   void LookUp() {
     LookUpEvent(context_, name_, ReadClaims::kAlways,
                 [self = shared_from_this()](absl::StatusOr<EventSighting> sighting) {
@@ -84,18 +79,13 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
   // What ended the event may have been a former try of this very request, applied since its mark
   // was read.
   void Refuse(absl::Status status) {
-    if (!mark_.active()) return done_(std::move(status));
-    context_.client.MultiGet({mark_.key()}, context_.executor,
-                             [self = shared_from_this(),
-                              status = std::move(status)](absl::StatusOr<kv::GetResult> result) {
-                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
-                               v1::Event response;
-                               const absl::StatusOr<bool> replayed =
-                                   self->mark_.Replay(result->values[0], &response);
-                               if (!replayed.ok()) return self->done_(replayed.status());
-                               if (*replayed) return self->done_(std::move(response));
-                               self->done_(status);
-                             });
+    ReadAnswer<v1::Event>(context_, mark_,
+                          [self = shared_from_this(), status = std::move(status)](
+                              absl::StatusOr<std::optional<v1::Event>> answered) {
+                            if (!answered.ok()) return self->done_(answered.status());
+                            if (answered->has_value()) return self->done_(*std::move(*answered));
+                            self->done_(status);
+                          });
   }
 
   kv::Group MakeGroup(const EventSighting& sighting, const storage::v1::DoneRecord& record,

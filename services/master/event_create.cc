@@ -8,6 +8,7 @@
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/request_reader.h"
 #include "services/master/resource_name.h"
 
 namespace escapement::master {
@@ -96,23 +97,17 @@ class Creation : public std::enable_shared_from_this<Creation> {
   }
 
   void Start() {
-    if (!mark_.active()) return Write();
-    context_.client.MultiGet({mark_.key()}, context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRequestRead(std::move(result));
-                             });
+    ReadAnswer<v1::BatchCreateEventsResponse>(
+        context_, mark_,
+        [self = shared_from_this()](
+            absl::StatusOr<std::optional<v1::BatchCreateEventsResponse>> answered) {
+          if (!answered.ok()) return self->done_(answered.status());
+          if (answered->has_value()) return self->done_(*std::move(*answered));
+          self->Write();
+        });
   }
 
  private:
-  void OnRequestRead(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    v1::BatchCreateEventsResponse response;
-    const absl::StatusOr<bool> replayed = mark_.Replay(result->values[0], &response);
-    if (!replayed.ok()) return done_(replayed.status());
-    if (*replayed) return done_(std::move(response));
-    Write();
-  }
-
   void Write() {
     options_.now = context_.client.NowLow();
     absl::StatusOr<CreationPlan> plan = PlanCreation(batch_, single_, mark_, options_, *cache_);

@@ -84,9 +84,9 @@ inline constexpr size_t kChangeRowsMax = 20'000;
 // Occurrences looked at when two versions are compared over a window.
 inline constexpr size_t kChangeOccurrencesMax = 20'000;
 // Parked rows that one commit of a resume or delete takes.
-inline constexpr uint32_t kParkedChunkMax = 2'000;
+inline constexpr uint32_t kParkedChunkMax = 10'000;
 // Rows that such a commit may write to end them all: beyond it, it takes fewer.
-inline constexpr size_t kParkedRowsMax = 16'000;
+inline constexpr size_t kParkedRowsMax = 20'000;
 // Tries of a cancel against claims of the same shard before ABORTED.
 inline constexpr int kCancelAttemptsMax = 50;
 

@@ -237,7 +237,7 @@ TEST(SchedulePause, MoreWaitingRowsThanOneCommitTakesDoNotHinderAResume) {
   kv::Group group;
   record.set_count(1);
   record.set_attempts(1);
-  for (int i = 1; i <= 2500; ++i) {
+  for (int i = 1; i <= 10'500; ++i) {
     key.due_time = bench.At(1) + absl::Microseconds(i);
     group.mutations.push_back({.cf = ColumnFamily::kParked,
                                .key = ParkedKey(key.uid, EncodeWaitingKey(key)),
@@ -251,7 +251,7 @@ TEST(SchedulePause, MoreWaitingRowsThanOneCommitTakesDoNotHinderAResume) {
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
   storage::v1::RunPartRecord part;
   ASSERT_TRUE(part.ParseFromString(bench.fixture.Rows(ColumnFamily::kRunParts).begin()->second));
-  EXPECT_EQ(part.skipped(), 8u + 1999u);  // the first chunk; the rest wait again
+  EXPECT_EQ(part.skipped(), 8u + 9997u);  // one commit's; the rest wait again
 }
 
 TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
@@ -261,7 +261,7 @@ TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   auto [key, record] = bench.fixture.Events()[0];
   kv::Group group;
-  for (int i = 0; i < 4500; ++i) {
+  for (int i = 0; i < 24'500; ++i) {
     key.first = static_cast<uint64_t>(i);
     group.mutations.push_back({.cf = ColumnFamily::kParked,
                                .key = ParkedKey(key.uid, EncodeEventKey(key)),
@@ -272,7 +272,7 @@ TEST(SchedulePause, VeryManyParkedRowsEndInSeveralCommits) {
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>("r")).ok());
   EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
-  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4500u);
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 24'500u);
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
 }
 

@@ -131,7 +131,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     scan.begin = ParkedPrefix(snapshot_.uid);
     scan.end = PrefixEnd(scan.begin);
     scan.limit = kParkedChunkMax;
-    scan.bytes_max = 4 << 20;
+    scan.bytes_max = 8 << 20;
     context_.client.Scan(std::move(scan), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
                            if (!result.ok()) return self->done_(StoreFailed(result.status()));
