@@ -78,11 +78,11 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
   Core(Options options, kv::KvStore& store, Runtime& runtime)
       : options_(std::move(options)),
         runtime_(runtime),
+        completed_(options_.metrics, "complete"),
+        released_(options_.metrics, "release"),
+        extended_(options_.metrics, "extend"),
         executor_(runtime.NewExecutor(options_.instance + " tokens")),
-        client_(std::make_unique<kv::KvClient>(store, runtime, ClientOptions())),
-        completed(options_.metrics, "complete"),
-        released(options_.metrics, "release"),
-        extended(options_.metrics, "extend") {}
+        client_(std::make_unique<kv::KvClient>(store, runtime, ClientOptions())) {}
 
   void Start() {
     LoadTokenMint(*client_, executor_, options_.fresh_key(),
@@ -106,6 +106,9 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
   Runtime& runtime() { return runtime_; }
   LocalGrants* local() { return options_.local; }
   const std::shared_ptr<Executor>& executor() { return executor_; }
+  ResultCounters* completed() { return &completed_; }
+  ResultCounters* released() { return &released_; }
+  ResultCounters* extended() { return &extended_; }
 
   // Each call that was let in ends with Leave.
   absl::Status Enter(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -161,6 +164,9 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
 
   const Options options_;
   Runtime& runtime_;
+  ResultCounters completed_;
+  ResultCounters released_;
+  ResultCounters extended_;
   const std::shared_ptr<Executor> executor_;
   std::unique_ptr<kv::KvClient> client_;
   std::shared_ptr<const TokenMint> mint_;  // set before loaded_
@@ -171,11 +177,6 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   Closure drained_ ABSL_GUARDED_BY(mutex_);
-
- public:
-  ResultCounters completed;
-  ResultCounters released;
-  ResultCounters extended;
 };
 
 // One call from its reading to its answer: owners here → grants of the rest → their reports. Held
@@ -372,15 +373,15 @@ void TokenDoor::Take(ResultCounters* counters, const Request& request, Done<Resp
 
 void TokenDoor::CompleteTokens(const v1::CompleteTokensRequest& request,
                                Done<v1::CompleteTokensResponse> done) {
-  Take(&core_->completed, request, std::move(done));
+  Take(core_->completed(), request, std::move(done));
 }
 void TokenDoor::ReleaseTokens(const v1::ReleaseTokensRequest& request,
                               Done<v1::ReleaseTokensResponse> done) {
-  Take(&core_->released, request, std::move(done));
+  Take(core_->released(), request, std::move(done));
 }
 void TokenDoor::ExtendTokens(const v1::ExtendTokensRequest& request,
                              Done<v1::ExtendTokensResponse> done) {
-  Take(&core_->extended, request, std::move(done));
+  Take(core_->extended(), request, std::move(done));
 }
 
 }  // namespace escapement
