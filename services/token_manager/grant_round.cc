@@ -1,0 +1,434 @@
+#include "services/token_manager/grant_round.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/storage/inflight_table.h"
+#include "services/token_manager/record_reader.h"
+#include "services/token_manager/window_plan.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+constexpr uint64_t kGrantEventsMax = 64;              // of one grant
+constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back one by one
+constexpr uint64_t kVisitEventsMax = 1024;  // of one policy before the next one has its turn
+constexpr size_t kVisitsMax = 10'000;       // of one round
+// A claim goes to one queue shard; so much of a round goes there before the next one's turn.
+constexpr uint64_t kClaimEventsTurn = 256;
+constexpr int kClaimEntriesTurn = 64;
+constexpr size_t kClaimBytesMax = 1 << 20;
+constexpr size_t kFetchingMax = 2000;  // schedules of one policy
+constexpr int kJudgedOnlyMax = 256;    // groups of one policy that has no record
+constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
+
+}  // namespace
+
+bool GrantRound::Full() const {
+  return events_ >= state_.core.options.grant_events_max ||
+         made_.size() >= state_.core.options.grant_rows_max;
+}
+
+void GrantRound::Build(Round& round, std::deque<Resend>& resends, std::deque<Resend>& returns) {
+  std::deque<Resend> waiting = std::exchange(resends, {});
+  for (; !waiting.empty(); waiting.pop_front()) {
+    if (Full() || !Resume(waiting.front(), round, returns)) resends.push_back(waiting.front());
+  }
+  std::deque<Uid>& ready = state_.ready;
+  for (size_t visits = std::min(ready.size(), kVisitsMax);
+       visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
+    PolicyState* policy = state_.Find(ready.front());
+    ready.pop_front();
+    if (policy == nullptr) continue;
+    policy->ready = false;
+    const Visited visited = Visit(*policy, round);
+    state_.Plan(*policy);
+    if (visited != Visited::kDone) state_.MakeReady(*policy);
+    if (no_room_) break;
+    // What the commit changes must not be read anew before it has applied.
+    if (visited == Visited::kDone && !round.touched.contains(policy->uid))
+      state_.DropIfIdle(*policy);
+  }
+}
+
+GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
+  policy.grant_next = absl::InfiniteFuture();
+  if (policy.queue.empty() || !policy.known) return Visited::kDone;
+  if (!policy.implicit() && !policy.record.has_value()) {
+    JudgeOnly(policy, round);
+    return Visited::kDone;
+  }
+  if (!policy.grants_tokens()) return Visited::kDone;
+  const absl::Time now = round.now + state_.core.options.grant_lead;
+  const auto passed_over = [&](const Uid& schedule) {
+    return PassedOver(policy, schedule, round.now);
+  };
+  policy.queue.BeginRound();
+  uint64_t budget = kVisitEventsMax;
+  std::string refused_row;
+  while (!Full() && !actions_.full()) {
+    const uint64_t free = policy.Free();
+    if (free == 0) return Visited::kDone;  // until one is given back
+    const uint64_t allowed = policy.rate.Allowed(round.now);
+    if (allowed == 0) {
+      policy.grant_next = policy.rate.NextAt(round.now);
+      return Visited::kDone;
+    }
+    if (budget == 0) return Visited::kMore;
+    const uint64_t tokens = std::min({free, allowed, budget});
+    const std::optional<FairQueue::Turn> turn =
+        policy.queue.Next(now, policy.fairness(), tokens, passed_over);
+    if (!turn.has_value()) {
+      const std::optional<absl::Time> next = policy.queue.NextEligible(now);
+      if (next.has_value()) policy.grant_next = *next - state_.core.options.grant_lead;
+      return Visited::kDone;
+    }
+    const std::string key = turn->slice->key;
+    const uint64_t taken = Take(policy, *turn, tokens, round);
+    if (no_room_) return Visited::kMore;
+    budget -= std::min(budget, taken);
+    // What is not granted now stands aside or is not in the queue any more.
+    if (taken == 0 && key == std::exchange(refused_row, key)) return Visited::kDone;
+    if (policy.fetching.size() > kFetchingMax) return Visited::kDone;
+  }
+  return Visited::kMore;
+}
+
+std::string GrantRound::PassedOver(const PolicyState& policy, const Uid& schedule, absl::Time now) {
+  if (policy.fetching.contains(schedule)) return kBeingRead;
+  const TargetBackoff& backoff = state_.core.backoff;
+  if (backoff.unhealthy() == 0) return std::string();
+  const auto state = state_.core.cache.StateIfKnown(schedule);
+  if (state == nullptr || !state->record.has_value()) return std::string();
+  const auto definition = state_.core.cache.Definition(schedule, state->record->version());
+  if (definition == nullptr || definition->record == nullptr ||
+      backoff.Allowed(definition->target_key, now) > 0)
+    return std::string();
+  state_.aside[definition->target_key].insert(policy.uid);
+  return definition->target_key;
+}
+
+uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
+                          Round& round) {
+  const std::string key = turn.slice->key;
+  uint64_t count = std::min(turn.count, tokens);
+  WaitingRow* row = policy.RowOf(key);
+  if (row == nullptr) {  // not so: the queue has what is in memory
+    policy.queue.Remove(key);
+    return 0;
+  }
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row->source->uid,
+                                                row->source->occurrence, row->source->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, policy, row->source->uid);
+    return 0;
+  }
+  if (!actions_.PartKnown(policy, *row)) return 0;
+  if (judged.action != RowJudgement::Action::kSend) {
+    // What it has granted to the row in this very round must be known to have been.
+    if (!row->busy) actions_.Add(policy, key, *row, judged);
+    return 0;
+  }
+  const std::string& target = judged.definition->target_key;
+  count = std::min(
+      {count, state_.core.backoff.Allowed(target, round.now),
+       state_.core.options.grant_events_max - events_,
+       row->source->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
+  if (count == 0) return 0;
+  Claim* claim = OpenClaim(round.now);
+  if (claim == nullptr) {
+    no_room_ = true;
+    return 0;
+  }
+  count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, round.now));
+  state_.core.stats.AddWait(round.now - turn.slice->due, count);
+  Make(policy, key, *row, count, judged, *claim, round);
+  return count;
+}
+
+GrantRound::Claim* GrantRound::OpenClaim(absl::Time now) {
+  const QueueShards& shards = state_.core.queue_shards;
+  if (!claims_.empty()) {
+    Claim& open = claims_.back();
+    const bool turn_over =
+        open.events >= kClaimEventsTurn || open.record.entries_size() >= kClaimEntriesTurn;
+    if (open.bytes < kClaimBytesMax && shards.Room(open.queue_shard, now) > 0 &&
+        (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
+      return &open;
+  }
+  const std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
+  if (!shard.has_value()) return nullptr;
+  state_.last_queue_shard = *shard;
+  claims_.push_back(
+      {.queue_shard = *shard, .number = GrantedClaimNumber(state_.shard, ++state_.used.claims)});
+  return &claims_.back();
+}
+
+void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
+                      const RowJudgement& judged, Claim& claim, Round& round) {
+  const TokenManagerOptions& options = state_.core.options;
+  const int64_t due = ToMicros(row.due);
+  // Its key is in use as long as the row is there.
+  const bool key_stays = row.taken == 0 && count < row.count;
+  Grant grant{.epoch = state_.lease.epoch,
+              .number = ++state_.used.grants,
+              .source = row.source,
+              .claimed_version = judged.definition->record->version(),
+              .grant_micros = round.micros,
+              .send_before_micros = ToMicros(round.now + options.send_within),
+              .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
+              .return_due_micros = key_stays ? due - 1 : due,
+              .queue_shard = claim.queue_shard,
+              .claim_epoch = state_.lease.epoch,
+              .claim_number = claim.number,
+              .holders = {{.first = row.first + row.taken, .count = count}}};
+  AddEntry(claim, policy, grant, key, row.Record(), row.first + row.taken, count);
+  RequireState(row.source->uid, *judged.state);
+  RequirePolicy(policy);
+  if (!row.source->part_key.empty()) state_.parts.Pin(row.source->part_key);
+  rate_before_.try_emplace(policy.uid, policy.rate);
+  policy.rate.Take(count, round.now);
+  state_.core.backoff.OnGranted(judged.definition->target_key, count, round.now);
+  Count(policy, grant, count, round);
+  made_.push_back({.policy = policy.uid,
+                   .grant = {grant.epoch, grant.number},
+                   .row_key = key,
+                   .count = count,
+                   .target = judged.definition->target_key});
+  rows_.try_emplace(key, policy.uid);
+  row.taken += count;
+  row.busy = true;
+  policy.grants.Add(std::move(grant));
+  policy.queue.Advance(key, count);
+  events_ += count;
+}
+
+void GrantRound::AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant,
+                          std::string event_key, storage::v1::EventRecord event, uint64_t first,
+                          uint64_t count) {
+  claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
+  claim.events += count;
+  claim.timeout_max =
+      std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
+  auto& entry = *claim.record.add_entries();
+  entry.set_event_key(std::move(event_key));
+  *entry.mutable_event() = std::move(event);
+  entry.set_claimed_version(grant.claimed_version);
+  auto& range = *entry.add_ranges();
+  range.set_first(first);
+  range.set_count(count);
+  auto& ref = *entry.mutable_grant();
+  ref.set_policy_shard(state_.shard);
+  ref.set_policy_uid(std::string(policy.uid.bytes()));
+  ref.set_epoch(grant.epoch);
+  ref.set_number(grant.number);
+  ref.set_send_before_micros(grant.send_before_micros);
+}
+
+void GrantRound::RequireState(const Uid& schedule, const CachedState& state) {
+  if (!states_required_.insert(schedule).second) return;
+  group_.conditions.push_back(StateUnchanged(schedule, state));
+  condition_of_.push_back(schedule);
+  of_policy_.push_back(false);
+}
+
+void GrantRound::RequirePolicy(const PolicyState& policy) {
+  if (policy.implicit() || !policies_required_.insert(policy.uid).second) return;
+  group_.conditions.push_back(policy.RecordUnchanged());
+  condition_of_.push_back(policy.uid);
+  of_policy_.push_back(true);
+}
+
+void GrantRound::Count(PolicyState& policy, const Grant& grant, uint64_t count, Round& round) {
+  counted_.insert(policy.uid);
+  policy.counts.set_granted(policy.counts.granted() + count);
+  policy.granted_rate.Add(count, round.micros);
+  const std::string& part_key = grant.source->part_key;
+  if (part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
+  if (part == nullptr) return;  // PartKnown was asked
+  parts_before_.try_emplace(part_key, *part);
+  // Whoever has begun an attempt has been granted before.
+  if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
+  part->set_running(part->running() + count);
+  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
+}
+
+bool GrantRound::Resume(const Resend& resend, Round& round, std::deque<Resend>& returns) {
+  PolicyState* policy = state_.Find(resend.policy);
+  const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
+  if (grant == nullptr) return true;
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, grant->source->uid,
+                                                grant->source->occurrence, grant->source->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, *policy, grant->source->uid);
+    return false;
+  }
+  const bool send = judged.action == RowJudgement::Action::kSend;
+  for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
+    if (range.delivered_micros != 0) continue;
+    if (!send) {
+      returns.push_back({.policy = policy->uid,
+                         .grant = resend.grant,
+                         .first = range.first,
+                         .count = range.count});
+      continue;
+    }
+    Claim* claim = OpenClaim(round.now);
+    if (claim == nullptr) {
+      no_room_ = true;
+      return false;
+    }
+    policy->grants.Reclaim(resend.grant, claim->queue_shard, state_.lease.epoch, claim->number,
+                           ToMicros(round.now + state_.core.options.send_within));
+    grant = policy->grants.Find(resend.grant);
+    storage::v1::EventRecord event = grant->source->event;
+    event.set_count(range.count);
+    if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
+    AddEntry(*claim, *policy, *grant,
+             ReturnedRow(state_.shard, policy->uid, *grant, range.first, range.count).key,
+             std::move(event), range.first, range.count);
+    RequireState(grant->source->uid, *judged.state);
+    reclaimed_.insert({policy->uid, resend.grant});
+    resumed_.push_back(
+        {.policy = policy->uid, .grant = resend.grant, .first = range.first, .count = range.count});
+    events_ += range.count;
+  }
+  state_.Plan(*policy);
+  return true;
+}
+
+// A policy that is not there grants nothing; but rows of schedules that are elsewhere by now, or
+// gone, must not wait for it.
+void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
+  int judged_only = 0;
+  for (auto& [group_key, group] : policy.groups) {
+    if (group.rows.empty() || actions_.full() || ++judged_only > kJudgedOnlyMax) continue;
+    auto& [key, row] = *group.rows.begin();
+    if (row.busy || row.due > round.now) continue;
+    const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
+                                                  row.source->occurrence, row.source->event);
+    if (judged.action == RowJudgement::Action::kFetch) {
+      AwaitRecords(state_, policy, row.source->uid);
+    } else if (judged.action != RowJudgement::Action::kSend && actions_.PartKnown(policy, row)) {
+      actions_.Add(policy, key, row, judged);
+    }
+  }
+  policy.grant_next = round.now + kJudgeAgain;
+}
+
+void GrantRound::PutRows(Round& round) {
+  for (const auto& [key, uid] : rows_) {
+    const WaitingRow* row = state_.Find(uid)->RowOf(key);
+    if (row->left() == 0) {
+      group_.mutations.push_back(
+          {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = key});
+    } else {
+      group_.mutations.push_back(
+          {.cf = ColumnFamily::kWaiting, .key = key, .value = row->Record().SerializeAsString()});
+    }
+  }
+  for (const Made& made : made_) {
+    const PolicyState& policy = *state_.Find(made.policy);
+    PutGrant(policy, *policy.grants.Find(made.grant), group_);
+  }
+  for (const auto& [uid, key] : reclaimed_) {
+    const PolicyState& policy = *state_.Find(uid);
+    if (const Grant* grant = policy.grants.Find(key)) PutGrant(policy, *grant, group_);
+  }
+  for (const Uid& uid : counted_) {
+    PolicyState& policy = *state_.Find(uid);
+    if (!policy.implicit()) group_.mutations.push_back(CountsPut(policy, round.micros));
+  }
+  for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
+  for (Claim& claim : claims_) {
+    claim.record.set_claim_time_micros(round.micros);
+    claim.record.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
+    group_.mutations.push_back(
+        {.cf = ColumnFamily::kInflight,
+         .key = EncodeClaimKey(
+             {.shard = claim.queue_shard, .epoch = state_.lease.epoch, .number = claim.number}),
+         .value = claim.record.SerializeAsString()});
+  }
+}
+
+bool GrantRound::Close(Round& round, kv::Group* out) {
+  if (claims_.empty()) return false;
+  PutRows(round);
+  *out = std::exchange(group_, {});
+  claims_.clear();
+  return true;
+}
+
+void GrantRound::Applied() {
+  TokenManagerStats& stats = state_.core.stats;
+  TokenManagerStats::Add(stats.granted, events_);
+  for (const Resend& resend : resumed_) TokenManagerStats::Add(stats.resent, resend.count);
+  for (const auto& [key, uid] : rows_) {
+    PolicyState& policy = *state_.Find(uid);
+    const WaitingRow* row = policy.RowOf(key);
+    if (row == nullptr) continue;
+    const GroupKey group{row->priority, row->source->uid};
+    if (row->left() == 0) {
+      state_.NoteDeleted(key, row->read_seq);
+      const auto at = policy.groups.find(group);
+      if (at->second.end.has_value()) state_.hungry.insert({uid, group});
+    }
+    policy.Settle(key);
+    state_.MakeReady(policy);
+    state_.Plan(policy);
+  }
+}
+
+void GrantRound::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
+  TokenManagerStats::Add(state_.core.stats.grants_refused, 1);
+  for (size_t i = 0; i < condition_of_.size(); ++i) {
+    if (failed_condition < condition_of_.size() && i != failed_condition) continue;
+    if (!of_policy_[i]) {
+      state_.core.cache.ForgetState(condition_of_[i]);
+    } else if (PolicyState* policy = state_.Find(condition_of_[i])) {
+      RecordReader::ReadAgain(state_, *policy);
+    }
+  }
+  for (auto made = made_.rbegin(); made != made_.rend(); ++made) TakeBack(*made);
+  for (const auto& [uid, rate] : rate_before_) {
+    PolicyState& policy = *state_.Find(uid);
+    policy.rate = rate;
+    // With the limits of now.
+    if (policy.record.has_value())
+      policy.rate.SetLimits(policy.record->max_per_second(), policy.record->burst(),
+                            state_.core.client.NowLow());
+  }
+  for (const auto& [key, before] : parts_before_) {
+    if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
+  }
+  for (const Uid& uid : counted_) {
+    state_.counts_due.insert(uid);
+    PolicyState& policy = *state_.Find(uid);
+    state_.MakeReady(policy);
+    state_.Plan(policy);
+  }
+  resends.insert(resends.end(), resumed_.begin(), resumed_.end());
+  for (const auto& [key, uid] : rows_) state_.Find(uid)->Settle(key);
+}
+
+void GrantRound::TakeBack(const Made& made) {
+  PolicyState& policy = *state_.Find(made.policy);
+  if (const Grant* grant = policy.grants.Find(made.grant)) {
+    const std::string part_key = grant->source->part_key;
+    if (!part_key.empty()) state_.parts.Unpin(part_key);
+  }
+  policy.grants.Forget(made.grant);
+  policy.counts.set_granted(policy.counts.granted() -
+                            std::min(policy.counts.granted(), made.count));
+  policy.Untake(made.row_key, made.count);
+  state_.core.backoff.OnProbeVoid(made.target, state_.core.client.NowLow());
+}
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,300 @@
+#include "services/token_manager/policy_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+constexpr size_t kPartsKept = 10'000;       // of runs that hold nothing
+constexpr size_t kReportRowsMax = 4096;     // in memory
+constexpr size_t kGrantsExpiredMax = 1000;  // of one policy in one commit
+constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
+constexpr size_t kReturnsMax = 4096;        // in one commit
+constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+
+}  // namespace
+
+PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+                         UsedNumbers used, std::function<void()> reload)
+    : state_(new ShardState{
+          .core = core,
+          .shard = static_cast<uint16_t>(lease.index),
+          .lease = lease,
+          .fence = std::move(fence),
+          .used = used,
+          .reports = ReportQueue(ReportsPrefix(static_cast<uint16_t>(lease.index)), kReportRowsMax),
+          .parts = RunParts(kPartsKept)}),
+      reader_(state_),
+      loader_(state_, reader_, [this] { Reload(); }),
+      row_actions_(*state_),
+      reload_(std::move(reload)) {}
+
+PolicyShard::~PolicyShard() {
+  const absl::Status lost = absl::UnavailableError("the policy shard is not owned here any more");
+  for (auto& [done, results] : answers_) done(lost);
+  for (Call& call : calls_) call.done(lost);
+  for (Call& call : stalled_calls_) call.done(lost);
+}
+
+void PolicyShard::Start() { loader_.Start(); }
+
+void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
+  if (!loader_.ready() || draining_ || reloading_)
+    return done(absl::UnavailableError("the policy shard is being loaded or given up"));
+  calls_.push_back({.entries = std::move(entries), .done = std::move(done)});
+  state_->core.wake();
+}
+
+void PolicyShard::OnFetched() {
+  RecordsRead(*state_);
+  for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
+  for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
+}
+
+void PolicyShard::OnPolicy(const Uid& uid, const std::optional<std::string>& value,
+                           kv::CommitSeq seq) {
+  RecordReader::OnPolicy(*state_, uid, value, seq);
+}
+
+void PolicyShard::ReadPoliciesAgain() {
+  for (const auto& [uid, policy] : state_->policies) RecordReader::ReadAgain(*state_, *policy);
+}
+
+void PolicyShard::ReadPolicyAgain(const Uid& uid) {
+  if (PolicyState* policy = state_->Find(uid)) RecordReader::ReadAgain(*state_, *policy);
+}
+
+void PolicyShard::OnTargetOpen(const std::string& target) {
+  const auto aside = state_->aside.find(target);
+  if (aside == state_->aside.end()) return;
+  const std::set<Uid> policies = std::move(aside->second);
+  state_->aside.erase(aside);
+  for (const Uid& uid : policies) {
+    PolicyState* policy = state_->Find(uid);
+    if (policy != nullptr && policy->queue.Reconsider(target)) state_->MakeReady(*policy);
+  }
+}
+
+void PolicyShard::Reload() {
+  if (std::exchange(reloading_, true)) return;
+  // Not from within a call of its own; a commit under way is waited for.
+  if (!committing_) state_->core.executor->Post([reload = reload_] { reload(); });
+}
+
+void PolicyShard::Step(absl::Time now) {
+  blocked_ = false;
+  if (committing_ || reloading_ || draining_) return;
+  if (now == absl::InfinitePast() || !state_->core.lease_valid(state_->shard)) {
+    blocked_ = true;
+    return;
+  }
+  state_->parts.Trim();
+  loader_.Step();
+  if (!loader_.ready()) return;
+  Round round(now);
+  ReportActions actions(*state_, round, resends_);
+  for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
+  for (size_t n = 0; n < kReturnsMax && !returns_.empty(); ++n, returns_.pop_front()) {
+    const Resend& back = returns_.front();
+    if (PolicyState* policy = state_->Find(back.policy))
+      actions.Return(*policy, back.grant, back.first, back.count);
+  }
+  TakeReports(actions, round);
+  TakeCalls(actions, round);
+  TakeDue(actions, round);
+  Commit(round);
+  state_->core.cache.Fetch();
+  reader_.Step();
+}
+
+void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
+  auto& rows = state_->reports.rows();
+  for (auto row = rows.begin();
+       row != rows.end() && round.entries < state_->core.options.report_entries_max;) {
+    ReportQueue::Report& report = row->second;
+    storage::v1::GrantReportRecord record;
+    if (report.stalled) {
+      ++row;
+      continue;
+    }
+    if (!record.ParseFromString(report.value)) {
+      // Nothing can be made of it, now or later.
+      TokenManagerStats::Add(state_->core.stats.broken_rows, 1);
+      record.Clear();
+    }
+    bool can = true;
+    for (const auto& entry : record.entries()) can &= actions.CanApply(entry);
+    if (!can) {
+      report.stalled = true;
+      ++row;
+      continue;
+    }
+    for (const auto& entry : record.entries()) actions.Apply(entry);
+    ++round.entries;
+    round.base.mutations.push_back(
+        {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = row->first});
+    state_->NoteDeleted(row->first, report.read_seq);
+    row = rows.erase(row);
+  }
+}
+
+void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
+  TokenManagerStats& stats = state_->core.stats;
+  while (!calls_.empty() && round.entries < 2 * state_->core.options.report_entries_max) {
+    Call call = std::move(calls_.front());
+    calls_.pop_front();
+    bool can = true;
+    for (const auto& entry : call.entries) can &= actions.CanApply(entry);
+    if (!can) {
+      stalled_calls_.push_back(std::move(call));
+      continue;
+    }
+    std::vector<bool> effects;
+    effects.reserve(call.entries.size());
+    for (const auto& entry : call.entries) {
+      effects.push_back(actions.Apply(entry));
+      TokenManagerStats::Add(effects.back() ? stats.completions : stats.completions_void, 1);
+    }
+    round.answers.push_back({std::move(call.done), std::move(effects)});
+  }
+}
+
+void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
+  auto& agenda = state_->agenda;
+  for (size_t n = 0; n < kPoliciesDueMax && !agenda.empty() && agenda.begin()->first <= round.now;
+       ++n) {
+    PolicyState& policy = *state_->Find(agenda.begin()->second);
+    agenda.erase(agenda.begin());
+    policy.planned = absl::InfiniteFuture();
+    if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
+    actions.Expire(policy, kGrantsExpiredMax);
+    while (!row_actions_.full() && !policy.closings.empty() &&
+           policy.closings.begin()->first <= round.micros) {
+      const std::string key = policy.closings.begin()->second;
+      WaitingRow& row = *policy.RowOf(key);
+      if (!row_actions_.CloseWindow(policy, key, row, round.now)) break;
+    }
+    state_->MakeReady(policy);
+    state_->Plan(policy);
+    if (row_actions_.full() || round.entries >= 2 * state_->core.options.report_entries_max) break;
+  }
+}
+
+void PolicyShard::Commit(Round& round) {
+  auto commit = std::make_shared<kv::Commit>();
+  commit->fence = {state_->fence};
+  std::map<Uid, kv::Mutation> counts = CloseBase(*state_, round);
+  granting_ = std::make_unique<GrantRound>(*state_, row_actions_);
+  std::vector<kv::Group> groups;
+  kv::Group grants;
+  has_grants_ = false;
+  if (!row_actions_.empty()) {
+    row_actions_.Build(round, &groups);
+  } else {
+    granting_->Build(round, resends_, returns_);
+    has_grants_ = granting_->Close(round, &grants);
+  }
+  for (auto& [uid, put] : counts) {
+    if (!granting_->counted().contains(uid)) round.base.mutations.push_back(std::move(put));
+  }
+  has_base_ = !round.base.mutations.empty();
+  if (has_base_) commit->groups.push_back(std::move(round.base));
+  for (kv::Group& group : groups) commit->groups.push_back(std::move(group));
+  if (has_grants_) commit->groups.push_back(std::move(grants));
+  for (const auto& [uid, touched] : round.touched) {
+    if (PolicyState* policy = state_->Find(uid)) state_->Plan(*policy);
+  }
+  if (!commit->groups.empty()) {
+    answers_ = std::move(round.answers);
+    touched_.clear();
+    for (const auto& [uid, touched] : round.touched) touched_.push_back(uid);
+    commit_ = std::move(commit);
+    committing_ = true;
+    return Send();
+  }
+  for (auto& [done, results] : round.answers) done(std::move(results));
+  const bool more = !row_actions_.empty() || !returns_.empty() ||
+                    (!state_->ready.empty() && !granting_->no_room());
+  granting_.reset();
+  if (more) state_->core.wake();
+}
+
+void PolicyShard::Send() {
+  TokenManagerStats::Add(state_->core.stats.commits, 1);
+  // A copy is kept: it may have to be sent again.
+  state_->core.client.CommitAsync(
+      kv::Commit(*commit_), state_->core.executor,
+      [this, weak = std::weak_ptr<ShardState>(state_)](absl::StatusOr<kv::CommitResult> result) {
+        if (weak.lock() != nullptr) OnCommitted(std::move(result));
+      });
+}
+
+void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
+  const std::weak_ptr<ShardState> weak = state_;
+  if (absl::IsResourceExhausted(result.status())) {
+    state_->core.executor->PostAfter(state_->core.options.retry_commit_delay, [this, weak] {
+      if (weak.lock() != nullptr) Send();
+    });
+    return;
+  }
+  if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
+    // The lease or the session is lost, and the shard about to be dropped; if not, it is loaded
+    // anew: what memory says may not be so.
+    state_->core.executor->PostAfter(kReloadAfter, [this, weak] {
+      if (weak.lock() == nullptr) return;
+      committing_ = false;
+      reloading_ = false;
+      Reload();
+    });
+    return;
+  }
+  Finish(*result);
+}
+
+void PolicyShard::Finish(const kv::CommitResult& result) {
+  committing_ = false;
+  commit_.reset();
+  auto answers = std::exchange(answers_, {});
+  std::vector<bool> applied;
+  const size_t begin = has_base_ ? 1 : 0;
+  const size_t end = result.verdicts.size() - (has_grants_ ? 1 : 0);
+  for (size_t i = begin; i < end; ++i) applied.push_back(result.verdicts[i].applied);
+  row_actions_.OnCommitted(applied);
+  if (has_grants_) {
+    if (result.verdicts.back().applied) {
+      granting_->Applied();
+    } else {
+      granting_->Refused(result.verdicts.back().failed_condition, resends_);
+    }
+  }
+  granting_.reset();
+  for (const Uid& uid : touched_) {
+    if (PolicyState* policy = state_->Find(uid)) state_->DropIfIdle(*policy);
+  }
+  for (auto& [done, results] : answers) done(std::move(results));
+  if (reloading_) {
+    reloading_ = false;
+    Reload();
+  }
+  state_->core.wake();
+}
+
+std::optional<absl::Time> PolicyShard::NextTime() const {
+  if (committing_ || reloading_ || draining_ || !loader_.ready() || state_->agenda.empty())
+    return std::nullopt;
+  return state_->agenda.begin()->first;
+}
+
+void PolicyShard::Abandon() {
+  answers_.clear();
+  calls_.clear();
+  stalled_calls_.clear();
+}
+
+}  // namespace escapement::token_manager

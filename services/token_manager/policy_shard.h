@@ -1,0 +1,110 @@
+// PolicyShard: one policy shard that this token manager owns, from the acquisition of its lease to
+// its loss.
+//
+// loader (holders, waiting rows, reports) → one commit after the other: what has come in, then
+// either row actions or grants. Memory is changed as a commit is put together; if a commit's result
+// is not known to be that it applied, the shard is loaded anew (or was lost).
+//
+// Threads: one, the token manager's executor.
+
+#ifndef SERVICES_TOKEN_MANAGER_POLICY_SHARD_H_
+#define SERVICES_TOKEN_MANAGER_POLICY_SHARD_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/tokens/local_grants.h"
+#include "services/token_manager/grant_round.h"
+#include "services/token_manager/report_actions.h"
+#include "services/token_manager/row_actions.h"
+#include "services/token_manager/waiting_loader.h"
+
+namespace escapement::token_manager {
+
+class PolicyShard {
+ public:
+  using Entries = std::vector<storage::v1::GrantReportRecord::Entry>;
+
+  // `core` outlives it. `used`: of this lease's epoch, by an earlier PolicyShard. `reload`: asks to
+  // be replaced by a new one; called at most once, not from within a call of it.
+  PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+              UsedNumbers used, std::function<void()> reload);
+  // Completions that are not answered yet are, with UNAVAILABLE.
+  ~PolicyShard();
+
+  void Start();
+  void Step(absl::Time now);
+  // As LocalGrants::Apply.
+  void Apply(Entries entries, LocalGrants::Done done);
+
+  void OnFetched();
+  // nullopt: it was deleted. `value` null: it has changed and must be read.
+  void OnPolicy(const Uid& uid, const std::optional<std::string>& value, kv::CommitSeq seq);
+  // All policies' records must be read again.
+  void ReadPoliciesAgain();
+  void ReadPolicyAgain(const Uid& uid);
+  void OnTargetOpen(const std::string& target);
+  void OnOwnRow(const std::string& key, const std::string& value) { loader_.OnOwnRow(key, value); }
+
+  // Grants nothing more and begins no commit; drained() once none is under way.
+  void Drain() { draining_ = true; }
+  bool drained() const { return draining_ && !committing_; }
+
+  // The store's time at which Step has something to do; nullopt: something will wake.
+  std::optional<absl::Time> NextTime() const;
+  // It could not do what it would have: to be asked again in a while.
+  bool blocked() const { return blocked_; }
+  const UsedNumbers& used() const { return state_->used; }
+  uint64_t epoch() const { return state_->lease.epoch; }
+
+  // Of completions that are not answered yet: they never will be (the process ends).
+  void Abandon();
+
+  size_t policies() const { return state_->policies.size(); }
+  size_t completions() const { return calls_.size() + stalled_calls_.size(); }
+
+ private:
+  struct Call {
+    Entries entries;
+    LocalGrants::Done done;
+  };
+  void TakeReports(ReportActions& actions, Round& round);
+  void TakeCalls(ReportActions& actions, Round& round);
+  void TakeDue(ReportActions& actions, Round& round);
+  void Commit(Round& round);
+  void Send();
+  void OnCommitted(absl::StatusOr<kv::CommitResult> result);
+  void Finish(const kv::CommitResult& result);
+  void Reload();
+
+  std::shared_ptr<ShardState> state_;
+  RecordReader reader_;
+  WaitingLoader loader_;
+  RowActions row_actions_;
+  std::function<void()> reload_;
+  std::deque<Call> calls_;
+  std::vector<Call> stalled_calls_;  // wait for a record
+  std::deque<Resend> resends_;
+  std::deque<Resend> returns_;
+
+  // Of the commit under way.
+  bool committing_ = false;
+  std::shared_ptr<const kv::Commit> commit_;
+  std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers_;
+  std::unique_ptr<GrantRound> granting_;
+  bool has_base_ = false;
+  bool has_grants_ = false;
+  std::vector<Uid> touched_;  // policies: may be idle after it
+
+  bool reloading_ = false;
+  bool draining_ = false;
+  bool blocked_ = false;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_POLICY_SHARD_H_

@@ -1,0 +1,73 @@
+// Round: what one commit of a policy shard is made of, while it is put together.
+//
+// Threads: one.
+
+#ifndef SERVICES_TOKEN_MANAGER_ROUND_H_
+#define SERVICES_TOKEN_MANAGER_ROUND_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/tokens/local_grants.h"
+#include "services/token_manager/end_rows.h"
+#include "services/token_manager/shard_state.h"
+
+namespace escapement::token_manager {
+
+// A holder whose claim is of a handler that is gone: to be claimed again.
+struct Resend {
+  Uid policy;
+  GrantSet::Key grant;
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+struct Round {
+  explicit Round(absl::Time now) : now(now), micros(absl::ToUnixMicros(now)) {}
+
+  const absl::Time now;
+  const int64_t micros;
+
+  // The group of what has come in; it has no conditions.
+  kv::Group base;
+  std::vector<EndedRange> ends;
+  // By policy whose counts have changed: the grants whose records have.
+  std::map<Uid, std::set<GrantSet::Key>> touched;
+  std::set<std::string> parts;  // that have changed
+  size_t entries = 0;           // of reports and completions, and events that time has ended
+
+  // To be answered once the commit has applied.
+  std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers;
+};
+
+// Changes a run part; of rows that count in none, nothing.
+template <typename Change>
+void ChangePart(ShardState& state, Round& round, const RowSource& source, Change change) {
+  if (source.part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state.parts.Find(source.part_key);
+  if (part == nullptr) return;  // pinned parts of holders and judged rows are known
+  change(*part);
+  round.parts.insert(source.part_key);
+}
+
+// Puts a row into the group and into memory.
+void PutRow(ShardState& state, kv::Group& group, WaitingPut row);
+
+// Adds the records of what has changed to the base: grants, parts, ends. The policies' counts are
+// returned: they go there too, unless another group of the commit has newer ones.
+std::map<Uid, kv::Mutation> CloseBase(ShardState& state, Round& round);
+
+kv::Mutation CountsPut(PolicyState& policy, int64_t now_micros);
+void PutGrant(const PolicyState& policy, const Grant& grant, kv::Group& group);
+void PutPart(ShardState& state, const std::string& key, kv::Group& group);
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_ROUND_H_

@@ -1,0 +1,160 @@
+// What the parts of one owned policy shard share, and what all shards of a token manager share.
+//
+// Threads: one, the token manager's executor. A callback of the store keeps a weak_ptr to the
+// ShardState and does nothing once it is gone: the lease was lost.
+
+#ifndef SERVICES_TOKEN_MANAGER_SHARD_STATE_H_
+#define SERVICES_TOKEN_MANAGER_SHARD_STATE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "common/kv/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/lease/lease_keeper.h"
+#include "common/records/record_cache.h"
+#include "common/runtime/runtime.h"
+#include "services/token_manager/policy_state.h"
+#include "services/token_manager/queue_shards.h"
+#include "services/token_manager/report_queue.h"
+#include "services/token_manager/run_parts.h"
+#include "services/token_manager/target_backoff.h"
+#include "services/token_manager/token_manager_options.h"
+#include "services/token_manager/token_manager_stats.h"
+
+namespace escapement::token_manager {
+
+struct TokenManagerCore {
+  const TokenManagerOptions& options;
+  kv::KvClient& client;
+  Runtime& runtime;
+  std::shared_ptr<Executor> executor;
+  RecordCache& cache;
+  QueueShards& queue_shards;
+  TargetBackoff& backoff;
+  TokenManagerStats& stats;
+  std::function<bool(uint32_t shard)> lease_valid;
+  std::function<void()> wake;  // steps all shards soon; cheap, any number of times
+  // A row of `waiting` was written that may be of another shard owned here (the watches leave out
+  // what is written here).
+  std::function<void(const std::string& key, const std::string& value)> on_row_written;
+  // A target is not passed over any more, in any shard.
+  std::function<void(const std::string& target)> on_target_open;
+  kv::Layout layout = {};  // set before the first shard is
+};
+
+// The numbers of a lease's epoch that must never be used twice.
+struct UsedNumbers {
+  uint64_t grants = 0;
+  uint64_t claims = 0;
+};
+
+// A watch that tells nothing for longer than so many deletions has nothing old to tell.
+inline constexpr size_t kDeletedEarlyMax = 100'000;
+
+struct ShardState {
+  TokenManagerCore& core;
+  uint16_t shard = 0;
+  lease::HeldLease lease = {};
+  kv::Condition fence = {};
+  UsedNumbers used = {};
+  uint16_t last_queue_shard = 0;  // where the last claim went
+
+  absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies = {};
+  std::deque<Uid> ready = {};  // may be granted something: to be looked at
+  absl::btree_set<std::pair<absl::Time, Uid>> agenda = {};  // when time lets something happen
+  ReportQueue reports;
+  RunParts parts;
+  std::set<Uid> unread = {};                       // policies whose records are to be read
+  std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
+  std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
+  std::map<std::string, std::set<Uid>> aside = {};  // by target: who passes over schedules for it
+  // Rows and reports that were read, and deleted before the watch has come past the snapshot they
+  // were read at: what it tells of them until then is old.
+  std::deque<std::pair<kv::CommitSeq, std::string>> deleted_early = {};
+  absl::flat_hash_map<std::string, kv::CommitSeq> deleted_early_keys = {};  // never iterated
+  kv::CommitSeq watched_to = 0;
+  std::set<Uid> counts_due = {};  // policies whose counts were in a group that was refused
+
+  // nullptr: nothing of it waits or is held.
+  PolicyState* Find(const Uid& uid) {
+    const auto found = policies.find(uid);
+    return found == policies.end() ? nullptr : found->second.get();
+  }
+  PolicyState& At(const Uid& uid) {
+    std::unique_ptr<PolicyState>& policy = policies[uid];
+    if (policy == nullptr)
+      policy = std::make_unique<PolicyState>(uid, shard, core.options.undelivered_slack,
+                                             &core.queue_shards.totals());
+    return *policy;
+  }
+  void MakeReady(PolicyState& policy) {
+    if (policy.ready) return;
+    policy.ready = true;
+    ready.push_back(policy.uid);
+  }
+  // Its place in the agenda as its state is now.
+  void Plan(PolicyState& policy) {
+    // While records are read it waits for them.
+    const absl::Time next = policy.fetching.empty() ? policy.NextTime() : absl::InfiniteFuture();
+    if (next == policy.planned) return;
+    if (policy.planned != absl::InfiniteFuture()) agenda.erase({policy.planned, policy.uid});
+    if (next != absl::InfiniteFuture()) agenda.insert({next, policy.uid});
+    policy.planned = next;
+  }
+  // A row as it is in the store; false if it makes no sense.
+  bool AddRow(const std::string& key, const std::string& value, kv::CommitSeq read_seq) {
+    const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+    if (!decoded.has_value()) return false;
+    PolicyState& policy = At(decoded->policy);
+    const auto added = policy.AddRow(key, *decoded, value, read_seq, core.options.group_rows_max);
+    if (!policy.known && policy.named && !policy.reading) unread.insert(policy.uid);
+    if (added != PolicyState::Added::kKept)
+      hungry.insert({policy.uid, {decoded->priority, decoded->uid}});
+    MakeReady(policy);
+    Plan(policy);
+    return added != PolicyState::Added::kBroken;
+  }
+  void NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
+    if (read_seq <= watched_to) return;
+    deleted_early_keys[key] = read_seq;
+    deleted_early.push_back({read_seq, key});
+    if (deleted_early.size() > kDeletedEarlyMax) ForgetDeleted();
+  }
+  // What the watch tells now is of `seq`: is it of before the key's deletion?
+  bool ToldLate(const std::string& key, kv::CommitSeq seq) const {
+    const auto deleted = deleted_early_keys.find(key);
+    return deleted != deleted_early_keys.end() && seq <= deleted->second;
+  }
+  void WatchedTo(kv::CommitSeq seq) {
+    watched_to = std::max(watched_to, seq);
+    while (!deleted_early.empty() && deleted_early.front().first <= watched_to) ForgetDeleted();
+  }
+  void ForgetDeleted() {
+    const auto& [seq, key] = deleted_early.front();
+    const auto found = deleted_early_keys.find(key);
+    if (found != deleted_early_keys.end() && found->second == seq) deleted_early_keys.erase(found);
+    deleted_early.pop_front();
+  }
+  // Forgets the policy if nothing of it waits or is held; it must not be used after that.
+  void DropIfIdle(PolicyState& policy) {
+    if (!policy.idle() || policy.reading || !policy.fetching.empty()) return;
+    if (policy.planned != absl::InfiniteFuture()) agenda.erase({policy.planned, policy.uid});
+    unread.erase(policy.uid);
+    policies.erase(policy.uid);
+  }
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_SHARD_STATE_H_

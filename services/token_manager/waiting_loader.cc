@@ -1,0 +1,281 @@
+#include "services/token_manager/waiting_loader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/storage/grant_table.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+constexpr uint32_t kScanRows = 1000;
+constexpr uint32_t kScanBytes = 1 << 20;
+constexpr size_t kGroupScansMax = 16;  // under way
+
+}  // namespace
+
+WaitingLoader::WaitingLoader(std::weak_ptr<ShardState> state, RecordReader& reader,
+                             std::function<void()> on_lagged)
+    : state_(std::move(state)), reader_(reader), on_lagged_(std::move(on_lagged)) {}
+
+void WaitingLoader::Start() {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  // A snapshot for the watch to begin at; everything is read after it.
+  const std::string begin = WaitingShardPrefix(state->shard);
+  state->core.client.Scan({.cf = ColumnFamily::kWaiting,
+                           .begin = begin,
+                           .end = begin + '\0',
+                           .limit = 1,
+                           .keys_only = true},
+                          state->core.executor,
+                          [this, weak = state_](absl::StatusOr<kv::ScanResult> result) {
+                            const std::shared_ptr<ShardState> state = weak.lock();
+                            if (state == nullptr) return;
+                            if (!result.ok()) return Start();
+                            OpenWatch(result->seq);
+                          });
+}
+
+void WaitingLoader::OpenWatch(kv::CommitSeq from) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  const std::string begin = WaitingShardPrefix(state->shard);
+  watch_ = state->core.client.OpenWatch(
+      {.cf = ColumnFamily::kWaiting, .begin = begin, .end = PrefixEnd(begin), .from_seq = from},
+      /*excluding_own=*/true, state->core.executor,
+      {.on_batch =
+           [this, weak = state_](const kv::WatchBatch& batch) {
+             const std::shared_ptr<ShardState> state = weak.lock();
+             if (state != nullptr) OnBatch(*state, batch);
+           },
+       .on_lagged =
+           [this, weak = state_](const absl::Status&) {
+             if (weak.lock() != nullptr) on_lagged_();
+           }});
+  phase_ = Phase::kGrants;
+  ScanGrants(GrantShardPrefix(state->shard));
+}
+
+void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
+  std::vector<kv::Key> omitted;
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    if (mutation.kind == Mutation::Kind::kDelete) {
+      RemoveWatched(state, mutation.key);
+      continue;
+    }
+    if (mutation.kind != Mutation::Kind::kPut) continue;
+    // Read, acted upon and deleted before the watch told of it.
+    if (state.ToldLate(mutation.key, batch.seq)) continue;
+    if (mutation.value_omitted) {
+      omitted_.insert(mutation.key);
+      omitted.push_back({.cf = ColumnFamily::kWaiting, .key = mutation.key});
+    } else {
+      AddWatched(state, mutation.key, mutation.value, /*read_seq=*/0);
+    }
+  }
+  state.WatchedTo(batch.seq);
+  if (!omitted.empty()) ReadOmitted(state, std::move(omitted));
+  state.core.wake();
+}
+
+void WaitingLoader::AddWatched(ShardState& state, const std::string& key, const std::string& value,
+                               kv::CommitSeq read_seq) {
+  if (IsReportKey(key)) return state.reports.Add(key, {.value = value, .read_seq = read_seq});
+  if (!state.AddRow(key, value, read_seq)) TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+}
+
+// Nobody else is to delete rows that wait; if somebody does, they are gone.
+void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
+  omitted_.erase(key);
+  if (IsReportKey(key)) {
+    state.reports.rows().erase(key);
+    return;
+  }
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+  PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
+  if (policy == nullptr) return;
+  const WaitingRow* row = policy->RowOf(key);
+  if (row == nullptr || row->busy) return;
+  policy->RemoveRow(key);
+  policy->DropEmptyGroup({decoded->priority, decoded->uid});
+  state.MakeReady(*policy);
+}
+
+void WaitingLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
+  state.core.client.MultiGet(
+      keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+        const std::shared_ptr<ShardState> state = weak.lock();
+        if (state == nullptr) return;
+        if (!result.ok()) return ReadOmitted(*state, keys);
+        for (size_t i = 0; i < keys.size(); ++i) {
+          if (omitted_.erase(keys[i].key) == 0 || !result->values[i].has_value()) continue;
+          if (state->ToldLate(keys[i].key, result->seq)) continue;
+          AddWatched(*state, keys[i].key, *result->values[i], result->seq);
+        }
+        state->core.wake();
+      });
+}
+
+void WaitingLoader::OnOwnRow(const std::string& key, const std::string& value) {
+  if (const std::shared_ptr<ShardState> state = state_.lock(); phase_ != Phase::kNew)
+    AddWatched(*state, key, value, /*read_seq=*/0);
+}
+
+void WaitingLoader::ScanGrants(std::string from) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  state->core.client.Scan({.cf = ColumnFamily::kGrants,
+                           .begin = from,
+                           .end = PrefixEnd(GrantShardPrefix(state->shard)),
+                           .limit = kScanRows,
+                           .bytes_max = kScanBytes},
+                          state->core.executor,
+                          [this, weak = state_, from](absl::StatusOr<kv::ScanResult> result) {
+                            const std::shared_ptr<ShardState> state = weak.lock();
+                            if (state == nullptr) return;
+                            if (!result.ok()) return ScanGrants(from);
+                            for (const kv::Entry& entry : result->entries)
+                              AddGrant(*state, entry.key, entry.value);
+                            if (result->more && !result->entries.empty())
+                              return ScanGrants(result->entries.back().key + '\0');
+                            phase_ = Phase::kRows;
+                            ScanRows(WaitingRowsPrefix(state->shard));
+                          });
+}
+
+void WaitingLoader::AddGrant(ShardState& state, const std::string& key, const std::string& value) {
+  const std::optional<GrantId> id = DecodeGrantKey(key);
+  if (!id.has_value()) return;  // counts: read when they are needed
+  std::optional<Grant> grant = DecodeGrant(state.shard, id->epoch, id->number, value);
+  if (!grant.has_value()) return TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+  PolicyState& policy = state.At(id->policy);
+  if (!policy.named) {
+    policy.tenant = grant->source->event.tenant();
+    policy.policy_id = grant->source->event.throttle().policy_id();
+    policy.named = true;
+    policy.known = policy.implicit();
+    if (!policy.known) state.unread.insert(policy.uid);
+  }
+  if (!grant->source->part_key.empty()) state.parts.Pin(grant->source->part_key);
+  policy.grants.Add(*std::move(grant));
+  state.Plan(policy);
+}
+
+void WaitingLoader::ScanRows(std::string from) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  state->core.client.Scan({.cf = ColumnFamily::kWaiting,
+                           .begin = from,
+                           .end = PrefixEnd(WaitingRowsPrefix(state->shard)),
+                           .limit = kScanRows,
+                           .bytes_max = kScanBytes},
+                          state->core.executor,
+                          [this, weak = state_, from](absl::StatusOr<kv::ScanResult> result) {
+                            const std::shared_ptr<ShardState> state = weak.lock();
+                            if (state == nullptr) return;
+                            if (!result.ok()) return ScanRows(from);
+                            std::string next = AddRows(*state, *result);
+                            if (result->more && !result->entries.empty())
+                              return ScanRows(std::move(next));
+                            phase_ = Phase::kRecords;
+                            state->core.wake();
+                          });
+}
+
+// Rows of a group that is full are not kept: what remains of it is skipped.
+std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& result) {
+  const size_t rows_max = state.core.options.group_rows_max;
+  std::string next;
+  for (const kv::Entry& entry : result.entries) {
+    next = entry.key + '\0';
+    const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
+    if (!key.has_value() || !state.AddRow(entry.key, entry.value, result.seq)) {
+      TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+      continue;
+    }
+    TokenManagerStats::Add(state.core.stats.rows_loaded, 1);
+    WaitingGroup& group = state.At(key->policy).groups[{key->priority, key->uid}];
+    if (group.rows.size() >= rows_max && !group.end.has_value()) group.end = next;
+    if (group.end.has_value() && next >= *group.end)
+      next = PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
+  }
+  return next;
+}
+
+void WaitingLoader::Step() {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (phase_ == Phase::kNew || phase_ == Phase::kGrants) return;
+  reader_.Step();
+  if (state->reports.hungry()) ScanReports(*state);
+  if (phase_ == Phase::kRecords && reader_.idle() && state->unread.empty() &&
+      !state->parts.wanted() && state->reports.loaded())
+    phase_ = Phase::kReady;
+  if (phase_ == Phase::kReady) ScanGroups(*state);
+}
+
+void WaitingLoader::ScanReports(ShardState& state) {
+  const ReportQueue::Scan scan = state.reports.BeginScan();
+  state.core.client.Scan({.cf = ColumnFamily::kWaiting,
+                          .begin = scan.from,
+                          .end = PrefixEnd(ReportsPrefix(state.shard)),
+                          .limit = kScanRows,
+                          .bytes_max = kScanBytes},
+                         state.core.executor,
+                         [weak = state_, scan](absl::StatusOr<kv::ScanResult> result) {
+                           const std::shared_ptr<ShardState> state = weak.lock();
+                           if (state == nullptr) return;
+                           if (result.ok()) {
+                             state->reports.OnScanned(scan.number, *std::move(result));
+                           } else {
+                             state->reports.OnScanFailed(scan.number);
+                           }
+                           state->core.wake();
+                         });
+}
+
+void WaitingLoader::ScanGroups(ShardState& state) {
+  const size_t rows_max = state.core.options.group_rows_max;
+  while (group_scans_ < kGroupScansMax && !state.hungry.empty()) {
+    const auto [uid, group_key] = state.hungry.extract(state.hungry.begin()).value();
+    PolicyState* policy = state.Find(uid);
+    if (policy == nullptr) continue;
+    const auto at = policy->groups.find(group_key);
+    if (at == policy->groups.end() || !PolicyState::Hungry(at->second, rows_max)) continue;
+    WaitingGroup& group = at->second;
+    group.scanning = true;
+    ++group_scans_;
+    const std::string prefix =
+        WaitingGroupPrefix(state.shard, uid, group_key.first, group_key.second);
+    state.core.client.Scan(
+        {.cf = ColumnFamily::kWaiting,
+         .begin = *group.end,
+         .end = PrefixEnd(prefix),
+         .limit = static_cast<uint32_t>(rows_max),
+         .bytes_max = kScanBytes},
+        state.core.executor,
+        [this, weak = state_, uid = uid, group_key = group_key,
+         scan = ++group.scan](absl::StatusOr<kv::ScanResult> result) {
+          const std::shared_ptr<ShardState> state = weak.lock();
+          if (state == nullptr) return;
+          --group_scans_;
+          PolicyState* policy = state->Find(uid);
+          if (policy == nullptr) return;
+          const auto at = policy->groups.find(group_key);
+          if (at == policy->groups.end() || at->second.scan != scan) return;
+          if (result.ok()) {
+            TokenManagerStats::Add(state->core.stats.rows_loaded, result->entries.size());
+            policy->OnRead(group_key, *result, state->core.options.group_rows_max);
+          } else {
+            at->second.scanning = false;
+          }
+          state->hungry.insert({uid, group_key});
+          state->MakeReady(*policy);
+          state->Plan(*policy);
+          state->DropIfIdle(*policy);
+          state->core.wake();
+        });
+  }
+}
+
+}  // namespace escapement::token_manager
