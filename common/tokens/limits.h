@@ -31,10 +31,6 @@ inline constexpr size_t kReportRowBytesMax = 1 << 20;
 // Grants read at once: each has its event's payload in it.
 inline constexpr size_t kGrantsReadMax = 128;
 
-// The store's time is asked for so often, so that what is known of it falls behind (500 ppm) by no
-// more than 5 ms.
-inline constexpr absl::Duration kTokenClockEvery = absl::Seconds(10);
-
 }  // namespace escapement
 
 #endif  // COMMON_TOKENS_LIMITS_H_

@@ -23,9 +23,9 @@ class LocalGrants {
   virtual ~LocalGrants() = default;
 
   // Acts upon completions, releases and extensions (each of one event; policy_uid, epoch, number
-  // set) of one policy shard; `done` is called when the effect is durable. UNAVAILABLE: the shard
-  // is not owned here (any more), and nothing is known of the effect: the caller stores a report,
-  // which changes nothing if the effect was there already.
+  // set; time_micros 0: now) of one policy shard; `done` is called when the effect is durable.
+  // UNAVAILABLE: the shard is not owned here (any more), and nothing is known of the effect: the
+  // caller stores a report, which changes nothing if the effect was there already.
   virtual void Apply(uint16_t policy_shard,
                      std::vector<storage::v1::GrantReportRecord::Entry> entries, Done done) = 0;
 };

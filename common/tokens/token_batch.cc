@@ -167,7 +167,7 @@ TokenBatch ReadTokens(const TokenMint& mint, const v1::ExtendTokensRequest& requ
   return reader.Take();
 }
 
-Report::Entry ReportEntry(TokenEntry entry, absl::Time time) {
+Report::Entry ReportEntry(TokenEntry entry) {
   Report::Entry report;
   report.set_policy_uid(entry.token.grant.policy.bytes().data(), Uid::kBytes);
   report.set_epoch(entry.token.grant.epoch);
@@ -175,7 +175,6 @@ Report::Entry ReportEntry(TokenEntry entry, absl::Time time) {
   report.set_kind(entry.kind);
   report.set_first(entry.token.index);
   report.set_count(1);
-  report.set_time_micros(ToMicros(time));
   report.set_hold_micros(entry.hold_micros);
   if (entry.kind == Report::COMPLETION_FAILED || entry.kind == Report::COMPLETION_FAILED_FINALLY) {
     report.set_reason(entry.output.empty() ? std::string(kNoReason)
@@ -206,7 +205,8 @@ std::vector<kv::Mutation> ReportRows(std::vector<TokenEntry> entries, absl::Time
       end_row();
     }
     key.policy_shard = entry.token.grant.policy_shard;
-    Report::Entry& report = *row.add_entries() = ReportEntry(std::move(entry), time);
+    Report::Entry& report = *row.add_entries() = ReportEntry(std::move(entry));
+    report.set_time_micros(ToMicros(time));
     row_bytes += report.ByteSizeLong();
   }
   end_row();

@@ -58,11 +58,11 @@ TokenBatch ReadTokens(const TokenMint& mint, const v1::CompleteTokensRequest& re
 TokenBatch ReadTokens(const TokenMint& mint, const v1::ReleaseTokensRequest& request);
 TokenBatch ReadTokens(const TokenMint& mint, const v1::ExtendTokensRequest& request);
 
-// As the owner of the policy shard reads it.
-storage::v1::GrantReportRecord::Entry ReportEntry(TokenEntry entry, absl::Time time);
+// As the owner of the policy shard reads it, without a time.
+storage::v1::GrantReportRecord::Entry ReportEntry(TokenEntry entry);
 
 // The rows in `waiting` that say it to owners elsewhere; `entries` ascend as those of a TokenBatch.
-// (`a`, `b`): random.
+// `time`: store time. (`a`, `b`): random.
 std::vector<kv::Mutation> ReportRows(std::vector<TokenEntry> entries, absl::Time time, uint64_t a,
                                      uint64_t b);
 

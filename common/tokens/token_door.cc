@@ -10,7 +10,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/kv_client.h"
-#include "common/kv/layout.h"
 #include "common/status/errors.h"
 #include "common/tokens/limits.h"
 #include "common/tokens/token_batch.h"
@@ -91,7 +90,6 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
                     if (self == nullptr) return;
                     self->mint_ = std::move(mint);
                     self->loaded_.store(true, std::memory_order_release);
-                    self->KeepTime();
                   });
   }
 
@@ -144,19 +142,6 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
     return options;
   }
 
-  // Completions that are handed to an owner here carry a time, though nothing else may be read.
-  void KeepTime() {
-    executor_->PostAfter(kTokenClockEvery, [core = weak_from_this()] {
-      const auto self = core.lock();
-      if (self == nullptr) return;
-      self->client_->MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}},
-                              self->executor_, [core](absl::StatusOr<kv::GetResult>) {
-                                if (const auto self = core.lock(); self != nullptr)
-                                  self->KeepTime();
-                              });
-    });
-  }
-
   void PostIfDrained() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (calls_ > 0 || drained_ == nullptr) return;
     executor_->Post(std::exchange(drained_, nullptr));
@@ -202,8 +187,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
       core_->executor()->Post([self = shared_from_this()] { self->ReadGrants(0); });
       return;
     }
-    const absl::Time now = core_->client().NowLow();
-    std::vector<std::pair<Part, Entries>> parts = SplitByShard(now);
+    std::vector<std::pair<Part, Entries>> parts = SplitByShard();
     parts_left_ = parts.size();
     for (auto& [part, entries] : parts) {
       // The core by itself too: an executor that has stopped drops the call within Post.
@@ -226,7 +210,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
     size_t end = 0;
   };
 
-  std::vector<std::pair<Part, Entries>> SplitByShard(absl::Time now) const {
+  std::vector<std::pair<Part, Entries>> SplitByShard() const {
     std::vector<std::pair<Part, Entries>> parts;
     const std::vector<TokenEntry>& entries = batch_.entries;
     for (size_t begin = 0; begin < entries.size();) {
@@ -235,7 +219,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
       for (part.end = begin; part.end < entries.size() &&
                              entries[part.end].token.grant.policy_shard == part.policy_shard;
            ++part.end) {
-        reports.push_back(ReportEntry(entries[part.end], now));
+        reports.push_back(ReportEntry(entries[part.end]));
       }
       begin = part.end;
       parts.emplace_back(part, std::move(reports));

@@ -36,6 +36,8 @@ HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStor
       door_(DoorOptions(context, service_.grants()), store, context.runtime),
       tokens_grpc_(NewTokenGrpc(door_)) {}
 
+HostedTokenManager::~HostedTokenManager() = default;
+
 absl::Status HostedTokenManager::Start() {
   service_.Start();
   door_.Start();

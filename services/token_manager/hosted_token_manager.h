@@ -18,6 +18,7 @@ class HostedTokenManager final : public HostedService {
  public:
   // Both outlive it.
   HostedTokenManager(const ServiceContext& context, kv::KvStore& store);
+  ~HostedTokenManager() override;
 
   // TokenService.
   std::vector<grpc::Service*> GrpcServices() override { return {tokens_grpc_.get()}; }

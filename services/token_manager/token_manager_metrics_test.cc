@@ -30,8 +30,7 @@ TEST(TokenManagerMetricsTest, BucketsOfTheWaitCountAllBelowTheirBound) {
                     HasSubstr("_wait_seconds_bucket{le=\"0.005\"} 11\n"),
                     HasSubstr("_wait_seconds_bucket{le=\"3600\"} 11\n"),
                     HasSubstr("_wait_seconds_bucket{le=\"+Inf\"} 111\n"),
-                    HasSubstr("_wait_seconds_count 111\n"),
-                    HasSubstr("_wait_seconds_sum 720000")));
+                    HasSubstr("_wait_seconds_count 111\n"), HasSubstr("_wait_seconds_sum 720000")));
 }
 
 }  // namespace
