@@ -17,6 +17,8 @@ struct MasterOptions {
   std::string instance = "master";  // in logs and traces
   // How far back ListRuns looks for runs of one event: the retention of Done records.
   int run_list_days = 31;
+  // The tokens' key if the store has none yet: kTokenKeyBytes bytes. Empty: fresh randomness.
+  std::string fresh_token_key = {};
   // Where the counters are; null: the service keeps its own. Outlives the service.
   Metrics* metrics = nullptr;
 };

@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
   return escapement::RunService(
       argc, argv,
       {.name = "master",
-       .description = "serves the public API: schedules, events, runs",
+       .description = "serves the public API: schedules, policies, events, runs",
        .listen = "127.0.0.1:7410",
        .http_listen = "127.0.0.1:7411",
        .validate = escapement::ValidateStoreFlag,

@@ -1,7 +1,7 @@
 // MasterContext: what the services of one master share.
 //
-// Threads: `layout` is written before `ready` turns true and never after; the rest may be used from
-// any thread.
+// Threads: `layout` is written before `ready` turns true and never after; `mint` is written and
+// read on the executor; the rest may be used from any thread.
 
 #ifndef SERVICES_MASTER_MASTER_CONTEXT_H_
 #define SERVICES_MASTER_MASTER_CONTEXT_H_
@@ -14,6 +14,7 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
+#include "common/tokens/token_handle.h"
 #include "services/master/api/done.h"
 #include "services/master/metrics.h"
 
@@ -26,6 +27,7 @@ struct MasterContext {
   MasterMetrics& metrics;
   std::atomic<bool> ready = false;  // the layout is known, and the service does not stop
   kv::Layout layout = {};
+  std::shared_ptr<const TokenMint> mint = nullptr;  // until the tokens' key has been read
 
   // Answers on the executor.
   template <typename Response>

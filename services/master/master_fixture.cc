@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/storage/children_table.h"
+#include "common/tokens/token_handle.h"
 #include "gtest/gtest.h"
 #include "services/master/proto_time.h"
 
@@ -23,7 +24,8 @@ MasterFixture::MasterFixture() {
   client.session_executor = executor_;
   client.on_session_lost = [] {};
   client_ = std::make_unique<kv::KvClient>(*store, runtime, std::move(client));
-  master = std::make_unique<MasterService>(MasterOptions(), *store, runtime);
+  master = std::make_unique<MasterService>(
+      MasterOptions{.fresh_token_key = std::string(kTokenKeyBytes, 'k')}, *store, runtime);
   master->Start();
   EXPECT_TRUE(runtime.RunUntil([this] { return master->Ready(); }, absl::Minutes(1)));
 }

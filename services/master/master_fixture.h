@@ -68,6 +68,7 @@ class MasterFixture {
   ScheduleApi& ApiOf(ScheduleApi*) { return master->schedules(); }
   EventApi& ApiOf(EventApi*) { return master->events(); }
   RunApi& ApiOf(RunApi*) { return master->runs(); }
+  PolicyApi& ApiOf(PolicyApi*) { return master->policies(); }
   absl::Time runtime_now() const;
 
   std::shared_ptr<Executor> executor_;

@@ -5,6 +5,7 @@
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "services/master/event_grpc.h"
+#include "services/master/policy_grpc.h"
 #include "services/master/unary_answer_grpc.h"
 
 namespace escapement::master {
@@ -109,20 +110,24 @@ class RunGrpc final : public v1::RunService::CallbackService {
 }  // namespace
 
 struct MasterGrpc::Parts {
-  Parts(ScheduleApi& schedules_api, EventApi& events_api, RunApi& runs_api)
-      : schedules(schedules_api), events(NewEventGrpc(events_api)), runs(runs_api) {}
+  Parts(ScheduleApi& schedules_api, EventApi& events_api, RunApi& runs_api, PolicyApi& policies_api)
+      : schedules(schedules_api),
+        events(NewEventGrpc(events_api)),
+        runs(runs_api),
+        policies(NewPolicyGrpc(policies_api)) {}
   ScheduleGrpc schedules;
   const std::unique_ptr<grpc::Service> events;
   RunGrpc runs;
+  const std::unique_ptr<grpc::Service> policies;
 };
 
-MasterGrpc::MasterGrpc(ScheduleApi& schedules, EventApi& events, RunApi& runs)
-    : parts_(std::make_unique<Parts>(schedules, events, runs)) {}
+MasterGrpc::MasterGrpc(ScheduleApi& schedules, EventApi& events, RunApi& runs, PolicyApi& policies)
+    : parts_(std::make_unique<Parts>(schedules, events, runs, policies)) {}
 
 MasterGrpc::~MasterGrpc() = default;
 
 std::vector<grpc::Service*> MasterGrpc::services() {
-  return {&parts_->schedules, parts_->events.get(), &parts_->runs};
+  return {&parts_->schedules, parts_->events.get(), &parts_->runs, parts_->policies.get()};
 }
 
 }  // namespace escapement::master

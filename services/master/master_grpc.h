@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "services/master/api/event_api.h"
+#include "services/master/api/policy_api.h"
 #include "services/master/api/run_api.h"
 #include "services/master/api/schedule_api.h"
 
@@ -22,12 +23,12 @@ namespace escapement::master {
 class MasterGrpc {
  public:
   // The APIs outlive it; the server they are registered with is shut down before it is destroyed.
-  MasterGrpc(ScheduleApi& schedules, EventApi& events, RunApi& runs);
+  MasterGrpc(ScheduleApi& schedules, EventApi& events, RunApi& runs, PolicyApi& policies);
   ~MasterGrpc();
   MasterGrpc(const MasterGrpc&) = delete;
   MasterGrpc& operator=(const MasterGrpc&) = delete;
 
-  // ScheduleService, EventService, RunService: for the server's builder.
+  // ScheduleService, EventService, RunService, PolicyService: for the server's builder.
   std::vector<grpc::Service*> services();
 
  private:

@@ -42,7 +42,8 @@ class MasterGrpcTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     master_ = std::make_unique<MasterService>(MasterOptions(), *store_, runtime_);
-    grpc_ = std::make_unique<MasterGrpc>(master_->schedules(), master_->events(), master_->runs());
+    grpc_ = std::make_unique<MasterGrpc>(master_->schedules(), master_->events(), master_->runs(),
+                                         master_->policies());
     auto server = GrpcServer::Start(GrpcServer::Options(), grpc_->services());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

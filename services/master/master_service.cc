@@ -6,9 +6,11 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/metrics/metrics.h"
+#include "common/tokens/token_handle.h"
 #include "services/master/event_service.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
+#include "services/master/policy_service.h"
 #include "services/master/request_sweep_loop.h"
 #include "services/master/run_service.h"
 #include "services/master/schedule_service.h"
@@ -24,6 +26,8 @@ struct MasterService::Parts {
   Parts(Options options, kv::KvStore& store, Runtime& runtime)
       : own_metrics(options.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics(options.metrics == nullptr ? *own_metrics : *options.metrics),
+        fresh_token_key(options.fresh_token_key.empty() ? FreshTokenKey()
+                                                        : options.fresh_token_key),
         executor(runtime.NewExecutor(options.instance)),
         client(store, runtime, ClientOptions(options)),
         context{.client = client,
@@ -34,6 +38,7 @@ struct MasterService::Parts {
         schedules(context),
         events(context),
         runs(context, options.run_list_days),
+        policies(context),
         sweep(context) {}
 
   kv::KvClient::Options ClientOptions(const Options& options) {
@@ -54,6 +59,12 @@ struct MasterService::Parts {
         });
   }
 
+  void ReadTokenKey() {
+    LoadTokenMint(client, executor, fresh_token_key, [this](std::shared_ptr<const TokenMint> mint) {
+      context.mint = std::move(mint);
+    });
+  }
+
   bool UseLayout(const std::string& bytes) {
     const absl::StatusOr<kv::Layout> layout = kv::DecodeLayout(bytes);
     if (!layout.ok() || draining) return layout.ok();
@@ -65,12 +76,14 @@ struct MasterService::Parts {
 
   const std::unique_ptr<Metrics> own_metrics;
   MasterMetrics metrics;
+  const std::string fresh_token_key;
   const std::shared_ptr<Executor> executor;
   kv::KvClient client;
   MasterContext context;
   ScheduleService schedules;
   EventService events;
   RunService runs;
+  PolicyService policies;
   RequestSweepLoop sweep;
   bool draining = false;  // on the executor
 };
@@ -84,7 +97,10 @@ MasterService::~MasterService() {
 }
 
 void MasterService::Start() {
-  parts_->executor->Post([parts = parts_.get()] { parts->ReadLayout(); });
+  parts_->executor->Post([parts = parts_.get()] {
+    parts->ReadLayout();
+    parts->ReadTokenKey();
+  });
 }
 
 bool MasterService::Ready() const { return parts_->context.ready && parts_->client.Connected(); }
@@ -101,5 +117,6 @@ void MasterService::Drain(Closure done) {
 ScheduleApi& MasterService::schedules() { return parts_->schedules; }
 EventApi& MasterService::events() { return parts_->events; }
 RunApi& MasterService::runs() { return parts_->runs; }
+PolicyApi& MasterService::policies() { return parts_->policies; }
 
 }  // namespace escapement::master

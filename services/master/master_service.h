@@ -1,5 +1,5 @@
-// MasterService: the public API of the platform: schedules, one-off events and runs, over one
-// session with the store. Stateless but for caches: any number may run.
+// MasterService: the public API of the platform: schedules, throttling policies, one-off events and
+// runs, over one session with the store. Stateless but for caches: any number may run.
 //
 // Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
 // from an answer's callback.
@@ -12,6 +12,7 @@
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
 #include "services/master/api/event_api.h"
+#include "services/master/api/policy_api.h"
 #include "services/master/api/run_api.h"
 #include "services/master/api/schedule_api.h"
 #include "services/master/config.h"
@@ -38,6 +39,7 @@ class MasterService {
   ScheduleApi& schedules();
   EventApi& events();
   RunApi& runs();
+  PolicyApi& policies();
 
  private:
   struct Parts;

@@ -21,6 +21,7 @@ MasterMetrics::MasterMetrics(Metrics& metrics)
       schedule_changes(Add(metrics, "schedule_changes", "Changes of schedules made durable")),
       schedule_change_conflicts(
           Add(metrics, "schedule_change_conflicts", "Tries of changes that lost a race")),
+      policy_changes(Add(metrics, "policy_changes", "Changes of throttling policies made durable")),
       occurrences_emitted(
           Add(metrics, "occurrences_emitted", "Occurrences emitted by changes of schedules")),
       requests_swept(Add(metrics, "requests_swept", "Remembered answers that were dropped")) {}

@@ -18,6 +18,7 @@ struct MasterMetrics {
   Counter& events_cancelled;
   Counter& schedule_changes;           // committed
   Counter& schedule_change_conflicts;  // tries that lost a race and were made again
+  Counter& policy_changes;             // committed
   Counter& occurrences_emitted;        // by changes of schedules
   Counter& requests_swept;             // remembered answers that were dropped
 };
