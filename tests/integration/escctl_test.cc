@@ -117,6 +117,56 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   EXPECT_EQ(receipts_.Stats().distinct, 2500u);
 }
 
+TEST_F(EscctlTest, TakesAPolicyThroughItsLife) {
+  const auto made = Json({"policy", "create", "backup", "-m", "50", "--max-per-second", "2.5",
+                          "--on-expiry", "hold", "--hold-timeout", "90s"});
+  EXPECT_EQ(made["name"], "tenants/default/policies/backup");
+  EXPECT_EQ(made["maxConcurrent"], "50");
+  EXPECT_EQ(made["burst"], "1");
+  EXPECT_EQ(made["onExpiry"], "HOLD");
+  EXPECT_EQ(made["holdTimeout"], "90s");
+  EXPECT_EQ(Json({"policy", "get", "backup"}), made);
+  const auto updated = Json({"policy", "update", "backup", "--max-per-second", "0", "--fairness",
+                             "FIFO", "--etag", made["etag"]});
+  EXPECT_FALSE(updated.contains("maxPerSecond"));
+  EXPECT_EQ(updated["maxConcurrent"], "50");
+  EXPECT_EQ(updated["fairness"], "FIFO");
+  EXPECT_EQ(Run({"policy", "update", "backup", "-m", "1", "--etag", made["etag"]}).exit_code, 1);
+  EXPECT_EQ(Json({"policy", "pause", "backup", "--reason", "holiday"})["state"], "PAUSED");
+  EXPECT_EQ(Json({"policy", "resume", "backup"})["state"], "ENABLED");
+  EXPECT_EQ(Json({"policy", "create", "other", "--max-per-second", "1"})["burst"], "1");
+  EXPECT_EQ(Json({"policy", "list"}).size(), 2u);
+  const Said some = Run({"policy", "list", "--limit", "1"});
+  EXPECT_THAT(some.data, StartsWith("NAME "));
+  EXPECT_THAT(some.data, HasSubstr("tenants/default/policies/backup"));
+  EXPECT_THAT(some.words, HasSubstr("raise --limit"));
+  EXPECT_THAT(Run({"policy", "get", "backup", "-o", "yaml"}).data,
+              HasSubstr("maxConcurrent: \"50\""));
+  const Said deleted = Run({"policy", "delete", "backup"});
+  EXPECT_EQ(deleted.exit_code, 0);
+  EXPECT_EQ(deleted.data, "");
+  EXPECT_THAT(deleted.words, HasSubstr("deleted tenants/default/policies/backup"));
+  EXPECT_EQ(Run({"policy", "get", "backup"}).exit_code, 1);
+}
+
+TEST_F(EscctlTest, ShowsWhatWaitsUnderAPolicyThatIsPaused) {
+  Json({"policy", "create", "backup", "-m", "2"});
+  Json({"policy", "pause", "backup"});
+  Json({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--policy", "backup", "-n", "5",
+        "--http", receiver_->origin() + "/hook"});
+  Json({"schedule", "trigger", "nightly"});
+  const auto usage = Json({"policy", "usage", "backup"});
+  EXPECT_EQ(usage["waitingCount"], "5");
+  EXPECT_EQ(usage["waiters"][0]["schedule"], "tenants/default/schedules/nightly");
+  EXPECT_FALSE(usage.contains("heldCount"));
+  const Said table = Run({"policy", "usage", "backup"});
+  EXPECT_THAT(table.data, StartsWith("NAME "));
+  EXPECT_THAT(table.data, HasSubstr("WAITING SCHEDULE"));
+  const Said refused = Run({"policy", "delete", "backup"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("a schedule refers to"));
+}
+
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   const Said refused =
       Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});
@@ -132,7 +182,16 @@ TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   EXPECT_EQ(Run({"schedule", "list", "-o", "xml"}).exit_code, 2);
   EXPECT_EQ(Run({"event", "create", "--due", "soon", "--http", "http://x"}).exit_code, 2);
   EXPECT_EQ(Run({"event", "ingest", "-f", "/nonexistent"}).exit_code, 2);
+  EXPECT_EQ(Run({"policy", "update", "backup"}).exit_code, 2);
+  EXPECT_EQ(Run({"policy", "create", "p", "--fairness", "LUCK"}).exit_code, 2);
+  EXPECT_EQ(Run({"policy", "create", "p", "-m", "1", "--hold-timeout", "soon"}).exit_code, 2);
+  EXPECT_EQ(Run({"token", "complete"}).exit_code, 2);
+  EXPECT_EQ(Run({"token", "complete", "t", "--final"}).exit_code, 2);
+  EXPECT_EQ(Run({"token", "extend", "t", "--hold", "soon"}).exit_code, 2);
   EXPECT_EQ(Run({"--help"}).exit_code, 0);
+  const Said nothing = Run({"policy", "create", "p"});
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_THAT(nothing.words, HasSubstr("policy.max_concurrent"));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ namespace escapement::escctl {
 void AddScheduleCommands(CLI::App& app, Session& session);
 void AddEventCommands(CLI::App& app, Session& session);
 void AddRunCommands(CLI::App& app, Session& session);
+void AddPolicyCommands(CLI::App& app, Session& session);
+void AddTokenCommands(CLI::App& app, Session& session);
 
 }  // namespace escapement::escctl
 

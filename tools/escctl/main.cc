@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   using namespace escapement::escctl;
-  CLI::App app("Schedules, events and runs of an Escapement platform", "escctl");
+  CLI::App app("Schedules, policies, events and runs of an Escapement platform", "escctl");
   app.require_subcommand(1);
   app.fallthrough();
   Session session;
@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   AddScheduleCommands(app, session);
   AddEventCommands(app, session);
   AddRunCommands(app, session);
+  AddPolicyCommands(app, session);
+  AddTokenCommands(app, session);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,347 @@
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/policy_service.grpc.pb.h"
+#include "tools/escctl/commands.h"
+#include "tools/escctl/target_flags.h"
+
+namespace escapement::escctl {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using v1::ThrottlePolicy;
+using Stub = v1::PolicyService::Stub;
+
+constexpr int32_t kPageSizeMax = 1000;
+
+std::string Limit(int64_t value) { return value == 0 ? "-" : absl::StrCat(value); }
+std::string Time(bool has, const google::protobuf::Timestamp& time) {
+  return has ? TimeUtil::ToString(time) : "-";
+}
+
+Row ToRow(const ThrottlePolicy& p) {
+  return {p.name(),
+          ThrottlePolicy::State_Name(p.state()),
+          Limit(p.max_concurrent()),
+          p.max_per_second() == 0 ? "-" : absl::StrCat(p.max_per_second()),
+          Limit(p.burst()),
+          TimeUtil::ToString(p.hold_timeout()),
+          ThrottlePolicy::OnExpiry_Name(p.on_expiry()),
+          ThrottlePolicy::Fairness_Name(p.fairness()),
+          absl::StrCat(p.version())};
+}
+
+void PrintPolicies(Session& session, const std::vector<ThrottlePolicy>& policies, bool list) {
+  if (session.format() == OutputFormat::kTable) {
+    std::vector<Row> rows;
+    for (const auto& policy : policies) rows.push_back(ToRow(policy));
+    return session.Print(FormatTable({"NAME", "STATE", "CONCURRENT", "PER-SECOND", "BURST", "HOLD",
+                                      "ON-EXPIRY", "FAIRNESS", "VERSION"},
+                                     rows));
+  }
+  if (!list) return session.Print(FormatMessage(policies.front(), session.format()));
+  std::vector<const google::protobuf::Message*> messages;
+  for (const auto& policy : policies) messages.push_back(&policy);
+  session.Print(FormatMessages(messages, session.format()));
+}
+
+// Makes one call that answers with a policy, and prints that.
+template <typename Request>
+void CallAndPrint(Session& session, const Request& request,
+                  grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                               ThrottlePolicy*)) {
+  grpc::ClientContext context;
+  session.Prepare(context);
+  ThrottlePolicy policy;
+  Stub stub(session.channel());
+  const auto status = (stub.*method)(&context, request, &policy);
+  if (!status.ok()) return session.Fail(status);
+  PrintPolicies(session, {policy}, /*list=*/false);
+}
+
+// Flags of create and update. What is given wins over the file; 0 takes a limit away.
+struct Limits {
+  std::string file;
+  std::optional<int64_t> max_concurrent;
+  std::optional<double> max_per_second;
+  std::optional<int64_t> burst;
+  std::optional<std::string> hold_timeout;
+  std::optional<std::string> on_expiry;
+  std::optional<std::string> fairness;
+  std::optional<std::string> display_name;
+
+  void Add(CLI::App& command) {
+    command.add_option("-f,--file", file, "the policy as JSON, as the API gives it; - = stdin");
+    command.add_option("--max-concurrent,-m", max_concurrent,
+                       "events out at once, of all its schedules; 0 = no limit");
+    command.add_option("--max-per-second", max_per_second,
+                       "events that go out a second, e.g. 0.5; 0 = no limit");
+    command.add_option("--burst", burst, "events that may go at once on top of the rate");
+    command.add_option("--hold-timeout", hold_timeout,
+                       "how long a consumer may hold a token, e.g. 1h30m");
+    command
+        .add_option("--on-expiry", on_expiry, "what happens then: RECLAIM it, or let it HOLD on")
+        ->check(CLI::IsMember({"RECLAIM", "HOLD"}, CLI::ignore_case));
+    command.add_option("--fairness", fairness, "whose turn it is: BY_SCHEDULE or FIFO")
+        ->check(CLI::IsMember({"BY_SCHEDULE", "FIFO"}, CLI::ignore_case));
+    command.add_option("--display-name", display_name, "for people");
+  }
+
+  absl::Status Apply(ThrottlePolicy* policy, std::vector<std::string>* fields) const {
+    if (!file.empty()) {
+      auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
+      if (!text.ok()) return text.status();
+      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, policy);
+      if (!parsed.ok())
+        return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
+    }
+    const auto set = [fields](const auto& value, const char* field, auto&& setter) {
+      if (!value.has_value()) return;
+      setter(*value);
+      fields->push_back(field);
+    };
+    set(max_concurrent, "max_concurrent", [&](int64_t v) { policy->set_max_concurrent(v); });
+    set(max_per_second, "max_per_second", [&](double v) { policy->set_max_per_second(v); });
+    set(burst, "burst", [&](int64_t v) { policy->set_burst(v); });
+    // CLI11 has made sure that they are values, in upper case.
+    set(on_expiry, "on_expiry", [&](const std::string& v) {
+      ThrottlePolicy::OnExpiry parsed{};
+      if (ThrottlePolicy::OnExpiry_Parse(v, &parsed)) policy->set_on_expiry(parsed);
+    });
+    set(fairness, "fairness", [&](const std::string& v) {
+      ThrottlePolicy::Fairness parsed{};
+      if (ThrottlePolicy::Fairness_Parse(v, &parsed)) policy->set_fairness(parsed);
+    });
+    set(display_name, "display_name", [&](const std::string& v) { policy->set_display_name(v); });
+    if (!hold_timeout.has_value()) return absl::OkStatus();
+    auto hold = ParseDurationFlag("--hold-timeout", *hold_timeout);
+    if (!hold.ok()) return hold.status();
+    *policy->mutable_hold_timeout() = *hold;
+    fields->push_back("hold_timeout");
+    return absl::OkStatus();
+  }
+};
+
+void AddCreate(CLI::App& group, Session& session) {
+  struct Options {
+    Limits limits;
+    std::string id;
+    std::string request_id;
+    bool validate_only = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = group.add_subcommand("create", "make a policy");
+  command->add_option("id", o->id, "the last part of its name; made by the server if left out");
+  command->add_option("--request-id", o->request_id,
+                      "repeat-safe: the same id gives the first answer");
+  command->add_flag("--validate-only", o->validate_only, "check, but make nothing");
+  o->limits.Add(*command);
+  command->callback([o, &session] {
+    v1::CreatePolicyRequest request;
+    std::vector<std::string> fields;
+    if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
+      return session.FailUsage(status.message());
+    request.set_parent(session.parent());
+    request.set_policy_id(o->id);
+    request.set_request_id(o->request_id);
+    request.set_validate_only(o->validate_only);
+    CallAndPrint(session, request, &Stub::CreatePolicy);
+  });
+}
+
+void AddUpdate(CLI::App& group, Session& session) {
+  struct Options {
+    Limits limits;
+    std::string name;
+    std::string etag;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      group.add_subcommand("update", "change the fields that are given; in force at once");
+  command->add_option("name", o->name, "id or full name")->required();
+  command->add_option("--etag", o->etag, "only if this is the current one");
+  o->limits.Add(*command);
+  command->callback([o, &session] {
+    v1::UpdatePolicyRequest request;
+    std::vector<std::string> fields;
+    if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
+      return session.FailUsage(status.message());
+    // Of a whole file every field counts: no mask means all that can be changed.
+    if (o->limits.file.empty()) {
+      if (fields.empty()) return session.FailUsage("nothing to change was given");
+      for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
+    }
+    request.mutable_policy()->set_name(session.FullName("policies", o->name));
+    if (!o->etag.empty()) request.mutable_policy()->set_etag(o->etag);
+    CallAndPrint(session, request, &Stub::UpdatePolicy);
+  });
+}
+
+void AddGetAndList(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* get = group.add_subcommand("get", "show one policy");
+  get->add_option("name", *name, "id or full name")->required();
+  get->callback([name, &session] {
+    v1::GetPolicyRequest request;
+    request.set_name(session.FullName("policies", *name));
+    CallAndPrint(session, request, &Stub::GetPolicy);
+  });
+
+  auto limit = std::make_shared<size_t>(1000);
+  CLI::App* list = group.add_subcommand("list", "show the policies of the tenant");
+  list->add_option("--limit", *limit, "at most so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  list->callback([limit, &session] {
+    std::vector<ThrottlePolicy> policies;
+    v1::ListPoliciesRequest request;
+    request.set_parent(session.parent());
+    do {
+      request.set_page_size(
+          static_cast<int32_t>(std::min<size_t>(kPageSizeMax, *limit - policies.size())));
+      grpc::ClientContext context;
+      session.Prepare(context);
+      v1::ListPoliciesResponse page;
+      const auto status = Stub(session.channel()).ListPolicies(&context, request, &page);
+      if (!status.ok()) return session.Fail(status);
+      for (auto& policy : *page.mutable_policies()) policies.push_back(std::move(policy));
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty() && policies.size() < *limit);
+    PrintPolicies(session, policies, /*list=*/true);
+    if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+  });
+}
+
+void AddDelete(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto etag = std::make_shared<std::string>();
+  CLI::App* command =
+      group.add_subcommand("delete", "remove a policy that no schedule and no event needs");
+  command->add_option("name", *name, "id or full name")->required();
+  command->add_option("--etag", *etag, "only if this is the current one");
+  command->callback([name, etag, &session] {
+    v1::DeletePolicyRequest request;
+    request.set_name(session.FullName("policies", *name));
+    request.set_etag(*etag);
+    grpc::ClientContext context;
+    session.Prepare(context);
+    google::protobuf::Empty nothing;
+    const auto status = Stub(session.channel()).DeletePolicy(&context, request, &nothing);
+    if (!status.ok()) return session.Fail(status);
+    session.Say(absl::StrCat("deleted ", request.name()));
+  });
+}
+
+void AddPauseAndResume(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto reason = std::make_shared<std::string>();
+  CLI::App* pause = group.add_subcommand("pause", "let nothing more out until it is resumed");
+  pause->add_option("name", *name, "id or full name")->required();
+  pause->add_option("--reason", *reason, "for those who wonder");
+  pause->callback([name, reason, &session] {
+    v1::PausePolicyRequest request;
+    request.set_name(session.FullName("policies", *name));
+    request.set_reason(*reason);
+    CallAndPrint(session, request, &Stub::PausePolicy);
+  });
+  CLI::App* resume = group.add_subcommand("resume", "let events out again");
+  resume->add_option("name", *name, "id or full name")->required();
+  resume->callback([name, &session] {
+    v1::ResumePolicyRequest request;
+    request.set_name(session.FullName("policies", *name));
+    CallAndPrint(session, request, &Stub::ResumePolicy);
+  });
+}
+
+void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
+  const std::string waiting =
+      absl::StrCat(usage.waiting_count(), usage.waiting_truncated() ? "+" : "");
+  session.Print(
+      FormatTable({"NAME", "STATE", "HELD", "CONCURRENT", "WAITING", "OLDEST", "GRANTS/S",
+                   "RELEASES/S", "GRANTED", "RELEASED", "EXPIRED"},
+                  {{usage.policy().name(), ThrottlePolicy::State_Name(usage.policy().state()),
+                    absl::StrCat(usage.held_count()), Limit(usage.policy().max_concurrent()),
+                    waiting, Time(usage.has_oldest_waiter_time(), usage.oldest_waiter_time()),
+                    absl::StrCat(usage.grants_per_second()),
+                    absl::StrCat(usage.releases_per_second()), absl::StrCat(usage.granted_count()),
+                    absl::StrCat(usage.released_count()), absl::StrCat(usage.expired_count())}}));
+  std::vector<Row> waiters;
+  for (const auto& waiter : usage.waiters()) {
+    waiters.push_back({waiter.schedule(), absl::StrCat(waiter.waiting_count()),
+                       Time(waiter.has_oldest_due_time(), waiter.oldest_due_time())});
+  }
+  if (!waiters.empty()) {
+    session.Print("\n");
+    session.Print(FormatTable({"WAITING SCHEDULE", "EVENTS", "OLDEST"}, waiters));
+  }
+  std::vector<Row> holders;
+  for (const auto& holder : usage.holders()) {
+    holders.push_back({holder.event(), absl::StrCat(holder.age().seconds(), "s"),
+                       Time(holder.has_delivered_time(), holder.delivered_time()),
+                       Time(holder.has_expire_time(), holder.expire_time()),
+                       holder.overdue() ? "yes" : "-",
+                       holder.token().empty() ? "-" : holder.token()});
+  }
+  if (!holders.empty()) {
+    session.Print("\n");
+    session.Print(
+        FormatTable({"HOLDER", "AGE", "DELIVERED", "EXPIRES", "OVERDUE", "TOKEN"}, holders));
+  }
+}
+
+void AddUsage(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto limit = std::make_shared<int32_t>(100);
+  CLI::App* command = group.add_subcommand("usage", "who holds its tokens, who waits for one");
+  command->add_option("name", *name, "id or full name")->required();
+  command->add_option("--limit", *limit, "holders, at most so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([name, limit, &session] {
+    v1::PolicyUsage usage;
+    v1::GetPolicyUsageRequest request;
+    request.set_name(session.FullName("policies", *name));
+    do {
+      request.set_page_size(std::min(kPageSizeMax, *limit - usage.holders_size()));
+      grpc::ClientContext context;
+      session.Prepare(context);
+      v1::PolicyUsage page;
+      const auto status = Stub(session.channel()).GetPolicyUsage(&context, request, &page);
+      if (!status.ok()) return session.Fail(status);
+      // Of the first page everything, of the others the holders.
+      if (request.page_token().empty()) {
+        usage = page;
+      } else {
+        usage.mutable_holders()->MergeFrom(page.holders());
+      }
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty() && usage.holders_size() < *limit);
+    usage.clear_next_page_token();
+    if (session.format() == OutputFormat::kTable) {
+      PrintUsageTables(session, usage);
+    } else {
+      session.Print(FormatMessage(usage, session.format()));
+    }
+    if (!request.page_token().empty()) session.Say("escctl: there are more holders; raise --limit");
+  });
+}
+
+}  // namespace
+
+void AddPolicyCommands(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("policy", "throttling policies: how many, how fast");
+  group->require_subcommand(1);
+  group->fallthrough();
+  AddCreate(*group, session);
+  AddUpdate(*group, session);
+  AddGetAndList(*group, session);
+  AddDelete(*group, session);
+  AddPauseAndResume(*group, session);
+  AddUsage(*group, session);
+}
+
+}  // namespace escapement::escctl
