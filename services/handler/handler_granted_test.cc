@@ -5,6 +5,7 @@
 
 #include "common/base/micros.h"
 #include "common/storage/event_id.h"
+#include "common/storage/schedule_table.h"
 #include "common/tokens/token_handle.h"
 #include "gtest/gtest.h"
 #include "services/handler/granted_world.h"
@@ -198,7 +199,11 @@ TEST_F(HandlerGrantedTest, AScheduleResumedInTheGrantsOwnCommitIsSent) {
   world_.Advance(absl::Seconds(1));
   manager_.TakeReports();
   kv::Group group = manager_.GrantGroup(uid_, {{.first = 1}}, 0);
-  world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  storage::v1::StateRecord state;
+  state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  state.set_version(1);
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kStates, .key = StateKey(uid_), .value = state.SerializeAsString()});
   EXPECT_TRUE(world_.Commit(std::move(group)));
   world_.Advance(absl::Seconds(1));
   EXPECT_EQ(EventsOf(manager_.TakeReports(), GrantReportRecord::DELIVERED), 1u);
@@ -333,6 +338,35 @@ TEST_F(HandlerGrantedTest, AClaimFromAfterTheFormerOwnersEndIsSentAtOnce) {
   EXPECT_EQ(world_.transport("b").sent.size(), 10u);
   EXPECT_EQ(EventsOf(manager_.TakeReports(), GrantReportRecord::DELIVERED), 10u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+}
+
+// The watch tells them, the scan finds them, or both.
+TEST(GrantedAtAcquisitionTest, ClaimsPutWhileTheShardIsTakenAreEachSentOnce) {
+  constexpr absl::Duration kReadDelay = absl::Milliseconds(1);
+  absl::Duration acquired;
+  {
+    HandlerWorld world(HandlerOptions(), kReadDelay);
+    const absl::Time begin = world.now();
+    const HandlerService& handler = world.StartHandler("a");
+    while (handler.stats().shards_held.load() < HandlerWorld::kShards)
+      world.Advance(absl::Microseconds(50));
+    acquired = world.now() - begin;
+  }
+  for (int offset = 0; offset < 20; ++offset) {
+    HandlerWorld world(HandlerOptions(), kReadDelay);
+    TestTokenManager manager(world);
+    const absl::Time begin = world.now();
+    world.StartHandler("a");
+    world.Advance(acquired - absl::Milliseconds(3));
+    const Uid uid = world.AddSchedule("s");
+    world.Advance(begin + acquired - world.now() - absl::Milliseconds(1) +
+                  absl::Microseconds(7) * offset);
+    for (uint64_t i = 0; i < 30; ++i) manager.Grant(uid, {{.first = i}}, i % 2);
+    EXPECT_GT(world.now(), begin + acquired + absl::Milliseconds(1));
+    world.Advance(absl::Seconds(15));
+    EXPECT_EQ(world.transport("a").sent.size(), 30u);
+    EXPECT_EQ(EventsOf(manager.TakeReports(), GrantReportRecord::DELIVERED), 30u);
+  }
 }
 
 // Kills the handler at one instant of the way grant → send → report, and lets another one take

@@ -11,9 +11,10 @@
 namespace escapement::handler {
 namespace {
 
-kv::MemKvStore::Options StoreOptions() {
+kv::MemKvStore::Options StoreOptions(absl::Duration read_delay) {
   kv::MemKvStore::Options options;
   options.layout.queue_shards = HandlerWorld::kShards;
+  options.read_delay = read_delay;
   return options;
 }
 
@@ -42,8 +43,8 @@ size_t ScriptedTransport::CountTo(const std::string& target) const {
 
 HandlerWorld::HandlerWorld() : HandlerWorld(HandlerOptions()) {}
 
-HandlerWorld::HandlerWorld(HandlerOptions options)
-    : store(runtime, StoreOptions()),
+HandlerWorld::HandlerWorld(HandlerOptions options, absl::Duration read_delay)
+    : store(runtime, StoreOptions(read_delay)),
       options_(std::move(options)),
       executor_(runtime.NewExecutor("test")),
       client_(store, runtime, kv::KvClient::Options()) {

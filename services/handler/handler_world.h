@@ -49,7 +49,8 @@ class HandlerWorld {
   static constexpr uint32_t kShards = 2;
 
   HandlerWorld();
-  explicit HandlerWorld(HandlerOptions options);
+  // `read_delay`: how long the store takes to answer a read.
+  explicit HandlerWorld(HandlerOptions options, absl::Duration read_delay = absl::ZeroDuration());
 
   absl::Time now() { return runtime.world().Now(); }
   void Advance(absl::Duration duration) { runtime.AdvanceBy(duration); }
