@@ -310,9 +310,10 @@ TEST(TokenManagerServiceTest, SchedulesOfAPolicyTakeTurns) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
   world.PutPolicy("p", TokenWorld::Limits(4));
+  const absl::Time due = world.now() + absl::Seconds(10);
   for (int i = 0; i < 4; ++i) {
     const Uid uid = world.AddSchedule("s" + std::to_string(i), schedule);
-    world.AddRow(uid, schedule, {.due = world.now() + absl::Seconds(10), .count = 1000});
+    world.AddRow(uid, schedule, {.due = due, .count = 1000});
   }
   world.Start("a");
   world.Advance(absl::Seconds(12));
@@ -352,8 +353,7 @@ TEST(TokenManagerServiceTest, RowsGoWhereTheScheduleWantsThemByNow) {
   for (int i = 0; i < 4; ++i) {
     const Uid uid = world.AddSchedule("s" + std::to_string(i), schedule);
     const absl::Time due = absl::FromUnixSeconds(3 * 3600);  // as the cron says
-    world.AddRow(uid, schedule,
-                 {.due = due, .count = 10, .occurrence = "19700101T030000-0-UTC"});
+    world.AddRow(uid, schedule, {.due = due, .count = 10, .occurrence = "19700101T030000-0-UTC"});
     TokenWorld::Schedule moved = schedule;
     moved.version = 2;
     moved.policy_id = "other" + std::to_string(i);
@@ -417,6 +417,102 @@ TEST(TokenManagerServiceTest, AStateThatChangesUnseenIsNotGrantedAgainst) {
   uint64_t parked = world.Count(ColumnFamily::kParked);
   EXPECT_LE(world.Held(policy), 1);
   EXPECT_GE(parked, 1);
+}
+
+TEST(TokenManagerServiceTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAreGranted) {
+  TokenManagerOptions options;
+  options.group_rows_max = 8;
+  TokenWorld world(options);
+  const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(5));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time due = world.now();
+  for (int i = 0; i < 100; ++i)
+    world.AddRow(uid, schedule, {.due = due, .count = 2, .occurrence = "o" + std::to_string(i)});
+  const TokenManagerService& service = world.Start("a");
+  size_t sent = 0;
+  uint64_t most = 0;
+  Random& random = world.runtime.random();
+  int added = 100;
+  for (int i = 0; i < 3000 && sent < 300; ++i) {
+    world.Advance(absl::Milliseconds(10));
+    sent += world.Handle().size();
+    most = std::max<uint64_t>(most, service.stats().rows_in_memory.load());
+    // Others come meanwhile, before and behind those in memory.
+    if (added < 150 && random.Below(2) == 0)
+      world.AddRow(uid, schedule,
+                   {.due = due - absl::Milliseconds(random.Below(2)),
+                    .count = 2,
+                    .occurrence = "o" + std::to_string(added++)});
+  }
+  EXPECT_EQ(sent, 300);
+  EXPECT_LE(most, 17);
+  world.Advance(kSettle);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 300);
+  EXPECT_TRUE(world.Waiting().empty());
+  EXPECT_EQ(world.Held(policy), 0);
+  EXPECT_EQ(service.stats().rows_in_memory.load(), 0);
+  EXPECT_EQ(service.stats().policies_active.load(), 0);
+}
+
+TEST(TokenManagerServiceTest, AtQuietTimesNothingRuns) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 10});
+  const TokenManagerService& service = world.Start("a");
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Handle().size(), 1);
+  world.Advance(kSettle);
+  const uint64_t commits = service.stats().commits.load();
+  world.Advance(absl::Seconds(50));
+  EXPECT_EQ(service.stats().commits.load(), commits);
+}
+
+TEST(TokenManagerServiceTest, AStoreThatIsGoneForAWhileChangesNothing) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  constexpr uint64_t kLimit = 6;
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(kLimit));
+  uint64_t most = 0;
+  world.on_commit = [&] { most = std::max(most, world.Held(policy)); };
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 60});
+  world.Start("a");
+  world.Start("b");
+  std::set<uint64_t> done;
+  std::vector<SentEvent> out;
+  Random& random = world.runtime.random();
+  for (int i = 0; i < 4000 && done.size() < 60; ++i) {
+    world.Advance(absl::Milliseconds(50));
+    if (i % 300 == 299) {
+      world.store.Crash(random.Below(2) == 0 ? kv::MemKvStore::Unsynced::kLost
+                                             : kv::MemKvStore::Unsynced::kKept);
+      world.Advance(absl::Seconds(1));
+      world.store.Restart();
+      world.store.ConfirmClock();
+      world.Advance(absl::Seconds(1));
+    }
+    for (SentEvent& event : world.Handle()) out.push_back(std::move(event));
+    std::vector<SentEvent> left;
+    for (SentEvent& event : out) {
+      if (random.Below(3) == 0) {
+        left.push_back(std::move(event));
+        continue;
+      }
+      world.Report(ShardOf(policy), {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
+      done.insert(event.index);
+    }
+    out = std::move(left);
+  }
+  EXPECT_EQ(done.size(), 60);
+  EXPECT_LE(most, kLimit);
+  world.Advance(absl::Seconds(20));
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 60);
+  EXPECT_EQ(world.Held(policy), 0);
+  EXPECT_EQ(world.Part(uid, "o1", policy).succeeded(), 60);
+  EXPECT_EQ(world.Part(uid, "o1", policy).granted(), 60);
 }
 
 }  // namespace
