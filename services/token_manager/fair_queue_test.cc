@@ -319,6 +319,12 @@ TEST(FairQueueTest, WhoStandsAsideGrowsOlderAndCanGo) {
   queue.Add(Row("urgent", 3, At(30), 1, /*priority=*/1));
   queue.Reconsider("down");
   EXPECT_EQ(NextKey(queue, At(30)), "a");
+  queue.Next(At(30), Fairness::kBySchedule, 1,
+             [](const Uid& group) { return std::string(group == Schedule(1) ? "away" : ""); });
+  EXPECT_TRUE(queue.Remove("a"));
+  EXPECT_TRUE(queue.Remove("a2"));
+  EXPECT_EQ(queue.groups_aside(), 0u);
+  EXPECT_FALSE(queue.Reconsider("away"));
 }
 
 // What FairQueue promises, computed anew at every step.
