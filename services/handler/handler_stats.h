@@ -15,7 +15,8 @@ struct HandlerStats {
   using Count = std::atomic<uint64_t>;
   Count deliveries{0};  // attempts handed to the transport
   Count accepted{0};
-  Count succeeded{0};  // events whose Done is durable
+  // Events whose end is durable: their Done or, of granted ones, its report.
+  Count succeeded{0};
   Count retries{0};
   Count dead_letters{0};
   Count skipped{0};
@@ -23,7 +24,7 @@ struct HandlerStats {
   Count claims{0};
   Count claims_failed{0};
   Count rows_loaded{0};
-  Count takeovers{0};     // events sent again for a former owner
+  Count takeovers{0};     // events of a former owner: sent again or, granted ones, reported so
   Count broken_rows{0};   // that could not be read: our bug or damage, somebody must look
   Count refused_ends{0};  // ends that the store refused for good: the lease is lost, or our bug
   // Gauges.
