@@ -1,0 +1,216 @@
+// Handler, token manager, emitter and store are killed with -9 in turn, at random instants, while a
+// batch goes out under a policy to a consumer that works and gives its tokens back. The consumer
+// itself must never see more distinct events out than the policy allows, but for expiries that the
+// platform has recorded, and the platform's own counts must say that each event ended once.
+//
+//   bazel test //tests/integration:throttle_kill_test --test_timeout=3000
+//     --test_arg=--kills=200 --test_arg=--events=200000
+
+#include <poll.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/policy_client.h"
+#include "tests/fixtures/receipts.h"
+#include "tests/fixtures/worker.h"
+#include "tests/integration/api_client.h"
+#include "tests/integration/platform.h"
+
+ABSL_FLAG(int, kills, 20, "in all");
+ABSL_FLAG(int64_t, events, 20'000, "of both schedules together");
+ABSL_FLAG(int64_t, concurrent, 50, "the policy's limit");
+ABSL_FLAG(int, work_ms, 20, "for each event");
+ABSL_FLAG(uint32_t, seed, 1, "of the instants of kills");
+
+namespace escapement::integration {
+namespace {
+
+const std::vector<std::string> kVictims = {"handler", "token_manager", "emitter", "store"};
+const std::vector<std::string> kServices = {"store", "master", "emitter", "token_manager",
+                                            "handler"};
+constexpr absl::Duration kStandstillMax = absl::Seconds(90);
+constexpr char kHttp[] = "by-http";
+constexpr char kGrpc[] = "by-grpc";
+
+class ThrottleKillTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/throttle.XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    const std::vector<std::string> short_leases = {"--lease_ttl=1s", "--lease_renew_every=200ms"};
+    platform_ = std::make_unique<Platform>(
+        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+                          .folder = folder_,
+                          .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
+                                              {"emitter", short_leases},
+                                              {"handler", short_leases},
+                                              {"token_manager", short_leases}}});
+    const absl::Status status = platform_->Start(kServices);
+    ASSERT_TRUE(status.ok()) << status;
+    worker_ = std::make_unique<fixtures::Worker>(
+        fixtures::Worker::Options{.token_addresses = {platform_->grpc_address("token_manager"),
+                                                      platform_->grpc_address("master")}});
+    http_ = *fixtures::HttpReceiver::Start({.worker = worker_.get()}, &receipts_);
+    grpc_ =
+        *fixtures::GrpcReceiver::Start({.behaviour = Work(), .worker = worker_.get()}, &receipts_);
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
+    policies_ = std::make_unique<fixtures::PolicyClient>(platform_->grpc_address("master"));
+  }
+
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const std::string& service : kServices) {
+      std::ifstream in(platform_->log(service));
+      std::vector<std::string> lines;
+      for (std::string line; std::getline(in, line);) lines.push_back(line);
+      std::cerr << "--- " << service << ", the end of " << lines.size() << " lines\n";
+      for (size_t i = lines.size() > 40 ? lines.size() - 40 : 0; i < lines.size(); ++i)
+        std::cerr << lines[i] << "\n";
+    }
+  }
+
+  static std::string Work() { return absl::StrCat("/work/", absl::GetFlag(FLAGS_work_ms)); }
+
+  void CreateSchedule(const std::string& id, v1::Target target) {
+    v1::Schedule schedule;
+    schedule.set_cron("0 0 1 1 *");  // fires when it is told to
+    schedule.set_event_count(absl::GetFlag(FLAGS_events) / 2);
+    schedule.set_payload("{}");
+    schedule.set_policy(policy_);
+    *schedule.mutable_target() = std::move(target);
+    schedule.mutable_delivery_timeout()->set_seconds(1);
+    schedule.mutable_retry_policy()->set_max_attempts(100);
+    schedule.mutable_retry_policy()->mutable_min_backoff()->set_nanos(100'000'000);
+    schedule.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
+    const auto created = api_->CreateSchedule(id, schedule);
+    ASSERT_TRUE(created.ok()) << created.status();
+    const auto run = api_->TriggerSchedule(id, 0, id);
+    ASSERT_TRUE(run.ok()) << run.status();
+  }
+
+  // Until `done`; false if the consumer has seen nothing new for a long time.
+  bool Await(const std::function<bool()>& done) {
+    uint64_t seen = worker_->Work().ended;
+    absl::Time moved = absl::Now();
+    while (!done()) {
+      const uint64_t now = worker_->Work().ended;
+      if (now != seen) moved = absl::Now();
+      seen = now;
+      if (absl::Now() - moved > kStandstillMax) return false;
+      poll(nullptr, 0, 10);
+    }
+    return true;
+  }
+
+  // Kills the next victim again and again: each time when a random part of the batch has ended
+  // since, or, one time in four, within a second, while the platform may still be coming back.
+  void KillAll() {
+    std::mt19937 random(absl::GetFlag(FLAGS_seed));
+    const int kills = absl::GetFlag(FLAGS_kills);
+    const auto events = static_cast<uint64_t>(absl::GetFlag(FLAGS_events));
+    for (int kill = 0; kill < kills; ++kill) {
+      if (kill > 0 && random() % 4 == 0) {
+        poll(nullptr, 0, static_cast<int>(random() % 1000));
+      } else {
+        const uint64_t share = events / static_cast<uint64_t>(kills + 1);
+        const uint64_t at = share * static_cast<uint64_t>(kill) + 1 + random() % share;
+        ASSERT_TRUE(Await([&] { return worker_->Work().ended >= at; })) << Story();
+      }
+      const std::string& victim = kVictims[static_cast<size_t>(kill) % kVictims.size()];
+      platform_->Kill(victim);
+      const absl::Status status = platform_->Restart(victim);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_LT(worker_->Work().ended, events) << "the last kill came after the end";
+  }
+
+  // The platform's record of the run, once it is complete.
+  void ExpectRunAddsUp(const std::string& id) {
+    const int64_t n = absl::GetFlag(FLAGS_events) / 2;
+    v1::Run run;
+    EXPECT_TRUE(Await([&] {
+      const auto runs = api_->ListRuns(id);
+      if (!runs.ok() || runs->size() != 1) return false;
+      run = runs->front();
+      return run.state() == v1::Run::COMPLETED;
+    })) << id;
+    EXPECT_EQ(run.succeeded_count(), n) << run.ShortDebugString();
+    EXPECT_EQ(
+        run.failed_count() + run.skipped_count() + run.cancelled_count() + run.expired_count(), 0)
+        << run.ShortDebugString();
+    EXPECT_EQ(run.running_count(), 0) << run.ShortDebugString();
+    EXPECT_EQ(run.granted_count(), n) << run.ShortDebugString();
+    std::cerr << id << ": " << run.ShortDebugString() << "\n";
+  }
+
+  std::string Story() const { return worker_->StatsJson(); }
+
+  std::string folder_;
+  std::string policy_;
+  fixtures::Receipts receipts_;
+  std::unique_ptr<fixtures::Worker> worker_;
+  std::unique_ptr<fixtures::HttpReceiver> http_;
+  std::unique_ptr<fixtures::GrpcReceiver> grpc_;
+  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<ApiClient> api_;
+  std::unique_ptr<fixtures::PolicyClient> policies_;
+};
+
+TEST_F(ThrottleKillTest, NoMoreEventsAreOutThanAllowedAndEachEndsOnce) {
+  const int64_t m = absl::GetFlag(FLAGS_concurrent);
+  const auto events = static_cast<uint64_t>(absl::GetFlag(FLAGS_events));
+  v1::ThrottlePolicy policy;
+  policy.set_max_concurrent(m);
+  const auto created = policies_->Create("fifty", policy);
+  ASSERT_TRUE(created.ok()) << created.status();
+  policy_ = *created;
+  const absl::Time begun = absl::Now();
+  ASSERT_NO_FATAL_FAILURE(CreateSchedule(kHttp, HttpTo(http_->origin() + Work())));
+  ASSERT_NO_FATAL_FAILURE(CreateSchedule(kGrpc, GrpcTo(grpc_->target())));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  ASSERT_TRUE(Await([&] { return worker_->Work().ended >= events; })) << Story();
+  ASSERT_TRUE(worker_->AwaitIdle(absl::Seconds(60))) << Story();
+  ExpectRunAddsUp(kHttp);
+  ExpectRunAddsUp(kGrpc);
+
+  const auto usage = policies_->Usage(policy_);
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  EXPECT_EQ(usage->held_count(), 0);
+  EXPECT_EQ(usage->waiting_count(), 0);
+  const fixtures::WorkStats work = worker_->Work();
+  EXPECT_LE(work.out_max, m + usage->expired_count()) << Story();
+  EXPECT_EQ(work.out, 0);
+  EXPECT_EQ(work.distinct, events);
+  EXPECT_EQ(work.ended, events);
+  EXPECT_EQ(receipts_.Stats().early, 0u);
+  EXPECT_EQ(receipts_.Stats().changed, 0u);
+  EXPECT_EQ(worker_->Completions().invalid, 0u);
+  std::cerr << absl::StrFormat(
+      "%d kills over %d events in %.1f s: at most %d of %d out, %d expiries recorded, %s\n",
+      absl::GetFlag(FLAGS_kills), events, absl::ToDoubleSeconds(absl::Now() - begun), work.out_max,
+      m, usage->expired_count(), Story());
+}
+
+}  // namespace
+}  // namespace escapement::integration
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  absl::ParseCommandLine(argc, argv);
+  return RUN_ALL_TESTS();
+}
