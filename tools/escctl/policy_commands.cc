@@ -85,9 +85,9 @@ struct Limits {
                        "how long a consumer may hold a token, e.g. 1h30m");
     command
         .add_option("--on-expiry", on_expiry, "what happens then: RECLAIM it, or let it HOLD on")
-        ->check(CLI::IsMember({"RECLAIM", "HOLD"}, CLI::ignore_case));
+        ->transform(CLI::IsMember({"RECLAIM", "HOLD"}, CLI::ignore_case));
     command.add_option("--fairness", fairness, "whose turn it is: BY_SCHEDULE or FIFO")
-        ->check(CLI::IsMember({"BY_SCHEDULE", "FIFO"}, CLI::ignore_case));
+        ->transform(CLI::IsMember({"BY_SCHEDULE", "FIFO"}, CLI::ignore_case));
     command.add_option("--display-name", display_name, "for people");
   }
 

@@ -89,7 +89,7 @@ void AddComplete(CLI::App& group, Session& session) {
   CLI::App* command = group.add_subcommand("complete", "the work of the events is done");
   command->add_option("tokens", o->tokens, kTokensHelp)->required();
   command->add_option("--outcome", o->outcome, "how it ended: SUCCEEDED or FAILED")
-      ->check(CLI::IsMember({"SUCCEEDED", "FAILED"}, CLI::ignore_case))
+      ->transform(CLI::IsMember({"SUCCEEDED", "FAILED"}, CLI::ignore_case))
       ->capture_default_str();
   command->add_option("--output", o->output,
                       "kept with the event, the reason if it failed: text, or @file (the format of "
