@@ -10,10 +10,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/status_conversion.h"
+#include "common/rpc/unary_answer_grpc.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "google/protobuf/arena.h"
 #include "services/master/limits.h"
-#include "services/master/unary_answer_grpc.h"
 
 namespace escapement::master {
 namespace {

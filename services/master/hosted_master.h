@@ -1,13 +1,15 @@
-// HostedMaster: a MasterService with its gRPC services and flags, as a process hosts it: the
-// master's own and standalone.
+// HostedMaster: a MasterService with its gRPC services, and a door for consumers' tokens, as a
+// process hosts it: the master's own and standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
 
+#include <memory>
 #include <vector>
 
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
+#include "common/tokens/token_door.h"
 #include "services/master/master_grpc.h"
 #include "services/master/master_service.h"
 
@@ -15,17 +17,23 @@ namespace escapement::master {
 
 class HostedMaster final : public HostedService {
  public:
-  // Both outlive it.
-  HostedMaster(const ServiceContext& context, kv::KvStore& store);
+  // Whether TokenService is among its services: in standalone it is the token manager's.
+  enum class Tokens { kServed, kElsewhere };
 
-  std::vector<grpc::Service*> GrpcServices() override { return grpc_.services(); }
+  // Both outlive it.
+  HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens = Tokens::kServed);
+  ~HostedMaster() override;
+
+  std::vector<grpc::Service*> GrpcServices() override;
   absl::Status Start() override;
-  bool Ready() override { return service_.Ready(); }
+  bool Ready() override;
   void Drain(Closure done) override;
 
  private:
   MasterService service_;
   MasterGrpc grpc_;
+  std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
+  std::unique_ptr<grpc::Service> tokens_grpc_;
 };
 
 }  // namespace escapement::master

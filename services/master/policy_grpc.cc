@@ -2,8 +2,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "common/rpc/unary_answer_grpc.h"
 #include "escapement/v1/policy_service.grpc.pb.h"
-#include "services/master/unary_answer_grpc.h"
 
 namespace escapement::master {
 namespace {

@@ -1,4 +1,4 @@
-#include "services/master/unary_answer_grpc.h"
+#include "common/rpc/unary_answer_grpc.h"
 
 #include <grpcpp/grpcpp.h>
 

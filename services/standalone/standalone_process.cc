@@ -10,6 +10,7 @@
 #include "services/store/store_flags.h"
 #include "services/store/store_metrics.h"
 #include "services/store/store_server.h"
+#include "services/token_manager/hosted_token_manager.h"
 
 namespace escapement::standalone {
 namespace {
@@ -20,10 +21,15 @@ class StandaloneProcess final : public HostedService {
       : server_(std::move(server)),
         store_metrics_(context.metrics, server_->store()),
         handler_(context, server_->store()),
+        token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
-        master_(context, server_->store()) {}
+        master_(context, server_->store(), master::HostedMaster::Tokens::kElsewhere) {}
 
-  std::vector<grpc::Service*> GrpcServices() override { return master_.GrpcServices(); }
+  std::vector<grpc::Service*> GrpcServices() override {
+    std::vector<grpc::Service*> services = master_.GrpcServices();
+    for (grpc::Service* service : token_manager_.GrpcServices()) services.push_back(service);
+    return services;
+  }
 
   absl::Status Start() override {
     for (HostedService* service : services_) {
@@ -41,7 +47,7 @@ class StandaloneProcess final : public HostedService {
 
   void Drain(Closure done) override {
     struct Joined {
-      std::atomic<int> left{3};
+      std::atomic<int> left{kServices};
       Closure done;
     };
     auto joined = std::make_shared<Joined>();
@@ -58,9 +64,11 @@ class StandaloneProcess final : public HostedService {
   std::unique_ptr<store::StoreServer> server_;
   store::StoreMetrics store_metrics_;
   handler::HostedHandler handler_;
+  token_manager::HostedTokenManager token_manager_;
   emitter::HostedEmitter emitter_;
   master::HostedMaster master_;
-  HostedService* const services_[3] = {&handler_, &emitter_, &master_};
+  static constexpr int kServices = 4;
+  HostedService* const services_[kServices] = {&handler_, &token_manager_, &emitter_, &master_};
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Standalone: all services in one process, over a store that it opens itself. The same classes as
-// in separate processes, only without the wire between them; the gRPC port serves the master's API.
+// in separate processes, only without the wire between them; the gRPC port serves the master's API
+// and TokenService.
 
 #ifndef SERVICES_STANDALONE_STANDALONE_PROCESS_H_
 #define SERVICES_STANDALONE_STANDALONE_PROCESS_H_
