@@ -43,7 +43,8 @@ TEST(ConfigSchema, NamesEverySettingOfEveryProcessAndNoOther) {
   for (int i = 0; i < descriptor->field_count(); ++i) schema.insert(descriptor->field(i)->name());
 
   std::set<std::string> settings;
-  for (const char* service : {"store", "master", "emitter", "handler", "standalone"})
+  for (const char* service :
+       {"store", "master", "emitter", "handler", "token_manager", "standalone"})
     settings.merge(SettingsOf(service));
   EXPECT_EQ(settings, schema);
 }

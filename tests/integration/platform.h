@@ -1,4 +1,4 @@
-// Platform: store, master, emitter and handler as real processes on loopback, with data and logs in
+// Platform: store, master, emitter, handler and token manager as real processes on loopback, with data and logs in
 // one folder.
 //
 // Ports are chosen by the system at the first start and kept over restarts, as those of a real

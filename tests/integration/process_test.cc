@@ -108,7 +108,8 @@ TEST_P(ProcessTest, APortThatIsTakenIsAnErrorNotASharedPort) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Services, ProcessTest,
-                         ::testing::Values("store", "master", "emitter", "handler", "standalone"),
+                         ::testing::Values("store", "master", "emitter", "handler", "token_manager",
+                                           "standalone"),
                          [](const auto& info) { return info.param; });
 
 TEST(StoreProcessTest, ASecondStoreCannotOpenTheSameData) {

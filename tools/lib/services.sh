@@ -1,7 +1,7 @@
 # Sourced by tools/up and tools/down: the services of a platform in the order of their start, and where its state lies.
 
 state="${ESCAPEMENT_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/escapement}"
-services=(store master emitter handler)
+services=(store master token_manager emitter handler)
 
 # Prints the process id of a service that tools/up started and that still runs; a reused id does not count.
 running_pid() {
