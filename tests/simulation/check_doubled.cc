@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace escapement::simulation {
@@ -21,6 +22,7 @@ class DoubledChecker {
     for (const DoneRow& row : history.done) {
       rows_[{row.uid, row.uid.empty() ? row.event_id : row.occurrence}].push_back(&row);
     }
+    NoteWorkFailures();
     std::map<std::string, uint64_t> epochs;
     for (const Commit& commit : history.commits) {
       for (const LeaseWrite& write : commit.leases) {
@@ -78,6 +80,7 @@ class DoubledChecker {
   void CheckPair(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) {
     if (Retried(earlier, later)) return;
     if (!history_.fault_free && TakenOver(earlier, later, before_earlier)) return;
+    if (later.throttled && earlier.attempt < later.attempt && FailedWork(earlier, later)) return;
     Report(later, "received again, though the one before, at ",
            absl::FormatTime(earlier.time, absl::UTCTimeZone()), " from ", earlier.sender, ", was ",
            Name(earlier.result), " and its shard had no new owner since");
@@ -89,7 +92,9 @@ class DoubledChecker {
   }
 
   bool TakenOver(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) const {
-    const std::optional<uint16_t> shard = ShardOf(earlier);
+    // Events that hold tokens are claimed in any shard.
+    const std::optional<uint16_t> shard =
+        earlier.throttled ? std::optional<uint16_t>() : ShardOf(earlier);
     const absl::Time claimed = std::max(before_earlier, earlier.launch - kClaimAhead);
     for (const auto& [lease, times] : acquired_) {
       if (shard.has_value() ? !IsQueueShard(lease, *shard) : lease.find("queue_shard") != 0)
@@ -99,6 +104,30 @@ class DoubledChecker {
       }
     }
     return false;
+  }
+
+  // The consumer said that the work had failed, or its hold time ran out.
+  bool FailedWork(const Receipt& earlier, const Receipt& later) const {
+    auto failures = work_failures_.find(PlaceOf(earlier));
+    if (failures == work_failures_.end()) return false;
+    return std::any_of(failures->second.begin(), failures->second.end(),
+                       [&](absl::Time time) { return time >= earlier.time && time <= later.sent; });
+  }
+
+  void NoteWorkFailures() {
+    for (const Work& work : history_.works) {
+      if (work.word == WorkWord::kFailed)
+        work_failures_[PlaceOf(history_.receipts[work.receipt])].push_back(work.ended);
+    }
+    for (const Commit& commit : history_.commits) {
+      for (const ThrottleWrite& write : commit.throttle) {
+        const auto* row = std::get_if<RowWrite>(&write);
+        if (row == nullptr || row->deleted || !absl::StrContains(row->last_error, "hold_expired"))
+          continue;
+        for (uint64_t i = 0; i < row->events.count; ++i)
+          work_failures_[{row->uid, row->occurrence, row->events.first + i}].push_back(commit.time);
+      }
+    }
   }
 
   static bool IsQueueShard(const std::string& lease, uint16_t shard) {
@@ -134,6 +163,7 @@ class DoubledChecker {
   const History& history_;
   std::map<std::pair<std::string, std::string>, std::vector<const DoneRow*>> rows_;
   std::map<std::string, std::vector<absl::Time>> acquired_;  // by lease
+  std::map<Place, std::vector<absl::Time>> work_failures_;
   std::map<std::string, Place> place_of_;
   std::map<Place, std::string> id_of_;
   std::map<std::pair<std::string, uint64_t>, uint64_t> body_of_;

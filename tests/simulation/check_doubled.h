@@ -2,7 +2,9 @@
 // one of
 //  - a retry: the sender was told that the receipt before it failed, or was told nothing in time;
 //  - a takeover: the lease of the event's queue shard was acquired anew since the earlier receipt
-//    was claimed (its end was not committed, or was sent after the lease was lost).
+//    was claimed (its end was not committed, or was sent after the lease was lost); of an event
+//    that held a token, of any queue shard;
+//  - of throttled events: the consumer said that the work had failed, or its hold time ran out.
 // A fault-free run has retries only. And identity: one id is one event with one body for each
 // version of its definition, and one event has one id.
 //

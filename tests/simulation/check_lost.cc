@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -15,8 +16,11 @@ using RunRows = std::map<std::pair<std::string, std::string>, std::vector<const 
 
 class LostChecker {
  public:
-  explicit LostChecker(const History& history)
-      : history_(history), expected_(ExpectRuns(history)) {}
+  explicit LostChecker(const History& history) : history_(history), expected_(ExpectRuns(history)) {
+    for (const ScheduleLife& life : history.schedules) {
+      if (life.may_drop) may_drop_.insert(life.uid);
+    }
+  }
 
   std::vector<Violation> Run() {
     RunRows rows;
@@ -74,6 +78,8 @@ class LostChecker {
     for (const DoneRow* row : rows) {
       if (row->outcome == Outcome::kNone)
         Report(name, " index ", row->first, " ended without an outcome");
+      if (row->outcome == Outcome::kExpired && may_drop_.count(key.first) == 0)
+        Report(name, " index ", row->first, " expired, but no window of it drops anything");
       if (row->outcome == Outcome::kSkipped && row->reason.empty())
         Report(name, " was skipped for no reason");
       if (row->first < covered) Report(name, " index ", row->first, " ended twice");
@@ -102,6 +108,7 @@ class LostChecker {
 
   const History& history_;
   const ExpectedRuns expected_;
+  std::set<std::string> may_drop_;  // uids
   std::vector<Violation> violations_;
 };
 

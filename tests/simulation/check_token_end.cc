@@ -24,6 +24,7 @@ class TokenEndChecker {
       for (const auto& [grant, events] : claimed_) CheckClaimed(grant, events);
       for (const auto& [run, events] : ended_) CheckEnded(run, events);
     }
+    CheckWords(history);
     return std::move(violations_);
   }
 
@@ -123,6 +124,25 @@ class TokenEndChecker {
         if (place.held > 0) return Report(run, {i, 1}, "has ended and keeps its token");
         if (place.waiting > 0 && made_again_.count(run) == 0)
           return Report(run, {i, 1}, "has ended and still waits");
+      }
+    }
+  }
+
+  // What a consumer was told to have taken effect has.
+  void CheckWords(const History& history) {
+    std::map<Run_, std::vector<const DoneRow*>> rows;
+    for (const DoneRow& row : history.done) rows[{row.uid, row.occurrence}].push_back(&row);
+    for (const Work& work : history.works) {
+      if (!work.took_effect || work.word == WorkWord::kNone || work.word == WorkWord::kFailed)
+        continue;
+      const Outcome said =
+          work.word == WorkWord::kSucceeded ? Outcome::kSucceeded : Outcome::kFailed;
+      const Receipt& receipt = history.receipts[work.receipt];
+      const Run_ run{receipt.uid, receipt.occurrence};
+      for (const DoneRow* row : rows[run]) {
+        if (receipt.index < row->first || receipt.index >= row->first + row->count) continue;
+        if (row->outcome != said)
+          Report(run, {receipt.index, 1}, "was completed, but ended otherwise: ", row->reason);
       }
     }
   }

@@ -5,7 +5,8 @@
 //  - who loses a token has, by the same commit, either an outcome or a row that waits, and not
 //    both;
 //  - no event has two outcomes, none waits or is granted after its outcome;
-//  - the name of a grant is never used again.
+//  - the name of a grant is never used again;
+//  - what a consumer was told to have taken effect is how the event ended.
 // An occurrence that a change of its schedule has made a second time before it was due (away and
 // back) may wait in two rows.
 //

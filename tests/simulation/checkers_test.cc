@@ -180,6 +180,14 @@ TEST(CheckLost, LetsPassWhatWasClaimedJustBeforeAChangeOrWaitedForAResume) {
   EXPECT_EQ(First(CheckLost(history)), "") << "or not at all";
 }
 
+TEST(CheckLost, LetsEventsExpireOnlyWhereAWindowDrops) {
+  History history = GoodHistory();
+  history.done[0].outcome = Outcome::kExpired;
+  EXPECT_NE(First(CheckLost(history)).find("no window of it drops"), std::string::npos);
+  history.schedules[0].may_drop = true;
+  EXPECT_EQ(First(CheckLost(history)), "");
+}
+
 TEST(CheckLost, CatchesARowThatStaysInAQueue) {
   History history = GoodHistory();
   history.leftover.push_back("events row");
@@ -190,6 +198,15 @@ TEST(CheckEarly, CatchesAReceiptBeforeItsTimeWhateverTheMessageSays) {
   History history = GoodHistory();
   history.receipts[0].time = history.receipts[0].nominal = history.receipts[0].launch = At(9.999);
   EXPECT_EQ(CheckEarly(history).size(), 1u);
+}
+
+TEST(CheckEarly, CatchesAnEventBeforeItsPlaceInAnEvenWindow) {
+  History history = GoodHistory();
+  history.receipts[1].run_count = 2;
+  history.schedules[0].changes[0].definition.paced = absl::Seconds(4);
+  EXPECT_EQ(CheckEarly(history).size(), 1u) << "the second of two may go after two seconds";
+  history.receipts[1].time = At(12);
+  EXPECT_EQ(First(CheckEarly(history)), "");
 }
 
 TEST(CheckEarly, CatchesAnEarlyOneOffEvent) {
@@ -219,6 +236,30 @@ TEST(CheckDoubled, LetsARetryPassOnlyAfterTheSenderKnew) {
   EXPECT_EQ(CheckDoubled(history).size(), 0u);
   history.receipts[0].result_time = At(41);
   EXPECT_EQ(CheckDoubled(history).size(), 1u) << "not known yet";
+}
+
+TEST(CheckDoubled, LetsAThrottledEventComeAgainOnlyAfterItsWorkFailed) {
+  History history = GoodHistory();
+  history.receipts[0].throttled = true;
+  history.receipts.push_back(Again(history.receipts[0], 40));
+  history.receipts.back().attempt = 2;
+  EXPECT_EQ(CheckDoubled(history).size(), 1u);
+  RowWrite row;
+  row.uid = "u1";
+  row.occurrence = history.receipts[0].occurrence;
+  row.events = {0, 1};
+  row.last_error = "hold_expired";
+  history.commits.back().time = At(30);
+  history.commits.back().throttle.push_back(row);
+  EXPECT_EQ(CheckDoubled(history).size(), 0u);
+  history.commits.back().throttle.clear();
+  Work work;
+  work.ended = At(20);
+  work.word = WorkWord::kFailed;
+  history.works.push_back(work);
+  EXPECT_EQ(CheckDoubled(history).size(), 0u);
+  history.receipts.back().attempt = 1;
+  EXPECT_EQ(CheckDoubled(history).size(), 1u) << "the same attempt";
 }
 
 TEST(CheckDoubled, LetsATakeoverPassUnlessTheRunIsFreeOfFaults) {

@@ -79,12 +79,11 @@ class Consumer::Transport final : public handler::DeliveryTransport {
       sending->sender = sender_;
       sending->sent = world.Now();
       sending->receipts = &consumer_.receipts_;
-      sending->timeout =
-          world.At(world.Elapsed() + sending->attempt.context->timeout, handler_, world.NewLine(),
-                   "delivery timeout", [&world, sending] {
-                     sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time",
-                                             absl::ZeroDuration()});
-                   });
+      sending->timeout = world.At(
+          world.Elapsed() + sending->attempt.context->timeout, handler_, world.NewLine(),
+          "delivery timeout", [&world, sending] {
+            sending->Result(world, {handler::DeliveryStatus::kUnknown, "no answer in time"});
+          });
       consumer_.network_.Send(handler_, "consumer",
                               [consumer = &consumer_, sending] { consumer->Receive(sending); });
     }
@@ -102,7 +101,7 @@ std::unique_ptr<handler::DeliveryTransport> Consumer::NewTransport(sim::SimProce
   return std::make_unique<Transport>(*this, handler, std::move(sender));
 }
 
-void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
+void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
   sim::SimWorld& world = network_.world();
   const handler::DeliveryContext& context = *sending->attempt.context;
   Receipt receipt;
@@ -119,12 +118,19 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   receipt.body_hash = StableHash64(*context.payload);
   receipt.sender = sending->sender;
   receipt.sent = sending->sent;
+  receipt.timeout = context.timeout;
+  receipt.token = sending->attempt.token;
+  receipt.throttled = context.definition->has_throttle();
   world.Note(absl::StrCat("receipt ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
                           "] attempt ", receipt.attempt, " from ", receipt.sender));
   sending->receipt = receipts_.size();
   receipts_.push_back(std::move(receipt));
   sending->WriteDown();
+}
 
+void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
+  sim::SimWorld& world = network_.world();
+  Arrive(sending);
   // The same for the same attempt, whoever sends it.
   sim::SimRandom random(world.seed(),
                         absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));
@@ -136,20 +142,38 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   };
   using handler::DeliveryStatus;
   if (drawn(habits_.fails))
-    return Answer(sending, {DeliveryStatus::kFailed, "500", absl::ZeroDuration()},
-                  absl::ZeroDuration());
+    return Answer(sending, {DeliveryStatus::kFailed, "500"}, absl::ZeroDuration());
   if (drawn(habits_.asks_for_delay)) {
     return Answer(sending, {DeliveryStatus::kFailed, "429", absl::Milliseconds(700)},
                   absl::ZeroDuration());
   }
   if (drawn(habits_.rejects))
-    return Answer(sending, {DeliveryStatus::kRejected, "400", absl::ZeroDuration()},
-                  absl::ZeroDuration());
-  if (drawn(habits_.hangs)) return;
+    return Answer(sending, {DeliveryStatus::kRejected, "400"}, absl::ZeroDuration());
+  if (drawn(habits_.hangs)) {
+    const Receipt& receipt = receipts_[*sending->receipt];
+    if (worker_ != nullptr && receipt.throttled) worker_->Arrived(*sending->receipt, receipt);
+    return;
+  }
   const absl::Duration after = drawn(habits_.dawdles)
                                    ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
                                    : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));
-  Answer(sending, {DeliveryStatus::kAccepted, "", absl::ZeroDuration()}, after);
+  Accept(sending, after);
+}
+
+void Consumer::Accept(const std::shared_ptr<Sending>& sending, absl::Duration after) {
+  const size_t index = *sending->receipt;
+  handler::DeliveryResult accepted = {handler::DeliveryStatus::kAccepted, ""};
+  if (worker_ != nullptr && receipts_[index].throttled) {
+    if (!receipts_[index].token.empty()) {
+      accepted.work = worker_->Accept(index, receipts_[index]);
+    } else {
+      worker_->Arrived(index, receipts_[index]);
+      sim::SimWorld& world = network_.world();
+      world.At(world.Elapsed() + after, process_.state(), world.NewLine(), "worker",
+               [this, index] { worker_->Answered(receipts_[index]); });
+    }
+  }
+  Answer(sending, std::move(accepted), after);
 }
 
 void Consumer::Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,

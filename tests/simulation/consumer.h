@@ -16,6 +16,7 @@
 #include "common/sim/sim_process.h"
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/worker.h"
 
 namespace escapement::simulation {
 
@@ -39,18 +40,24 @@ class Consumer {
                                                            std::string sender);
 
   void set_habits(ConsumerHabits habits) { habits_ = habits; }
+  // Takes throttled events; outlives the consumer's processes. Null: there are none.
+  void set_worker(Worker* worker) { worker_ = worker; }
+  sim::SimProcess& process() { return process_; }
   const std::vector<Receipt>& receipts() const { return receipts_; }
 
  private:
   class Transport;
   struct Sending;
   void Receive(const std::shared_ptr<Sending>& sending);
+  void Arrive(const std::shared_ptr<Sending>& sending);
+  void Accept(const std::shared_ptr<Sending>& sending, absl::Duration after);
   void Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
               absl::Duration after);
 
   sim::SimNetwork& network_;
   sim::SimProcess process_;
   ConsumerHabits habits_;
+  Worker* worker_ = nullptr;
   std::vector<Receipt> receipts_;
 };
 

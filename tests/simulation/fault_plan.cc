@@ -13,6 +13,11 @@ void FaultPlan::Schedule() {
   for (int i = 0; i < options_.faults; ++i) {
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Draw(); });
   }
+  for (int i = 0; i < options_.kills; ++i) {
+    world_.After(random_.Between(options_.begin, options_.end), "fault", [this] {
+      if (!healed_) CrashService(*parts_.services[random_.Below(parts_.services.size())]);
+    });
+  }
   world_.After(options_.end, "heal", [this] { Heal(); });
 }
 
@@ -63,6 +68,7 @@ void FaultPlan::CrashService(Host& host) {
   if (!host.up()) return;
   Tell(absl::StrCat(host.name(), " is killed"));
   host.Kill();
+  ++killed_;
   StartLater(host, Lasting(absl::Milliseconds(50), absl::Seconds(9)));
 }
 
@@ -79,6 +85,7 @@ void FaultPlan::CrashStore() {
     Tell(absl::StrCat("the store stands still for ", absl::FormatDuration(pause)));
     return parts_.store.Pause(pause);
   }
+  ++killed_;
   const bool kept = random_.Below(2) == 0;
   Tell(absl::StrCat("the store is killed", kept ? " after a sync that it told nobody of" : ""));
   if (kept) {

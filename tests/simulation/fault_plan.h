@@ -24,6 +24,7 @@ class FaultPlan {
     absl::Duration begin;  // since the world began
     absl::Duration end;    // by then everything is healed
     int faults = 8;
+    int kills = 0;  // of services, beside those
   };
   struct Parts {
     StoreHost& store;
@@ -37,6 +38,8 @@ class FaultPlan {
 
   // Lets it happen.
   void Schedule();
+  // So many services and stores have been killed.
+  int killed() const { return killed_; }
 
  private:
   void Draw();
@@ -60,6 +63,7 @@ class FaultPlan {
   const Options options_;
   sim::SimRandom random_;
   bool healed_ = false;
+  int killed_ = 0;
 };
 
 }  // namespace escapement::simulation

@@ -229,11 +229,15 @@ struct Commit {
 
 // One event at the consumer that may be counted as out: from its arrival until the consumer answers
 // (ON_DELIVERY) or gives its token back (ON_RELEASE).
+enum class WorkWord { kNone, kSucceeded, kFailed, kFailedFinally };
+
 struct Work {
   size_t receipt = 0;  // in History::receipts
   bool on_release = false;
   absl::Time begun;
   absl::Time ended = absl::InfiniteFuture();  // when the consumer first said so
+  WorkWord word = WorkWord::kNone;            // what it said of the work
+  bool took_effect = false;                   // it was answered that this counted
 };
 
 struct History {

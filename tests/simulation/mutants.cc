@@ -1,10 +1,13 @@
 #include "tests/simulation/mutants.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "common/kv/forwarding_kv_store.h"
+#include "common/storage/waiting_table.h"
+#include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::simulation {
 namespace {
@@ -88,6 +91,140 @@ class UnfencedKvStore final : public kv::ForwardingKvStore {
   }
 };
 
+bool IsTokenManager(const sim::SimProcess& process) {
+  return absl::StartsWith(process.name(), "token_manager");
+}
+
+class GenerousKvStore final : public kv::ForwardingKvStore {
+ public:
+  using ForwardingKvStore::ForwardingKvStore;
+
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    auto changed = std::make_shared<kv::CommitRequest>(*request);
+    for (kv::Group& group : changed->groups) {
+      group.conditions.erase(std::remove_if(group.conditions.begin(), group.conditions.end(),
+                                            [](const kv::Condition& condition) {
+                                              return condition.cf == kv::ColumnFamily::kPolicies;
+                                            }),
+                             group.conditions.end());
+    }
+    inner_.Commit(std::move(changed), std::move(done));
+  }
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
+    std::vector<kv::Key> asked = keys;
+    inner_.MultiGet(std::move(keys), [asked = std::move(asked), done = std::move(done)](
+                                         absl::StatusOr<kv::GetResult> result) {
+      for (size_t i = 0; result.ok() && i < result->values.size(); ++i) {
+        if (asked[i].cf == kv::ColumnFamily::kPolicies && result->values[i].has_value())
+          Raise(&*result->values[i]);
+      }
+      done(std::move(result));
+    });
+  }
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override {
+    const bool policies = request.cf == kv::ColumnFamily::kPolicies;
+    inner_.Scan(std::move(request),
+                [policies, done = std::move(done)](absl::StatusOr<kv::ScanResult> result) {
+                  for (size_t i = 0; policies && result.ok() && i < result->entries.size(); ++i)
+                    Raise(&result->entries[i].value);
+                  done(std::move(result));
+                });
+  }
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override {
+    if (request.cf == kv::ColumnFamily::kPolicies) {
+      observer.on_batch = [on_batch = std::move(observer.on_batch)](kv::WatchBatch batch) {
+        for (kv::WatchedMutation& mutation : batch.mutations) {
+          if (mutation.kind == kv::Mutation::Kind::kPut && !mutation.value_omitted)
+            Raise(&mutation.value);
+        }
+        on_batch(std::move(batch));
+      };
+    }
+    return inner_.OpenWatch(std::move(request), std::move(observer));
+  }
+
+ private:
+  static void Raise(std::string* value) {
+    storage::v1::PolicyRecord record;
+    if (!record.ParseFromString(*value) || record.max_concurrent() == 0) return;
+    record.set_max_concurrent(record.max_concurrent() + 1);
+    *value = record.SerializeAsString();
+  }
+};
+
+class OutcomeLosingKvStore final : public kv::ForwardingKvStore {
+ public:
+  OutcomeLosingKvStore(kv::KvStore& inner, int nth) : ForwardingKvStore(inner), nth_(nth) {}
+
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    auto changed = std::make_shared<kv::CommitRequest>(*request);
+    for (kv::Group& group : changed->groups) {
+      for (auto it = group.mutations.begin(); it != group.mutations.end(); ++it) {
+        if (it->cf != kv::ColumnFamily::kDone) continue;
+        if (++outcomes_ % nth_ == 0) group.mutations.erase(it);
+        return inner_.Commit(std::move(changed), std::move(done));
+      }
+    }
+    inner_.Commit(std::move(request), std::move(done));
+  }
+
+ private:
+  const int nth_;
+  int outcomes_ = 0;
+};
+
+class SlowKvStore final : public kv::ForwardingKvStore {
+ public:
+  SlowKvStore(kv::KvStore& inner, sim::SimProcess& process, absl::Duration delay)
+      : ForwardingKvStore(inner), executor_(process.NewExecutor("slow")), delay_(delay) {}
+
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    executor_->PostAfter(delay_, [this, request, done = std::move(done)]() mutable {
+      inner_.Commit(std::move(request), std::move(done));
+    });
+  }
+
+ private:
+  const std::shared_ptr<Executor> executor_;
+  const absl::Duration delay_;
+};
+
+class ReturningKvStore final : public kv::ForwardingKvStore {
+ public:
+  ReturningKvStore(kv::KvStore& inner, int nth) : ForwardingKvStore(inner), nth_(nth) {}
+
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    auto changed = std::make_shared<kv::CommitRequest>(*request);
+    for (kv::Group& group : changed->groups) {
+      for (kv::Mutation& mutation : group.mutations) {
+        if (mutation.cf == kv::ColumnFamily::kWaiting && IsReportKey(mutation.key) &&
+            mutation.kind == kv::Mutation::Kind::kPut)
+          Spoil(&mutation.value);
+      }
+    }
+    inner_.Commit(std::move(changed), std::move(done));
+  }
+
+ private:
+  void Spoil(std::string* value) {
+    storage::v1::GrantReportRecord record;
+    if (!record.ParseFromString(*value)) return;
+    for (auto& entry : *record.mutable_entries()) {
+      if (entry.kind() == storage::v1::GrantReportRecord::DELIVERED && ++delivered_ % nth_ == 0)
+        entry.set_kind(storage::v1::GrantReportRecord::RETURNED);
+    }
+    *value = record.SerializeAsString();
+  }
+
+  const int nth_;
+  int delivered_ = 0;
+};
+
 class TwiceTransport final : public handler::DeliveryTransport {
  public:
   TwiceTransport(std::unique_ptr<handler::DeliveryTransport> inner, int nth)
@@ -132,6 +269,34 @@ StoreDecorator HandlersWriteUnfenced() {
   return [](kv::KvStore& inner, sim::SimProcess& process) -> std::unique_ptr<kv::KvStore> {
     if (!IsHandler(process)) return nullptr;
     return std::make_unique<UnfencedKvStore>(inner);
+  };
+}
+
+StoreDecorator TokenManagersGrantOneMore() {
+  return [](kv::KvStore& inner, sim::SimProcess& process) -> std::unique_ptr<kv::KvStore> {
+    if (!IsTokenManager(process)) return nullptr;
+    return std::make_unique<GenerousKvStore>(inner);
+  };
+}
+
+StoreDecorator TokenManagersLoseOutcome(int nth) {
+  return [nth](kv::KvStore& inner, sim::SimProcess& process) -> std::unique_ptr<kv::KvStore> {
+    if (!IsTokenManager(process)) return nullptr;
+    return std::make_unique<OutcomeLosingKvStore>(inner, nth);
+  };
+}
+
+StoreDecorator TokenManagersAreSlow(absl::Duration delay) {
+  return [delay](kv::KvStore& inner, sim::SimProcess& process) -> std::unique_ptr<kv::KvStore> {
+    if (!IsTokenManager(process)) return nullptr;
+    return std::make_unique<SlowKvStore>(inner, process, delay);
+  };
+}
+
+StoreDecorator HandlersReportReturned(int nth) {
+  return [nth](kv::KvStore& inner, sim::SimProcess& process) -> std::unique_ptr<kv::KvStore> {
+    if (!IsHandler(process)) return nullptr;
+    return std::make_unique<ReturningKvStore>(inner, nth);
   };
 }
 

@@ -30,6 +30,20 @@ StoreDecorator ClockOfHandlersRunsAhead(absl::Duration ahead);
 // on.
 StoreDecorator HandlersWriteUnfenced();
 
+// Token managers are told limits that are higher by one, and what they grant is not conditional on
+// the policy.
+StoreDecorator TokenManagersGrantOneMore();
+
+// Every `nth` commit of a token manager that puts an outcome is acknowledged without the first of
+// them.
+StoreDecorator TokenManagersLoseOutcome(int nth);
+
+// Every commit of a token manager takes `delay` longer.
+StoreDecorator TokenManagersAreSlow(absl::Duration delay);
+
+// Every `nth` report of handlers that says "delivered" says "returned" instead.
+StoreDecorator HandlersReportReturned(int nth);
+
 // Every `nth` attempt goes out twice.
 TransportDecorator SendsTwice(int nth);
 

@@ -4,6 +4,7 @@
 #include "tests/simulation/mutants.h"
 
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tests/simulation/scenario.h"
@@ -45,6 +46,30 @@ TEST(Mutants, ATransportThatSendsTwiceIsCaught) {
 
 TEST(Mutants, HandlersThatWriteWithoutFenceAreCaught) {
   EXPECT_EQ(Caught("stale_epoch", {.decorate_store = HandlersWriteUnfenced()}, {1, 2}), 2);
+}
+
+ScenarioOptions Throttled(StoreDecorator decorate) {
+  ScenarioOptions options;
+  options.cast = Cast::kThrottled;
+  options.faults = false;
+  options.decorate_store = std::move(decorate);
+  return options;
+}
+
+TEST(Mutants, TokenManagersThatGrantOneMoreAreCaught) {
+  EXPECT_EQ(Caught("cap", Throttled(TokenManagersGrantOneMore()), {1, 2}), 2);
+}
+
+TEST(Mutants, TokenManagersThatLoseAnOutcomeAreCaught) {
+  EXPECT_EQ(Caught("token_end", Throttled(TokenManagersLoseOutcome(20)), {1, 2}), 2);
+}
+
+TEST(Mutants, TokenManagersThatLetTokensLieIdleAreCaught) {
+  EXPECT_EQ(Caught("idle", Throttled(TokenManagersAreSlow(absl::Seconds(2))), {1, 2}), 2);
+}
+
+TEST(Mutants, ATokenThatIsTakenBackFromAConsumerAtWorkIsCaught) {
+  EXPECT_EQ(Caught("sink", Throttled(HandlersReportReturned(20)), {1, 2}), 2);
 }
 
 }  // namespace

@@ -6,27 +6,68 @@
 #include "absl/strings/str_cat.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_world.h"
+#include "common/storage/grant_table.h"
+#include "tests/simulation/check_cap.h"
 #include "tests/simulation/check_doubled.h"
 #include "tests/simulation/check_early.h"
+#include "tests/simulation/check_idle.h"
 #include "tests/simulation/check_lost.h"
+#include "tests/simulation/check_sink.h"
 #include "tests/simulation/check_stale_epoch.h"
+#include "tests/simulation/check_token_end.h"
 #include "tests/simulation/commit_log.h"
 #include "tests/simulation/consumer.h"
 #include "tests/simulation/event_user.h"
 #include "tests/simulation/fault_plan.h"
 #include "tests/simulation/hosts.h"
+#include "tests/simulation/policy_user.h"
 #include "tests/simulation/schedule_user.h"
 #include "tests/simulation/services.h"
 #include "tests/simulation/user_calls.h"
+#include "tests/simulation/worker.h"
 
 namespace escapement::simulation {
 namespace {
 
 constexpr absl::Duration kFaultsBegin = absl::Seconds(4);
-constexpr absl::Duration kFaultsEnd = absl::Seconds(50);
-constexpr absl::Duration kUsersEnd = absl::Seconds(65);
 // What is under way when the users have ended is done by then, or it is left over.
 constexpr absl::Duration kSettleMax = absl::Seconds(150);
+// After the last fault: leases find new owners, and the store's clock is believed again.
+constexpr absl::Duration kAftermath = absl::Seconds(15);
+
+struct Times {
+  absl::Duration faults_end;
+  absl::Duration users_end;
+};
+
+Times TimesOf(Cast cast) {
+  switch (cast) {
+    case Cast::kPlain:
+      return {absl::Seconds(50), absl::Seconds(65)};
+    case Cast::kThrottled:
+      return {absl::Seconds(50), absl::Seconds(95)};
+    case Cast::kBatches:
+      return {absl::Seconds(90), absl::Seconds(240)};
+  }
+  return {};
+}
+
+ConsumerHabits HabitsOf(const ScenarioOptions& options) {
+  if (!options.faults) return {.fails = 50'000, .rejects = 10'000};
+  if (options.cast == Cast::kBatches)
+    return {.fails = 20'000, .rejects = 1'000, .hangs = 1'000, .dawdles = 5'000};
+  return {.fails = 60'000,
+          .asks_for_delay = 20'000,
+          .rejects = 10'000,
+          .hangs = 20'000,
+          .dawdles = 40'000};
+}
+
+WorkHabits WorkHabitsOf(const ScenarioOptions& options) {
+  WorkHabits habits;
+  if (options.cast == Cast::kBatches) habits.work_max = absl::Milliseconds(400);
+  return habits;
+}
 
 // When the world begins: an ordinary day, changes of clocks, the end of a year.
 absl::Time BeginOf(uint64_t seed) {
@@ -45,19 +86,14 @@ class Scenario {
  public:
   explicit Scenario(const ScenarioOptions& options)
       : options_(options),
+        times_(TimesOf(options.cast)),
         world_(options.seed,
                {.start_time = BeginOf(options.seed), .post_latency_max = absl::Microseconds(30)}),
         random_(options.seed, "scenario"),
         store_network_(world_, "store network"),
         user_network_(world_, "user network"),
         consumer_network_(world_, "consumer network"),
-        consumer_(consumer_network_, options.faults
-                                         ? ConsumerHabits{.fails = 60'000,
-                                                          .asks_for_delay = 20'000,
-                                                          .rejects = 10'000,
-                                                          .hangs = 20'000,
-                                                          .dawdles = 40'000}
-                                         : ConsumerHabits{.fails = 50'000, .rejects = 10'000}),
+        consumer_(consumer_network_, HabitsOf(options)),
         user_process_(world_, "user") {
     if (options.tracer) world_.set_tracer(options.tracer);
     MakeHosts();
@@ -67,11 +103,19 @@ class Scenario {
   ScenarioResult Run() {
     store_->Start();
     for (const auto& host : hosts_) host->Start();
+    for (const auto& user : policy_users_) user->Start();
     for (const auto& user : schedule_users_) user->Start();
     for (const auto& user : event_users_) user->Start();
     if (options_.faults) ScheduleFaults();
-    world_.AdvanceBy(kUsersEnd);
+    if (throttled()) ScheduleCalm();
+    world_.AdvanceBy(options_.cast == Cast::kBatches ? times_.faults_end : times_.users_end);
+    if (options_.cast == Cast::kBatches) {
+      world_.RunUntil([this] { return Empty(kv::ColumnFamily::kWaiting) && !AnyGrant(); },
+                      times_.users_end - times_.faults_end);
+    }
     for (const auto& user : schedule_users_) user->Finish();
+    for (const auto& user : policy_users_) user->Finish();
+    if (worker_ != nullptr) worker_->Tidy();
     world_.RunUntil([this] { return Settled(); }, kSettleMax);
     // Whoever was to double something has the time for it.
     world_.AdvanceBy(absl::Seconds(5));
@@ -79,10 +123,14 @@ class Scenario {
   }
 
  private:
+  bool throttled() const { return options_.cast != Cast::kPlain; }
+
   void MakeHosts() {
     kv::MemKvStore::Options store_options;
     store_options.layout.partitions = static_cast<uint32_t>(1 + random_.Below(6));
     store_options.layout.queue_shards = static_cast<uint32_t>(1 + random_.Below(5));
+    if (throttled())
+      store_options.layout.policy_shards = static_cast<uint32_t>(1 + random_.Below(4));
     store_options.on_durable = [this](const kv::CommitRecord& record) {
       commits_.push_back(ReadCommit(record, world_.Now()));
       if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
@@ -91,34 +139,62 @@ class Scenario {
     const int masters = 2;
     const int emitters = 1 + static_cast<int>(random_.Below(3));
     const int handlers = 1 + static_cast<int>(random_.Below(3));
-    for (int i = 0; i < masters; ++i) {
-      endpoints_.push_back(std::make_unique<UserCalls::Endpoint>());
-      UserCalls::Endpoint* endpoint = endpoints_.back().get();
-      endpoint->process = absl::StrCat("master", i);
-      apis_.push_back(std::make_unique<MasterApis>());
-      MasterApis* apis = apis_.back().get();
-      AddHost(
-          endpoint->process,
-          [endpoint, apis](sim::SimProcess& process, kv::KvStore& store,
-                           const std::string& instance) {
-            auto service = MakeMaster(process, store, instance, apis);
-            endpoint->service = apis;
-            return service;
-          },
-          [endpoint] { endpoint->service = nullptr; });
-    }
+    for (int i = 0; i < masters; ++i) AddMaster(absl::StrCat("master", i));
     for (int i = 0; i < emitters; ++i) AddHost(absl::StrCat("emitter", i), MakeEmitter, nullptr);
-    for (int i = 0; i < handlers; ++i) {
-      AddHost(
-          absl::StrCat("handler", i),
-          [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
-            auto transport = consumer_.NewTransport(process, instance);
-            if (options_.decorate_transport)
-              transport = options_.decorate_transport(std::move(transport), process);
-            return MakeHandler(process, store, instance, std::move(transport));
-          },
-          nullptr);
-    }
+    for (int i = 0; i < handlers; ++i) AddHandler(absl::StrCat("handler", i));
+    if (!throttled()) return;
+    const int token_managers = 1 + static_cast<int>(random_.Below(2));
+    for (int i = 0; i < token_managers; ++i) AddTokenManager(absl::StrCat("token_manager", i));
+  }
+
+  TokenEndpoint* NewDoor(const std::string& process) {
+    if (!throttled()) return nullptr;
+    doors_.push_back(std::make_unique<TokenEndpoint>());
+    doors_.back()->process = process;
+    return doors_.back().get();
+  }
+
+  void AddMaster(const std::string& name) {
+    endpoints_.push_back(std::make_unique<UserCalls::Endpoint>());
+    UserCalls::Endpoint* endpoint = endpoints_.back().get();
+    endpoint->process = name;
+    apis_.push_back(std::make_unique<MasterApis>());
+    MasterApis* apis = apis_.back().get();
+    TokenEndpoint* door = NewDoor(name);
+    AddHost(
+        name,
+        [endpoint, apis, door](sim::SimProcess& process, kv::KvStore& store,
+                               const std::string& instance) {
+          auto service = MakeMaster(process, store, instance, apis, door);
+          endpoint->service = apis;
+          return service;
+        },
+        [endpoint, door] {
+          endpoint->service = nullptr;
+          if (door != nullptr) door->service = nullptr;
+        });
+  }
+
+  void AddHandler(const std::string& name) {
+    AddHost(
+        name,
+        [this](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+          auto transport = consumer_.NewTransport(process, instance);
+          if (options_.decorate_transport)
+            transport = options_.decorate_transport(std::move(transport), process);
+          return MakeHandler(process, store, instance, std::move(transport));
+        },
+        nullptr);
+  }
+
+  void AddTokenManager(const std::string& name) {
+    TokenEndpoint* door = NewDoor(name);
+    AddHost(
+        name,
+        [door](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+          return MakeTokenManager(process, store, instance, door);
+        },
+        [door] { door->service = nullptr; });
   }
 
   template <typename Make>
@@ -133,7 +209,8 @@ class Scenario {
     std::vector<const UserCalls::Endpoint*> masters;
     for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
     calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
-    const int schedules = 3 + static_cast<int>(random_.Below(6));
+    if (throttled()) MakeThrottledUsers();
+    const int schedules = throttled() ? 1 : 3 + static_cast<int>(random_.Below(6));
     for (int i = 0; i < schedules; ++i) {
       ScheduleUser::Options options;
       options.id = absl::StrCat("s", i);
@@ -141,6 +218,7 @@ class Scenario {
                        "Australia/Lord_Howe"};
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }
+    if (throttled()) return;
     for (int i = 0; i < 3; ++i) {
       EventUser::Options options;
       options.name = absl::StrCat("e", i);
@@ -148,10 +226,57 @@ class Scenario {
     }
   }
 
+  void MakeThrottledUsers() {
+    std::vector<const Worker::Door*> doors;
+    for (const auto& door : doors_) doors.push_back(door.get());
+    worker_ = std::make_unique<Worker>(user_network_, consumer_.process(), std::move(doors),
+                                       WorkHabitsOf(options_));
+    consumer_.set_worker(worker_.get());
+    const bool batches = options_.cast == Cast::kBatches;
+    ScheduleUser::Throttling throttling;
+    const int policies = batches ? 2 : 1 + static_cast<int>(random_.Below(4));
+    for (int i = 0; i < policies; ++i) {
+      PolicyUser::Options options;
+      options.id = absl::StrCat("p", i);
+      options.rates = !batches;
+      if (batches) options.limit_min = 20;
+      policy_users_.push_back(std::make_unique<PolicyUser>(*calls_, options));
+      throttling.policies.push_back(policy_users_.back()->name());
+    }
+    throttling.ready = [this] {
+      return std::all_of(policy_users_.begin(), policy_users_.end(),
+                         [](const auto& user) { return user->made(); });
+    };
+    throttling.batch = batches ? 5000 : 0;
+    const int schedules = batches ? 4 : 2 + static_cast<int>(random_.Below(5));
+    for (int i = 0; i < schedules; ++i) {
+      ScheduleUser::Options options;
+      options.id = absl::StrCat("t", i);
+      options.zones = {"UTC", "Asia/Kolkata"};
+      options.changes = !batches;
+      options.throttling = throttling;
+      options.target = absl::StrCat("consumer", i % 2, ".test");
+      schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
+    }
+  }
+
+  // From the calm on no consumer hangs, and no limit is changed in the last part of it.
+  void ScheduleCalm() {
+    history_calm_ =
+        world_.Now() + (options_.faults ? times_.faults_end + kAftermath : absl::Seconds(10));
+    world_.After(times_.faults_end, "calm",
+                 [this] { consumer_.set_habits({.fails = 20'000, .rejects = 2'000}); });
+    world_.After(times_.faults_end + kAftermath + absl::Seconds(10), "calm", [this] {
+      for (const auto& user : policy_users_) user->Calm();
+    });
+  }
+
   void ScheduleFaults() {
     std::vector<Host*> services;
     for (const auto& host : hosts_) services.push_back(host.get());
-    FaultPlan::Options options{kFaultsBegin, kFaultsEnd, 3 + static_cast<int>(random_.Below(12))};
+    FaultPlan::Options options{kFaultsBegin, times_.faults_end,
+                               3 + static_cast<int>(random_.Below(12))};
+    if (options_.cast == Cast::kBatches) options.kills = 25;
     plan_ = std::make_unique<FaultPlan>(
         world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
         options);
@@ -160,7 +285,20 @@ class Scenario {
     user_faults.loss = 20'000;
     user_faults.duplication = 20'000;
     user_network_.set_faults(user_faults);
-    world_.After(kFaultsEnd, "calm", [this] { user_network_.set_faults({}); });
+    world_.After(times_.faults_end, "calm", [this] { user_network_.set_faults({}); });
+  }
+
+  bool Empty(kv::ColumnFamily cf) const {
+    return store_->disk().families[static_cast<size_t>(cf)].empty();
+  }
+
+  // Beside grants there are counts.
+  bool AnyGrant() const {
+    for (const auto& [key, value] :
+         store_->disk().families[static_cast<size_t>(kv::ColumnFamily::kGrants)]) {
+      if (DecodeGrantKey(key).has_value()) return true;
+    }
+    return false;
   }
 
   bool Settled() const {
@@ -170,11 +308,14 @@ class Scenario {
     for (const auto& user : event_users_) {
       if (!user->finished()) return false;
     }
-    for (kv::ColumnFamily cf :
-         {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight, kv::ColumnFamily::kParked}) {
-      if (!store_->disk().families[static_cast<size_t>(cf)].empty()) return false;
+    for (const auto& user : policy_users_) {
+      if (!user->finished()) return false;
     }
-    return true;
+    for (kv::ColumnFamily cf : {kv::ColumnFamily::kEvents, kv::ColumnFamily::kInflight,
+                                kv::ColumnFamily::kParked, kv::ColumnFamily::kWaiting}) {
+      if (!Empty(cf)) return false;
+    }
+    return !AnyGrant() && (worker_ == nullptr || worker_->idle());
   }
 
   ScenarioResult Judge() {
@@ -195,19 +336,33 @@ class Scenario {
       for (const std::string& complaint : user->complaints()) complain(complaint);
       if (!user->finished()) complain("a user of events never came to an end");
     }
+    for (const auto& user : policy_users_) {
+      for (const std::string& complaint : user->complaints()) complain(complaint);
+      if (!user->finished()) complain("a user of a policy never came to an end");
+    }
+    if (worker_ != nullptr) {
+      history.works = worker_->works();
+      for (const std::string& complaint : worker_->complaints()) complain(complaint);
+      if (!worker_->idle()) complain("a token call was never answered");
+    }
+    history.calm = history_calm_;
     history.receipts = consumer_.receipts();
     history.done = ReadDone(store_->disk());
     history.leftover = ReadLeftover(store_->disk());
     history.commits = std::move(commits_);
-    for (const auto& check : {CheckLost, CheckEarly, CheckDoubled, CheckStaleEpoch}) {
+    for (const auto& check : {CheckLost, CheckEarly, CheckDoubled, CheckStaleEpoch, CheckCap,
+                              CheckTokenEnd, CheckIdle, CheckSink}) {
       for (Violation& violation : check(history)) result.violations.push_back(std::move(violation));
     }
     result.trace_hash = world_.trace_hash();
     result.events_run = world_.events_run();
+    result.killed = plan_ == nullptr ? 0 : plan_->killed();
     return result;
   }
 
   const ScenarioOptions& options_;
+  const Times times_;
+  absl::Time history_calm_ = absl::InfiniteFuture();
   std::vector<Commit> commits_;
   sim::SimWorld world_;
   sim::SimRandom random_;
@@ -219,9 +374,12 @@ class Scenario {
   std::unique_ptr<StoreHost> store_;
   std::vector<std::unique_ptr<MasterApis>> apis_;
   std::vector<std::unique_ptr<UserCalls::Endpoint>> endpoints_;
+  std::vector<std::unique_ptr<TokenEndpoint>> doors_;
+  std::unique_ptr<Worker> worker_;
   std::unique_ptr<UserCalls> calls_;
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
+  std::vector<std::unique_ptr<PolicyUser>> policy_users_;
   std::unique_ptr<FaultPlan> plan_;
   // Before everything that they reach is destroyed.
   std::vector<std::unique_ptr<ServiceHost>> hosts_;
@@ -233,6 +391,7 @@ ScenarioResult RunScenario(const ScenarioOptions& options) { return Scenario(opt
 
 std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
   if (result.violations.empty()) return "";
+  static constexpr const char* kCasts[] = {"", " --cast=throttled", " --cast=batches"};
   std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults",
                                     ": ", result.violations.size(), " violations\n");
   for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {
@@ -240,7 +399,8 @@ std::string Report(const ScenarioOptions& options, const ScenarioResult& result)
                     "\n");
   }
   absl::StrAppend(&report, "run it again: tools/dev sim --seed=", options.seed,
-                  options.faults ? "" : " --nofaults", " --trace\n");
+                  kCasts[static_cast<int>(options.cast)], options.faults ? "" : " --nofaults",
+                  " --trace\n");
   return report;
 }
 

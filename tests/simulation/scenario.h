@@ -1,6 +1,6 @@
-// One run of the whole platform on virtual time, decided by one seed: masters, emitters and
-// handlers in processes of their own over one store, users, a consumer, and a plan of faults; then
-// calm, the end of all schedules, and the judgement.
+// One run of the whole platform on virtual time, decided by one seed: masters, emitters, token
+// managers and handlers in processes of their own over one store, users, a consumer, and a plan of
+// faults; then calm, the end of all schedules, and the judgement.
 //
 // The services are the very classes that production runs.
 
@@ -22,8 +22,16 @@
 
 namespace escapement::simulation {
 
+// Who takes part.
+enum class Cast {
+  kPlain,      // schedules whose events go out as they fall due, and one-off events
+  kThrottled,  // token managers, policies, and schedules of which most are throttled
+  kBatches,    // the same with 20,000 events in four runs, and with many kills
+};
+
 struct ScenarioOptions {
   uint64_t seed = 1;
+  Cast cast = Cast::kPlain;
   bool faults = true;  // also a consumer that fails, hangs and dawdles
   // Plant a fault in the platform: wrap a service's way to the store, or a handler's transport. May
   // be empty.
@@ -43,6 +51,7 @@ struct ScenarioResult {
       violations;  // of all checkers, and answers that a user had no reason to expect ("answer")
   uint64_t trace_hash = 0;
   uint64_t events_run = 0;
+  int killed = 0;  // services and stores
 };
 
 ScenarioResult RunScenario(const ScenarioOptions& options);

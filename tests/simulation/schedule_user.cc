@@ -13,6 +13,10 @@ void ScheduleUser::Start() {
 }
 
 void ScheduleUser::Next() {
+  if (!options_.changes && !finishing_) {
+    calls_.After(absl::Seconds(1), [this] { Next(); });
+    return;
+  }
   calls_.After(
       finishing_ ? absl::ZeroDuration() : calls_.Between(options_.rest_min, options_.rest_max),
       [this] {
@@ -58,6 +62,11 @@ void ScheduleUser::Change(ScheduleChange change, State state, UserCalls::Invoke<
 }
 
 void ScheduleUser::Create() {
+  if (options_.throttling.has_value() && !options_.throttling->ready()) {
+    calls_.After(absl::Milliseconds(300), [this] { Create(); });
+    return;
+  }
+  may_drop_ = false;
   const Definition definition = DrawDefinition();
   v1::CreateScheduleRequest request;
   request.set_parent("tenants/default");
@@ -74,6 +83,8 @@ void ScheduleUser::Create() {
       },
       [this](const v1::Schedule& made) {
         lives_.push_back({.id = options_.id, .uid = made.uid(), .changes = {}, .triggered = {}});
+        lives_.back().target = options_.target;
+        lives_.back().may_drop = may_drop_;
       });
 }
 
@@ -84,6 +95,11 @@ void ScheduleUser::Update() {
   request.mutable_schedule()->set_name(Name());
   for (const char* path : {"cron", "time_zone", "event_count", "payload"})
     request.mutable_update_mask()->add_paths(path);
+  if (options_.throttling.has_value()) {
+    for (const char* path : {"policy", "window", "completion"})
+      request.mutable_update_mask()->add_paths(path);
+    lives_.back().may_drop = may_drop_;
+  }
   request.set_request_id(calls_.NewRequestId());
   ScheduleChange change;
   change.kind = ScheduleChange::Kind::kUpdate;
@@ -159,11 +175,67 @@ Definition ScheduleUser::DrawDefinition() {
   Definition definition;
   definition.zone = options_.zones[calls_.random().Below(options_.zones.size())];
   definition.cron = DrawCron();
+  if (options_.throttling.has_value()) {
+    DrawThrottle(&definition);
+    return definition;
+  }
   const uint64_t lot = calls_.random().Below(10);
   definition.count =
       lot < 5 ? 1
               : 1 + static_cast<int64_t>(calls_.random().Below(lot < 8 ? 4 : options_.count_max));
   return definition;
+}
+
+void ScheduleUser::DrawThrottle(Definition* definition) {
+  sim::SimRandom& random = calls_.random();
+  const Throttling& throttling = *options_.throttling;
+  throttle_.Clear();
+  // A batch now and then rather than a trickle.
+  definition->cron = absl::StrCat(random.Below(20), ",", 20 + random.Below(40), " * * * * *");
+  const uint64_t lot = random.Below(10);
+  const int64_t most = lot < 5 ? 20 : lot < 9 ? throttling.count_max / 8 : throttling.count_max;
+  definition->count = 1 + static_cast<int64_t>(random.Below(static_cast<uint64_t>(most)));
+  if (throttling.batch > 0) {
+    const absl::CivilSecond soon =
+        absl::ToCivilSecond(calls_.Now() + absl::Seconds(8), absl::UTCTimeZone());
+    definition->zone = "UTC";
+    definition->cron = absl::StrCat(soon.second(), " ", soon.minute(), " * * * *");
+    definition->count = throttling.batch;
+  }
+  // Now and then it is not throttled at all.
+  if (throttling.batch == 0 && random.Below(12) == 0) return;
+  // Some wait without a policy, for the sake of their window or completion.
+  const bool alone = throttling.batch == 0 && random.Below(6) == 0;
+  if (!alone) throttle_.set_policy(throttling.policies[random.Below(throttling.policies.size())]);
+  const uint64_t completion = random.Below(4);
+  if (alone || completion == 0) {
+    throttle_.set_completion(v1::ON_RELEASE);
+  } else if (completion == 1) {
+    throttle_.set_completion(v1::ON_DELIVERY);
+  }
+  if (throttling.batch == 0 && random.Below(2) == 0) DrawWindow(definition);
+}
+
+void ScheduleUser::DrawWindow(Definition* definition) {
+  sim::SimRandom& random = calls_.random();
+  v1::Window& window = *throttle_.mutable_window();
+  const auto seconds = static_cast<int64_t>(1 + random.Below(20));
+  window.mutable_duration()->set_seconds(seconds);
+  if (random.Below(2) == 0) {
+    window.set_pacing(v1::Window::EVEN);
+    definition->paced = absl::Seconds(seconds);
+  }
+  switch (random.Below(3)) {
+    case 0:
+      window.set_on_close(v1::Window::DROP);
+      may_drop_ = true;
+      break;
+    case 1:
+      window.set_on_close(v1::Window::CARRY_OVER);
+      break;
+    default:
+      break;  // FINISH_LATE
+  }
 }
 
 std::string ScheduleUser::DrawCron() {
@@ -199,6 +271,9 @@ v1::Schedule ScheduleUser::Message(const Definition& definition) {
   schedule.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   schedule.set_payload(absl::StrCat("definition ", ++definitions_, " of ", options_.id));
   SetDelivery(&schedule);
+  schedule.mutable_target()->mutable_http()->set_uri(
+      absl::StrCat("http://", options_.target, "/events"));
+  schedule.MergeFrom(throttle_);
   return schedule;
 }
 

@@ -7,6 +7,7 @@
 #define TESTS_SIMULATION_SCHEDULE_USER_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,23 @@ namespace escapement::simulation {
 
 class ScheduleUser {
  public:
+  // Of schedules whose events wait for tokens.
+  struct Throttling {
+    std::vector<std::string> policies;  // full names; not empty
+    std::function<bool()> ready;        // they are there
+    int64_t count_max = 2000;
+    int64_t batch = 0;  // > 0: n of every definition
+  };
   struct Options {
     std::string id;
     absl::Duration first_call_max = absl::Seconds(12);  // the schedule is made within it
     absl::Duration rest_min = absl::Seconds(1);         // between two calls
     absl::Duration rest_max = absl::Seconds(9);
+    bool changes = true;  // else it is made and deleted
     int64_t count_max = 40;
     std::vector<std::string> zones;  // not empty
+    std::optional<Throttling> throttling = std::nullopt;
+    std::string target = "consumer.test";
   };
 
   // `calls` outlives the user.
@@ -53,6 +64,8 @@ class ScheduleUser {
   void Complain(absl::string_view call, const absl::Status& status);
 
   Definition DrawDefinition();
+  void DrawThrottle(Definition* definition);
+  void DrawWindow(Definition* definition);
   std::string DrawCron();
   v1::Schedule Message(const Definition& definition);
   std::string Name() const { return "tenants/default/schedules/" + options_.id; }
@@ -63,6 +76,8 @@ class ScheduleUser {
   bool finishing_ = false;
   bool finished_ = false;
   int definitions_ = 0;
+  v1::Schedule throttle_;  // policy, window and completion of the last definition
+  bool may_drop_ = false;  // of any
   std::vector<ScheduleLife> lives_;
   std::vector<std::string> complaints_;
 };

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "common/tokens/token_door.h"
 #include "services/emitter/emitter_service.h"
 #include "services/handler/handler_service.h"
 #include "services/master/master_service.h"
+#include "services/token_manager/token_manager_service.h"
 
 namespace escapement::simulation {
 namespace {
@@ -17,6 +19,35 @@ struct HandlerParts {
   handler::HandlerService service;
 };
 
+TokenDoor::Options DoorOptions(sim::SimProcess& process, const std::string& instance,
+                               LocalGrants* local) {
+  TokenDoor::Options options;
+  options.instance = instance + "/door";
+  options.local = local;
+  options.fresh_key = [&process] {
+    std::string key;
+    while (key.size() < kTokenKeyBytes) key.push_back(static_cast<char>(process.random().Next()));
+    return key;
+  };
+  return options;
+}
+
+struct MasterParts {
+  MasterParts(master::MasterService::Options options, kv::KvStore& store, sim::SimProcess& process)
+      : service(options, store, process) {}
+  master::MasterService service;
+  std::unique_ptr<TokenDoor> door;
+};
+
+struct TokenManagerParts {
+  TokenManagerParts(const token_manager::TokenManagerOptions& options, kv::KvStore& store,
+                    sim::SimProcess& process)
+      : service(options, store, process),
+        door(DoorOptions(process, options.instance, &service.grants()), store, process) {}
+  token_manager::TokenManagerService service;
+  TokenDoor door;
+};
+
 // A service that drains by Drain(done).
 template <typename Service>
 std::function<void(Closure)> DrainOf(Service& service) {
@@ -26,14 +57,37 @@ std::function<void(Closure)> DrainOf(Service& service) {
 }  // namespace
 
 ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
-                                const std::string& instance, MasterApis* apis) {
+                                const std::string& instance, MasterApis* apis,
+                                TokenEndpoint* door) {
   master::MasterService::Options options;
   options.instance = instance;
-  auto service = std::make_shared<master::MasterService>(options, store, process);
-  apis->schedules = &service->schedules();
-  apis->events = &service->events();
-  service->Start();
-  return {service, DrainOf(*service)};
+  auto parts = std::make_shared<MasterParts>(options, store, process);
+  apis->schedules = &parts->service.schedules();
+  apis->events = &parts->service.events();
+  apis->policies = &parts->service.policies();
+  parts->service.Start();
+  if (door != nullptr) {
+    parts->door =
+        std::make_unique<TokenDoor>(DoorOptions(process, instance, nullptr), store, process);
+    parts->door->Start();
+    door->service = parts->door.get();
+  }
+  return {parts, DrainOf(parts->service)};
+}
+
+ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,
+                                      const std::string& instance, TokenEndpoint* door) {
+  token_manager::TokenManagerOptions options;
+  options.instance = instance;
+  auto parts = std::make_shared<TokenManagerParts>(options, store, process);
+  parts->service.Start();
+  parts->door.Start();
+  door->service = &parts->door;
+  return {parts, [parts = parts.get()](Closure done) {
+            parts->door.Drain([parts, done = std::make_shared<Closure>(std::move(done))] {
+              parts->service.Drain([done] { (*done)(); });
+            });
+          }};
 }
 
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,

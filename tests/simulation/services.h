@@ -8,15 +8,22 @@
 
 #include "common/kv/kv_store.h"
 #include "common/sim/sim_process.h"
+#include "common/sim/sim_rpc.h"
+#include "common/tokens/token_api.h"
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/hosts.h"
 #include "tests/simulation/user_calls.h"
 
 namespace escapement::simulation {
 
-// `apis` receives what the master serves.
+// Where consumers give tokens back.
+using TokenEndpoint = sim::SimEndpoint<TokenApi>;
+
+// `apis` receives what the master serves, `door` (may be null) its door of tokens.
 ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
-                                const std::string& instance, MasterApis* apis);
+                                const std::string& instance, MasterApis* apis, TokenEndpoint* door);
+ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,
+                                      const std::string& instance, TokenEndpoint* door);
 ServiceHost::Service MakeEmitter(sim::SimProcess& process, kv::KvStore& store,
                                  const std::string& instance);
 ServiceHost::Service MakeHandler(sim::SimProcess& process, kv::KvStore& store,

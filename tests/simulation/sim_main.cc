@@ -1,6 +1,7 @@
 // Runs the simulation for seeds and says which of them fail.
 //
 //   sim_main --seeds=1000 --first=1       many seeds
+//   sim_main --cast=batches --seeds=40    20,000 events and more than 25 kills each
 //   sim_main --seed=17 --trace            one, with everything that happened in it on stdout
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 ABSL_FLAG(uint64_t, seeds, 50, "how many seeds to run");
 ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
+ABSL_FLAG(std::string, cast, "plain", "who takes part: plain, throttled or batches");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
 ABSL_FLAG(bool, trace_commits, false, "print what commits did to queues, claims and Done as well");
@@ -34,18 +36,28 @@ void PrintTrace(absl::Time time, absl::string_view process, absl::string_view wh
               std::string(process).c_str(), std::string(what).c_str());
 }
 
+Cast CastOf(absl::string_view name) {
+  if (name == "throttled") return Cast::kThrottled;
+  return name == "batches" ? Cast::kBatches : Cast::kPlain;
+}
+
+int killed = 0;  // in all seeds
+
 bool RunSeed(uint64_t seed) {
   ScenarioOptions options;
   options.seed = seed;
   options.faults = absl::GetFlag(FLAGS_faults);
+  options.cast = CastOf(absl::GetFlag(FLAGS_cast));
   if (absl::GetFlag(FLAGS_trace)) options.tracer = PrintTrace;
   const ScenarioResult result = RunScenario(options);
+  killed += result.killed;
   const std::string report = Report(options, result);
   std::printf(
-      "seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %llu steps, trace %016llx\n%s",
+      "seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %d kills, %llu steps, trace "
+      "%016llx\n%s",
       static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED",
       result.history.receipts.size(), result.history.done.size(), result.history.commits.size(),
-      static_cast<unsigned long long>(result.events_run),
+      result.killed, static_cast<unsigned long long>(result.events_run),
       static_cast<unsigned long long>(result.trace_hash), report.c_str());
   std::fflush(stdout);
   return report.empty();
@@ -58,8 +70,8 @@ int Main() {
   const uint64_t first = absl::GetFlag(FLAGS_first);
   for (uint64_t seed = first; seed < first + absl::GetFlag(FLAGS_seeds); ++seed)
     failed += RunSeed(seed) ? 0 : 1;
-  std::printf("%llu seeds, %llu failed\n",
-              static_cast<unsigned long long>(absl::GetFlag(FLAGS_seeds)),
+  std::printf("%llu seeds, %d kills, %llu failed\n",
+              static_cast<unsigned long long>(absl::GetFlag(FLAGS_seeds)), killed,
               static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;
 }

@@ -228,6 +228,20 @@ TEST(CheckTokenEnd, CatchesTwoTokensOfOneEventANameUsedTwiceAndAClaimWithoutToke
   EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "claimed without holding"));
 }
 
+TEST(CheckTokenEnd, CatchesACompletionThatTookEffectAndDidNotCount) {
+  History history = GoodHistory();
+  DoneRow row;
+  row.uid = "u";
+  row.occurrence = "o";
+  row.count = 3;
+  row.outcome = Outcome::kSucceeded;
+  history.done.push_back(row);
+  history.works[1].word = WorkWord::kFailedFinally;
+  EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
+  history.works[1].took_effect = true;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "ended otherwise"));
+}
+
 TEST(CheckTokenEnd, LetsARetryPass) {
   History history = GoodHistory();
   history.commits[3].throttle[1] = Retry(13, "500");

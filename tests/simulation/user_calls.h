@@ -20,6 +20,7 @@
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_rpc.h"
 #include "services/master/api/event_api.h"
+#include "services/master/api/policy_api.h"
 #include "services/master/api/schedule_api.h"
 
 namespace escapement::simulation {
@@ -27,6 +28,7 @@ namespace escapement::simulation {
 struct MasterApis {
   master::ScheduleApi* schedules = nullptr;
   master::EventApi* events = nullptr;
+  master::PolicyApi* policies = nullptr;
 };
 
 class UserCalls {
