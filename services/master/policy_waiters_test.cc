@@ -49,6 +49,7 @@ TEST(DueOf, OfAnEvenWindowOnlyEventsWhosePlaceHasComeWait) {
   EXPECT_EQ(Due(Paced(0), 9).count, 1u);
   EXPECT_EQ(Due(Paced(0), 10).count, 2u);
   EXPECT_EQ(Due(Paced(2), 10).count, 0u);
+  EXPECT_EQ(Due(Paced(5), 10).count, 0u);
   EXPECT_EQ(Due(Paced(2), 35).count, 2u);
   EXPECT_EQ(Due(Paced(2), 35).oldest, At(20));
   EXPECT_EQ(Due(Paced(0), 89).count, 9u);
