@@ -192,9 +192,9 @@ class StreamReactor final
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
 };
 
-class TokenGrpc final : public v1::TokenService::CallbackService {
+class Service final : public v1::TokenService::CallbackService {
  public:
-  explicit TokenGrpc(TokenApi& tokens) : tokens_(tokens) {}
+  explicit Service(TokenApi& tokens) : tokens_(tokens) {}
 
   ServerUnaryReactor* CompleteTokens(CallbackServerContext* context,
                                      const v1::CompleteTokensRequest* request,
@@ -228,8 +228,7 @@ class TokenGrpc final : public v1::TokenService::CallbackService {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewTokenGrpc(TokenApi& tokens) {
-  return std::make_unique<TokenGrpc>(tokens);
-}
+TokenGrpc::TokenGrpc(TokenApi& tokens) : service_(std::make_unique<Service>(tokens)) {}
+TokenGrpc::~TokenGrpc() = default;
 
 }  // namespace escapement

@@ -18,8 +18,17 @@ class Service;
 
 namespace escapement {
 
-// `tokens` outlives it.
-std::unique_ptr<grpc::Service> NewTokenGrpc(TokenApi& tokens);
+class TokenGrpc {
+ public:
+  // `tokens` outlives it.
+  explicit TokenGrpc(TokenApi& tokens);
+  ~TokenGrpc();
+
+  grpc::Service* service() const { return service_.get(); }
+
+ private:
+  const std::unique_ptr<grpc::Service> service_;
+};
 
 }  // namespace escapement
 

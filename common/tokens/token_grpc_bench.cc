@@ -43,8 +43,8 @@ void StreamedBatches(benchmark::State& state) {
   door.Start();
   while (!door.Ready()) {
   }
-  const auto service = NewTokenGrpc(door);
-  const auto server = *GrpcServer::Start(GrpcServer::Options(), {service.get()});
+  TokenGrpc service(door);
+  const auto server = *GrpcServer::Start(GrpcServer::Options(), {service.service()});
   const auto stub = v1::TokenService::NewStub(NewChannel(server->address()));
 
   const TokenMint mint(key);

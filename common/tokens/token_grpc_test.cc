@@ -95,8 +95,7 @@ class HeldTokens final : public TokenApi {
 class TokenGrpcTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    service_ = NewTokenGrpc(tokens_);
-    auto server = GrpcServer::Start(GrpcServer::Options(), {service_.get()});
+    auto server = GrpcServer::Start(GrpcServer::Options(), {grpc_.service()});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     // No pings: they would send what lies in a buffer that nobody flushes.
@@ -121,7 +120,7 @@ class TokenGrpcTest : public ::testing::Test {
   }
 
   HeldTokens tokens_;
-  std::unique_ptr<grpc::Service> service_;
+  TokenGrpc grpc_{tokens_};
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<v1::TokenService::Stub> stub_;
   grpc::ClientContext context_;

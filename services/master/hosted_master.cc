@@ -1,10 +1,6 @@
 #include "services/master/hosted_master.h"
 
-#include <grpcpp/impl/service_type.h>
-
 #include <utility>
-
-#include "common/tokens/token_grpc.h"
 
 namespace escapement::master {
 
@@ -16,13 +12,12 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, To
   options.instance = context.instance;
   options.metrics = &context.metrics;
   door_ = std::make_unique<TokenDoor>(std::move(options), store, context.runtime);
-  tokens_grpc_ = NewTokenGrpc(*door_);
+  door_grpc_ = std::make_unique<TokenGrpc>(*door_);
 }
-HostedMaster::~HostedMaster() = default;
 
 std::vector<grpc::Service*> HostedMaster::GrpcServices() {
   std::vector<grpc::Service*> services = grpc_.services();
-  if (tokens_grpc_ != nullptr) services.push_back(tokens_grpc_.get());
+  if (door_grpc_ != nullptr) services.push_back(door_grpc_->service());
   return services;
 }
 

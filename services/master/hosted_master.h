@@ -10,6 +10,7 @@
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
+#include "common/tokens/token_grpc.h"
 #include "services/master/master_grpc.h"
 #include "services/master/master_service.h"
 
@@ -22,7 +23,6 @@ class HostedMaster final : public HostedService {
 
   // Both outlive it.
   HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens = Tokens::kServed);
-  ~HostedMaster() override;
 
   std::vector<grpc::Service*> GrpcServices() override;
   absl::Status Start() override;
@@ -33,7 +33,7 @@ class HostedMaster final : public HostedService {
   MasterService service_;
   MasterGrpc grpc_;
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
-  std::unique_ptr<grpc::Service> tokens_grpc_;
+  std::unique_ptr<TokenGrpc> door_grpc_;
 };
 
 }  // namespace escapement::master

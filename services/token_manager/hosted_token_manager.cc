@@ -1,11 +1,8 @@
 #include "services/token_manager/hosted_token_manager.h"
 
-#include <grpcpp/impl/service_type.h>
-
 #include <utility>
 
 #include "common/service/lease_flags.h"
-#include "common/tokens/token_grpc.h"
 #include "services/token_manager/token_manager_metrics.h"
 
 namespace escapement::token_manager {
@@ -34,9 +31,7 @@ HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStor
       metrics_(
           context.metrics.AddText([this] { return FormatTokenManagerMetrics(service_.stats()); })),
       door_(DoorOptions(context, service_.grants()), store, context.runtime),
-      tokens_grpc_(NewTokenGrpc(door_)) {}
-
-HostedTokenManager::~HostedTokenManager() = default;
+      door_grpc_(door_) {}
 
 absl::Status HostedTokenManager::Start() {
   service_.Start();

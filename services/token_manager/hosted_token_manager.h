@@ -10,6 +10,7 @@
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
+#include "common/tokens/token_grpc.h"
 #include "services/token_manager/token_manager_service.h"
 
 namespace escapement::token_manager {
@@ -18,10 +19,9 @@ class HostedTokenManager final : public HostedService {
  public:
   // Both outlive it.
   HostedTokenManager(const ServiceContext& context, kv::KvStore& store);
-  ~HostedTokenManager() override;
 
   // TokenService.
-  std::vector<grpc::Service*> GrpcServices() override { return {tokens_grpc_.get()}; }
+  std::vector<grpc::Service*> GrpcServices() override { return {door_grpc_.service()}; }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready() && door_.Ready(); }
   // First the door, while its owner still acts, then the leases.
@@ -32,7 +32,7 @@ class HostedTokenManager final : public HostedService {
   TokenManagerService service_;
   const std::unique_ptr<Metrics::CollectorHandle> metrics_;
   TokenDoor door_;
-  const std::unique_ptr<grpc::Service> tokens_grpc_;
+  TokenGrpc door_grpc_;
 };
 
 }  // namespace escapement::token_manager
