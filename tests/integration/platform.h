@@ -1,5 +1,5 @@
-// Platform: store, master, emitter, handler and token manager as real processes on loopback, with data and logs in
-// one folder.
+// Platform: store, master, emitter, handler and token manager as real processes on loopback, with
+// data and logs in one folder.
 //
 // Ports are chosen by the system at the first start and kept over restarts, as those of a real
 // installation are.
