@@ -17,6 +17,7 @@
 namespace escapement::integration {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -165,6 +166,36 @@ TEST_F(EscctlTest, ShowsWhatWaitsUnderAPolicyThatIsPaused) {
   const Said refused = Run({"policy", "delete", "backup"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.words, HasSubstr("a schedule refers to"));
+}
+
+TEST_F(EscctlTest, GivesTokensBackByHand) {
+  Json({"policy", "create", "backup", "-m", "2"});
+  Json({"schedule", "create", "nightly", "--cron", "0 3 1 1 *", "--policy", "backup", "-n", "2",
+        "--http", receiver_->origin() + "/hook"});
+  Json({"schedule", "trigger", "nightly"});
+  receiver_->AwaitRequests(2);
+  const auto usage = Json({"policy", "usage", "backup"});
+  EXPECT_EQ(usage["heldCount"], "2");
+  ASSERT_EQ(usage["holders"].size(), 2u);
+  EXPECT_THAT(usage["holders"][0]["event"].get<std::string>(),
+              StartsWith("tenants/default/schedules/nightly/runs/"));
+  const std::string first = usage["holders"][0]["token"];
+  const std::string second = usage["holders"][1]["token"];
+  EXPECT_THAT(Run({"policy", "usage", "backup"}).data, HasSubstr(first));
+  // Done at once by the owner here, or stored for it.
+  const auto taken = AnyOf("DONE", "STORED");
+  const auto status_of = [](const nlohmann::json& results) {
+    return results[0]["status"].get<std::string>();
+  };
+  EXPECT_THAT(status_of(Json({"token", "extend", first, "--hold", "10m"})), taken);
+  EXPECT_THAT(status_of(Json({"token", "complete", first, "--outcome", "failed", "--final",
+                              "--output", "disk full"})),
+              taken);
+  EXPECT_THAT(status_of(Json({"token", "release", second})), taken);
+  const Said unknown = Run({"token", "release", "nonsense"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.data, HasSubstr("INVALID"));
+  EXPECT_THAT(unknown.words, HasSubstr("not of this platform"));
 }
 
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
