@@ -7,9 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/stable_hash.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "services/master/limits.h"
 #include "services/master/proto_time.h"
 #include "services/master/target_codec.h"
@@ -170,25 +167,6 @@ void CheckRequestId(absl::string_view request_id, FieldViolations* violations) {
     violations->Add("request_id", absl::StrCat("must be at most ", kRequestIdBytesMax,
                                                " printable ASCII characters without blanks"));
   }
-}
-
-std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream out(&stream);
-  out.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&out);
-  out.Trim();
-  return bytes;
-}
-
-InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery) {
-  InternedDelivery interned;
-  interned.hash = StableHash128(SerializeDeterministically(delivery));
-  storage::v1::DefinitionRecord definition;
-  *definition.mutable_delivery() = delivery;
-  interned.definition = SerializeDeterministically(definition);
-  return interned;
 }
 
 }  // namespace escapement::master

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "common/base/uid.h"
 #include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
@@ -36,17 +35,6 @@ uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations* violations);
 // Of a request_id.
 void CheckRequestId(absl::string_view request_id, FieldViolations* violations);
-
-// The definition of one-off events, by content: the same delivery always has the same hash and
-// bytes.
-struct InternedDelivery {
-  Uid hash;
-  std::string definition;  // the serialized DefinitionRecord
-};
-InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery);
-
-// Serialized so that equal messages have equal bytes.
-std::string SerializeDeterministically(const google::protobuf::MessageLite& message);
 
 }  // namespace escapement::master
 

@@ -1,67 +1,10 @@
 #include "services/master/event_codec.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "common/base/micros.h"
-#include "common/storage/event_id.h"
-#include "common/storage/name_tables.h"
-#include "common/storage/schedule_table.h"
 #include "services/master/limits.h"
 #include "services/master/proto_time.h"
 #include "services/master/resource_name.h"
 
 namespace escapement::master {
-
-EventRowBuilder::EventRowBuilder(Options options)
-    : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
-  row_.set_tenant(options_.tenant);
-  row_.set_count(1);
-  row_.set_run_count(1);
-}
-
-const std::string& EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
-  const bool client_chosen = !event.client_id.empty();
-  EventKey key;
-  key.lane = static_cast<uint8_t>(event.priority);
-  // What is late already is due now: its Done record belongs to the day on which it was possible.
-  const int64_t launch_micros = std::max(event.nominal_micros, now_micros_);
-  key.due_time = FromMicros(launch_micros);
-  if (client_chosen) {
-    row_.set_event_id(event.client_id.data(), event.client_id.size());
-    key.uid = UidOfClientChosenId(options_.tenant, event.client_id);
-    key.shard = ShardOfEventId(event.client_id, options_.queue_shards);
-  } else {
-    // Consecutive events go to consecutive shards.
-    key.shard = static_cast<uint16_t>((options_.uid_low + added_) % options_.queue_shards);
-    key.uid = Uid::FromHalves(options_.uid_high, options_.uid_low + added_);
-    *row_.mutable_event_id() = ServerMadeEventId(key);
-    ++added_;
-  }
-  row_.set_client_chosen_id(client_chosen);
-  row_.set_definition_hash(event.definition_hash->bytes().data(), Uid::kBytes);
-  row_.set_nominal_time_micros(event.nominal_micros);
-  row_.set_launch_time_micros(launch_micros);
-  row_.set_payload(event.payload.data(), event.payload.size());
-
-  kv::Mutation& put = group->mutations.emplace_back();
-  put.cf = kv::ColumnFamily::kEvents;
-  put.key = EncodeEventKey(key);
-  row_.SerializeToString(&put.value);
-  if (client_chosen) {
-    storage::v1::EventNameRecord name;
-    name.set_event_key(put.key);
-    name.set_launch_time_micros(launch_micros);
-    std::string name_key = EventNameKey(options_.tenant, event.client_id);
-    group->conditions.push_back({.cf = kv::ColumnFamily::kEventNames,
-                                 .key = name_key,
-                                 .kind = kv::Condition::Kind::kAbsent});
-    group->mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
-                                .key = std::move(name_key),
-                                .value = name.SerializeAsString()});
-  }
-  return row_.event_id();
-}
 
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations* violations) {
   if (due_micros < kDueTimeMicrosMin || due_micros > kDueTimeMicrosMax) {
@@ -91,18 +34,6 @@ void CheckClientEventId(absl::string_view event_id, absl::string_view field,
                     "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', not of the form that the "
                     "server makes");
   }
-}
-
-std::string InternKey(const Uid& hash) { return DefinitionKey(hash, 0); }
-
-kv::Group InternGroup(const InternedDelivery& interned) {
-  const std::string key = InternKey(interned.hash);
-  kv::Group group;
-  group.conditions.push_back(
-      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .kind = kv::Condition::Kind::kAbsent});
-  group.mutations.push_back(
-      {.cf = kv::ColumnFamily::kDefinitions, .key = key, .value = interned.definition});
-  return group;
 }
 
 v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_client.h"
+#include "common/storage/one_off_rows.h"
 #include "escapement/v1/event_service.pb.h"
 #include "services/master/event_codec.h"
 

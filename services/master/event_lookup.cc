@@ -10,6 +10,7 @@
 #include "common/storage/event_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/one_off_rows.h"
 #include "services/master/errors.h"
 #include "services/master/event_codec.h"
 

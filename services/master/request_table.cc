@@ -3,8 +3,8 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/one_off_rows.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/master/delivery_codec.h"
 #include "services/master/errors.h"
 
 namespace escapement::master {
