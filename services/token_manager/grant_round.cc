@@ -25,7 +25,9 @@ constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
-constexpr int kJudgedOnlyMax = 256;    // groups of one policy that has no record
+// Policies of the shard: more would be judged anew after each read.
+constexpr size_t kPoliciesFetchingMax = 2000;
+constexpr int kJudgedOnlyMax = 256;  // groups of one policy that has no record
 constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 
 }  // namespace
@@ -47,6 +49,11 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends, std::deque<Res
     ready.pop_front();
     if (policy == nullptr) continue;
     policy->ready = false;
+    if (state_.fetching.size() >= kPoliciesFetchingMax) {
+      awaits_records_ = true;
+      state_.MakeReady(*policy);
+      break;
+    }
     const Visited visited = Visit(*policy, round);
     state_.Plan(*policy);
     if (visited != Visited::kDone) state_.MakeReady(*policy);

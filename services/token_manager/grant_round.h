@@ -37,8 +37,8 @@ class GrantRound {
   void Applied();
   void Refused(uint16_t failed_condition, std::deque<Resend>& resends);
 
-  // Nobody was granted anything more for want of a queue shard that is live and has room.
-  bool no_room() const { return no_room_; }
+  // Nobody was looked at any more: no queue shard is live and has room, or too much is being read.
+  bool stalled() const { return no_room_ || awaits_records_; }
 
  private:
   // Of one grant, to take it back.
@@ -96,6 +96,7 @@ class GrantRound {
   std::vector<Claim> claims_;  // the last one is open
   uint64_t events_ = 0;
   bool no_room_ = false;
+  bool awaits_records_ = false;
 };
 
 }  // namespace escapement::token_manager

@@ -220,7 +220,7 @@ void PolicyShard::Commit(Round& round) {
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
   const bool more = !row_actions_.empty() || !returns_.empty() ||
-                    (!state_->ready.empty() && !granting_->no_room());
+                    (!state_->ready.empty() && !granting_->stalled());
   granting_.reset();
   if (more) state_->core.wake();
 }

@@ -27,8 +27,9 @@ kv::MemKvStore::Options TokenWorld::StoreOptions() {
   return options;
 }
 
-TokenWorld::TokenWorld(TokenManagerOptions options)
-    : store(runtime, StoreOptions()),
+TokenWorld::TokenWorld(TokenManagerOptions options, uint64_t seed)
+    : runtime(seed),
+      store(runtime, StoreOptions()),
       options_(std::move(options)),
       executor_(runtime.NewExecutor("test")),
       client_(store, runtime, kv::KvClient::Options()) {

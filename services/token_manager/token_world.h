@@ -40,7 +40,7 @@ class TokenWorld {
   static constexpr uint32_t kPolicyShards = 2;
 
   TokenWorld() : TokenWorld(TokenManagerOptions()) {}
-  explicit TokenWorld(TokenManagerOptions options);
+  explicit TokenWorld(TokenManagerOptions options, uint64_t seed = 1);
 
   absl::Time now() { return runtime.world().Now(); }
   void Advance(absl::Duration duration) { runtime.AdvanceBy(duration); }
@@ -110,7 +110,7 @@ class TokenWorld {
   storage::v1::RunPartRecord Part(const Uid& uid, const std::string& occurrence,
                                   const Uid& policy) const;
 
-  sim::SimRuntime runtime{1};
+  sim::SimRuntime runtime;
   // After each durable commit.
   std::function<void()> on_commit;
   kv::MemKvStore store;
