@@ -80,7 +80,7 @@ class DoubledChecker {
   void CheckPair(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) {
     if (Retried(earlier, later)) return;
     if (!history_.fault_free && TakenOver(earlier, later, before_earlier)) return;
-    if (later.throttled && earlier.attempt < later.attempt && FailedWork(earlier, later)) return;
+    if (earlier.throttled && earlier.attempt < later.attempt && FailedWork(earlier, later)) return;
     Report(later, "received again, though the one before, at ",
            absl::FormatTime(earlier.time, absl::UTCTimeZone()), " from ", earlier.sender, ", was ",
            Name(earlier.result), " and its shard had no new owner since");

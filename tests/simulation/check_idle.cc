@@ -105,10 +105,12 @@ class IdleChecker {
   }
 
   static absl::Time ReadyAt(const RowWrite& row) {
-    if (row.pace_count == 0 || row.events.first < row.pace_first) return row.due;
+    // What was carried over waits for its next window.
+    const absl::Time begin = std::max(row.due, row.window_begin);
+    if (row.pace_count == 0 || row.events.first < row.pace_first) return begin;
     const double share = static_cast<double>(row.events.first - row.pace_first) /
                          static_cast<double>(row.pace_count);
-    return std::max(row.due, row.window_begin + row.window * share);
+    return std::max(begin, row.window_begin + row.window * share);
   }
 
   const History& history_;

@@ -32,7 +32,7 @@ class TokenEndChecker {
   using Run_ = TokenReplay::Run;
   using ByRun = std::map<Run_, std::vector<Indices>>;
 
-  // What this commit claims, ends and puts back.
+  // What this commit claims, ends and puts elsewhere.
   void Collect(const Commit& commit) {
     claimed_.clear();
     ended_.clear();
@@ -43,7 +43,8 @@ class TokenEndChecker {
         events.insert(events.end(), claim->events.begin(), claim->events.end());
       } else if (const auto* end = std::get_if<EndWrite>(&write)) {
         ended_[{end->uid, end->occurrence}].push_back(end->events);
-      } else if (const auto* row = std::get_if<RowWrite>(&write); row != nullptr && !row->deleted) {
+      } else if (const auto* row = std::get_if<RowWrite>(&write);
+                 row != nullptr && !row->deleted && row->table != RowWrite::Table::kWaiting) {
         put_[{row->uid, row->occurrence}].push_back(row->events);
       }
     }
@@ -70,19 +71,25 @@ class TokenEndChecker {
     }
   }
 
-  void CheckRemoved(const TokenReplay::HolderChange& removed) {
-    const auto ended = ended_.find(removed.run);
-    const auto put = put_.find(removed.run);
-    static const std::vector<Indices> kNone;
-    const std::vector<Indices>& ends = ended == ended_.end() ? kNone : ended->second;
-    const std::vector<Indices>& puts = put == put_.end() ? kNone : put->second;
-    for (const Indices& open : Without(removed.events, ends)) {
-      for (const Indices& lost : Without(open, puts))
-        Report(removed.run, lost, "lost its token without outcome and without a row");
+  static bool Has(const ByRun& events, const Run_& run, uint64_t index) {
+    auto it = events.find(run);
+    if (it == events.end()) return false;
+    for (const Indices& range : it->second) {
+      if (index >= range.first && index < range.first + range.count) return true;
     }
-    for (const Indices& waits : Without(removed.events, Without(removed.events, puts))) {
-      for (const Indices& both : Without(waits, Without(waits, ends)))
-        Report(removed.run, both, "has ended and waits again");
+    return false;
+  }
+
+  // What becomes of it may be that it waits again, and is granted again at once.
+  void CheckRemoved(const TokenReplay::HolderChange& removed) {
+    for (uint64_t i = removed.events.first; i < removed.events.first + removed.events.count; ++i) {
+      const TokenReplay::Place place = replay_.place(removed.run, i);
+      const bool ended = Has(ended_, removed.run, i);
+      const bool goes_on = place.waiting > 0 || place.held > 0 || Has(put_, removed.run, i);
+      if (!ended && !goes_on)
+        Report(removed.run, {i, 1}, "lost its token without outcome and without a row");
+      if (ended && goes_on && made_again_.count(removed.run) == 0)
+        Report(removed.run, {i, 1}, "has ended and waits again");
     }
   }
 
@@ -92,6 +99,7 @@ class TokenEndChecker {
       by_owner = by_owner || absl::StartsWith(fence.lease, "policy_shard/");
     for (uint64_t i = row.events.first; i < row.events.first + row.events.count; ++i) {
       const TokenReplay::Place place = replay_.place(row.run, i);
+      if (place.waiting == 0) continue;  // only for the time of the commit
       if (place.ended > 0) return Report(row.run, row.events, "waits after its end");
       if (place.held > 0 && made_again_.count(row.run) == 0)
         return Report(row.run, row.events, "waits and holds a token");

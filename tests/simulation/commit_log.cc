@@ -13,6 +13,7 @@
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
+#include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
@@ -106,6 +107,8 @@ void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
 // Grants, run parts of throttled runs, and handlers' reports.
 void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
   if (mutation.cf == ColumnFamily::kGrants) {
+    // The counts of a policy go with it, by whoever deletes it.
+    if (!put && DecodePolicyCountsKey(mutation.key).has_value()) return;
     OwnedWrite write;
     write.what = absl::StrCat("row of grants ", absl::BytesToHexString(mutation.key));
     write.lease = absl::StrCat("policy_shard/", ReadBigEndian<uint16_t>(mutation.key));

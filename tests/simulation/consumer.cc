@@ -170,7 +170,7 @@ void Consumer::Accept(const std::shared_ptr<Sending>& sending, absl::Duration af
       worker_->Arrived(index, receipts_[index]);
       sim::SimWorld& world = network_.world();
       world.At(world.Elapsed() + after, process_.state(), world.NewLine(), "worker",
-               [this, index] { worker_->Answered(receipts_[index]); });
+               [this, index] { worker_->Answered(index, receipts_[index]); });
     }
   }
   Answer(sending, std::move(accepted), after);

@@ -18,5 +18,15 @@ TEST(Determinism, TheSameSeedGivesTheSameTraceAndAnotherSeedAnotherOne) {
   EXPECT_NE(RunScenario(options).trace_hash, first.trace_hash);
 }
 
+TEST(Determinism, HoldsForTokensToo) {
+  ScenarioOptions options;
+  options.seed = 11;
+  options.cast = Cast::kThrottled;
+  const ScenarioResult first = RunScenario(options);
+  const ScenarioResult second = RunScenario(options);
+  EXPECT_EQ(first.trace_hash, second.trace_hash);
+  EXPECT_EQ(first.history.works.size(), second.history.works.size());
+}
+
 }  // namespace
 }  // namespace escapement::simulation

@@ -276,7 +276,7 @@ class Scenario {
     for (const auto& host : hosts_) services.push_back(host.get());
     FaultPlan::Options options{kFaultsBegin, times_.faults_end,
                                3 + static_cast<int>(random_.Below(12))};
-    if (options_.cast == Cast::kBatches) options.kills = 25;
+    if (options_.cast == Cast::kBatches) options.kills = 40;
     plan_ = std::make_unique<FaultPlan>(
         world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
         options);

@@ -1,5 +1,5 @@
-// The platform keeps its promises under the faults of 50 seeds, sharded over the test's shards, and
-// in a run without faults.
+// The platform keeps its promises under the faults of 50 seeds and, with throttled schedules, of 30
+// more, sharded over the test's shards; and in runs without faults.
 
 #include <cstdint>
 
@@ -41,6 +41,44 @@ TEST_P(FaultFree, DeliversEachEventOnceButForRetries) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Six, FaultFree, testing::Range<uint64_t>(0, 6));
+
+class Throttled : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(Throttled, KeepTheirPromisesUnderFaults) {
+  ScenarioOptions options;
+  options.seed = GetParam();
+  options.cast = Cast::kThrottled;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.history.works.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Thirty, Throttled, testing::Range<uint64_t>(1, 31));
+
+TEST(Batches, OfTwentyThousandEventsKeepTheirPromisesUnderManyKills) {
+  ScenarioOptions options;
+  options.cast = Cast::kBatches;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.killed, 25);
+  uint64_t ended = 0;
+  for (const DoneRow& row : result.history.done) ended += row.count;
+  EXPECT_GE(ended, 20'000u);
+}
+
+class FaultFreeThrottled : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(FaultFreeThrottled, DeliversEachEventOnceButForRetries) {
+  ScenarioOptions options;
+  options.seed = GetParam();
+  options.cast = Cast::kThrottled;
+  options.faults = false;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.history.works.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Six, FaultFreeThrottled, testing::Range<uint64_t>(0, 6));
 
 }  // namespace
 }  // namespace escapement::simulation

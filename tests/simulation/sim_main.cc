@@ -1,7 +1,7 @@
 // Runs the simulation for seeds and says which of them fail.
 //
 //   sim_main --seeds=1000 --first=1       many seeds
-//   sim_main --cast=batches --seeds=40    20,000 events and more than 25 kills each
+//   sim_main --cast=batches --seeds=40    20,000 events and some 35 kills each
 //   sim_main --seed=17 --trace            one, with everything that happened in it on stdout
 
 #include <cstdint>

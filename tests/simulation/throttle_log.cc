@@ -107,13 +107,15 @@ bool ReadRowKey(RowWrite::Table table, absl::string_view key, RowWrite* write) {
 }
 
 void ReadRow(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out) {
+  storage::v1::EventRecord record;
+  if (put && !record.ParseFromString(mutation.value)) return;
   RowWrite write;
   write.deleted = !put;
   bool known = false;
   if (mutation.cf == ColumnFamily::kParked) {
-    const std::string key = EventKeyOfParked(mutation.key);
-    known = ReadRowKey(RowWrite::Table::kEvents, key, &write) ||
-            ReadRowKey(RowWrite::Table::kWaiting, key, &write);
+    if (!put) return;  // which kind of key it has is told by the value
+    known = ReadRowKey(record.has_throttle() ? RowWrite::Table::kWaiting : RowWrite::Table::kEvents,
+                       EventKeyOfParked(mutation.key), &write);
     write.table = RowWrite::Table::kParked;
     write.key = mutation.key;
   } else {
@@ -121,8 +123,7 @@ void ReadRow(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out
         mutation.cf == ColumnFamily::kEvents ? RowWrite::Table::kEvents : RowWrite::Table::kWaiting,
         mutation.key, &write);
   }
-  storage::v1::EventRecord record;
-  if (!known || (put && !record.ParseFromString(mutation.value))) return;
+  if (!known) return;
   FillRow(record, &write);
   out->push_back(std::move(write));
 }

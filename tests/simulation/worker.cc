@@ -31,12 +31,21 @@ void Worker::Arrived(size_t receipt, const Receipt& what) {
   works_.push_back(work);
 }
 
-void Worker::Answered(const Receipt& what) {
+void Worker::Answered(size_t receipt, const Receipt& what) {
   Known& known = known_[what.event_id];
-  if (known.working) return;
-  std::vector<size_t> ended;
-  EndOpen(known, Word::kSucceeded, &ended);
-  for (size_t work : ended) works_[work].word = WorkWord::kNone;
+  if (!known.working) {
+    std::vector<size_t> ended;
+    EndOpen(known, Word::kSucceeded, &ended);
+    for (size_t work : ended) works_[work].word = WorkWord::kNone;
+    return;
+  }
+  // It is still working on it since an arrival with a token: this one is answered all the same.
+  for (auto it = known.open.begin(); it != known.open.end(); ++it) {
+    if (works_[*it].receipt != receipt) continue;
+    works_[*it].ended = network_.world().Now();
+    known.open.erase(it);
+    return;
+  }
 }
 
 DeliveryWork Worker::Accept(size_t receipt, const Receipt& what) {
@@ -143,6 +152,7 @@ void Worker::Finish(const std::string& event_id, Word word, bool first_token, in
   // Of several tokens that it was given for it one counts: that of the last arrival.
   const std::vector<size_t> last =
       first_token || ended.empty() ? std::vector<size_t>() : std::vector<size_t>{ended.back()};
+  known.keeps_token = first_token && known.token != known.first_token;
   for (int i = 0; i < times; ++i)
     GiveBack(first_token ? known.first_token : known.token, word, last);
 }
@@ -222,6 +232,7 @@ void Worker::UntilKnown(std::function<void(TokenApi&, Done<Response>)> invoke,
 void Worker::Tidy() {
   tidy_ = true;
   for (auto& [event_id, known] : known_) {
+    if (known.keeps_token) GiveBack(known.token, Word::kSucceeded, {});
     if (!known.working) continue;
     Finish(event_id, Word::kSucceeded, false, 1);
   }

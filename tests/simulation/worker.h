@@ -57,7 +57,7 @@ class Worker {
   // An event that arrived and will not be answered as accepted, or holds no token; ended when it is
   // answered.
   void Arrived(size_t receipt, const Receipt& what);
-  void Answered(const Receipt& what);
+  void Answered(size_t receipt, const Receipt& what);
 
   // Gives back everything it has, and from now on at once what comes.
   void Tidy();
@@ -70,6 +70,7 @@ class Worker {
   struct Known {
     bool finished = false;
     bool working = false;
+    bool keeps_token = false;        // it has given back an older one
     std::string first_token, token;  // of the work under way
     std::vector<size_t> open;        // in works_
   };
