@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
-#include "services/handler/retry_plan.h"
 
 namespace escapement::handler {
 namespace {

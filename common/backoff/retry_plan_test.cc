@@ -1,10 +1,10 @@
-#include "services/handler/retry_plan.h"
+#include "common/backoff/retry_plan.h"
 
 #include <limits>
 
 #include "gtest/gtest.h"
 
-namespace escapement::handler {
+namespace escapement {
 namespace {
 
 RetryInput Input() {
@@ -42,4 +42,4 @@ TEST(RetryPlanTest, NoAttemptBeginsPastTheGreatestAge) {
 }
 
 }  // namespace
-}  // namespace escapement::handler
+}  // namespace escapement
