@@ -116,7 +116,7 @@ void PolicyShard::Step(absl::Time now) {
 void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
   auto& rows = state_->reports.rows();
   for (auto row = rows.begin();
-       row != rows.end() && round.entries < state_->core.options.report_entries_max;) {
+       row != rows.end() && !round.Full(state_->core.options.report_entries_max);) {
     ReportQueue::Report& report = row->second;
     storage::v1::GrantReportRecord record;
     if (report.stalled) {
@@ -146,7 +146,7 @@ void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
 
 void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
   TokenManagerStats& stats = state_->core.stats;
-  while (!calls_.empty() && round.entries < 2 * state_->core.options.report_entries_max) {
+  while (!calls_.empty() && !round.Full(2 * state_->core.options.report_entries_max)) {
     Call call = std::move(calls_.front());
     calls_.pop_front();
     bool can = true;
@@ -182,7 +182,7 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
     }
     state_->MakeReady(policy);
     state_->Plan(policy);
-    if (row_actions_.full() || round.entries >= 2 * state_->core.options.report_entries_max) break;
+    if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
   }
 }
 
@@ -219,7 +219,7 @@ void PolicyShard::Commit(Round& round) {
     return Send();
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
-  const bool more = !row_actions_.empty() || !returns_.empty() ||
+  const bool more = !calls_.empty() || !row_actions_.empty() || !returns_.empty() ||
                     (!state_->ready.empty() && !granting_->stalled());
   granting_.reset();
   if (more) state_->core.wake();

@@ -62,6 +62,7 @@ bool ReportActions::CanApply(const Entry& entry) {
 
 bool ReportActions::Apply(const Entry& entry) {
   ++round_.entries;
+  round_.bytes += 256 + entry.output().size() + entry.reason().size();
   if (entry.policy_uid().size() != Uid::kBytes || entry.count() == 0) return false;
   PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
   if (policy == nullptr) return false;
@@ -142,6 +143,12 @@ void ReportActions::NoteTarget(const Grant& grant, const Entry& entry) {
   if (backoff.OnAnswered(target)) state_.core.on_target_open(target);
 }
 
+// Each event has rows of its own.
+void ReportActions::AddRows(uint64_t events, size_t reason_bytes) {
+  round_.entries += events;
+  round_.bytes += events * (1024 + 2 * reason_bytes);
+}
+
 void ReportActions::Touch(PolicyState& policy, const GrantSet::Key& key) {
   round_.touched[policy.uid].insert(key);
   state_.MakeReady(policy);
@@ -202,6 +209,7 @@ bool ReportActions::Resent(PolicyState& policy, const Entry& entry) {
 }
 
 void ReportActions::Ended(const Removed& removed, const End& end) {
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) AddRows(removed.events, end.reason.size());
   const RowSource& source = *removed.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
   std::string schedule_id;
@@ -241,6 +249,7 @@ void ReportActions::Ended(const Removed& removed, const End& end) {
 
 void ReportActions::Retry(const Removed& removed, uint32_t attempts, const std::string& reason,
                           int64_t retry_at_micros) {
+  AddRows(removed.events, 0);
   for (const HeldRange& range : removed.ranges) {
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       PutRow(state_, round_.base,
@@ -322,10 +331,11 @@ void ReportActions::Return(PolicyState& policy, const GrantSet::Key& key, uint64
 bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
   bool all = true;
   for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
+    if (round_.Full(state_.core.options.report_entries_max)) return all;
     const Grant& grant = *policy.grants.Find(key);
     for (const HeldRange& range : policy.grants.Silent(key, round_.micros)) {
       const Removed removed = Remove(policy, key, range.first, range.count);
-      round_.entries += removed.events;
+      ++round_.entries;
       policy.counts.set_expired(policy.counts.expired() + removed.events);
       TokenManagerStats::Add(state_.core.stats.undelivered, removed.events);
       PutReturned(removed);
@@ -347,7 +357,6 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
     }
     for (const HeldRange& range : over) {
       const Removed removed = Remove(policy, key, range.first, range.count);
-      round_.entries += removed.events;
       policy.counts.set_expired(policy.counts.expired() + removed.events);
       TokenManagerStats::Add(state_.core.stats.expired, removed.events);
       Failed(removed, {.time_micros = round_.micros, .reason = kHoldExpired});

@@ -57,6 +57,7 @@ class ReportActions {
 
   static bool NeedsDefinition(const Entry& entry);
   const CachedDefinition* DefinitionOf(const Grant& grant);
+  void AddRows(uint64_t events, size_t reason_bytes);
   void Touch(PolicyState& policy, const GrantSet::Key& key);
   Removed Remove(PolicyState& policy, const GrantSet::Key& key, uint64_t first, uint64_t count);
   bool ApplyTo(PolicyState& policy, const Entry& entry);

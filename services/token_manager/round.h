@@ -29,6 +29,9 @@ struct Resend {
   uint64_t count = 0;
 };
 
+// Of what comes in; a quarter of what a commit may have. One report, or call, more may be in it.
+inline constexpr size_t kRoundBytesMax = 8 << 20;
+
 struct Round {
   explicit Round(absl::Time now) : now(now), micros(absl::ToUnixMicros(now)) {}
 
@@ -41,7 +44,11 @@ struct Round {
   // By policy whose counts have changed: the grants whose records have.
   std::map<Uid, std::set<GrantSet::Key>> touched;
   std::set<std::string> parts;  // that have changed
-  size_t entries = 0;           // of reports and completions, and events that time has ended
+  // How far the round has been filled: entries acted upon or rows that follow, and about how much
+  // these write.
+  size_t entries = 0;
+  size_t bytes = 0;
+  bool Full(size_t entries_max) const { return entries >= entries_max || bytes >= kRoundBytesMax; }
 
   // To be answered once the commit has applied.
   std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers;

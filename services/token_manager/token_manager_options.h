@@ -33,7 +33,7 @@ struct TokenManagerOptions {
   // or gone keeps from others.
   uint64_t undelivered_max = 1000;
   size_t report_entries_max = 4096;  // acted upon in one commit
-  size_t completions_max = 65'536;  // of Apply, waiting; beyond, callers are told to store a report
+  size_t completions_max = 16'384;  // of Apply, waiting; beyond, callers are told to store a report
 
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
 };

@@ -203,6 +203,8 @@ void TokenManagerService::Core::Reload(const lease::HeldLease& lease) {
 void TokenManagerService::Core::OnSessionLost() {
   if (keeper_ == nullptr) return;
   cache_.Restart();
+  queue_shards_.Start(shared_.layout.queue_shards);
+  policies_.Start();
   keeper_->DropAll();
 }
 
