@@ -4,6 +4,7 @@
 //   token_manager_bench ranges 1000000     one run, ON_DELIVERY, no limit, reported in ranges
 //   token_manager_bench singles 200000     one run, ON_RELEASE, 2,000 out, completed one by one
 //   token_manager_bench policies 100000    so many policies with one event each
+//   token_manager_bench schedules 10000    so many schedules of one policy, 10 events each, 500 out
 
 #include <time.h>
 
@@ -137,6 +138,71 @@ void Singles(uint64_t n) {
   Show("singles", n, CpuSeconds() - begin, service);
 }
 
+storage::v1::EventRecord AddScheduleTo(const std::string& id, const std::string& policy,
+                                       kv::Group& group) {
+  const Uid uid = StableHash128(id);
+  storage::v1::StateRecord state;
+  state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  state.set_version(1);
+  storage::v1::DefinitionRecord definition;
+  definition.set_uid(std::string(uid.bytes()));
+  definition.set_version(1);
+  definition.mutable_delivery()->mutable_target()->mutable_grpc()->set_uri("consumer");
+  definition.mutable_throttle()->set_policy_id(policy);
+  definition.mutable_throttle()->set_on_release(true);
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()});
+  group.mutations.push_back({.cf = ColumnFamily::kDefinitions,
+                             .key = DefinitionKey(uid, 1),
+                             .value = definition.SerializeAsString()});
+  storage::v1::EventRecord event;
+  event.set_tenant("default");
+  event.set_version(1);
+  event.set_priority(5);
+  *event.mutable_throttle() = definition.throttle();
+  return event;
+}
+
+void Schedules(uint64_t n) {
+  TokenWorld world;
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(500));
+  const uint16_t shard = PolicyShardOf(policy, TokenWorld::kPolicyShards);
+  const absl::Time due = world.now() + absl::Seconds(60);
+  kv::Group group;
+  for (uint64_t i = 0; i < n; ++i) {
+    const std::string id = "s" + std::to_string(i);
+    storage::v1::EventRecord event = AddScheduleTo(id, "p", group);
+    event.set_count(10);
+    event.set_run_count(10);
+    event.set_launch_time_micros(ToMicros(due));
+    group.mutations.push_back(
+        {.cf = ColumnFamily::kWaiting,
+         .key = EncodeWaitingKey(
+             WaitingKeyOf(event, StableHash128(id), "o", 0, due, TokenWorld::kPolicyShards)),
+         .value = event.SerializeAsString()});
+    if (group.mutations.size() >= 4000) world.Commit(std::exchange(group, {}));
+  }
+  if (!group.mutations.empty()) world.Commit(std::move(group));
+  TokenManagerService& service = world.Start("a");
+  world.Advance(due - world.now() - absl::Seconds(1));
+  const double begin = CpuSeconds();
+  uint64_t done = 0;
+  std::vector<TokenWorld::Entry> tokens;
+  while (done < 10 * n) {
+    world.Advance(absl::Milliseconds(1));
+    HandleRanges(world, GrantReportRecord::DELIVERED, &tokens);
+    for (TokenWorld::Entry& token : tokens) {
+      service.grants().Apply(shard, {std::move(token)},
+                             [&](absl::StatusOr<std::vector<bool>> answer) {
+                               if (!answer.ok()) std::abort();
+                               done += (*answer)[0] ? 1 : 0;
+                             });
+    }
+    tokens.clear();
+  }
+  Show("schedules", 10 * n, CpuSeconds() - begin, service);
+}
+
 void Policies(uint64_t n) {
   TokenWorld world;
   const absl::Time due = world.now() + absl::Seconds(600);
@@ -147,31 +213,13 @@ void Policies(uint64_t n) {
     policy.set_tenant("default");
     policy.set_policy_id(id);
     const Uid uid = StableHash128(id);
-    storage::v1::StateRecord state;
-    state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
-    state.set_version(1);
-    storage::v1::DefinitionRecord definition;
-    definition.set_uid(std::string(uid.bytes()));
-    definition.set_version(1);
-    definition.mutable_delivery()->mutable_target()->mutable_grpc()->set_uri("consumer");
-    definition.mutable_throttle()->set_policy_id(id);
-    definition.mutable_throttle()->set_on_release(true);
-    storage::v1::EventRecord event;
-    event.set_tenant("default");
-    event.set_version(1);
+    storage::v1::EventRecord event = AddScheduleTo(id, id, group);
     event.set_count(1);
     event.set_run_count(1);
-    event.set_priority(5);
     event.set_launch_time_micros(ToMicros(due));
-    *event.mutable_throttle() = definition.throttle();
     group.mutations.push_back({.cf = ColumnFamily::kPolicies,
                                .key = PolicyKey("default", id),
                                .value = policy.SerializeAsString()});
-    group.mutations.push_back(
-        {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()});
-    group.mutations.push_back({.cf = ColumnFamily::kDefinitions,
-                               .key = DefinitionKey(uid, 1),
-                               .value = definition.SerializeAsString()});
     group.mutations.push_back(
         {.cf = ColumnFamily::kWaiting,
          .key = EncodeWaitingKey(WaitingKeyOf(event, uid, "o", 0, due, TokenWorld::kPolicyShards)),
@@ -219,6 +267,7 @@ int main(int argc, char** argv) {
   const uint64_t n = std::strtoull(argv[2], nullptr, 10);
   if (what == "ranges") escapement::token_manager::Ranges(n);
   if (what == "singles") escapement::token_manager::Singles(n);
+  if (what == "schedules") escapement::token_manager::Schedules(n);
   if (what == "policies") escapement::token_manager::Policies(n);
   return 0;
 }

@@ -35,7 +35,10 @@ class Faults {
     world_.retry.set_max_attempts(3);
     world_.retry.set_min_backoff_micros(100'000);
     world_.retry.set_max_backoff_micros(1'000'000);
-    world_.on_commit = [this] { CheckLimits(); };
+    world_.on_commit = [this](const kv::CommitRecord& record) {
+      CheckLimits();
+      CheckStates(record);
+    };
     for (int p = 0; p < 3; ++p) PutPolicy(p, 1);
     for (int s = 0; s < 8; ++s) {
       TokenWorld::Schedule schedule{.policy_id = s < 6 ? "p" + std::to_string(s % 3) : "",
@@ -91,6 +94,28 @@ class Faults {
       ASSERT_LE(world_.Held(policies_[p]), Limit(static_cast<int>(p)));
   }
 
+  // Nothing is claimed of a schedule that is paused at that place in the order of commits.
+  void CheckStates(const kv::CommitRecord& record) {
+    for (size_t i = 0; i < record.verdicts.size(); ++i) {
+      if (!record.verdicts[i].applied) continue;
+      for (const kv::Mutation& mutation : record.request->groups[i].mutations) {
+        if (mutation.kind != kv::Mutation::Kind::kPut) continue;
+        if (mutation.cf == ColumnFamily::kStates) {
+          storage::v1::StateRecord state;
+          state.ParseFromString(mutation.value);
+          paused_[mutation.key] = state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED;
+        }
+        if (mutation.cf != ColumnFamily::kInflight) continue;
+        storage::v1::ClaimRecord claim;
+        claim.ParseFromString(mutation.value);
+        for (const auto& entry : claim.entries()) {
+          ++claimed_;
+          EXPECT_FALSE(paused_[StateKey(DecodeWaitingKey(entry.event_key())->uid)]);
+        }
+      }
+    }
+  }
+
   void StartManager() {
     const std::string name = "m" + std::to_string(started_++);
     world_.Start(name);
@@ -126,6 +151,8 @@ class Faults {
         break;
       case 3:
       case 4:
+        // In the middle of whatever is under way.
+        world_.runtime.world().AdvanceBy(absl::Microseconds(random_.Below(400)));
         world_.SetState(uids_[random_.Below(uids_.size())],
                         storage::v1::SCHEDULE_STATE_KIND_PAUSED);
         break;
@@ -227,6 +254,7 @@ class Faults {
   }
 
   void Check() {
+    EXPECT_GT(claimed_, 0);
     EXPECT_TRUE(world_.Waiting().empty()) << What();
     EXPECT_TRUE(world_.Grants().empty()) << What();
     std::map<std::pair<Uid, std::string>, std::map<uint64_t, int>> ended;
@@ -283,6 +311,8 @@ class Faults {
   std::vector<std::string> managers_;
   std::vector<SentEvent> out_;
   int started_ = 0;
+  std::map<std::string, bool> paused_;
+  uint64_t claimed_ = 0;
   uint64_t version_ = 1;
 };
 

@@ -59,7 +59,7 @@ TEST(TokenManagerServiceTest, NeverMoreThanTheLimitAreOutWhateverTheOrderOfCompl
   constexpr uint64_t kLimit = 7;
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(kLimit));
   uint64_t most = 0;
-  world.on_commit = [&] { most = std::max(most, world.Held(policy)); };
+  world.on_commit = [&](const kv::CommitRecord&) { most = std::max(most, world.Held(policy)); };
   for (int i = 0; i < 5; ++i) {
     const Uid uid = world.AddSchedule("s" + std::to_string(i), schedule);
     world.AddRow(uid, schedule, {.due = world.now(), .count = 30});
@@ -476,7 +476,7 @@ TEST(TokenManagerServiceTest, AStoreThatIsGoneForAWhileChangesNothing) {
   constexpr uint64_t kLimit = 6;
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(kLimit));
   uint64_t most = 0;
-  world.on_commit = [&] { most = std::max(most, world.Held(policy)); };
+  world.on_commit = [&](const kv::CommitRecord&) { most = std::max(most, world.Held(policy)); };
   const Uid uid = world.AddSchedule("s", schedule);
   world.AddRow(uid, schedule, {.due = world.now(), .count = 60});
   world.Start("a");

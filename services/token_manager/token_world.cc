@@ -21,8 +21,8 @@ kv::MemKvStore::Options TokenWorld::StoreOptions() {
   kv::MemKvStore::Options options;
   options.layout.queue_shards = kQueueShards;
   options.layout.policy_shards = kPolicyShards;
-  options.on_durable = [this](const kv::CommitRecord&) {
-    if (on_commit) on_commit();
+  options.on_durable = [this](const kv::CommitRecord& record) {
+    if (on_commit) on_commit(record);
   };
   return options;
 }

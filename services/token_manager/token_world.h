@@ -111,8 +111,8 @@ class TokenWorld {
                                   const Uid& policy) const;
 
   sim::SimRuntime runtime;
-  // After each durable commit.
-  std::function<void()> on_commit;
+  // After each durable commit, in order.
+  std::function<void(const kv::CommitRecord&)> on_commit;
   kv::MemKvStore store;
   storage::v1::RetryRecord retry;  // of definitions made from now on
 
