@@ -32,9 +32,11 @@
 #include "tests/integration/platform.h"
 
 ABSL_FLAG(int, kills, 20, "in all");
-ABSL_FLAG(int64_t, events, 20'000, "of both schedules together");
+ABSL_FLAG(int64_t, events, 20'000, "of the schedule with short work, by HTTP");
 ABSL_FLAG(int64_t, concurrent, 50, "the policy's limit");
-ABSL_FLAG(int, work_ms, 20, "for each event");
+ABSL_FLAG(int, work_ms, 20, "of short work");
+ABSL_FLAG(int, long_work_ms, 3000,
+          "of each of events / 50 further events, by gRPC: out for longer than a takeover takes");
 ABSL_FLAG(uint32_t, seed, 1, "of the instants of kills");
 
 namespace escapement::integration {
@@ -44,8 +46,9 @@ const std::vector<std::string> kVictims = {"handler", "token_manager", "emitter"
 const std::vector<std::string> kServices = {"store", "master", "emitter", "token_manager",
                                             "handler"};
 constexpr absl::Duration kStandstillMax = absl::Seconds(90);
-constexpr char kHttp[] = "by-http";
-constexpr char kGrpc[] = "by-grpc";
+constexpr char kShort[] = "short-work";
+constexpr char kLong[] = "long-work";
+constexpr int64_t kShortPerLong = 50;
 
 class ThrottleKillTest : public ::testing::Test {
  protected:
@@ -66,8 +69,9 @@ class ThrottleKillTest : public ::testing::Test {
         fixtures::Worker::Options{.token_addresses = {platform_->grpc_address("token_manager"),
                                                       platform_->grpc_address("master")}});
     http_ = *fixtures::HttpReceiver::Start({.worker = worker_.get()}, &receipts_);
-    grpc_ =
-        *fixtures::GrpcReceiver::Start({.behaviour = Work(), .worker = worker_.get()}, &receipts_);
+    grpc_ = *fixtures::GrpcReceiver::Start(
+        {.behaviour = WorkOf(absl::GetFlag(FLAGS_long_work_ms)), .worker = worker_.get()},
+        &receipts_);
     api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
     policies_ = std::make_unique<fixtures::PolicyClient>(platform_->grpc_address("master"));
   }
@@ -84,12 +88,12 @@ class ThrottleKillTest : public ::testing::Test {
     }
   }
 
-  static std::string Work() { return absl::StrCat("/work/", absl::GetFlag(FLAGS_work_ms)); }
+  static std::string WorkOf(int millis) { return absl::StrCat("/work/", millis); }
 
-  void CreateSchedule(const std::string& id, v1::Target target) {
+  void CreateSchedule(const std::string& id, v1::Target target, int64_t events) {
     v1::Schedule schedule;
     schedule.set_cron("0 0 1 1 *");  // fires when it is told to
-    schedule.set_event_count(absl::GetFlag(FLAGS_events) / 2);
+    schedule.set_event_count(events);
     schedule.set_payload("{}");
     schedule.set_policy(policy_);
     *schedule.mutable_target() = std::move(target);
@@ -119,10 +123,9 @@ class ThrottleKillTest : public ::testing::Test {
 
   // Kills the next victim again and again: each time when a random part of the batch has ended
   // since, or, one time in four, within a second, while the platform may still be coming back.
-  void KillAll() {
+  void KillAll(uint64_t events) {
     std::mt19937 random(absl::GetFlag(FLAGS_seed));
     const int kills = absl::GetFlag(FLAGS_kills);
-    const auto events = static_cast<uint64_t>(absl::GetFlag(FLAGS_events));
     for (int kill = 0; kill < kills; ++kill) {
       if (kill > 0 && random() % 4 == 0) {
         poll(nullptr, 0, static_cast<int>(random() % 1000));
@@ -140,8 +143,7 @@ class ThrottleKillTest : public ::testing::Test {
   }
 
   // The platform's record of the run, once it is complete.
-  void ExpectRunAddsUp(const std::string& id) {
-    const int64_t n = absl::GetFlag(FLAGS_events) / 2;
+  void ExpectRunAddsUp(const std::string& id, int64_t n) {
     v1::Run run;
     EXPECT_TRUE(Await([&] {
       const auto runs = api_->ListRuns(id);
@@ -173,20 +175,23 @@ class ThrottleKillTest : public ::testing::Test {
 
 TEST_F(ThrottleKillTest, NoMoreEventsAreOutThanAllowedAndEachEndsOnce) {
   const int64_t m = absl::GetFlag(FLAGS_concurrent);
-  const auto events = static_cast<uint64_t>(absl::GetFlag(FLAGS_events));
+  const int64_t short_events = absl::GetFlag(FLAGS_events);
+  const int64_t long_events = short_events / kShortPerLong;
+  const auto events = static_cast<uint64_t>(short_events + long_events);
   v1::ThrottlePolicy policy;
   policy.set_max_concurrent(m);
   const auto created = policies_->Create("fifty", policy);
   ASSERT_TRUE(created.ok()) << created.status();
   policy_ = *created;
   const absl::Time begun = absl::Now();
-  ASSERT_NO_FATAL_FAILURE(CreateSchedule(kHttp, HttpTo(http_->origin() + Work())));
-  ASSERT_NO_FATAL_FAILURE(CreateSchedule(kGrpc, GrpcTo(grpc_->target())));
-  ASSERT_NO_FATAL_FAILURE(KillAll());
+  ASSERT_NO_FATAL_FAILURE(CreateSchedule(
+      kShort, HttpTo(http_->origin() + WorkOf(absl::GetFlag(FLAGS_work_ms))), short_events));
+  ASSERT_NO_FATAL_FAILURE(CreateSchedule(kLong, GrpcTo(grpc_->target()), long_events));
+  ASSERT_NO_FATAL_FAILURE(KillAll(events));
   ASSERT_TRUE(Await([&] { return worker_->Work().ended >= events; })) << Story();
   ASSERT_TRUE(worker_->AwaitIdle(absl::Seconds(60))) << Story();
-  ExpectRunAddsUp(kHttp);
-  ExpectRunAddsUp(kGrpc);
+  ExpectRunAddsUp(kShort, short_events);
+  ExpectRunAddsUp(kLong, long_events);
 
   const auto usage = policies_->Usage(policy_);
   ASSERT_TRUE(usage.ok()) << usage.status();
