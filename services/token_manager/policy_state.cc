@@ -181,13 +181,18 @@ void PolicyState::RemoveRow(const std::string& key) {
 void PolicyState::Queue(const std::string& key, WaitingRow& row) {
   row.busy = false;
   Close(key, row);
+  // The handler waits for a row's due time, but knows of no window: what waits for its window to
+  // open, or for its place in it, must not be granted ahead.
+  const absl::Time opens = OpensAt(row.source->event);
+  Pacing pacing = PacingOf(row.source->event);
+  pacing.begin += grant_lead_;
   queue.Add({.key = key,
              .priority = row.priority,
              .group = row.source->uid,
-             .due = std::max(row.due, OpensAt(row.source->event)),
+             .due = opens > row.due ? opens + grant_lead_ : row.due,
              .first = row.first + row.taken,
              .end = row.first + row.count,
-             .pacing = PacingOf(row.source->event)});
+             .pacing = pacing});
 }
 
 void PolicyState::Withhold(const std::string& key, WaitingRow& row) {

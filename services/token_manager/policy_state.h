@@ -75,9 +75,14 @@ using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
 class PolicyState {
  public:
+  // `grant_lead`: so much ahead of their time events are looked for.
   PolicyState(const Uid& uid, uint16_t policy_shard, absl::Duration undelivered_slack,
-              Totals* totals)
-      : uid(uid), policy_shard(policy_shard), grants(undelivered_slack, totals), totals_(totals) {}
+              absl::Duration grant_lead, Totals* totals)
+      : uid(uid),
+        policy_shard(policy_shard),
+        grants(undelivered_slack, totals),
+        grant_lead_(grant_lead),
+        totals_(totals) {}
   ~PolicyState() { totals_->rows -= rows_; }
   PolicyState(const PolicyState&) = delete;
   PolicyState& operator=(const PolicyState&) = delete;
@@ -168,6 +173,7 @@ class PolicyState {
   void Close(const std::string& key, WaitingRow& row);
   void Unclose(const std::string& key, WaitingRow& row);
   void Trim(WaitingGroup& group, size_t group_rows_max);
+  const absl::Duration grant_lead_;
   Totals* const totals_;
   size_t rows_ = 0;
 };

@@ -95,7 +95,7 @@ struct ShardState {
     std::unique_ptr<PolicyState>& policy = policies[uid];
     if (policy == nullptr)
       policy = std::make_unique<PolicyState>(uid, shard, core.options.undelivered_slack,
-                                             &core.queue_shards.totals());
+                                             core.options.grant_lead, &core.queue_shards.totals());
     return *policy;
   }
   void MakeReady(PolicyState& policy) {
