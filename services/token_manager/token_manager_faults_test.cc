@@ -219,6 +219,17 @@ class Faults {
          })) {
       out_.push_back(std::move(event));
     }
+    // Just when tokens are free: what grants were decided by may have changed when they are
+    // committed.
+    if (well || random_.Below(2) != 0) return;
+    for (int i = 0; i < 3; ++i) {
+      world_.Advance(absl::Microseconds(random_.Below(300)));
+      if (random_.Below(2) == 0) {
+        PutPolicy(static_cast<int>(random_.Below(3)), ++version_);
+      } else {
+        Resume(random_.Below(uids_.size()));
+      }
+    }
   }
 
   void Complete(bool well) {
