@@ -130,11 +130,15 @@ class SinkChecker {
     out->second.policy.clear();
     if (HoldExpired(commit, place)) return;
     absl::Duration timeout = absl::ZeroDuration();
+    absl::Time last = absl::InfinitePast();  // when the last of them can have been answered
     for (const Work* work : out->second.works) {
       const Receipt& receipt = ReceiptOf(*work);
       if (GivenUp(receipt, commit.time)) return;
       timeout = std::max(timeout, receipt.timeout);
+      last = std::max(last, receipt.sent + receipt.timeout);
     }
+    // What a handler that is gone may have sent, and may not be sent again, is given up.
+    if (!replay_.enabled(place.first.first) && commit.time > last) return;
     if (commit.time + kClockError > send_before + timeout + kNoWordAfter) return;
     Report(ReceiptOf(*out->second.works.back()), "commit ", commit.seq, " at ",
            absl::FormatTime(commit.time, absl::UTCTimeZone()),

@@ -197,7 +197,7 @@ void ScheduleUser::DrawThrottle(Definition* definition) {
   definition->count = 1 + static_cast<int64_t>(random.Below(static_cast<uint64_t>(most)));
   if (throttling.batch > 0) {
     const absl::CivilSecond soon =
-        absl::ToCivilSecond(calls_.Now() + absl::Seconds(8), absl::UTCTimeZone());
+        absl::ToCivilSecond(calls_.Now() + absl::Seconds(15), absl::UTCTimeZone());
     definition->zone = "UTC";
     definition->cron = absl::StrCat(soon.second(), " ", soon.minute(), " * * * *");
     definition->count = throttling.batch;
