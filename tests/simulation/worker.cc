@@ -59,7 +59,12 @@ DeliveryWork Worker::Accept(size_t receipt, const Receipt& what) {
     return DeliveryWork::kGoesOn;
   }
   Arrived(receipt, what);
-  known.token = what.token;
+  known.tokens.push_back(what.token);
+  // An attempt that was on the way for long may arrive after the next one.
+  if (what.attempt >= known.attempt) {
+    known.attempt = what.attempt;
+    known.token = what.token;
+  }
   if (known.working) return DeliveryWork::kGoesOn;
   return Begin(what, known);
 }
@@ -152,7 +157,6 @@ void Worker::Finish(const std::string& event_id, Word word, bool first_token, in
   // Of several tokens that it was given for it one counts: that of the last arrival.
   const std::vector<size_t> last =
       first_token || ended.empty() ? std::vector<size_t>() : std::vector<size_t>{ended.back()};
-  known.keeps_token = first_token && known.token != known.first_token;
   for (int i = 0; i < times; ++i)
     GiveBack(first_token ? known.first_token : known.token, word, last);
 }
@@ -232,9 +236,10 @@ void Worker::UntilKnown(std::function<void(TokenApi&, Done<Response>)> invoke,
 void Worker::Tidy() {
   tidy_ = true;
   for (auto& [event_id, known] : known_) {
-    if (known.keeps_token) GiveBack(known.token, Word::kSucceeded, {});
-    if (!known.working) continue;
-    Finish(event_id, Word::kSucceeded, false, 1);
+    if (known.working) Finish(event_id, Word::kSucceeded, false, 1);
+    // It may have given back an older one only.
+    if (known.tokens.size() < 2) continue;
+    for (const std::string& token : known.tokens) GiveBack(token, Word::kSucceeded, {});
   }
 }
 

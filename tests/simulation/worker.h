@@ -70,9 +70,10 @@ class Worker {
   struct Known {
     bool finished = false;
     bool working = false;
-    bool keeps_token = false;        // it has given back an older one
-    std::string first_token, token;  // of the work under way
-    std::vector<size_t> open;        // in works_
+    uint32_t attempt = 0;             // that brought `token`
+    std::vector<std::string> tokens;  // all that it was given
+    std::string first_token, token;   // of the work under way
+    std::vector<size_t> open;         // in works_
   };
   enum class Word { kSucceeded, kFailed, kFailedFinally, kReleased };
 
