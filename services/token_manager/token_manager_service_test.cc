@@ -455,6 +455,28 @@ TEST(TokenManagerServiceTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAll
   EXPECT_EQ(service.stats().policies_active.load(), 0);
 }
 
+TEST(TokenManagerServiceTest, ARowThatWasReadAndGrantedBeforeTheWatchTellsOfItIsNotGrantedAgain) {
+  TokenManagerOptions options;
+  options.group_rows_max = 2;
+  TokenWorld world(options);
+  world.late_store.delay = absl::Seconds(1);
+  const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(0));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time due = world.now() + absl::Seconds(10);
+  for (int i = 0; i < 4; ++i)
+    world.AddRow(uid, schedule, {.due = due, .occurrence = "o" + std::to_string(i)});
+  world.Start("a");
+  world.Advance(due - absl::Milliseconds(500) - world.now());
+  world.AddRow(uid, schedule, {.due = due, .occurrence = "o4"});
+  world.Advance(due + absl::Milliseconds(300) - world.now());
+  EXPECT_EQ(world.Handle().size(), 5);  // before the watch tells of the last one
+  world.Advance(kSettle);
+  EXPECT_TRUE(world.Handle().empty());
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 5);
+  EXPECT_EQ(world.Counts(policy).granted(), 5);
+}
+
 TEST(TokenManagerServiceTest, AtQuietTimesNothingRuns) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};

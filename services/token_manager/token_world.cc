@@ -17,6 +17,17 @@ using kv::ColumnFamily;
 using kv::Mutation;
 using storage::v1::GrantReportRecord;
 
+std::unique_ptr<kv::Watch> LateWatchStore::OpenWatch(kv::WatchRequest request,
+                                                     kv::WatchObserver observer) {
+  if (request.cf != ColumnFamily::kWaiting || delay == absl::ZeroDuration())
+    return inner_.OpenWatch(std::move(request), std::move(observer));
+  kv::WatchObserver late = observer;
+  late.on_batch = [this, on_batch = observer.on_batch](kv::WatchBatch batch) {
+    executor_->PostAfter(delay, [on_batch, batch = std::move(batch)] { on_batch(batch); });
+  };
+  return inner_.OpenWatch(std::move(request), std::move(late));
+}
+
 kv::MemKvStore::Options TokenWorld::StoreOptions() {
   kv::MemKvStore::Options options;
   options.layout.queue_shards = kQueueShards;
@@ -30,6 +41,7 @@ kv::MemKvStore::Options TokenWorld::StoreOptions() {
 TokenWorld::TokenWorld(TokenManagerOptions options, uint64_t seed)
     : runtime(seed),
       store(runtime, StoreOptions()),
+      late_store(store, runtime),
       options_(std::move(options)),
       executor_(runtime.NewExecutor("test")),
       client_(store, runtime, kv::KvClient::Options()) {
@@ -55,7 +67,7 @@ void TokenWorld::PutLiveQueueShard(uint16_t shard, absl::Duration ttl) {
 TokenManagerService& TokenWorld::Start(const std::string& name) {
   TokenManagerOptions options = options_;
   options.instance = name;
-  managers_[name] = std::make_unique<TokenManagerService>(options, store, runtime);
+  managers_[name] = std::make_unique<TokenManagerService>(options, late_store, runtime);
   managers_[name]->Start();
   return *managers_[name];
 }

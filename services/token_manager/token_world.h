@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/kv/forwarding_kv_store.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
@@ -30,6 +31,20 @@ struct SentEvent {
   uint32_t attempts = 0;  // that had begun before
   uint64_t run_count = 1;
   storage::v1::GrantRef grant;
+};
+
+// Tells of what is written to `waiting` `delay` after it was.
+class LateWatchStore final : public kv::ForwardingKvStore {
+ public:
+  LateWatchStore(kv::KvStore& inner, Runtime& runtime)
+      : ForwardingKvStore(inner), executor_(runtime.NewExecutor("late watches")) {}
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override;
+
+  absl::Duration delay = absl::ZeroDuration();
+
+ private:
+  std::shared_ptr<Executor> executor_;
 };
 
 class TokenWorld {
@@ -114,6 +129,7 @@ class TokenWorld {
   // After each durable commit, in order.
   std::function<void(const kv::CommitRecord&)> on_commit;
   kv::MemKvStore store;
+  LateWatchStore late_store;       // the token managers'
   storage::v1::RetryRecord retry;  // of definitions made from now on
 
  private:
