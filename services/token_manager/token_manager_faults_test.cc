@@ -166,6 +166,9 @@ class Faults {
       case 10:
         PutPolicy(static_cast<int>(random_.Below(3)), ++version_);
         break;
+      case 11:
+        world_.poor_store.Lag();
+        break;
       default:
         break;
     }

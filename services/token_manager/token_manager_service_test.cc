@@ -459,7 +459,7 @@ TEST(TokenManagerServiceTest, ARowThatWasReadAndGrantedBeforeTheWatchTellsOfItIs
   TokenManagerOptions options;
   options.group_rows_max = 2;
   TokenWorld world(options);
-  world.late_store.delay = absl::Seconds(1);
+  world.poor_store.delay = absl::Seconds(1);
   const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(0));
   const Uid uid = world.AddSchedule("s", schedule);
@@ -475,6 +475,57 @@ TEST(TokenManagerServiceTest, ARowThatWasReadAndGrantedBeforeTheWatchTellsOfItIs
   EXPECT_TRUE(world.Handle().empty());
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 5);
   EXPECT_EQ(world.Counts(policy).granted(), 5);
+}
+
+TEST(TokenManagerServiceTest, AWatchThatMissesSomethingCostsNothingButALook) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(4));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 60});
+  world.Start("a");
+  world.Advance(kSettle);
+  std::set<uint64_t> indices;
+  for (int i = 0; i < 400 && indices.size() < 60; ++i) {
+    for (const SentEvent& event : world.Handle()) {
+      EXPECT_TRUE(indices.insert(event.index).second);
+      world.poor_store.Lag();
+      world.Report(ShardOf(policy), {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
+    }
+    world.Advance(absl::Milliseconds(20));
+    EXPECT_LE(world.Held(policy), 4);
+  }
+  EXPECT_EQ(indices.size(), 60);
+  world.Advance(kSettle);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 60);
+  EXPECT_EQ(world.Part(uid, "o1", policy).granted(), 60);
+}
+
+TEST(TokenManagerServiceTest, WithoutRoomInTheStoreItTriesAgain) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 2});
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 1);
+  world.Advance(kSettle);
+  world.poor_store.full = true;
+  bool effect = false;
+  world.manager("a").grants().Apply(
+      ShardOf(policy), {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED)},
+      [&](absl::StatusOr<std::vector<bool>> answer) { effect = answer.ok() && (*answer)[0]; });
+  world.Advance(absl::Seconds(2));
+  EXPECT_FALSE(effect);
+  EXPECT_EQ(world.Held(policy), 1);
+  EXPECT_TRUE(world.Handle().empty());
+  world.poor_store.full = false;
+  world.Advance(absl::Seconds(1));
+  EXPECT_TRUE(effect);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1);
+  EXPECT_EQ(world.Handle().size(), 1);
 }
 
 TEST(TokenManagerServiceTest, AtQuietTimesNothingRuns) {

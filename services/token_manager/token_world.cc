@@ -17,15 +17,42 @@ using kv::ColumnFamily;
 using kv::Mutation;
 using storage::v1::GrantReportRecord;
 
-std::unique_ptr<kv::Watch> LateWatchStore::OpenWatch(kv::WatchRequest request,
-                                                     kv::WatchObserver observer) {
-  if (request.cf != ColumnFamily::kWaiting || delay == absl::ZeroDuration())
+std::unique_ptr<kv::Watch> PoorStore::OpenWatch(kv::WatchRequest request,
+                                                kv::WatchObserver observer) {
+  if (request.cf != ColumnFamily::kWaiting)
     return inner_.OpenWatch(std::move(request), std::move(observer));
-  kv::WatchObserver late = observer;
-  late.on_batch = [this, on_batch = observer.on_batch](kv::WatchBatch batch) {
-    executor_->PostAfter(delay, [on_batch, batch = std::move(batch)] { on_batch(batch); });
+  auto opened = std::make_shared<Opened>();
+  opened->on_lagged = observer.on_lagged;
+  opened_.push_back(opened);
+  kv::WatchObserver poor = observer;
+  poor.on_batch = [this, opened, delay = delay,
+                   on_batch = observer.on_batch](kv::WatchBatch batch) {
+    if (delay == absl::ZeroDuration()) {
+      if (!opened->ended) on_batch(std::move(batch));
+      return;
+    }
+    executor_->PostAfter(delay, [opened, on_batch, batch = std::move(batch)] {
+      if (!opened->ended) on_batch(batch);
+    });
   };
-  return inner_.OpenWatch(std::move(request), std::move(late));
+  poor.on_lagged = [opened](const absl::Status& status) {
+    if (!std::exchange(opened->ended, true)) opened->on_lagged(status);
+  };
+  return inner_.OpenWatch(std::move(request), std::move(poor));
+}
+
+void PoorStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
+                       Callback<kv::CommitResult> done) {
+  if (!full || request->fence.empty()) return inner_.Commit(std::move(request), std::move(done));
+  executor_->Post([done = std::move(done)] { done(absl::ResourceExhaustedError("full")); });
+}
+
+void PoorStore::Lag() {
+  executor_->Post([opened = std::exchange(opened_, {})] {
+    for (const auto& watch : opened) {
+      if (!std::exchange(watch->ended, true)) watch->on_lagged(absl::OutOfRangeError("lagged"));
+    }
+  });
 }
 
 kv::MemKvStore::Options TokenWorld::StoreOptions() {
@@ -41,7 +68,7 @@ kv::MemKvStore::Options TokenWorld::StoreOptions() {
 TokenWorld::TokenWorld(TokenManagerOptions options, uint64_t seed)
     : runtime(seed),
       store(runtime, StoreOptions()),
-      late_store(store, runtime),
+      poor_store(store, runtime),
       options_(std::move(options)),
       executor_(runtime.NewExecutor("test")),
       client_(store, runtime, kv::KvClient::Options()) {
@@ -67,7 +94,7 @@ void TokenWorld::PutLiveQueueShard(uint16_t shard, absl::Duration ttl) {
 TokenManagerService& TokenWorld::Start(const std::string& name) {
   TokenManagerOptions options = options_;
   options.instance = name;
-  managers_[name] = std::make_unique<TokenManagerService>(options, late_store, runtime);
+  managers_[name] = std::make_unique<TokenManagerService>(options, poor_store, runtime);
   managers_[name]->Start();
   return *managers_[name];
 }

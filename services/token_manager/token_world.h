@@ -33,17 +33,29 @@ struct SentEvent {
   storage::v1::GrantRef grant;
 };
 
-// Tells of what is written to `waiting` `delay` after it was.
-class LateWatchStore final : public kv::ForwardingKvStore {
+// A store whose watches of `waiting` tell late, or miss something, and that may be full.
+class PoorStore final : public kv::ForwardingKvStore {
  public:
-  LateWatchStore(kv::KvStore& inner, Runtime& runtime)
-      : ForwardingKvStore(inner), executor_(runtime.NewExecutor("late watches")) {}
+  PoorStore(kv::KvStore& inner, Runtime& runtime)
+      : ForwardingKvStore(inner), executor_(runtime.NewExecutor("watches")) {}
   std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
                                        kv::WatchObserver observer) override;
 
-  absl::Duration delay = absl::ZeroDuration();
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override;
+  // The watches that are open have missed something.
+  void Lag();
+
+  absl::Duration delay = absl::ZeroDuration();  // of watches that are opened from now on
+  bool full = false;                            // no commit under a fence has room
 
  private:
+  struct Opened {
+    std::function<void(absl::Status)> on_lagged;
+    bool ended = false;
+  };
+  std::vector<std::shared_ptr<Opened>> opened_;
   std::shared_ptr<Executor> executor_;
 };
 
@@ -129,7 +141,7 @@ class TokenWorld {
   // After each durable commit, in order.
   std::function<void(const kv::CommitRecord&)> on_commit;
   kv::MemKvStore store;
-  LateWatchStore late_store;       // the token managers'
+  PoorStore poor_store;            // the token managers'
   storage::v1::RetryRecord retry;  // of definitions made from now on
 
  private:
