@@ -147,7 +147,10 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
       {count, state_.core.backoff.Allowed(target, round.now),
        state_.core.options.grant_events_max - events_,
        row->source->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
-  if (count == 0) return 0;
+  if (count == 0) {
+    state_.aside[target].insert(policy.uid);
+    return 0;
+  }
   Claim* claim = OpenClaim(round.now);
   if (claim == nullptr) {
     no_room_ = true;

@@ -77,7 +77,9 @@ void PolicyShard::OnTargetOpen(const std::string& target) {
   state_->aside.erase(aside);
   for (const Uid& uid : policies) {
     PolicyState* policy = state_->Find(uid);
-    if (policy != nullptr && policy->queue.Reconsider(target)) state_->MakeReady(*policy);
+    if (policy == nullptr) continue;
+    policy->queue.Reconsider(target);
+    state_->MakeReady(*policy);
   }
 }
 

@@ -24,8 +24,7 @@ constexpr size_t kTargetsOpenedMax = 1000;  // in one step
 
 }  // namespace
 
-class TokenManagerService::Core final : public LocalGrants,
-                                        public std::enable_shared_from_this<Core> {
+class TokenManagerService::Core final : public LocalGrants {
  public:
   Core(TokenManagerOptions options, kv::KvStore& store, Runtime& runtime)
       : options_(std::move(options)),
