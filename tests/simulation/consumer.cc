@@ -131,6 +131,9 @@ void Consumer::Arrive(const std::shared_ptr<Sending>& sending) {
 void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   sim::SimWorld& world = network_.world();
   Arrive(sending);
+  if (worker_ != nullptr && !sending->attempt.token.empty() &&
+      worker_->Has(sending->attempt.event_id))
+    return Accept(sending, absl::ZeroDuration());
   // The same for the same attempt, whoever sends it.
   sim::SimRandom random(world.seed(),
                         absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));

@@ -59,6 +59,12 @@ class Worker {
   void Arrived(size_t receipt, const Receipt& what);
   void Answered(size_t receipt, const Receipt& what);
 
+  // It works on the event, or has finished it: it does not refuse another copy.
+  bool Has(const std::string& event_id) const {
+    auto known = known_.find(event_id);
+    return known != known_.end() && (known->second.working || known->second.finished);
+  }
+
   // Gives back everything it has, and from now on at once what comes.
   void Tidy();
   bool idle() const { return calls_open_ == 0; }
