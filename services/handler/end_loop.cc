@@ -7,6 +7,7 @@
 #include "common/base/micros.h"
 #include "common/storage/run_table.h"
 #include "services/handler/claim_batch.h"
+#include "services/handler/grant_reports.h"
 
 namespace escapement::handler {
 namespace {
@@ -19,15 +20,28 @@ constexpr size_t kPartsKeptMax = 4096;
 
 void EndLoop::Add(Outcome outcome) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (outcomes_.empty() && rows_.empty() && garbage_.empty())
-    oldest_ = state->core.runtime.clock().Elapsed();
+  const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
+  const bool waited_for = grant == nullptr || ReportKindOf(*grant, outcome) !=
+                                                  storage::v1::GrantReportRecord::DELIVERED;
+  FlushAfter(*state, waited_for ? state->core.options.end_flush_delay
+                                : state->core.options.delivered_flush_delay);
+  awaited_ |= waited_for;
   outcomes_.push_back(std::move(outcome));
+}
+
+void EndLoop::FlushAfter(ShardState& state, absl::Duration delay) {
+  const absl::Duration at = state.core.runtime.clock().Elapsed() + delay;
+  if (idle_queue()) {
+    flush_at_ = at;
+    awaited_ = false;
+  }
+  flush_at_ = std::min(flush_at_, at);
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (outcomes_.empty() && rows_.empty() && garbage_.empty())
-    oldest_ = state->core.runtime.clock().Elapsed();
+  FlushAfter(*state, state->core.options.end_flush_delay);
+  awaited_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
 
@@ -36,17 +50,16 @@ void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
 }
 
 bool EndLoop::Due(ShardState& state) const {
-  if (outcomes_.empty() && rows_.empty() && garbage_.empty()) return false;
-  const HandlerOptions& options = state.core.options;
-  return outcomes_.size() >= options.end_outcomes_flush || state.core.sends.out() == 0 ||
-         state.core.runtime.clock().Elapsed() >= oldest_ + options.end_flush_delay;
+  if (idle_queue()) return false;
+  return outcomes_.size() >= state.core.options.end_outcomes_flush ||
+         (awaited_ && state.core.sends.out() == 0) ||
+         state.core.runtime.clock().Elapsed() >= flush_at_;
 }
 
 std::optional<absl::Duration> EndLoop::NextStep() const {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (state == nullptr || committing_ || (outcomes_.empty() && rows_.empty() && garbage_.empty()))
-    return std::nullopt;
-  return oldest_ + state->core.options.end_flush_delay;
+  if (state == nullptr || committing_ || idle_queue()) return std::nullopt;
+  return flush_at_;
 }
 
 void EndLoop::Step(absl::Time now) {
@@ -121,7 +134,8 @@ void EndLoop::Flush(ShardState& state, absl::Time now) {
   flight->commit.fence = {state.fence};
   flight->commit.groups.push_back(std::move(flight->batch.group));
   AddRows(state, now, *flight);
-  oldest_ = state.core.runtime.clock().Elapsed();
+  flush_at_ = state.core.runtime.clock().Elapsed() + state.core.options.end_flush_delay;
+  awaited_ = true;  // what is left, if anything
   Send(state, std::move(flight));
 }
 

@@ -57,6 +57,8 @@ class EndLoop {
     std::vector<WaitingRow> rows;
     std::vector<RunParts> row_parts;  // by row
   };
+  bool idle_queue() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
+  void FlushAfter(ShardState& state, absl::Duration delay);
   bool Due(ShardState& state) const;
   std::vector<Outcome> TakeOutcomes(const HandlerOptions& options);
   void Flush(ShardState& state, absl::Time now);
@@ -71,7 +73,9 @@ class EndLoop {
   std::vector<Outcome> outcomes_;
   std::vector<WaitingRow> rows_;
   std::vector<std::string> garbage_;
-  absl::Duration oldest_;  // Clock::Elapsed when the first of those arrived
+  absl::Duration flush_at_;  // Clock::Elapsed by which those are to be committed
+  // Somebody waits for one of them: not all are only news of a delivery whose token stays out.
+  bool awaited_ = false;
   bool committing_ = false;
   uint64_t commits_ = 0;
   RunParts parts_;  // as in the store

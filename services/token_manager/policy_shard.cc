@@ -18,6 +18,17 @@ constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
 constexpr size_t kReturnsMax = 4096;        // in one commit
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
 
+bool IsNews(ReportQueue::Report& report) {
+  if (report.news.has_value()) return *report.news;
+  storage::v1::GrantReportRecord record;
+  report.news =
+      record.ParseFromString(report.value) &&
+      std::all_of(record.entries().begin(), record.entries().end(), [](const auto& entry) {
+        return entry.kind() == storage::v1::GrantReportRecord::DELIVERED;
+      });
+  return *report.news;
+}
+
 }  // namespace
 
 PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, kv::Condition fence,
@@ -99,6 +110,11 @@ void PolicyShard::Step(absl::Time now) {
   state_->parts.Trim();
   loader_.Step();
   if (!loader_.ready()) return;
+  if (OnlyNews(now)) {
+    state_->core.cache.Fetch();
+    return reader_.Step();
+  }
+  news_since_ = absl::InfiniteFuture();
   Round round(now);
   ReportActions actions(*state_, round, resends_);
   for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
@@ -113,6 +129,24 @@ void PolicyShard::Step(absl::Time now) {
   Commit(round);
   state_->core.cache.Fetch();
   reader_.Step();
+}
+
+// Nothing is to be done but to note deliveries, and that can wait for a moment.
+bool PolicyShard::OnlyNews(absl::Time now) {
+  const auto& agenda = state_->agenda;
+  if (!calls_.empty() || !resends_.empty() || !returns_.empty() || !row_actions_.empty() ||
+      !state_->ready.empty() || !state_->counts_due.empty() ||
+      (!agenda.empty() && agenda.begin()->first <= now))
+    return false;
+  bool any = false;
+  for (auto& [key, report] : state_->reports.rows()) {
+    if (report.stalled) continue;
+    if (!IsNews(report)) return false;
+    any = true;
+  }
+  if (!any) return false;
+  news_since_ = std::min(news_since_, now);
+  return now < news_since_ + state_->core.options.news_delay;
 }
 
 void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
@@ -288,9 +322,11 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 }
 
 std::optional<absl::Time> PolicyShard::NextTime() const {
-  if (committing_ || reloading_ || draining_ || !loader_.ready() || state_->agenda.empty())
-    return std::nullopt;
-  return state_->agenda.begin()->first;
+  if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
+  absl::Time next = news_since_ + state_->core.options.news_delay;
+  if (!state_->agenda.empty()) next = std::min(next, state_->agenda.begin()->first);
+  if (next == absl::InfiniteFuture()) return std::nullopt;
+  return next;
 }
 
 void PolicyShard::Abandon() {

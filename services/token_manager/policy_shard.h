@@ -72,6 +72,7 @@ class PolicyShard {
     Entries entries;
     LocalGrants::Done done;
   };
+  bool OnlyNews(absl::Time now);
   void TakeReports(ReportActions& actions, Round& round);
   void TakeCalls(ReportActions& actions, Round& round);
   void TakeDue(ReportActions& actions, Round& round);
@@ -90,6 +91,7 @@ class PolicyShard {
   std::vector<Call> stalled_calls_;  // wait for a record
   std::deque<Resend> resends_;
   std::deque<Resend> returns_;
+  absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 
   // Of the commit under way.
   bool committing_ = false;

@@ -22,8 +22,9 @@ class ReportQueue {
 
   struct Report {
     std::string value;
-    kv::CommitSeq read_seq = 0;  // of the snapshot it was read at; 0: it was watched
-    bool stalled = false;        // what it needs is being read: the caller's
+    kv::CommitSeq read_seq = 0;               // of the snapshot it was read at; 0: it was watched
+    bool stalled = false;                     // what it needs is being read: the caller's
+    std::optional<bool> news = std::nullopt;  // nobody waits for what it says: the caller's
   };
 
   void Add(const std::string& key, Report report);

@@ -33,6 +33,9 @@ struct TokenManagerOptions {
   // or gone keeps from others.
   uint64_t undelivered_max = 1000;
   size_t report_entries_max = 4096;  // acted upon in one commit
+  // That events have arrived, and hold on, frees nothing: it is noted with the next commit, and no
+  // later than this. A commit of its own would stand in the way of one that frees tokens.
+  absl::Duration news_delay = absl::Milliseconds(20);
   size_t completions_max = 16'384;  // of Apply, waiting; beyond, callers are told to store a report
 
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
