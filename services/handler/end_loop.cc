@@ -20,18 +20,21 @@ constexpr size_t kPartsKeptMax = 4096;
 
 void EndLoop::Add(Outcome outcome) {
   const std::shared_ptr<ShardState> state = state_.lock();
+  const absl::Duration elapsed = state->core.runtime.clock().Elapsed();
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
-  const bool waited_for = grant == nullptr || ReportKindOf(*grant, outcome) !=
-                                                  storage::v1::GrantReportRecord::DELIVERED;
-  FlushAfter(*state, waited_for ? state->core.options.end_flush_delay
-                                : state->core.options.delivered_flush_delay);
-  awaited_ |= waited_for;
+  if (grant != nullptr &&
+      ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
+    // All shards at the same instants: their commits then share one sync.
+    FlushBy(absl::Ceil(elapsed, state->core.options.delivered_flush_delay));
+  } else {
+    FlushBy(elapsed + state->core.options.end_flush_delay);
+    awaited_ = true;
+  }
   outcomes_.push_back(std::move(outcome));
 }
 
-void EndLoop::FlushAfter(ShardState& state, absl::Duration delay) {
-  const absl::Duration at = state.core.runtime.clock().Elapsed() + delay;
-  if (idle_queue()) {
+void EndLoop::FlushBy(absl::Duration at) {
+  if (nothing_to_do()) {
     flush_at_ = at;
     awaited_ = false;
   }
@@ -40,7 +43,7 @@ void EndLoop::FlushAfter(ShardState& state, absl::Duration delay) {
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  FlushAfter(*state, state->core.options.end_flush_delay);
+  FlushBy(state->core.runtime.clock().Elapsed() + state->core.options.end_flush_delay);
   awaited_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
@@ -50,7 +53,7 @@ void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
 }
 
 bool EndLoop::Due(ShardState& state) const {
-  if (idle_queue()) return false;
+  if (nothing_to_do()) return false;
   return outcomes_.size() >= state.core.options.end_outcomes_flush ||
          (awaited_ && state.core.sends.out() == 0) ||
          state.core.runtime.clock().Elapsed() >= flush_at_;
@@ -58,7 +61,7 @@ bool EndLoop::Due(ShardState& state) const {
 
 std::optional<absl::Duration> EndLoop::NextStep() const {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (state == nullptr || committing_ || idle_queue()) return std::nullopt;
+  if (state == nullptr || committing_ || nothing_to_do()) return std::nullopt;
   return flush_at_;
 }
 

@@ -57,8 +57,8 @@ class EndLoop {
     std::vector<WaitingRow> rows;
     std::vector<RunParts> row_parts;  // by row
   };
-  bool idle_queue() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
-  void FlushAfter(ShardState& state, absl::Duration delay);
+  bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
+  void FlushBy(absl::Duration at);  // Clock::Elapsed
   bool Due(ShardState& state) const;
   std::vector<Outcome> TakeOutcomes(const HandlerOptions& options);
   void Flush(ShardState& state, absl::Time now);
