@@ -50,8 +50,8 @@ struct HandlerOptions {
   size_t end_outcomes_max = 4000;  // of one commit
   size_t end_bytes_max = 8 << 20;  // of payloads in retry rows and dead letters of one commit
   absl::Duration end_flush_delay = absl::Milliseconds(5);
-  // Of deliveries whose token stays out nobody waits for the news: their commits are not to stand in
-  // the way of those that free tokens.
+  // Of deliveries whose token stays out nobody waits for the news: their commits are not to stand
+  // in the way of those that free tokens.
   absl::Duration delivered_flush_delay = absl::Milliseconds(20);
 
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store

@@ -1,4 +1,4 @@
-// Tokens on the wire, and answers that say how the work ended.
+// Tokens in HTTP requests, and answers that say how the work ended.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -11,10 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "escapement/v1/trigger_receiver_service.grpc.pb.h"
-#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "services/handler/grpc_transport.h"
 #include "services/handler/http_transport.h"
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
@@ -120,52 +117,6 @@ TEST(HttpWorkTest, WorkThatFailedSaysWhyInTheBodyAndWithoutATokenNothingIsSaid) 
   EXPECT_EQ(other.status, DeliveryStatus::kAccepted);
   EXPECT_EQ(other.work, DeliveryWork::kGoesOn);
   EXPECT_EQ(other.message, "");
-}
-
-// Answers each delivery with the work that its index names; its message is the token it was given.
-class WorkingReceiver final : public v1::TriggerReceiver::Service {
- public:
-  grpc::Status Deliver(
-      grpc::ServerContext*,
-      grpc::ServerReaderWriter<v1::DeliveryResult, v1::Delivery>* stream) override {
-    v1::Delivery delivery;
-    while (stream->Read(&delivery)) {
-      v1::DeliveryResult result;
-      result.set_delivery_number(delivery.delivery_number());
-      result.set_status(v1::DeliveryResult::ACCEPTED);
-      result.set_work(static_cast<v1::DeliveryResult::Work>(delivery.index()));
-      result.set_message(delivery.token());
-      stream->Write(result);
-    }
-    return grpc::Status::OK;
-  }
-};
-
-TEST(GrpcWorkTest, TheDeliveryHasTheTokenAndTheResultSaysHowTheWorkEnded) {
-  WorkingReceiver receiver;
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&receiver);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  ASSERT_NE(server, nullptr);
-  {
-    GrpcTransport transport{GrpcTransport::Options{}};
-    const auto sink = std::make_shared<CollectingSink>();
-    std::vector<DeliveryAttempt> attempts =
-        MakeAttempts({.uri = absl::StrCat("127.0.0.1:", port)}, 0, 3);
-    for (DeliveryAttempt& attempt : attempts) attempt.token = absl::StrCat("token", attempt.index);
-    transport.Send(std::move(attempts), sink);
-    ASSERT_TRUE(sink->Await(3));
-    const std::vector<DeliveryWork> expected = {DeliveryWork::kGoesOn, DeliveryWork::kSucceeded,
-                                                DeliveryWork::kFailed};
-    for (uint64_t i = 0; i < 3; ++i) {
-      EXPECT_EQ(sink->Only(i).status, DeliveryStatus::kAccepted);
-      EXPECT_EQ(sink->Only(i).work, expected[i]);
-      EXPECT_EQ(sink->Only(i).message, absl::StrCat("token", i));
-    }
-  }
-  server->Shutdown();
 }
 
 }  // namespace
