@@ -38,34 +38,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "services/token_manager/queued_slice.h"
 
 namespace escapement::token_manager {
 
 // A waiter rises by one class of priority each time it has waited this long.
 inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
-
-// An even window: event i may go from begin + (i − first) × duration / count (rounded up to a
-// microsecond), at the latest at its end.
-struct Pacing {
-  absl::Time begin;
-  absl::Duration duration;
-  uint64_t first = 0;
-  uint64_t count = 0;  // 0: not paced, everything may go at any time
-
-  absl::Time At(uint64_t index) const;
-  // The end of the indices that may go at `now`: all below it, none from it on.
-  uint64_t EndAt(absl::Time now) const;
-};
-
-// One row of `waiting`, or what is left of it.
-struct QueuedSlice {
-  std::string key;  // of the row; unique in the queue
-  uint8_t priority = 5;
-  Uid group;                    // of the schedule; with the priority it names the group
-  absl::Time due;               // not before
-  uint64_t first = 0, end = 0;  // events [first, end) are not granted
-  Pacing pacing = {};
-};
 
 enum class Fairness : uint8_t { kBySchedule, kFifo };
 
