@@ -62,6 +62,7 @@ void ShardLoader::Rewind() {
     lanes_[lane].dropped.clear();
   }
   ++scan_generation_;
+  quiet_until_ = absl::InfinitePast();
   state->core.wake();
 }
 
@@ -102,6 +103,7 @@ void ShardLoader::AddRow(ShardState& state, std::string key, std::string value, 
   if (dropped.empty()) return;
   Lane& lane = lanes_[index];
   if (dropped < lane.loaded_to) lane.loaded_to = dropped;
+  quiet_until_ = absl::InfinitePast();
   if (!lane.scanning_to.empty() && (lane.dropped.empty() || dropped < lane.dropped))
     lane.dropped = std::move(dropped);
 }
@@ -122,18 +124,24 @@ void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
 
 void ShardLoader::Step(absl::Time now) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (!watching_ || now == absl::InfinitePast()) return;
+  if (!watching_ || now == absl::InfinitePast() || now < quiet_until_) return;
   const HandlerOptions& options = state->core.options;
+  bool quiet = true;
   for (uint8_t i = 0; i < kLaneCount; ++i) {
     Lane& lane = lanes_[i];
     if (!lane.scanning_to.empty()) continue;
     // In steps of a quarter of the horizon, so that an idle shard is not read all the time.
     if (lane.loaded_to >= EventLaneKey(state->shard, i, now + options.horizon * 3 / 4)) continue;
     if (state->queue.rows(i) > options.lane_rows_max / 2 ||
-        state->queue.bytes(i) > options.lane_bytes_max / 2)
+        state->queue.bytes(i) > options.lane_bytes_max / 2) {
+      quiet = false;  // there may be room with the next step
       continue;
+    }
+    quiet = false;
     ScanLane(*state, i, EventLaneKey(state->shard, i, now + options.horizon));
   }
+  // Steps come thousands of times a second; the horizon moves slowly.
+  if (quiet) quiet_until_ = now + options.horizon / 200;
 }
 
 void ShardLoader::ScanLane(ShardState& state, uint8_t index, std::string to) {
@@ -168,6 +176,7 @@ void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string&
   }
   lane.scanning_to.clear();
   lane.dropped.clear();
+  quiet_until_ = absl::InfinitePast();
   state.core.wake();
 }
 

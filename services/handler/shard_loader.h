@@ -54,6 +54,7 @@ class ShardLoader {
   bool watching_ = false;
   uint64_t watch_generation_ = 0;
   uint64_t scan_generation_ = 0;
+  absl::Time quiet_until_ = absl::InfinitePast();  // there is nothing to read before
   std::array<Lane, kLaneCount> lanes_;
 };
 
