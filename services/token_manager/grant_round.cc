@@ -37,10 +37,10 @@ bool GrantRound::Full() const {
          made_.size() >= state_.core.options.grant_rows_max;
 }
 
-void GrantRound::Build(Round& round, std::deque<Resend>& resends, std::deque<Resend>& returns) {
+void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   std::deque<Resend> waiting = std::exchange(resends, {});
   for (; !waiting.empty(); waiting.pop_front()) {
-    if (Full() || !Resume(waiting.front(), round, returns)) resends.push_back(waiting.front());
+    if (Full() || !Resume(waiting.front(), round)) resends.push_back(waiting.front());
   }
   std::deque<Uid>& ready = state_.ready;
   for (size_t visits = std::min(ready.size(), kVisitsMax);
@@ -162,17 +162,19 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   return count;
 }
 
-GrantRound::Claim* GrantRound::OpenClaim(absl::Time now) {
+GrantRound::Claim* GrantRound::OpenClaim(absl::Time now, std::optional<uint16_t> theirs) {
   const QueueShards& shards = state_.core.queue_shards;
   if (!claims_.empty()) {
     Claim& open = claims_.back();
     const bool turn_over =
         open.events >= kClaimEventsTurn || open.record.entries_size() >= kClaimEntriesTurn;
-    if (open.bytes < kClaimBytesMax && shards.Room(open.queue_shard, now) > 0 &&
+    if (open.bytes < kClaimBytesMax &&
+        (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
         (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
       return &open;
   }
-  const std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
+  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
+  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now)) shard = theirs;
   if (!shard.has_value()) return nullptr;
   state_.last_queue_shard = *shard;
   claims_.push_back(
@@ -270,7 +272,7 @@ void GrantRound::Count(PolicyState& policy, const Grant& grant, uint64_t count, 
   if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
 }
 
-bool GrantRound::Resume(const Resend& resend, Round& round, std::deque<Resend>& returns) {
+bool GrantRound::Resume(const Resend& resend, Round& round) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
   if (grant == nullptr) return true;
@@ -280,17 +282,12 @@ bool GrantRound::Resume(const Resend& resend, Round& round, std::deque<Resend>& 
     AwaitRecords(state_, *policy, grant->source->uid);
     return false;
   }
-  const bool send = judged.action == RowJudgement::Action::kSend;
+  // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
+  // the silence of all.
+  if (judged.action != RowJudgement::Action::kSend) return true;
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
-    if (!send) {
-      returns.push_back({.policy = policy->uid,
-                         .grant = resend.grant,
-                         .first = range.first,
-                         .count = range.count});
-      continue;
-    }
-    Claim* claim = OpenClaim(round.now);
+    Claim* claim = OpenClaim(round.now, grant->queue_shard);
     if (claim == nullptr) {
       no_room_ = true;
       return false;

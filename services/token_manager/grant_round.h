@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,9 +26,9 @@ class GrantRound {
   // Of one commit. Both outlive it.
   GrantRound(ShardState& state, RowActions& actions) : state_(state), actions_(actions) {}
 
-  // Once: claims again what is in `resends` (what is not to be sent any more goes to `returns`),
+  // Once: claims again what is in `resends` (but what is not to be sent any more stays as it is),
   // then looks at the policies that are ready, until the round is full. The round's base is closed.
-  void Build(Round& round, std::deque<Resend>& resends, std::deque<Resend>& returns);
+  void Build(Round& round, std::deque<Resend>& resends);
   // Of the group that was built: false if it is empty.
   bool Close(Round& round, kv::Group* out);
   // Policies whose counts it writes.
@@ -68,9 +69,10 @@ class GrantRound {
   void Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
             const RowJudgement& judged, Claim& claim, Round& round);
   // False: later.
-  bool Resume(const Resend& resend, Round& round, std::deque<Resend>& returns);
-  // The claim that takes the next events; nullptr: no queue shard has room.
-  Claim* OpenClaim(absl::Time now);
+  bool Resume(const Resend& resend, Round& round);
+  // The claim that takes the next events; nullptr: no queue shard has room. `theirs`: the shard
+  // that the events count in already: they need no room there.
+  Claim* OpenClaim(absl::Time now, std::optional<uint16_t> theirs = std::nullopt);
   void AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant, std::string event_key,
                 storage::v1::EventRecord event, uint64_t first, uint64_t count);
   void RequireState(const Uid& schedule, const CachedState& state);

@@ -15,8 +15,8 @@ constexpr size_t kPartsKept = 10'000;       // of runs that hold nothing
 constexpr size_t kReportRowsMax = 4096;     // in memory
 constexpr size_t kGrantsExpiredMax = 1000;  // of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
-constexpr size_t kReturnsMax = 4096;        // in one commit
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
+constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
 
 bool IsNews(ReportQueue::Report& report) {
   if (report.news.has_value()) return *report.news;
@@ -64,8 +64,13 @@ void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
 
 void PolicyShard::OnFetched() {
   RecordsRead(*state_);
-  for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
+  UnstallReports();
   for (Call& call : std::exchange(stalled_calls_, {})) calls_.push_back(std::move(call));
+}
+
+void PolicyShard::UnstallReports() {
+  look_again_ = absl::InfiniteFuture();
+  for (auto& [key, report] : state_->reports.rows()) report.stalled = false;
 }
 
 void PolicyShard::OnPolicy(const Uid& uid, const std::optional<std::string>& value,
@@ -110,6 +115,7 @@ void PolicyShard::Step(absl::Time now) {
   state_->parts.Trim();
   loader_.Step();
   if (!loader_.ready()) return;
+  if (look_again_ <= now) UnstallReports();
   if (OnlyNews(now)) {
     state_->core.cache.Fetch();
     return reader_.Step();
@@ -118,12 +124,8 @@ void PolicyShard::Step(absl::Time now) {
   Round round(now);
   ReportActions actions(*state_, round, resends_);
   for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
-  for (size_t n = 0; n < kReturnsMax && !returns_.empty(); ++n, returns_.pop_front()) {
-    const Resend& back = returns_.front();
-    if (PolicyState* policy = state_->Find(back.policy))
-      actions.Return(*policy, back.grant, back.first, back.count);
-  }
   TakeReports(actions, round);
+  if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
   TakeCalls(actions, round);
   TakeDue(actions, round);
   Commit(round);
@@ -134,9 +136,8 @@ void PolicyShard::Step(absl::Time now) {
 // Nothing is to be done but to note deliveries, and that can wait for a moment.
 bool PolicyShard::OnlyNews(absl::Time now) {
   const auto& agenda = state_->agenda;
-  if (!calls_.empty() || !resends_.empty() || !returns_.empty() || !row_actions_.empty() ||
-      !state_->ready.empty() || !state_->counts_due.empty() ||
-      (!agenda.empty() && agenda.begin()->first <= now))
+  if (!calls_.empty() || !resends_.empty() || !row_actions_.empty() || !state_->ready.empty() ||
+      !state_->counts_due.empty() || (!agenda.empty() && agenda.begin()->first <= now))
     return false;
   bool any = false;
   for (auto& [key, report] : state_->reports.rows()) {
@@ -233,7 +234,7 @@ void PolicyShard::Commit(Round& round) {
   if (!row_actions_.empty()) {
     row_actions_.Build(round, &groups);
   } else {
-    granting_->Build(round, resends_, returns_);
+    granting_->Build(round, resends_);
     has_grants_ = granting_->Close(round, &grants);
   }
   for (auto& [uid, put] : counts) {
@@ -255,8 +256,8 @@ void PolicyShard::Commit(Round& round) {
     return Send();
   }
   for (auto& [done, results] : round.answers) done(std::move(results));
-  const bool more = !calls_.empty() || !row_actions_.empty() || !returns_.empty() ||
-                    (!state_->ready.empty() && !granting_->stalled());
+  const bool more =
+      !calls_.empty() || !row_actions_.empty() || (!state_->ready.empty() && !granting_->stalled());
   granting_.reset();
   if (more) state_->core.wake();
 }
@@ -323,7 +324,7 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 
 std::optional<absl::Time> PolicyShard::NextTime() const {
   if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
-  absl::Time next = news_since_ + state_->core.options.news_delay;
+  absl::Time next = std::min(look_again_, news_since_ + state_->core.options.news_delay);
   if (!state_->agenda.empty()) next = std::min(next, state_->agenda.begin()->first);
   if (next == absl::InfiniteFuture()) return std::nullopt;
   return next;

@@ -73,6 +73,7 @@ class PolicyShard {
     LocalGrants::Done done;
   };
   bool OnlyNews(absl::Time now);
+  void UnstallReports();
   void TakeReports(ReportActions& actions, Round& round);
   void TakeCalls(ReportActions& actions, Round& round);
   void TakeDue(ReportActions& actions, Round& round);
@@ -90,7 +91,7 @@ class PolicyShard {
   std::deque<Call> calls_;
   std::vector<Call> stalled_calls_;  // wait for a record
   std::deque<Resend> resends_;
-  std::deque<Resend> returns_;
+  absl::Time look_again_ = absl::InfiniteFuture();  // at reports that no queue shard has room for
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 
   // Of the commit under way.

@@ -7,6 +7,7 @@
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/records/row_judge.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -51,12 +52,34 @@ const CachedDefinition* ReportActions::DefinitionOf(const Grant& grant) {
 }
 
 bool ReportActions::CanApply(const Entry& entry) {
-  if (!NeedsDefinition(entry) || entry.policy_uid().size() != Uid::kBytes) return true;
+  const bool resend = entry.kind() == GrantReportRecord::RESEND;
+  if ((!resend && !NeedsDefinition(entry)) || entry.policy_uid().size() != Uid::kBytes) return true;
   PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
   if (policy == nullptr) return true;
   const Grant* grant = policy->grants.Find({entry.epoch(), entry.number()});
-  if (grant == nullptr || DefinitionOf(*grant) != nullptr) return true;
+  if (grant == nullptr) return true;
+  if (resend) return CanResend(*policy, *grant, entry);
+  if (DefinitionOf(*grant) != nullptr) return true;
   AwaitRecords(state_, *policy, grant->source->uid);
+  return false;
+}
+
+// The report stays until its events can be claimed: else a successor would not know of it.
+bool ReportActions::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
+  const std::vector<HeldRange> held =
+      policy.grants.Held({grant.epoch, grant.number}, entry.first(), entry.count());
+  if (Sum(held, /*undelivered_only=*/true) == 0) return true;
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, grant.source->uid,
+                                                grant.source->occurrence, grant.source->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, policy, grant.source->uid);
+    return false;
+  }
+  const QueueShards& shards = state_.core.queue_shards;
+  if (judged.action != RowJudgement::Action::kSend || shards.AnyRoom(round_.now) ||
+      shards.Live(grant.queue_shard, round_.now))
+    return true;
+  no_room_ = true;
   return false;
 }
 
@@ -316,16 +339,6 @@ void ReportActions::PutReturned(const Removed& removed) {
     if (grant.source->event.attempts() == 0)
       part.set_granted(part.granted() - std::min(part.granted(), removed.events));
   });
-}
-
-void ReportActions::Return(PolicyState& policy, const GrantSet::Key& key, uint64_t first,
-                           uint64_t count) {
-  if (policy.grants.Find(key) == nullptr) return;
-  const Removed removed = Remove(policy, key, first, count);
-  if (removed.events == 0) return;
-  policy.counts.set_returned(policy.counts.returned() + removed.events);
-  TokenManagerStats::Add(state_.core.stats.returned, removed.events);
-  PutReturned(removed);
 }
 
 bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {

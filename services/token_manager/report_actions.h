@@ -26,14 +26,15 @@ class ReportActions {
   ReportActions(ShardState& state, Round& round, std::deque<Resend>& resends)
       : state_(state), round_(round), resends_(resends) {}
 
-  // False: a record that is needed to act upon the entry is being read; try again after that.
+  // False: a record that is needed to act upon the entry is being read; try again after that. Or
+  // (see no_room) no queue shard can take what is to be sent again; try again in a while.
   bool CanApply(const Entry& entry);
   // True if it took effect: something that it names was held.
   bool Apply(const Entry& entry);
   // Holders of the policy whose time has passed. False: as CanApply, of some of them.
   bool Expire(PolicyState& policy, size_t grants_max);
-  // The holders are as if they had never been granted.
-  void Return(PolicyState& policy, const GrantSet::Key& key, uint64_t first, uint64_t count);
+  // CanApply has found no room.
+  bool no_room() const { return no_room_; }
 
  private:
   // A part of a grant whose holders have just been removed.
@@ -55,6 +56,7 @@ class ReportActions {
     std::string output = {};
   };
 
+  bool CanResend(PolicyState& policy, const Grant& grant, const Entry& entry);
   static bool NeedsDefinition(const Entry& entry);
   const CachedDefinition* DefinitionOf(const Grant& grant);
   void AddRows(uint64_t events, size_t reason_bytes);
@@ -75,6 +77,7 @@ class ReportActions {
   ShardState& state_;
   Round& round_;
   std::deque<Resend>& resends_;
+  bool no_room_ = false;
 };
 
 }  // namespace escapement::token_manager

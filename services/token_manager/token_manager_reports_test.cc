@@ -205,18 +205,71 @@ TEST_F(ReportsTest, WhatAHandlerLeftBehindIsClaimedAgainUnderTheSameToken) {
   EXPECT_TRUE(world_.Complete("a", again[0]));
 }
 
-TEST_F(ReportsTest, WhatAHandlerLeftBehindOfAPausedScheduleIsReturned) {
+// The consumer may have them: whoever took their places would be one too many.
+TEST_F(ReportsTest, WhatAHandlerLeftBehindOfAPausedScheduleKeepsItsTokens) {
   Grant(5, 5);
   const auto lost = world_.Handle([](const SentEvent&) { return std::nullopt; });
+  ASSERT_EQ(lost.size(), 5);
   world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   Entry resend = Of(lost[0], GrantReportRecord::RESEND);
   resend.set_count(5);
   world_.Report(PolicyShardOf(policy_, TokenWorld::kPolicyShards), {resend});
   world_.Advance(kSettle);
   EXPECT_TRUE(world_.Handle().empty());
+  EXPECT_EQ(world_.Count(ColumnFamily::kWaiting), 0);
+  EXPECT_EQ(world_.Held(policy_), 5);
+  EXPECT_TRUE(world_.Complete("a", lost[1]));
+  EXPECT_EQ(world_.Held(policy_), 4);
+  world_.Advance(absl::Seconds(50));  // nobody has said a word
+  EXPECT_TRUE(world_.Handle().empty());
   EXPECT_EQ(world_.Held(policy_), 0);
-  EXPECT_EQ(world_.Count(ColumnFamily::kParked), 1);
-  EXPECT_EQ(Part().granted(), 0);
+  EXPECT_EQ(world_.Counts(policy_).expired(), 4);
+  EXPECT_EQ(world_.Count(ColumnFamily::kParked), 2);  // before the one that is done and after it
+  EXPECT_EQ(Part().granted(), 1);
+}
+
+TEST_F(ReportsTest, WhatAHandlerLeftBehindIsRememberedUntilThereIsAnotherOne) {
+  Grant(2, 2);
+  const auto lost = world_.Handle([](const SentEvent&) { return std::nullopt; });
+  ASSERT_EQ(lost.size(), 2);
+  for (uint16_t shard = 0; shard < TokenWorld::kQueueShards; ++shard)
+    world_.PutLiveQueueShard(shard, absl::Seconds(1));
+  world_.Advance(absl::Seconds(2));
+  Entry resend = Of(lost[0], GrantReportRecord::RESEND);
+  resend.set_count(2);
+  world_.Report(PolicyShardOf(policy_, TokenWorld::kPolicyShards), {resend});
+  world_.Advance(kSettle);
+  EXPECT_EQ(world_.Count(ColumnFamily::kWaiting), 1);  // the report
+  world_.Kill("a");
+  world_.Start("b");
+  world_.Advance(absl::Seconds(10));
+  EXPECT_EQ(world_.Count(ColumnFamily::kWaiting), 1);
+  world_.PutLiveQueueShard(0);
+  world_.Advance(absl::Seconds(1));
+  const auto again = world_.Handle();
+  ASSERT_EQ(again.size(), 2);
+  EXPECT_EQ(again[0].grant.number(), lost[0].grant.number());
+  world_.Advance(kSettle);
+  EXPECT_EQ(world_.Count(ColumnFamily::kWaiting), 0);
+  EXPECT_EQ(world_.Held(policy_), 2);
+}
+
+TEST(ReportsOfFullShardsTest, WhatAHandlerLeftBehindNeedsNoRoomBesideItself) {
+  TokenManagerOptions options;
+  options.undelivered_max = 2;
+  TokenWorld world(options);
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(100));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 10});
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto lost = world.Handle(
+      [](const SentEvent& event) { return TokenWorld::EntryOf(event, GrantReportRecord::RESEND); });
+  ASSERT_EQ(lost.size(), 2 * TokenWorld::kQueueShards);
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Handle().size(), lost.size());
+  EXPECT_EQ(world.Held(policy), lost.size());
 }
 
 TEST_F(ReportsTest, OfWhatNobodyHasSaidAWordTheTokenComesBack) {

@@ -114,8 +114,6 @@ class SinkChecker {
     }
     const TokenReplay::Changes changes = replay_.Apply(commit);
     for (const ThrottleWrite& write : commit.throttle) {
-      if (const auto* state = std::get_if<ScheduleStateWrite>(&write))
-        schedule_changed_[state->uid] = commit.time;
       const auto* policy = std::get_if<PolicyWrite>(&write);
       if (policy != nullptr) drained_to_[policy->policy] = replay_.held(policy->policy);
     }
@@ -132,17 +130,11 @@ class SinkChecker {
     out->second.policy.clear();
     if (HoldExpired(commit, place)) return;
     absl::Duration timeout = absl::ZeroDuration();
-    absl::Time last = absl::InfinitePast();  // when the last of them can have been answered
-    absl::Time sent = absl::InfiniteFuture();
     for (const Work* work : out->second.works) {
       const Receipt& receipt = ReceiptOf(*work);
       if (GivenUp(receipt, commit.time)) return;
-      sent = std::min(sent, receipt.sent);
       timeout = std::max(timeout, receipt.timeout);
-      last = std::max(last, receipt.sent + receipt.timeout);
     }
-    // What a handler that is gone may have sent, and may not be sent again, is given up.
-    if (schedule_changed_[place.first.first] > sent && commit.time > last) return;
     if (commit.time + kClockError > send_before + timeout + kNoWordAfter) return;
     Report(ReceiptOf(*out->second.works.back()), "commit ", commit.seq, " at ",
            absl::FormatTime(commit.time, absl::UTCTimeZone()),
@@ -169,7 +161,6 @@ class SinkChecker {
   const History& history_;
   TokenReplay replay_;
   std::map<Place, Out> out_;
-  std::map<std::string, absl::Time> schedule_changed_;  // by uid
   // By policy: how many held when its limit was last changed, less what has been given back since.
   std::map<std::string, uint64_t> drained_to_;
   std::vector<Violation> violations_;

@@ -2,9 +2,7 @@
 // consumer has answered it (ON_DELIVERY) or has given its token back (ON_RELEASE).
 //  - What arrives holds a token; and whatever is out keeps it, unless it is on record why not: its
 //    sender was told that the attempt had failed or was told nothing in time, the network brought
-//    it later than an attempt may take, its hold time ran out, or no handler said a word on it; or
-//    its handler is gone and its schedule was changed, so that it cannot be sent again (then
-//    the platform gives the token up at once, though the consumer may have the event).
+//    it later than an attempt may take, its hold time ran out, or no handler said a word on it.
 //  - Of all others no more are out than max_concurrent or, since a limit was lowered, than have
 //    held ever since.
 //  - Nothing is sent (much) later than the grant allows.
