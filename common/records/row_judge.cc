@@ -8,27 +8,31 @@ namespace {
 using Action = RowJudgement::Action;
 using storage::v1::EventRecord;
 
-enum class Doubled { kNo, kYes, kUnknown };
+enum class Former { kNone, kDoubled, kSuperseded, kUnknown };
 
-// A schedule that was changed away from this occurrence and, before it was due, back to it: the
+// A schedule that was changed away from this occurrence and back to it. Back before it was due: the
 // change back has made rows of its own, and this one is left over. (The same definition again makes
-// the same key, and so no second row; another n or priority does not.)
-Doubled MadeAgain(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
-                  const EventRecord& row, uint64_t current_version) {
-  if (row.triggered()) return Doubled::kNo;
+// the same key, and so no second row; another n or priority does not.) Back after it was due: it
+// was not to fire then, and is superseded.
+Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
+                   const EventRecord& row, uint64_t current_version) {
+  if (row.triggered()) return Former::kNone;
   const int64_t nominal = row.nominal_time_micros();
   bool away = false;
+  bool away_when_due = false;
   for (uint64_t version = row.version() + 1; version <= current_version; ++version) {
     // Only two changes can lead away and back.
     if (current_version < row.version() + 2) break;
     const auto definition = cache.Definition(uid, version);
-    if (definition == nullptr) return Doubled::kUnknown;
+    if (definition == nullptr) return Former::kUnknown;
     if (definition->record == nullptr) break;
     const bool has = HasOccurrence(*definition->record, occurrence, nominal);
-    if (away && has && nominal >= definition->record->create_time_micros()) return Doubled::kYes;
+    const bool in_time = nominal >= definition->record->create_time_micros();
+    if (away && has && in_time) return Former::kDoubled;
     away = !has;
+    if (in_time) away_when_due = away;
   }
-  return Doubled::kNo;
+  return away_when_due && !away ? Former::kSuperseded : Former::kNone;
 }
 
 RowJudgement Skip(RowJudgement judged, absl::string_view reason) {
@@ -57,10 +61,10 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
   const storage::v1::StateRecord* state =
       judged.state->record.has_value() ? &*judged.state->record : nullptr;
   const auto definition = state == nullptr ? nullptr : cache.Definition(uid, state->version());
-  const Doubled doubled =
-      state == nullptr ? Doubled::kNo : MadeAgain(cache, uid, occurrence, row, state->version());
-  if (doubled == Doubled::kUnknown) return judged;
-  if (doubled == Doubled::kYes) {
+  const Former former =
+      state == nullptr ? Former::kNone : ChangedBack(cache, uid, occurrence, row, state->version());
+  if (former == Former::kUnknown) return judged;
+  if (former == Former::kDoubled) {
     judged.action = Action::kDrop;
     return judged;
   }
@@ -77,6 +81,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     case Currency::kSend:
       break;
   }
+  if (former == Former::kSuperseded) return Skip(std::move(judged), "superseded");
   if (definition == nullptr) return judged;
   // The definition went with its schedule; the state that is known is a moment old.
   if (definition->record == nullptr) return Skip(std::move(judged), "deleted");

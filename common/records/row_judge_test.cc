@@ -1,0 +1,118 @@
+#include "common/records/row_judge.h"
+
+#include <utility>
+
+#include "absl/time/civil_time.h"
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
+#include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_runtime.h"
+#include "common/storage/schedule_table.h"
+#include "gtest/gtest.h"
+
+namespace escapement {
+namespace {
+
+using Action = RowJudgement::Action;
+using kv::ColumnFamily;
+
+// A row of version 1 of the occurrence at three o'clock.
+class RowJudgeTest : public ::testing::Test {
+ protected:
+  static absl::Time Hour(int hour) {
+    return absl::FromCivil(absl::CivilHour(2026, 3, 1, hour), absl::UTCTimeZone());
+  }
+
+  RowJudgeTest() : client_(store_, runtime_, Options()) {
+    Define("0 3 * * *", 1);
+    row_.set_version(1);
+    row_.set_nominal_time_micros(ToMicros(Hour(3)));
+  }
+
+  static kv::KvClient::Options Options() {
+    kv::KvClient::Options options;
+    options.name = "test";
+    return options;
+  }
+
+  // The next version, made at that hour.
+  void Define(const std::string& cron, int hour) {
+    ++version_;
+    storage::v1::DefinitionRecord definition;
+    definition.set_uid(std::string(uid_.bytes()));
+    definition.set_version(version_);
+    definition.set_cron(cron);
+    definition.set_time_zone("UTC");
+    definition.set_create_time_micros(ToMicros(Hour(hour)));
+    storage::v1::StateRecord state;
+    state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+    state.set_version(version_);
+    kv::Commit commit;
+    commit.groups.resize(1);
+    commit.groups[0].mutations = {
+        {.cf = ColumnFamily::kDefinitions,
+         .key = DefinitionKey(uid_, version_),
+         .value = definition.SerializeAsString()},
+        {.cf = ColumnFamily::kStates, .key = StateKey(uid_), .value = state.SerializeAsString()}};
+    client_.CommitAsync(std::move(commit), executor_, [](absl::StatusOr<kv::CommitResult>) {});
+    runtime_.AdvanceBy(absl::Seconds(1));
+  }
+
+  RowJudgement Judge() {
+    RecordCache cache(client_, executor_, [] {});
+    const std::string occurrence =
+        cron::FormatCalendarOccurrence(absl::CivilSecond(2026, 3, 1, 3, 0, 0), 0, "UTC");
+    RowJudgement judged;
+    executor_->Post([&] { cache.Start(); });
+    for (int reads = 0; reads < 10; ++reads) {
+      runtime_.AdvanceBy(absl::Seconds(1));
+      executor_->Post([&] {
+        judged = JudgeScheduledRow(cache, uid_, occurrence, row_);
+        cache.Fetch();
+      });
+    }
+    runtime_.AdvanceBy(absl::Seconds(1));
+    return judged;
+  }
+
+  sim::SimRuntime runtime_{5};
+  kv::MemKvStore store_{runtime_, {}};
+  std::shared_ptr<Executor> executor_ = runtime_.NewExecutor("judge");
+  kv::KvClient client_;
+  const Uid uid_ = Uid();
+  uint64_t version_ = 0;
+  storage::v1::EventRecord row_;
+};
+
+TEST_F(RowJudgeTest, OfOneVersionItIsSent) { EXPECT_EQ(Judge().action, Action::kSend); }
+
+TEST_F(RowJudgeTest, WhatTheScheduleWasChangedAwayFromIsSuperseded) {
+  Define("0 4 * * *", 2);
+  EXPECT_EQ(Judge().action, Action::kSkip);
+  EXPECT_EQ(Judge().reason, "superseded");
+}
+
+TEST_F(RowJudgeTest, ChangedBackInTimeAnotherRowStandsForIt) {
+  Define("0 4 * * *", 1);
+  Define("0 3,5 * * *", 2);
+  EXPECT_EQ(Judge().action, Action::kDrop);
+}
+
+TEST_F(RowJudgeTest, ChangedBackTooLateItStaysSuperseded) {
+  Define("0 4 * * *", 2);
+  Define("0 3,5 * * *", 4);
+  EXPECT_EQ(Judge().action, Action::kSkip);
+  EXPECT_EQ(Judge().reason, "superseded");
+}
+
+TEST_F(RowJudgeTest, ChangedAwayAndBackWhenItWasDueAlreadyItIsSent) {
+  Define("0 4 * * *", 4);
+  Define("0 3,5 * * *", 5);
+  const RowJudgement judged = Judge();
+  EXPECT_EQ(judged.action, Action::kSend);
+  ASSERT_NE(judged.definition, nullptr);
+  EXPECT_EQ(judged.definition->record->version(), 3);
+}
+
+}  // namespace
+}  // namespace escapement
