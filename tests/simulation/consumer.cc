@@ -135,8 +135,9 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
       worker_->Has(sending->attempt.event_id))
     return Accept(sending, absl::ZeroDuration());
   // The same for the same attempt, whoever sends it.
-  sim::SimRandom random(world.seed(),
-                        absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt));
+  const std::string attempt =
+      absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt);
+  sim::SimRandom random(world.seed(), attempt);
   uint64_t lot = random.Below(1'000'000);
   auto drawn = [&lot](uint32_t share) {
     if (lot < share) return true;
@@ -144,6 +145,8 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
     return false;
   };
   using handler::DeliveryStatus;
+  // Whatever its habits are by now: it has taken it.
+  if (hung_.contains(attempt)) return Hang(sending);
   if (drawn(habits_.fails))
     return Answer(sending, {DeliveryStatus::kFailed, "500"}, absl::ZeroDuration());
   if (drawn(habits_.asks_for_delay)) {
@@ -153,14 +156,18 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   if (drawn(habits_.rejects))
     return Answer(sending, {DeliveryStatus::kRejected, "400"}, absl::ZeroDuration());
   if (drawn(habits_.hangs)) {
-    const Receipt& receipt = receipts_[*sending->receipt];
-    if (worker_ != nullptr && receipt.throttled) worker_->Arrived(*sending->receipt, receipt);
-    return;
+    hung_.insert(attempt);
+    return Hang(sending);
   }
   const absl::Duration after = drawn(habits_.dawdles)
                                    ? random.Between(absl::ZeroDuration(), habits_.dawdle_max)
                                    : random.Between(absl::ZeroDuration(), absl::Milliseconds(2));
   Accept(sending, after);
+}
+
+void Consumer::Hang(const std::shared_ptr<Sending>& sending) {
+  const Receipt& receipt = receipts_[*sending->receipt];
+  if (worker_ != nullptr && receipt.throttled) worker_->Arrived(*sending->receipt, receipt);
 }
 
 void Consumer::Accept(const std::shared_ptr<Sending>& sending, absl::Duration after) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ class Consumer {
   struct Sending;
   void Receive(const std::shared_ptr<Sending>& sending);
   void Arrive(const std::shared_ptr<Sending>& sending);
+  void Hang(const std::shared_ptr<Sending>& sending);
   void Accept(const std::shared_ptr<Sending>& sending, absl::Duration after);
   void Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
               absl::Duration after);
@@ -59,6 +61,7 @@ class Consumer {
   ConsumerHabits habits_;
   Worker* worker_ = nullptr;
   std::vector<Receipt> receipts_;
+  std::set<std::string> hung_;  // attempts: event id "/" number
 };
 
 }  // namespace escapement::simulation
