@@ -1,0 +1,136 @@
+// Who holds a token, and until when: hold times, extensions, tokens of others, takeover.
+
+#include "common/storage/policy_table.h"
+#include "gtest/gtest.h"
+#include "services/token_manager/token_world.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using storage::v1::GrantReportRecord;
+
+constexpr absl::Duration kSettle = absl::Seconds(3);
+
+uint16_t ShardOf(const Uid& policy) { return PolicyShardOf(policy, TokenWorld::kPolicyShards); }
+
+TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTriedAgain) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now()});
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 1);
+  world.Advance(absl::Seconds(59));
+  EXPECT_TRUE(world.Handle().empty());
+  world.Advance(absl::Seconds(10));
+  EXPECT_EQ(world.Counts(policy).expired(), 1);
+  // The old token is void; the event comes again with another one.
+  EXPECT_FALSE(world.Complete("a", sent[0]));
+  const auto again = world.Handle();
+  ASSERT_EQ(again.size(), 1);
+  EXPECT_EQ(again[0].attempts, 1);
+  EXPECT_NE(again[0].grant.number(), sent[0].grant.number());
+  world.Advance(kSettle);
+  EXPECT_TRUE(world.Complete("a", again[0]));
+  EXPECT_EQ(world.Done()[0].attempts(), 2);
+}
+
+TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverStayWhereThePolicySaysHold) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  storage::v1::PolicyRecord hold = TokenWorld::Limits(1);
+  hold.set_hold_on_expiry(true);
+  const Uid policy = world.PutPolicy("p", hold);
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 2});
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 1);
+  world.Advance(absl::Seconds(300));
+  EXPECT_TRUE(world.Handle().empty());
+  EXPECT_EQ(world.Held(policy), 1);
+  EXPECT_TRUE(world.Grants()[0].holders(0).overdue());
+  EXPECT_EQ(world.Counts(policy).expired(), 1);
+  EXPECT_TRUE(world.Complete("a", sent[0]));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Handle().size(), 1);
+}
+
+TEST(TokenManagerHoldersTest, AnExtendedHolderHoldsOn) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now()});
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 1);
+  world.Advance(absl::Seconds(50));
+  EXPECT_TRUE(world.Complete("a", sent[0], GrantReportRecord::EXTENDED));
+  world.Advance(absl::Seconds(55));
+  EXPECT_EQ(world.Counts(policy).expired(), 0);
+  EXPECT_TRUE(world.Complete("a", sent[0], GrantReportRecord::RELEASED));
+}
+
+TEST(TokenManagerHoldersTest, TokensOfAnotherGenerationChangeNothing) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(2));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 2});
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 2);
+  SentEvent foreign = sent[0];
+  foreign.grant.set_epoch(foreign.grant.epoch() + 1);
+  EXPECT_FALSE(world.Complete("a", foreign));
+  foreign = sent[0];
+  foreign.index = 7;
+  EXPECT_FALSE(world.Complete("a", foreign));
+  foreign = sent[0];
+  foreign.grant.set_policy_uid("nonsense");
+  EXPECT_FALSE(world.Complete("a", foreign));
+  EXPECT_EQ(world.Held(policy), 2);
+  // A shard nobody owns here.
+  const auto elsewhere =
+      world.Apply("a", 77, {TokenWorld::EntryOf(sent[0], GrantReportRecord::RELEASED)});
+  EXPECT_TRUE(absl::IsUnavailable(elsewhere.status()));
+}
+
+TEST(TokenManagerHoldersTest, WhoTakesOverHasTheSameHolders) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(10));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 100});
+  world.Start("a");
+  world.Advance(kSettle);
+  auto sent = world.Handle();
+  ASSERT_EQ(sent.size(), 10);
+  world.Kill("a");
+  // Stored for whoever owns the shard next.
+  world.Report(ShardOf(policy), {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED),
+                                 TokenWorld::EntryOf(sent[3], GrantReportRecord::COMPLETED)});
+  world.Start("b");
+  world.Advance(absl::Seconds(15));
+  EXPECT_EQ(world.Held(policy), 10);
+  const auto more = world.Handle();
+  ASSERT_EQ(more.size(), 2);
+  EXPECT_EQ(more[0].index, 10);
+  EXPECT_EQ(more[1].index, 11);
+  EXPECT_TRUE(world.Complete("b", sent[1]));
+  EXPECT_FALSE(world.Complete("b", sent[3]));
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 3);
+  const auto part = world.Part(uid, "o1", policy);
+  EXPECT_EQ(part.succeeded(), 3);
+  EXPECT_EQ(part.granted(), 12 + 1 * (world.Held(policy) == 10 ? 1 : 0));
+}
+
+}  // namespace
+}  // namespace escapement::token_manager
