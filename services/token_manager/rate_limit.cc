@@ -32,6 +32,8 @@ absl::Duration RateLimit::TimeOf(uint64_t n) const {
 void RateLimit::Clamp(absl::Time now) { tat_ = std::min(tat_, now + TimeOf(burst_)); }
 
 void RateLimit::SetLimits(double per_second, uint64_t burst, absl::Time now) {
+  // The same again, as of whatever time, gives nothing back.
+  if (limited() && per_second == per_second_ && std::max<uint64_t>(burst, 1) == burst_) return;
   double taken = 0;
   if (limited() && tat_ > now) {
     Clamp(now);

@@ -124,6 +124,14 @@ TEST(RateLimitTest, ChangedLimitsKeepWhatIsTaken) {
   EXPECT_EQ(limit.Allowed(At(10)), 2u);
 }
 
+TEST(RateLimitTest, TheSameLimitsAsReadAMomentAgoGiveNothingBack) {
+  RateLimit limit(10, 5);
+  limit.Take(5, At(1));
+  limit.SetLimits(10, 5, At(0.9));
+  EXPECT_EQ(limit.Allowed(At(1)), 0u);
+  EXPECT_EQ(limit.NextAt(At(1)), At(1.1));
+}
+
 TEST(RateLimitTest, ExtremesAreSurvived) {
   for (double rate : {1e-300, 1e-9, 1e300, std::numeric_limits<double>::infinity()}) {
     for (uint64_t burst : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}}) {

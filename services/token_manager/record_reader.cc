@@ -1,5 +1,6 @@
 #include "services/token_manager/record_reader.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -78,7 +79,9 @@ void RecordReader::ReadPolicies(ShardState& state) {
             state->unread.insert(uids[i]);
             continue;
           }
-          policy->SetRecord(result->values[2 * i], result->seq, result->store_time);
+          // Not as of a time before the last grant: that would give back what it took.
+          policy->SetRecord(result->values[2 * i], result->seq,
+                            std::max(result->store_time, state->core.client.NowLow()));
           if (!policy->known) policy->SetCounts(result->values[2 * i + 1]);
           policy->known = true;
           state->MakeReady(*policy);
