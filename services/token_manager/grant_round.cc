@@ -284,7 +284,9 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
   }
   // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
   // the silence of all.
-  if (judged.action != RowJudgement::Action::kSend) return true;
+  if (judged.action != RowJudgement::Action::kSend ||
+      judged.definition->record->version() != grant->claimed_version)
+    return true;
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
     Claim* claim = OpenClaim(round.now, grant->queue_shard);

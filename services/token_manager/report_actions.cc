@@ -24,6 +24,11 @@ uint64_t Sum(const std::vector<HeldRange>& ranges, bool undelivered_only) {
   return sum;
 }
 
+// It has been given to a handler after the one that it was granted to: its send_before is later.
+bool ClaimedAgain(const Grant& grant, absl::Duration send_within) {
+  return grant.send_before_micros - grant.grant_micros > absl::ToInt64Microseconds(send_within) + 1;
+}
+
 uint32_t NextAttempt(const Grant& grant) { return grant.source->event.attempts() + 1; }
 
 // Neighbours as one, whatever else is known of them.
@@ -110,6 +115,10 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
   }
   const GrantSet::Key key{entry.epoch(), entry.number()};
   if (entry.kind() < GrantReportRecord::DELIVERED || entry.kind() > GrantReportRecord::EXTENDED)
+    return false;
+  // Unattempted by this handler; but the one before it may have sent it.
+  if (entry.kind() == GrantReportRecord::RETURNED &&
+      ClaimedAgain(*policy.grants.Find(key), state_.core.options.send_within))
     return false;
   const Removed removed = Remove(policy, key, entry.first(), entry.count());
   if (removed.events == 0) return false;

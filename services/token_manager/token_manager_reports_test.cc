@@ -228,6 +228,26 @@ TEST_F(ReportsTest, WhatAHandlerLeftBehindOfAPausedScheduleKeepsItsTokens) {
   EXPECT_EQ(Part().granted(), 1);
 }
 
+TEST_F(ReportsTest, WhatIsClaimedAgainAndNotSentAgainKeepsItsTokens) {
+  Grant(2, 2);
+  const auto lost =
+      world_.Handle([](const SentEvent& event) { return Of(event, GrantReportRecord::RESEND); });
+  ASSERT_EQ(lost.size(), 2);
+  world_.Advance(kSettle);
+  const auto again =
+      world_.Handle([](const SentEvent& event) { return Of(event, GrantReportRecord::RETURNED); });
+  ASSERT_EQ(again.size(), 2);
+  world_.Advance(kSettle);
+  EXPECT_EQ(world_.Held(policy_), 2);
+  EXPECT_TRUE(world_.Handle().empty());
+  EXPECT_TRUE(world_.Complete("a", lost[1]));
+  EXPECT_EQ(world_.Held(policy_), 1);
+  world_.Advance(absl::Seconds(50));
+  const auto anew = world_.Handle();
+  ASSERT_EQ(anew.size(), 1);
+  EXPECT_NE(anew[0].grant.number(), lost[0].grant.number());
+}
+
 TEST_F(ReportsTest, WhatAHandlerLeftBehindIsRememberedUntilThereIsAnotherOne) {
   Grant(2, 2);
   const auto lost = world_.Handle([](const SentEvent&) { return std::nullopt; });
