@@ -21,21 +21,21 @@ Row ToRow(const v1::Run& r) {
           absl::StrCat(r.failed_count()),
           absl::StrCat(r.skipped_count()),
           absl::StrCat(r.cancelled_count()),
+          absl::StrCat(r.expired_count()),
           absl::StrCat(r.retry_count()),
           r.has_complete_time() ? TimeUtil::ToString(r.complete_time()) : "-"};
 }
 
 const Row& RunHeader() {
-  static const Row header = {"RUN",    "STATE",   "NOMINAL",   "N",       "SUCCEEDED",
-                             "FAILED", "SKIPPED", "CANCELLED", "RETRIES", "COMPLETED"};
+  static const Row header = {"RUN",     "STATE",     "NOMINAL", "N",       "SUCCEEDED", "FAILED",
+                             "SKIPPED", "CANCELLED", "EXPIRED", "RETRIES", "COMPLETED"};
   return header;
 }
 
 // One run: beside the list's columns, how far it has come with its tokens.
 Row ToDetailedRow(const v1::Run& r) {
   Row row = ToRow(r);
-  for (const int64_t count :
-       {r.expired_count(), r.granted_count(), r.delivered_count(), r.running_count()})
+  for (const int64_t count : {r.granted_count(), r.delivered_count(), r.running_count()})
     row.push_back(absl::StrCat(count));
   row.push_back(r.has_eta() ? TimeUtil::ToString(r.eta()) : "-");
   return row;
@@ -43,8 +43,7 @@ Row ToDetailedRow(const v1::Run& r) {
 
 Row DetailedRunHeader() {
   Row header = RunHeader();
-  for (const char* column : {"EXPIRED", "GRANTED", "DELIVERED", "RUNNING", "ETA"})
-    header.push_back(column);
+  for (const char* column : {"GRANTED", "DELIVERED", "RUNNING", "ETA"}) header.push_back(column);
   return header;
 }
 
