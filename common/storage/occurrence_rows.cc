@@ -7,6 +7,7 @@
 #include "common/storage/children_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
+#include "common/storage/queue_shard_slices.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
@@ -152,24 +153,17 @@ void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row
     return;
   }
   moved.clear_priority();
-  const uint64_t run_count = std::max<uint64_t>(row.run_count(), 1);
-  const std::string event_id = RunIdentity(row.tenant(), to.uid, occurrence).EventId(0);
-  for (uint32_t shard = 0; shard < layout.queue_shards; ++shard) {
-    IndexSlice slice = SliceOfShard(run_count, shard, layout.queue_shards);
-    if (run_count == 1)
-      slice.count = shard == ShardOfEventId(event_id, layout.queue_shards) ? 1 : 0;
-    const uint64_t from = run_count == 1 ? 0 : std::max(begin, slice.first);
-    const uint64_t to_index =
-        run_count == 1 ? slice.count : std::min(end, slice.first + slice.count);
-    if (from >= to_index) continue;
+  const RunIdentity run(row.tenant(), to.uid, occurrence);
+  for (const auto& [shard, slice] : SplitByQueueShard(
+           run, row.run_count(), {.first = begin, .count = end - begin}, layout.queue_shards)) {
     EventKey key;
-    key.shard = static_cast<uint16_t>(shard);
+    key.shard = shard;
     key.lane = row.attempts() > 0 ? kLaneRetry : LaneFor(to.priority, due_time, now);
     key.due_time = due_time;
     key.uid = to.uid;
     key.occurrence = occurrence;
-    key.first = from;
-    moved.set_count(to_index - from);
+    key.first = slice.first;
+    moved.set_count(slice.count);
     out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), moved.SerializeAsString()));
   }
 }

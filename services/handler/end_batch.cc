@@ -7,6 +7,7 @@
 
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
@@ -80,20 +81,14 @@ storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
 void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count,
              kv::Group& group) {
   const EventRecord& event = entry.event;
-  storage::v1::DoneRecord done;
-  done.set_tenant(event.tenant());
+  storage::v1::DoneRecord done = DoneRecordOf(event);
   done.set_count(count);
   done.set_outcome(OutcomeKindOf(first.kind));
   done.set_reason(first.reason);
   done.set_attempts(first.attempts);
-  done.set_nominal_time_micros(event.nominal_time_micros());
-  done.set_launch_time_micros(event.launch_time_micros());
   done.set_dispatch_time_micros(first.dispatch_micros);
   done.set_complete_time_micros(last.complete_micros);
-  done.set_version(entry.claimed_version != 0 ? entry.claimed_version : event.version());
-  done.set_run_count(std::max<uint64_t>(event.run_count(), 1));
-  done.set_event_id(event.event_id());
-  done.set_run_kept(event.run_kept());
+  if (entry.claimed_version != 0) done.set_version(entry.claimed_version);
   Put(group, ColumnFamily::kDone,
       EncodeDoneKey({.shard = entry.key.shard,
                      .day = DoneDay(FromMicros(event.launch_time_micros())),

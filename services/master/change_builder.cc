@@ -10,6 +10,7 @@
 #include "common/cron/evaluator.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
+#include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -210,29 +211,23 @@ void ChangeBuilder::ReturnParked(const ParkedRow& parked, const Definition& defi
 absl::Status ChangeBuilder::SkipParked(const ParkedRow& parked, absl::string_view reason) {
   const size_t before = group_.mutations.size();
   const storage::v1::EventRecord& row = parked.row;
-  storage::v1::DoneRecord done;
-  done.set_tenant(row.tenant());
+  storage::v1::DoneRecord done = DoneRecordOf(row);
   done.set_outcome(storage::v1::OUTCOME_KIND_SKIPPED);
   done.set_reason(std::string(reason));
-  done.set_attempts(row.attempts());
-  done.set_nominal_time_micros(row.nominal_time_micros());
-  done.set_launch_time_micros(row.launch_time_micros());
   done.set_complete_time_micros(ToMicros(now_));
-  done.set_version(row.version());
-  done.set_run_count(row.run_count());
   group_.conditions.push_back(
       {.cf = ColumnFamily::kParked, .key = parked.entry.key, .kind = ConditionKind::kPresent});
   group_.mutations.push_back(
       {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.entry.key});
-  for (const ShardRange& range : RangesOf(parked, layout_)) {
-    done.set_count(range.count);
+  for (const auto& [shard, slice] : SlicesOf(parked, layout_)) {
+    done.set_count(slice.count);
     group_.mutations.push_back(
         {.cf = ColumnFamily::kDone,
-         .key = EncodeDoneKey({.shard = range.shard,
+         .key = EncodeDoneKey({.shard = shard,
                                .day = DoneDay(FromMicros(row.launch_time_micros())),
                                .uid = parked.uid,
                                .occurrence = parked.occurrence,
-                               .first = range.first}),
+                               .first = slice.first}),
          .value = done.SerializeAsString()});
   }
   parked_mutations_ += group_.mutations.size() - before;

@@ -6,6 +6,7 @@
 
 #include "common/base/micros.h"
 #include "common/status/errors.h"
+#include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/name_tables.h"
@@ -22,16 +23,10 @@ using kv::ColumnFamily;
 using Kind = kv::Condition::Kind;
 
 storage::v1::DoneRecord CancelledRecord(const storage::v1::EventRecord& row, absl::Time now) {
-  storage::v1::DoneRecord done;
-  done.set_tenant(row.tenant());
+  storage::v1::DoneRecord done = DoneRecordOf(row);
   done.set_count(1);
   done.set_outcome(storage::v1::OUTCOME_KIND_CANCELLED);
-  done.set_attempts(row.attempts());
-  done.set_nominal_time_micros(row.nominal_time_micros());
-  done.set_launch_time_micros(row.launch_time_micros());
   done.set_complete_time_micros(ToMicros(now));
-  done.set_run_count(1);
-  done.set_event_id(row.event_id());
   return done;
 }
 

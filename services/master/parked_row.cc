@@ -1,10 +1,9 @@
 #include "services/master/parked_row.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
+#include "common/storage/queue_shard_slices.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/errors.h"
 
@@ -36,30 +35,15 @@ absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry) {
   return parked;
 }
 
-std::vector<ShardRange> RangesOf(const ParkedRow& parked, const kv::Layout& layout) {
-  if (!parked.throttled()) {
-    const auto key = DecodeEventKey(parked.home.key);
-    return {{.shard = key.has_value() ? key->shard : uint16_t{0},
-             .first = parked.first,
-             .count = parked.row.count()}};
+std::vector<std::pair<uint16_t, IndexSlice>> SlicesOf(const ParkedRow& parked,
+                                                      const kv::Layout& layout) {
+  const IndexSlice slice{.first = parked.begin(), .count = parked.end() - parked.begin()};
+  if (parked.throttled()) {
+    return SplitByQueueShard(RunIdentity(parked.row.tenant(), parked.uid, parked.occurrence),
+                             parked.row.run_count(), slice, layout.queue_shards);
   }
-  const uint64_t n = parked.row.run_count();
-  if (n <= 1) {
-    const std::string event_id =
-        RunIdentity(parked.row.tenant(), parked.uid, parked.occurrence).EventId(0);
-    return {{.shard = ShardOfEventId(event_id, layout.queue_shards), .first = 0, .count = 1}};
-  }
-  std::vector<ShardRange> ranges;
-  for (uint64_t first = parked.begin(); first < parked.end();) {
-    const uint16_t shard = ShardOfIndex(n, first, layout.queue_shards);
-    const IndexSlice slice = SliceOfShard(n, shard, layout.queue_shards);
-    const uint64_t slice_end = slice.first + slice.count;
-    // Beyond n there are no slices: such a row is not ours, but must not loop.
-    const uint64_t end = slice_end > first ? std::min(parked.end(), slice_end) : parked.end();
-    ranges.push_back({.shard = shard, .first = first, .count = end - first});
-    first = end;
-  }
-  return ranges;
+  const auto key = DecodeEventKey(parked.home.key);
+  return {{key.has_value() ? key->shard : uint16_t{0}, slice}};
 }
 
 }  // namespace escapement::master

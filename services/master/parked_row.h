@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "common/storage/event_id.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::master {
@@ -36,14 +38,9 @@ struct ParkedRow {
 // DATA_LOSS if it cannot be read.
 absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry);
 
-// Events [first, first + count) whose Done record is in one queue shard.
-struct ShardRange {
-  uint16_t shard = 0;
-  uint64_t first = 0;
-  uint64_t count = 0;
-};
-// The row's events by queue shard.
-std::vector<ShardRange> RangesOf(const ParkedRow& parked, const kv::Layout& layout);
+// The row's events by the queue shard that their Done records are in.
+std::vector<std::pair<uint16_t, IndexSlice>> SlicesOf(const ParkedRow& parked,
+                                                      const kv::Layout& layout);
 
 }  // namespace escapement::master
 

@@ -146,7 +146,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       absl::StatusOr<ParkedRow> parked = ReadParkedRow(std::move(entry));
       if (!parked.ok()) return done_(parked.status());
       // What skipping it would write: a waiting row may stand for events of all queue shards.
-      rows += RangesOf(*parked, context_.layout).size() + 1;
+      rows += SlicesOf(*parked, context_.layout).size() + 1;
       if (rows > kParkedRowsMax && !snapshot_.parked.empty()) {
         snapshot_.parked_more = true;
         break;

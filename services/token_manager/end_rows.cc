@@ -7,11 +7,12 @@
 
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/name_tables.h"
+#include "common/storage/queue_shard_slices.h"
 #include "common/storage/waiting_table.h"
-#include "services/token_manager/window_plan.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -35,18 +36,14 @@ bool Continues(const EndedRange& a, const EndedRange& b) {
 void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
              std::vector<kv::Mutation>* mutations) {
   const EventRecord& event = end.source->event;
-  storage::v1::DoneRecord done;
-  done.set_tenant(event.tenant());
+  storage::v1::DoneRecord done = DoneRecordOf(event);
   done.set_count(slice.count);
   done.set_outcome(end.outcome);
   done.set_reason(end.reason);
   done.set_attempts(end.attempts);
-  done.set_nominal_time_micros(event.nominal_time_micros());
-  done.set_launch_time_micros(event.launch_time_micros());
   done.set_dispatch_time_micros(end.dispatch_micros);
   done.set_complete_time_micros(end.complete_micros);
-  done.set_version(end.version != 0 ? end.version : event.version());
-  done.set_run_count(std::max<uint64_t>(event.run_count(), 1));
+  if (end.version != 0) done.set_version(end.version);
   done.set_output(end.output);
   mutations->push_back(
       {.cf = ColumnFamily::kDone,
@@ -115,12 +112,11 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
       ++next;
     }
     i = next;
-    const uint64_t run_count = std::max<uint64_t>(end.source->event.run_count(), 1);
     if (of_run == nullptr || !SameRun(*of_run, end))
       run.emplace(end.source->event.tenant(), end.source->uid, end.source->occurrence);
     of_run = &end;
-    const auto slices =
-        SplitByQueueShard(*run, run_count, {.first = end.first, .count = end.count}, queue_shards);
+    const auto slices = SplitByQueueShard(*run, end.source->event.run_count(),
+                                          {.first = end.first, .count = end.count}, queue_shards);
     for (const auto& [shard, slice] : slices) {
       if (end.outcome != storage::v1::OUTCOME_KIND_FAILED) {
         PutDone(end, shard, slice, mutations);

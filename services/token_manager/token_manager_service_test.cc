@@ -35,6 +35,8 @@ TEST(TokenManagerServiceTest, AnEventUnderALimitIsGrantedDeliveredAndCompleted) 
   EXPECT_TRUE(world.Complete("a", sent[0]));
   EXPECT_EQ(world.Held(policy), 0);
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1);
+  // By it retention knows that there is a run record to be collected with it.
+  EXPECT_TRUE(world.Done()[0].run_kept());
   const auto part = world.Part(uid, "o1", policy);
   EXPECT_EQ(part.succeeded(), 1);
   EXPECT_EQ(part.granted(), 1);

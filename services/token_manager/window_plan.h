@@ -1,5 +1,4 @@
-// What the delivery window of a waiting row means for it (docs/throttling.md, "Windows"), and where
-// an index range of a run belongs.
+// What the delivery window of a waiting row means for it (docs/throttling.md, "Windows").
 //
 // Pure.
 
@@ -8,11 +7,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "absl/time/time.h"
-#include "common/storage/event_id.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/token_manager/fair_queue.h"
 
@@ -44,12 +40,6 @@ std::optional<storage::v1::EventRecord> CarryOver(const storage::v1::EventRecord
                                                   uint64_t first,
                                                   const storage::v1::DefinitionRecord& definition,
                                                   absl::Time now);
-
-// The parts of events [range.first, range.first + range.count) of a run of `run_count` by the queue
-// shard to whose slice they belong, ascending: where their Done records are.
-std::vector<std::pair<uint16_t, IndexSlice>> SplitByQueueShard(const RunIdentity& run,
-                                                               uint64_t run_count, IndexSlice range,
-                                                               uint32_t queue_shards);
 
 }  // namespace escapement::token_manager
 
