@@ -112,6 +112,27 @@ bool DayMatches(const CronExpression& e, int month, int day, int weekday) {
          (e.day_of_week_restricted && ((e.days_of_week >> weekday) & 1));
 }
 
+bool Matches(const CronExpression& e, int64_t local) {
+  if (local < kLocalBegin || local >= kLocalEnd) return false;
+  const int64_t day = local / kDaySeconds;
+  const int time = static_cast<int>(local % kDaySeconds);
+  if (((e.hours >> (time / 3600)) & 1) == 0 || ((e.minutes >> (time / 60 % 60)) & 1) == 0 ||
+      ((e.seconds >> (time % 60)) & 1) == 0)
+    return false;
+  const CivilDate date = CivilFromDay(day);
+  return DayMatches(e, date.month, date.day, date.weekday);
+}
+
+int64_t FirstUnmatched(const CronExpression& e, int64_t local) {
+  // Where all lower fields are full, whole minutes, hours and days match at once.
+  const int64_t step = e.seconds != kEverySecondMask   ? 1
+                       : e.minutes != kEveryMinuteMask ? 60
+                       : e.hours != kEveryHourMask     ? 3600
+                                                       : kDaySeconds;
+  while (local < kLocalEnd && Matches(e, local)) local += step - local % step;
+  return std::min(local, kLocalEnd);
+}
+
 std::optional<int64_t> FirstMatch(const CronExpression& e, int64_t begin, int64_t end) {
   begin = std::max(begin, kLocalBegin);
   end = std::min(end, kLocalEnd);

@@ -17,6 +17,14 @@ namespace escapement::cron {
 std::optional<int64_t> FirstMatch(const CronExpression& expression, int64_t begin, int64_t end);
 std::optional<int64_t> LastMatch(const CronExpression& expression, int64_t begin, int64_t end);
 
+// Does the local second match?
+bool Matches(const CronExpression& expression, int64_t local);
+
+// The first local second at or after `local` that does not match; at most kLocalEnd. Found in steps
+// of whole stretches that match (seconds of a minute, minutes of an hour, …, days), so that it ends
+// soon also where every second matches.
+int64_t FirstUnmatched(const CronExpression& expression, int64_t local);
+
 // Does the civil day match? `weekday` is 0 for Sunday.
 bool DayMatches(const CronExpression& expression, int month, int day, int weekday);
 

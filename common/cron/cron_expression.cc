@@ -250,6 +250,12 @@ absl::StatusOr<CronExpression> ParseCron(absl::string_view text) {
                    "first) are needed"));
 }
 
+absl::StatusOr<CronExpression> ParseExclusion(absl::string_view text) {
+  absl::StatusOr<CronExpression> expression = ParseCron(text);
+  if (expression.ok() && !expression->second_written) expression->seconds = kEverySecondMask;
+  return expression;
+}
+
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields) {
   if (fields.minute.empty()) return absl::InvalidArgumentError("minute: required");
   if (fields.hour.empty()) return absl::InvalidArgumentError("hour: required");

@@ -22,6 +22,7 @@ namespace escapement::cron {
 
 inline constexpr size_t kExpressionBytesMax = 1024;
 
+inline constexpr uint64_t kEverySecondMask = (uint64_t{1} << 60) - 1;
 inline constexpr uint64_t kEveryMinuteMask = (uint64_t{1} << 60) - 1;
 inline constexpr uint32_t kEveryHourMask = (uint32_t{1} << 24) - 1;
 inline constexpr uint32_t kEveryDayOfMonthMask = 0xfffffffe;
@@ -47,6 +48,10 @@ struct CronExpression {
 
 // INVALID_ARGUMENT naming the field and the reason.
 absl::StatusOr<CronExpression> ParseCron(absl::string_view text);
+
+// The same as ParseCron, but an absent second means every second: what it matches is left out of a
+// schedule.
+absl::StatusOr<CronExpression> ParseExclusion(absl::string_view text);
 
 // The same fields by name. `hour` and `minute` are required; an empty date field is `*`, an empty
 // `second` is not written (0). Each field must be one field: blanks are refused.

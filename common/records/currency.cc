@@ -1,13 +1,7 @@
 #include "common/records/currency.h"
 
-#include <optional>
-#include <string_view>
-
 #include "common/base/micros.h"
-#include "common/cron/cron_expression.h"
-#include "common/cron/evaluator.h"
-#include "common/cron/occurrence_id.h"
-#include "common/cron/zone.h"
+#include "common/storage/child_rows.h"
 
 namespace escapement {
 
@@ -17,15 +11,8 @@ using storage::v1::StateRecord;
 
 bool HasOccurrence(const DefinitionRecord& definition, absl::string_view occurrence,
                    int64_t nominal_micros) {
-  const auto expression = cron::ParseCron(definition.cron());
-  const auto zone = cron::Zone::Load(definition.time_zone());
-  if (!expression.ok() || !zone.ok()) return false;
-  const absl::Time nominal = FromMicros(nominal_micros);
-  const std::optional<cron::Occurrence> found =
-      cron::FirstAtOrAfter(*expression, *zone, cron::DstPolicy(), nominal);
-  if (!found.has_value() || found->instant != nominal) return false;
-  return cron::FormatCalendarOccurrence(found->civil, found->fold, zone->name()) ==
-         std::string_view(occurrence.data(), occurrence.size());
+  const auto timetable = TimetableOf(definition);
+  return timetable.ok() && timetable->Has(occurrence, FromMicros(nominal_micros));
 }
 
 Currency JudgeRow(const EventRecord& row, absl::string_view occurrence, const StateRecord* state,

@@ -1,4 +1,4 @@
-// The rows by which a cron schedule stands in the children index: made and removed by the master,
+// The rows by which a schedule stands in the children index: made and removed by the master,
 // read by the emitter.
 //
 // Pure.
@@ -13,10 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
-#include "common/cron/cron_expression.h"
-#include "common/cron/evaluator.h"
 #include "common/cron/launch_expression.h"
-#include "common/cron/zone.h"
+#include "common/cron/misfire.h"
+#include "common/cron/timetable.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
@@ -24,20 +23,23 @@
 namespace escapement {
 
 namespace storage::v1 {
+class ChildRecord;
 class DefinitionRecord;
-}
+class MisfireRecord;
+class StateRecord;
+}  // namespace storage::v1
 
-// When a definition fires.
-struct CronTrigger {
-  cron::CronExpression expression;
-  cron::Zone zone;
-  cron::DstPolicy policy;
-};
+// When a definition fires. `finish`: it has no occurrence from then on (StateRecord.finish_micros).
 // INVALID_ARGUMENT as the parser and Zone::Load; an empty zone is UTC.
-absl::StatusOr<CronTrigger> TriggerOf(const storage::v1::DefinitionRecord& definition);
+absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::DefinitionRecord& definition,
+                                            absl::Time finish = absl::InfiniteFuture());
+// The same of a child of it; `zone` is the key's, or, where that has none, the record's.
+absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::ChildRecord& child,
+                                            absl::string_view zone);
+// finish_micros, or InfiniteFuture.
+absl::Time FinishOf(const storage::v1::StateRecord& state);
 
-// The text of one of its occurrences.
-std::string OccurrenceIdOf(const CronTrigger& trigger, const cron::Occurrence& occurrence);
+cron::MisfirePolicy MisfirePolicyOf(const storage::v1::MisfireRecord& record);
 
 // Where a child stands.
 ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& place,
@@ -46,15 +48,16 @@ ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& p
 std::optional<cron::Place> PlaceOf(const ChildKey& key);
 
 // Appends puts of all children of the definition, of their in_use keys and of the in_use mark to
-// `out`. `trigger` is TriggerOf the definition; `from` is the later of planned_to and now: what is
-// due before it was emitted with the change or is not owed.
-void AddChildren(const storage::v1::DefinitionRecord& definition, const CronTrigger& trigger,
+// `out`. `timetable` is TimetableOf the definition; `from` is the later of planned_to and now: what
+// is due before it was emitted with the change or is not owed.
+void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Timetable& timetable,
                  absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>* out);
 
-// Appends deletes of all children of the uid that AddChildren made for this trigger. The in_use
-// keys stay: the emitter removes those that nothing uses any more.
-void RemoveChildren(const CronTrigger& trigger, const Uid& uid, const kv::Layout& layout,
-                    std::vector<kv::Mutation>* out);
+// Appends deletes of all children of the uid that AddChildren made for this timetable, where
+// everything before `emitted_to` has been emitted. The in_use keys stay: the emitter removes those
+// that nothing uses any more.
+void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time emitted_to,
+                    const kv::Layout& layout, std::vector<kv::Mutation>* out);
 
 }  // namespace escapement
 

@@ -10,8 +10,11 @@ enum class Checkpoint : uint8_t {
   kEmittedTo = 1,
   kCursor = 2,
   kActiveRun = 3,
-  kInUseMark = 4
+  kInUseMark = 4,
+  kLaunch = 5
 };
+
+constexpr uint8_t kInstantClass = 6;  // after those of cron::LaunchClass
 
 std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
@@ -59,6 +62,29 @@ std::optional<ChildKey> DecodeChildKey(absl::string_view bytes) {
   return key;
 }
 
+std::string InstantChildPrefix(uint16_t partition) {
+  return KeyWriter(ChildrenPartitionPrefix(partition)).Text("").U8(kInstantClass).Take();
+}
+
+std::string InstantChildrenFrom(uint16_t partition, absl::Time time) {
+  return KeyWriter(InstantChildPrefix(partition)).Time(time).Take();
+}
+
+std::string EncodeInstantChildKey(const InstantChildKey& key) {
+  return KeyWriter(InstantChildrenFrom(key.partition, key.instant)).Id(key.uid).Take();
+}
+
+std::optional<InstantChildKey> DecodeInstantChildKey(absl::string_view bytes) {
+  KeyReader reader(bytes);
+  InstantChildKey key;
+  key.partition = reader.U16();
+  if (!reader.Text().empty() || reader.U8() != kInstantClass) return std::nullopt;
+  key.instant = reader.Time();
+  key.uid = reader.Id();
+  if (!reader.done()) return std::nullopt;
+  return key;
+}
+
 std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key) {
   KeyReader reader(in_use_key);
   const ExpressionKey expression = ReadExpression(&reader);
@@ -91,6 +117,30 @@ std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key) {
   run.occurrence = reader.Text();
   if (!reader.done()) return std::nullopt;
   return run;
+}
+
+std::string LaunchPrefix(uint16_t partition) {
+  return CheckpointKey(partition, Checkpoint::kLaunch);
+}
+
+std::string EncodeLaunchKey(const LaunchKey& key) {
+  return KeyWriter(LaunchPrefix(key.partition))
+      .Time(key.launch_time)
+      .Id(key.uid)
+      .Text(key.occurrence)
+      .Take();
+}
+
+std::optional<LaunchKey> DecodeLaunchKey(absl::string_view bytes) {
+  KeyReader reader(bytes);
+  LaunchKey key;
+  key.partition = reader.U16();
+  if (reader.U8() != static_cast<uint8_t>(Checkpoint::kLaunch)) return std::nullopt;
+  key.launch_time = reader.Time();
+  key.uid = reader.Id();
+  key.occurrence = reader.Text();
+  if (!reader.done()) return std::nullopt;
+  return key;
 }
 
 std::string InUseMarkKey(uint16_t partition) {

@@ -1,11 +1,14 @@
 // The column families `children`, `in_use` and `checkpoints`.
 //
 // children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid
-// → ChildRecord in_use: partition, zone, class, date value → empty; present while any child has
-// this prefix checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to,
-// emitted_to) or a cursor; under kind 3 also
-//   uid, occurrence (text) → empty: the run has not been closed; kind 4: a mark that changes with
-//   every put of in_use
+// → ChildRecord; of intervals and lists of instants: partition, empty zone, class 6 (u8), next
+// instant (time), uid → ChildRecord
+// in_use: partition, zone, class, date value → empty; present while any child has this prefix (but
+// for class 6)
+// checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or
+// a cursor; under kind 3 also uid, occurrence (text) → empty: the run has not been closed; kind 4:
+// a mark that changes with every put of in_use; under kind 5 also launch time, uid, occurrence
+// (text) → LaunchRecord
 //
 // Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before
 // any emitter has run) makes both with its own `now` under the condition that they are absent: what
@@ -47,7 +50,24 @@ struct ChildKey {
   friend bool operator==(const ChildKey&, const ChildKey&) = default;
 };
 
+// The child of an interval, keyed by its next instant that has not been emitted, or of one instant
+// of a list.
+struct InstantChildKey {
+  uint16_t partition = 0;
+  absl::Time instant;
+  Uid uid;
+
+  friend bool operator==(const InstantChildKey&, const InstantChildKey&) = default;
+};
+std::string EncodeInstantChildKey(const InstantChildKey& key);
+// nullopt for every other child's key.
+std::optional<InstantChildKey> DecodeInstantChildKey(absl::string_view key);
+// All such children of a partition / where those with an instant at or after `time` begin.
+std::string InstantChildPrefix(uint16_t partition);
+std::string InstantChildrenFrom(uint16_t partition, absl::Time time);
+
 std::string EncodeChildKey(const ChildKey& key);
+// nullopt for the child of an instant.
 std::optional<ChildKey> DecodeChildKey(absl::string_view key);
 // Of an expression (its `in_use` key) / of an hour and minute of it.
 std::string ExpressionPrefix(const ExpressionKey& expression);
@@ -71,6 +91,20 @@ struct ActiveRun {
 };
 // nullopt if the key is another checkpoint.
 std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key);
+
+// An occurrence that waits for its launch, for its schedule has an overlap policy.
+struct LaunchKey {
+  uint16_t partition = 0;
+  absl::Time launch_time;
+  Uid uid;
+  std::string occurrence;
+
+  friend bool operator==(const LaunchKey&, const LaunchKey&) = default;
+};
+std::string EncodeLaunchKey(const LaunchKey& key);
+// nullopt if the key is another checkpoint.
+std::optional<LaunchKey> DecodeLaunchKey(absl::string_view key);
+std::string LaunchPrefix(uint16_t partition);
 
 // Written with another value by every group that puts `in_use` keys of the partition, so that they
 // need not be read again.

@@ -5,6 +5,7 @@
 
 #include "common/base/micros.h"
 #include "common/storage/children_table.h"
+#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/queue_shard_slices.h"
@@ -45,6 +46,51 @@ storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
   record.set_triggered(occurrence.triggered);
   record.set_run_kept(source.run_kept);
   return record;
+}
+
+// What children and launch records repeat of their definition.
+template <typename Record>
+OccurrenceSource SourceOfFacts(const Uid& uid, const Record& record) {
+  OccurrenceSource source;
+  source.tenant = record.tenant();
+  source.schedule_id = record.schedule_id();
+  source.uid = uid;
+  source.version = record.version();
+  source.event_count = std::max<uint64_t>(record.event_count(), 1);
+  source.priority = static_cast<uint8_t>(std::min<uint32_t>(record.priority(), kLaneRetry - 1));
+  if (record.has_throttle()) source.throttle = record.throttle();
+  source.run_overlap = record.run_overlap();
+  return source;
+}
+
+// In [0, jitter], even over ids: they are hashes, in hexadecimal.
+absl::Duration JitterOf(const std::string& event_id, absl::Duration jitter) {
+  uint64_t high = 0;
+  for (const char c : event_id.substr(0, 15))
+    high = high * 16 + static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+  return absl::Microseconds(
+      static_cast<int64_t>(high % (static_cast<uint64_t>(ToInt64Microseconds(jitter)) + 1)));
+}
+
+void AddLaunch(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+               const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+  storage::v1::LaunchRecord record;
+  record.set_tenant(source.tenant);
+  record.set_schedule_id(source.schedule_id);
+  record.set_version(source.version);
+  record.set_event_count(source.event_count);
+  record.set_priority(source.priority);
+  if (source.throttle.has_value()) *record.mutable_throttle() = *source.throttle;
+  record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
+  record.set_run_overlap(source.run_overlap);
+  const LaunchKey key = {PartitionOf(source.uid, layout.partitions), occurrence.launch_time,
+                         source.uid, occurrence.id};
+  out->push_back(
+      Put(kv::ColumnFamily::kCheckpoints, EncodeLaunchKey(key), record.SerializeAsString()));
+}
+
+bool WaitsForLaunch(const OccurrenceSource& source, const EmittedOccurrence& occurrence) {
+  return source.run_overlap != storage::v1::RUN_OVERLAP_KIND_ALLOW && !occurrence.triggered;
 }
 
 // All events of the run wait as one row.
@@ -101,8 +147,36 @@ OccurrenceSource SourceOf(const storage::v1::DefinitionRecord& definition) {
   source.event_count = std::max<uint64_t>(definition.event_count(), 1);
   source.priority = static_cast<uint8_t>(std::min<uint32_t>(definition.priority(), kLaneRetry - 1));
   if (definition.has_throttle()) source.throttle = definition.throttle();
-  source.run_kept = definition.has_on_complete();
+  source.run_overlap = definition.run_overlap();
+  source.run_kept =
+      definition.has_on_complete() || source.run_overlap != storage::v1::RUN_OVERLAP_KIND_ALLOW;
+  source.jitter = absl::Microseconds(definition.timing().jitter_micros());
   return source;
+}
+
+OccurrenceSource SourceOf(const Uid& uid, const storage::v1::ChildRecord& child) {
+  OccurrenceSource source = SourceOfFacts(uid, child);
+  source.run_kept = child.run_kept();
+  source.jitter = absl::Microseconds(child.timing().jitter_micros());
+  return source;
+}
+
+OccurrenceSource SourceOf(const Uid& uid, const storage::v1::LaunchRecord& launch) {
+  OccurrenceSource source = SourceOfFacts(uid, launch);
+  source.run_kept = true;
+  return source;
+}
+
+EmittedOccurrence ToEmitted(const OccurrenceSource& source, const cron::Timetable& timetable,
+                            const cron::Occurrence& occurrence) {
+  EmittedOccurrence emitted;
+  emitted.id = timetable.IdOf(occurrence);
+  emitted.nominal_time = emitted.launch_time = occurrence.instant;
+  if (source.jitter > absl::ZeroDuration()) {
+    emitted.launch_time +=
+        JitterOf(RunIdentity(source.tenant, source.uid, emitted.id).EventId(0), source.jitter);
+  }
+  return emitted;
 }
 
 uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now) {
@@ -111,6 +185,45 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now) {
 
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                        const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+  if (WaitsForLaunch(source, occurrence)) return AddLaunch(source, occurrence, layout, out);
+  AddLaunchedRows(source, occurrence, layout, now, out);
+}
+
+kv::Mutation SkippedOccurrence(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                               absl::string_view reason, const kv::Layout& layout, absl::Time now) {
+  return SkippedOccurrences(source, occurrence, 1, occurrence.nominal_time, reason, layout, now);
+}
+
+kv::Mutation SkippedOccurrences(const OccurrenceSource& source, const EmittedOccurrence& first,
+                                uint64_t occurrences, absl::Time last, absl::string_view reason,
+                                const kv::Layout& layout, absl::Time now) {
+  storage::v1::DoneRecord done;
+  done.set_tenant(source.tenant);
+  done.set_count(source.event_count);
+  done.set_outcome(storage::v1::OUTCOME_KIND_SKIPPED);
+  done.set_reason(std::string(reason));
+  done.set_nominal_time_micros(ToMicros(first.nominal_time));
+  done.set_launch_time_micros(ToMicros(first.launch_time));
+  done.set_complete_time_micros(ToMicros(now));
+  done.set_version(source.version);
+  done.set_run_count(source.event_count);
+  done.set_run_skipped(true);
+  if (occurrences > 1) {
+    done.set_skipped_occurrences(occurrences);
+    done.set_last_nominal_time_micros(ToMicros(last));
+  }
+  const std::string event_id = RunIdentity(source.tenant, source.uid, first.id).EventId(0);
+  return Put(kv::ColumnFamily::kDone,
+             EncodeDoneKey({.shard = ShardOfEventId(event_id, layout.queue_shards),
+                            .day = DoneDay(first.launch_time),
+                            .uid = source.uid,
+                            .occurrence = first.id,
+                            .first = 0}),
+             done.SerializeAsString());
+}
+
+void AddLaunchedRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                     const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
   if (source.event_count > 1 || source.run_kept) AddRun(source, occurrence, layout, now, out);
   if (source.throttle.has_value()) return AddWaiting(source, occurrence, layout, out);
   if (source.event_count <= 1) {
@@ -127,6 +240,7 @@ void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& 
 }
 
 size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layout) {
+  if (source.run_overlap != storage::v1::RUN_OVERLAP_KIND_ALLOW) return 1;
   const size_t run = source.event_count > 1 || source.run_kept ? 2 : 0;
   if (source.throttle.has_value()) return run + 1;
   return run +

@@ -4,11 +4,12 @@
 // n = 1: one row in `events`, in the queue shard of the event's id. n > 1: the run record, its mark
 // as active, and one slice for each queue shard that has one (SliceOfShard). Of a throttled
 // schedule (a policy, a window, or completion on release) the run's events are one row in `waiting`
-// instead. A schedule that wants to hear of the end of its runs has the run record for n = 1 too.
-// Rows refer to their definition by version and carry no payload. The same occurrence always makes
-// the same keys but for the lane: what is late when it is emitted goes to the catch-up lane. So
-// whoever emits decides by condition that it has not been emitted yet (the emitter: emitted_to;
-// others: planned_to).
+// instead. A schedule that wants to hear of the end of its runs, or has an overlap policy, has the
+// run record for n = 1 too. With an overlap policy all these are written only at launch: until then
+// the occurrence is one launch record in `checkpoints` (docs/time.md). Rows refer to their
+// definition by version and carry no payload. The same occurrence always makes the same keys but
+// for the lane: what is late when it is emitted goes to the catch-up lane. So whoever emits decides
+// by condition that it has not been emitted yet (the emitter: emitted_to; others: planned_to).
 //
 // A change of a schedule (update, pause, resume, delete) takes over what its uid still owes. Its
 // group has the conditions: planned_to, emitted_to and the state as they were read, and that the
@@ -27,8 +28,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "common/cron/timetable.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -50,23 +53,44 @@ struct OccurrenceSource {
   // As of the definition: policy, completion, window. Absent: events go out as they fall due.
   std::optional<storage::v1::ThrottleRecord> throttle = std::nullopt;
   bool run_kept = false;  // there is a run record also for n = 1
+  storage::v1::RunOverlapKind run_overlap = storage::v1::RUN_OVERLAP_KIND_ALLOW;
+  absl::Duration jitter = absl::ZeroDuration();
 };
 OccurrenceSource SourceOf(const storage::v1::DefinitionRecord& definition);
+OccurrenceSource SourceOf(const Uid& uid, const storage::v1::ChildRecord& child);
+OccurrenceSource SourceOf(const Uid& uid, const storage::v1::LaunchRecord& launch);
 
 struct EmittedOccurrence {
   std::string id;           // cron/occurrence_id.h
   absl::Time nominal_time;  // what the schedule says
   absl::Time launch_time;   // when it is due
-  bool triggered = false;   // by TriggerSchedule
+  bool triggered = false;   // by TriggerSchedule or BackfillSchedule
 };
+// An occurrence of the source's timetable: its launch time is the nominal one plus the jitter, a
+// function of the id of the run's first event.
+EmittedOccurrence ToEmitted(const OccurrenceSource& source, const cron::Timetable& timetable,
+                            const cron::Occurrence& occurrence);
 
 // The lane of a row of this priority that is due at `launch_time` and emitted at `now` (store
 // time).
 uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now);
 
-// Appends the rows' mutations to `out`.
+// Appends the rows' mutations to `out`. With an overlap policy that is the launch record only (not
+// of triggered ones).
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                        const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+// The same whatever the overlap policy: for whoever has decided about it.
+void AddLaunchedRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                     const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+
+// The outcome of an occurrence that never had rows: its Done record, skipped for `reason`.
+kv::Mutation SkippedOccurrence(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
+                               absl::string_view reason, const kv::Layout& layout, absl::Time now);
+// The record that stands for `occurrences` skipped ones, from `first` to `last`: SkippedOccurrence
+// of `first`, with the others counted in.
+kv::Mutation SkippedOccurrences(const OccurrenceSource& source, const EmittedOccurrence& first,
+                                uint64_t occurrences, absl::Time last, absl::string_view reason,
+                                const kv::Layout& layout, absl::Time now);
 
 // How many mutations that makes of one occurrence.
 size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layout);

@@ -107,12 +107,12 @@ TEST(OccurrenceRowsTest, TheirNumberIsKnownBeforehand) {
 }
 
 TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
-  const auto trigger = TriggerOf(Definition(1));
-  ASSERT_TRUE(trigger.ok()) << trigger.status();
+  const auto timetable = TimetableOf(Definition(1));
+  ASSERT_TRUE(timetable.ok()) << timetable.status();
   const Uid uid = Uid::FromHalves(1, 2);
   std::vector<Mutation> put, remove;
-  AddChildren(Definition(1), *trigger, kNow, kLayout, &put);
-  RemoveChildren(*trigger, uid, kLayout, &remove);
+  AddChildren(Definition(1), *timetable, kNow, kLayout, &put);
+  RemoveChildren(*timetable, uid, kNow, kLayout, &remove);
   ASSERT_EQ(put.size(), 3u + 1u + 1u);  // three hours of one LaunchExpression, and the mark
   std::vector<cron::Place> places;
   for (size_t i = 0; i < 3; ++i) {
@@ -124,7 +124,7 @@ TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
     EXPECT_EQ(key->expression.zone, "Asia/Kolkata");
     places.push_back(PlaceOf(*key).value());
   }
-  EXPECT_EQ(places, cron::ChildPlaces(trigger->expression));
+  EXPECT_EQ(places, cron::ChildPlaces(*timetable->spec().cron));
   EXPECT_EQ(put[3].cf, ColumnFamily::kInUse);
   EXPECT_EQ(put[3].key, ExpressionPrefix(DecodeChildKey(put[0].key)->expression));
   EXPECT_EQ(put[4].key, InUseMarkKey(PartitionOf(uid, kLayout.partitions)));
@@ -134,11 +134,11 @@ TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
 TEST(ChildRowsTest, ADefinitionThatCannotBeReadIsAnErrorNotACrash) {
   storage::v1::DefinitionRecord definition = Definition(1);
   definition.set_time_zone("Mars/Olympus_Mons");
-  EXPECT_FALSE(TriggerOf(definition).ok());
+  EXPECT_FALSE(TimetableOf(definition).ok());
   definition.set_time_zone("");
-  EXPECT_EQ(TriggerOf(definition)->zone.name(), "UTC");
+  EXPECT_EQ(TimetableOf(definition)->spec().zone.name(), "UTC");
   definition.set_cron("61 * * * *");
-  EXPECT_FALSE(TriggerOf(definition).ok());
+  EXPECT_FALSE(TimetableOf(definition).ok());
 }
 
 TEST(EmissionCursorTest, ReadsWhatItWrote) {

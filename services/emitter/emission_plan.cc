@@ -80,9 +80,8 @@ std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last
 absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
     const ChildKey& key, const storage::v1::ChildRecord& record, absl::Time begin, absl::Time end) {
   const auto place = PlaceOf(key);
-  const auto expression = cron::ParseCron(record.cron());
-  const auto zone = cron::Zone::Load(key.expression.zone);
-  if (!place || !expression.ok() || !zone.ok()) {
+  const auto timetable = TimetableOf(record, key.expression.zone);
+  if (!place || !timetable.ok() || !timetable->calendar()) {
     return absl::DataLossError(absl::StrCat("child of schedule ", record.schedule_id(), " in ",
                                             key.expression.zone, " with cron \"", record.cron(),
                                             "\""));
@@ -90,29 +89,13 @@ absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
   std::vector<EmittedOccurrence> occurrences;
   begin = std::max(begin, FromMicros(record.from_micros()));
   // One window holds at most one occurrence a second, so this is bounded by the window.
-  for (const cron::Occurrence& o : cron::Enumerate(*expression, *zone, cron::DstPolicy(), begin,
-                                                   end, std::numeric_limits<size_t>::max())) {
-    if (cron::CanonicalPlace(*expression, o.civil) != *place) continue;
-    const CronTrigger trigger{*expression, *zone, cron::DstPolicy()};
-    EmittedOccurrence& emitted = occurrences.emplace_back();
-    emitted.id = OccurrenceIdOf(trigger, o);
-    emitted.nominal_time = o.instant;
-    emitted.launch_time = o.instant;
+  const OccurrenceSource source = SourceOf(key.uid, record);
+  for (const cron::Occurrence& o :
+       timetable->Enumerate(begin, end, std::numeric_limits<size_t>::max())) {
+    if (cron::CanonicalPlace(*timetable->spec().cron, o.civil) == *place)
+      occurrences.push_back(ToEmitted(source, *timetable, o));
   }
   return occurrences;
-}
-
-OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildRecord& record) {
-  OccurrenceSource source;
-  source.tenant = record.tenant();
-  source.schedule_id = record.schedule_id();
-  source.uid = key.uid;
-  source.version = record.version();
-  source.event_count = std::max<uint64_t>(record.event_count(), 1);
-  source.priority = static_cast<uint8_t>(std::min<uint32_t>(record.priority(), 9));
-  if (record.has_throttle()) source.throttle = record.throttle();
-  source.run_kept = record.run_kept();
-  return source;
 }
 
 bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state) {

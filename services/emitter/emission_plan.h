@@ -59,8 +59,6 @@ std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last
 absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
     const ChildKey& key, const storage::v1::ChildRecord& record, absl::Time begin, absl::Time end);
 
-OccurrenceSource SourceOfChild(const ChildKey& key, const storage::v1::ChildRecord& record);
-
 // Whether the child's schedule fires: it is enabled, and the child is of its current version.
 bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state);
 

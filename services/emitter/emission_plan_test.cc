@@ -35,7 +35,7 @@ struct Indexed {
 Indexed Index(const storage::v1::DefinitionRecord& definition, absl::Time from) {
   Indexed indexed;
   std::vector<kv::Mutation> rows;
-  AddChildren(definition, TriggerOf(definition).value(), from, kv::Layout(), &rows);
+  AddChildren(definition, TimetableOf(definition).value(), from, kv::Layout(), &rows);
   for (kv::Mutation& row : rows) {
     if (row.cf == kv::ColumnFamily::kInUse) {
       EXPECT_TRUE(AddInUse(row.key, &indexed.in_use));

@@ -113,7 +113,7 @@ bool EmissionWindow::Take(const kv::Entry& entry, kv::CommitSeq seq) {
   }
   if (occurrences->empty()) return true;
   DueChild child;
-  child.source = SourceOfChild(*key, record);
+  child.source = SourceOf(key->uid, record);
   const size_t mutations = OccurrenceRowCount(child.source, options_.layout) * occurrences->size();
   if (!due_.empty() &&
       (due_.size() >= kChunkChildrenMax || mutations_ + mutations > kChunkMutationsMax))

@@ -181,9 +181,9 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
     groups.back().mutations.push_back({.cf = ColumnFamily::kStates,
                                        .key = StateKey(uid),
                                        .value = schedule.state.SerializeAsString()});
-    static const CronTrigger* const trigger =
-        new CronTrigger(TriggerOf(schedule.definition).value());
-    AddChildren(schedule.definition, *trigger, start, layout_, &groups.back().mutations);
+    static const cron::Timetable* const timetable =
+        new cron::Timetable(TimetableOf(schedule.definition).value());
+    AddChildren(schedule.definition, *timetable, start, layout_, &groups.back().mutations);
   }
   for (kv::Group& group : groups) Commit({std::move(group)});
   size_t chunks = 0;

@@ -136,7 +136,7 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   schedule.state.set_version(1);
   schedule.state.set_change_count(1);
   schedule.from = Now();
-  const CronTrigger trigger = TriggerOf(definition).value();
+  const cron::Timetable timetable = TimetableOf(definition).value();
   kv::Group group;
   group.mutations.push_back(
       Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
@@ -154,14 +154,11 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
     group.conditions.push_back(planned);
     from = std::max(from, DecodeCheckpoint(it->second));
   }
-  for (const cron::Occurrence& o :
-       cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, Now(), from, 1000)) {
-    AddOccurrenceRows(
-        SourceOf(definition),
-        {.id = OccurrenceIdOf(trigger, o), .nominal_time = o.instant, .launch_time = o.instant},
-        layout_, Now(), &group.mutations);
+  for (const cron::Occurrence& o : timetable.Enumerate(Now(), from, 1000)) {
+    const OccurrenceSource source = SourceOf(definition);
+    AddOccurrenceRows(source, ToEmitted(source, timetable, o), layout_, Now(), &group.mutations);
   }
-  AddChildren(definition, trigger, from, layout_, &group.mutations);
+  AddChildren(definition, timetable, from, layout_, &group.mutations);
   Commit({group});
   return uid;
 }
@@ -171,12 +168,12 @@ kv::Group EmitterFixture::UpdateGroup(const Uid& uid) {
   schedule.definition.set_version(schedule.definition.version() + 1);
   schedule.state.set_version(schedule.definition.version());
   schedule.state.set_change_count(schedule.state.change_count() + 1);
-  const CronTrigger trigger = TriggerOf(schedule.definition).value();
+  const cron::Timetable timetable = TimetableOf(schedule.definition).value();
   const absl::Time planned = Checkpoint(PlannedToKey(PartitionOf(uid, layout_.partitions)));
   kv::Group group;
   group.mutations.push_back(
       Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
-  AddChildren(schedule.definition, trigger, planned, layout_, &group.mutations);
+  AddChildren(schedule.definition, timetable, planned, layout_, &group.mutations);
   return group;
 }
 
@@ -211,11 +208,10 @@ void EmitterFixture::ExpectEmittedOnce(absl::Time from, absl::Time to) {
   for (const Row& row : Rows()) events[{row.key.uid, row.key.occurrence}] += row.record.count();
   size_t expected = 0;
   for (const auto& [uid, schedule] : schedules_) {
-    const CronTrigger trigger = TriggerOf(schedule.definition).value();
-    for (const cron::Occurrence& o :
-         cron::Enumerate(trigger.expression, trigger.zone, trigger.policy,
-                         std::max(from, schedule.from), to, std::numeric_limits<size_t>::max())) {
-      const std::pair<Uid, std::string> id = {uid, OccurrenceIdOf(trigger, o)};
+    const cron::Timetable timetable = TimetableOf(schedule.definition).value();
+    for (const cron::Occurrence& o : timetable.Enumerate(std::max(from, schedule.from), to,
+                                                         std::numeric_limits<size_t>::max())) {
+      const std::pair<Uid, std::string> id = {uid, timetable.IdOf(o)};
       ++expected;
       EXPECT_TRUE(due.contains(id)) << "lost: " << schedule.definition.cron() << " " << id.second;
       EXPECT_EQ(due[id], o.instant) << id.second;

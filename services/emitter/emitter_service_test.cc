@@ -206,7 +206,8 @@ TEST_F(EmitterServiceTest, WhatNobodyUsesAnyMoreIsNotKeptInUse) {
   Advance(absl::Seconds(5));
   EXPECT_EQ(Disk(ColumnFamily::kInUse).size(), 2u);
   kv::Group remove;
-  RemoveChildren(TriggerOf(schedules_[uid].definition).value(), uid, layout_, &remove.mutations);
+  RemoveChildren(TimetableOf(schedules_[uid].definition).value(), uid, Now(), layout_,
+                 &remove.mutations);
   Commit({remove});
   schedules_.erase(uid);
   Advance(absl::Minutes(5));

@@ -31,9 +31,7 @@ using MutationKind = kv::Mutation::Kind;
 std::vector<cron::Occurrence> OccurrencesIn(const Definition& definition, absl::Time begin,
                                             absl::Time end) {
   if (begin >= end) return {};
-  const CronTrigger& trigger = definition.trigger;
-  return cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, begin, end,
-                         kChangeOccurrencesMax + 1);
+  return definition.timetable.Enumerate(begin, end, kChangeOccurrencesMax + 1);
 }
 
 }  // namespace
@@ -94,11 +92,9 @@ absl::Status ChangeBuilder::CheckRows() const {
 }
 
 void ChangeBuilder::EmitOne(const Definition& definition, const cron::Occurrence& occurrence) {
-  EmittedOccurrence emitted;
-  emitted.id = OccurrenceIdOf(definition.trigger, occurrence);
-  emitted.nominal_time = occurrence.instant;
-  emitted.launch_time = occurrence.instant;
-  AddOccurrenceRows(SourceOf(definition.record), emitted, layout_, now_, &group_.mutations);
+  const OccurrenceSource source = SourceOf(definition.record);
+  AddOccurrenceRows(source, ToEmitted(source, definition.timetable, occurrence), layout_, now_,
+                    &group_.mutations);
   ++occurrences_;
 }
 
@@ -121,25 +117,25 @@ absl::Status ChangeBuilder::EmitUpcoming(const Definition& next) {
 absl::Status ChangeBuilder::EmitAdded(const Definition& former, const Definition& next) {
   std::set<std::string> known;
   for (const cron::Occurrence& occurrence : OccurrencesIn(former, now_, covered_)) {
-    known.insert(OccurrenceIdOf(former.trigger, occurrence));
+    known.insert(former.timetable.IdOf(occurrence));
   }
   const std::vector<cron::Occurrence> wanted = OccurrencesIn(next, now_, covered_);
   if (known.size() > kChangeOccurrencesMax || wanted.size() > kChangeOccurrencesMax) {
     return EmissionBehind(name_.ToString());
   }
   for (const cron::Occurrence& occurrence : wanted) {
-    if (known.contains(OccurrenceIdOf(next.trigger, occurrence))) continue;
+    if (known.contains(next.timetable.IdOf(occurrence))) continue;
     EmitOne(next, occurrence);
   }
   return CheckRows();
 }
 
 void ChangeBuilder::PutChildren(const Definition& definition) {
-  AddChildren(definition.record, definition.trigger, from(), layout_, &group_.mutations);
+  AddChildren(definition.record, definition.timetable, from(), layout_, &group_.mutations);
 }
 
 void ChangeBuilder::DeleteChildren(const Definition& definition) {
-  RemoveChildren(definition.trigger, snapshot_.uid, layout_, &group_.mutations);
+  RemoveChildren(definition.timetable, snapshot_.uid, covered_, layout_, &group_.mutations);
 }
 
 void ChangeBuilder::PutSchedule(const storage::v1::ScheduleRecord& record) {

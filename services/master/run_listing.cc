@@ -180,11 +180,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
     }
     if (definition.record.event_count() <= 1 &&
         position_.date + 2 >= absl::ToCivilDay(now_, absl::UTCTimeZone())) {
-      const CronTrigger& trigger = definition.trigger;
       for (const auto& occurrence :
-           cron::Enumerate(trigger.expression, trigger.zone, trigger.policy, now_ - kActiveBehind,
-                           now_ + kActiveAhead, kActiveMax)) {
-        const std::string id = OccurrenceIdOf(trigger, occurrence);
+           definition.timetable.Enumerate(now_ - kActiveBehind, now_ + kActiveAhead, kActiveMax)) {
+        const std::string id = definition.timetable.IdOf(occurrence);
         if (id.substr(0, date.size()) != date || id <= position_.after || found_.contains(id))
           continue;
         active_.push_back(id);

@@ -45,6 +45,7 @@ void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* recor
 }
 
 void ReadWhen(const v1::Schedule& schedule, Definition* definition, FieldViolations* violations) {
+  cron::TimetableSpec spec;
   const std::string zone_name =
       schedule.time_zone().empty() ? kTimeZoneDefault : schedule.time_zone();
   definition->record.set_time_zone(zone_name);
@@ -52,15 +53,16 @@ void ReadWhen(const v1::Schedule& schedule, Definition* definition, FieldViolati
   if (schedule.when_case() == v1::Schedule::WHEN_NOT_SET) {
     violations->Add("schedule.cron", "is required");
   } else if (auto expression = cron::ParseCron(schedule.cron()); expression.ok()) {
-    definition->trigger.expression = *expression;
+    spec.cron = *expression;
   } else {
     violations->Add("schedule.cron", expression.status().message());
   }
   if (auto zone = cron::Zone::Load(zone_name); zone.ok()) {
-    definition->trigger.zone = *std::move(zone);
+    spec.zone = *std::move(zone);
   } else {
     violations->Add("schedule.time_zone", zone.status().message());
   }
+  definition->timetable = cron::Timetable(std::move(spec));
 }
 
 // Fields that only the server sets, and the name.
@@ -120,20 +122,19 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::s
         ReadDeliveryTo(schedule.on_complete(), "schedule.on_complete", &violations);
   }
   if (!violations.empty()) return violations.ToStatus();
-  const CronTrigger& trigger = draft.definition.trigger;
-  if (!cron::HasAnyOccurrence(trigger.expression, trigger.zone, trigger.policy)) {
+  if (!draft.definition.timetable.FirstAtOrAfter(absl::InfinitePast()).has_value()) {
     return ImpossibleExpression("schedule.cron");
   }
   return draft;
 }
 
 absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record) {
-  absl::StatusOr<CronTrigger> trigger = TriggerOf(record);
-  if (!trigger.ok()) {
+  absl::StatusOr<cron::Timetable> timetable = TimetableOf(record);
+  if (!timetable.ok()) {
     return BrokenRecord(
         absl::StrCat("version ", record.version(), " of schedule ", record.schedule_id()));
   }
-  return Definition{std::move(record), *std::move(trigger)};
+  return Definition{std::move(record), *std::move(timetable)};
 }
 
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
@@ -178,8 +179,7 @@ absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Sc
 std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
                                    const Definition& definition, absl::Time now) {
   if (state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return std::nullopt;
-  const auto next = cron::FirstAfter(definition.trigger.expression, definition.trigger.zone,
-                                     definition.trigger.policy, now);
+  const auto next = definition.timetable.FirstAfter(now);
   if (!next.has_value()) return std::nullopt;
   return next->instant;
 }

@@ -20,7 +20,7 @@ namespace escapement::master {
 // A definition with what is derived from it.
 struct Definition {
   storage::v1::DefinitionRecord record;
-  CronTrigger trigger = {{}, cron::Zone::Utc(), {}};
+  cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
 };
 
 // What a client asked for, checked: all but name, uid, version and times.

@@ -61,12 +61,11 @@ std::optional<EventRecord> CarryOver(const EventRecord& row, uint64_t first,
   if (!HasWindow(row) || !definition.throttle().has_window()) return std::nullopt;
   const storage::v1::WindowRecord& window = definition.throttle().window();
   if (window.duration_micros() <= 0) return std::nullopt;
-  const absl::StatusOr<CronTrigger> trigger = TriggerOf(definition);
-  if (!trigger.ok()) return std::nullopt;
+  const absl::StatusOr<cron::Timetable> timetable = TimetableOf(definition);
+  if (!timetable.ok()) return std::nullopt;
   // Open at `now`: begin + duration > now.
   const absl::Time after = std::max(OpensAt(row), now - DurationOf(window));
-  const std::optional<cron::Occurrence> next =
-      cron::FirstAfter(trigger->expression, trigger->zone, trigger->policy, after);
+  const std::optional<cron::Occurrence> next = timetable->FirstAfter(after);
   if (!next.has_value()) return std::nullopt;
   EventRecord carried = row;
   ThrottleRecord& throttle = *carried.mutable_throttle();
