@@ -6,8 +6,11 @@
 #define COMMON_RECORDS_CURRENCY_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/cron/timetable.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
@@ -17,18 +20,22 @@ enum class Currency : uint8_t {
   kPark,             // the schedule is paused
   kDeleted,          // skip with reason "deleted"
   kSuperseded,       // skip with reason "superseded"
-  kNeedsDefinition,  // ask again with the definition of the state's version
+  kCancelled,        // its run is cancelled: end as that with reason "overlap"
+  kNeedsDefinition,  // ask again with `current_has`
 };
 
-// `state` null: there is none. `current` is the definition of state->version(), null if not known
-// yet.
-Currency JudgeRow(const storage::v1::EventRecord& row, absl::string_view occurrence,
-                  const storage::v1::StateRecord* state,
-                  const storage::v1::DefinitionRecord* current);
+// `state` null: there is none. `current_has`: does the definition of state->version() have the
+// row's occurrence (HasOccurrence)? nullopt if that is not known yet.
+Currency JudgeRow(const storage::v1::EventRecord& row, const storage::v1::StateRecord* state,
+                  std::optional<bool> current_has);
 
-// Does the definition have an occurrence of this identity at this instant?
-bool HasOccurrence(const storage::v1::DefinitionRecord& definition, absl::string_view occurrence,
-                   int64_t nominal_micros);
+// A later run has taken the place of the row's (StateRecord.cancelled_before_micros).
+bool RunCancelled(const storage::v1::EventRecord& row, const storage::v1::StateRecord& state);
+
+// Does the timetable have an occurrence of this identity at this instant, and before `finish`
+// (FinishOf)? Null: it cannot be read, and has none.
+bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrence,
+                   int64_t nominal_micros, absl::Time finish = absl::InfiniteFuture());
 
 }  // namespace escapement
 

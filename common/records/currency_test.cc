@@ -2,6 +2,7 @@
 
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
+#include "common/storage/child_rows.h"
 #include "gtest/gtest.h"
 
 namespace escapement {
@@ -25,7 +26,11 @@ class CurrencyTest : public ::testing::Test {
     current_.set_version(2);
   }
   Currency Judge(const DefinitionRecord* current) {
-    return JudgeRow(row_, occurrence_, &state_, current);
+    if (current == nullptr) return JudgeRow(row_, &state_, std::nullopt);
+    const auto timetable = TimetableOf(*current);
+    return JudgeRow(row_, &state_,
+                    HasOccurrence(timetable.ok() ? &*timetable : nullptr, occurrence_,
+                                  row_.nominal_time_micros(), FinishOf(state_)));
   }
 
   EventRecord row_;
@@ -44,7 +49,7 @@ TEST_F(CurrencyTest, PausedRowsArePark) {
 TEST_F(CurrencyTest, RowsOfDeletedSchedulesAreSkipped) {
   state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_DELETED);
   EXPECT_EQ(Judge(nullptr), Currency::kDeleted);
-  EXPECT_EQ(JudgeRow(row_, occurrence_, nullptr, nullptr), Currency::kDeleted);
+  EXPECT_EQ(JudgeRow(row_, nullptr, std::nullopt), Currency::kDeleted);
 }
 
 TEST_F(CurrencyTest, AfterAnUpdateTheNewExpressionDecides) {
@@ -64,6 +69,37 @@ TEST_F(CurrencyTest, TheSameInstantUnderAnotherZoneIsAnotherOccurrence) {
 
 TEST_F(CurrencyTest, TriggeredRowsOutliveUpdates) {
   state_.set_version(2);
+  row_.set_triggered(true);
+  EXPECT_EQ(Judge(nullptr), Currency::kSend);
+}
+
+TEST_F(CurrencyTest, WhatComesAfterTheFinishIsNoOccurrence) {
+  state_.set_version(2);
+  state_.set_finish_micros(row_.nominal_time_micros() + 1);
+  EXPECT_EQ(Judge(&current_), Currency::kSend);
+  state_.set_finish_micros(row_.nominal_time_micros());
+  EXPECT_EQ(Judge(&current_), Currency::kSuperseded);
+}
+
+TEST_F(CurrencyTest, ATimetableThatCannotBeReadHasNoOccurrence) {
+  state_.set_version(2);
+  current_.set_time_zone("Mars/Base");
+  EXPECT_EQ(Judge(&current_), Currency::kSuperseded);
+}
+
+TEST_F(CurrencyTest, RunsThatGaveWayAreCancelled) {
+  state_.set_cancelled_before_micros(row_.nominal_time_micros());
+  EXPECT_EQ(Judge(nullptr), Currency::kSend);
+  state_.set_cancelled_before_micros(row_.nominal_time_micros() + 1);
+  EXPECT_EQ(Judge(nullptr), Currency::kCancelled);
+  state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  EXPECT_EQ(Judge(nullptr), Currency::kCancelled);
+  state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  EXPECT_EQ(Judge(nullptr), Currency::kDeleted);
+}
+
+TEST_F(CurrencyTest, TriggeredRunsAreNotCancelled) {
+  state_.set_cancelled_before_micros(row_.nominal_time_micros() + 1);
   row_.set_triggered(true);
   EXPECT_EQ(Judge(nullptr), Currency::kSend);
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/storage/child_rows.h"
 #include "common/storage/schedule_table.h"
 
 namespace escapement {
@@ -102,6 +103,8 @@ void RecordCache::OnBatch(const kv::WatchBatch& batch) {
     } else {
       known->second = MakeState(std::nullopt, batch.seq);
     }
+    if (on_changed_ && mutation.key.size() == Uid::kBytes)
+      on_changed_(Uid::FromBytes(mutation.key));
   }
 }
 
@@ -183,6 +186,10 @@ void RecordCache::KeepDefinition(const std::string& key, const std::optional<std
     kept->payload = std::shared_ptr<const std::string>(record, &record->payload());
     kept->target_key = TargetKeyOf(record->delivery().target());
     kept->timeout = absl::Microseconds(record->delivery().delivery_timeout_micros());
+    if (record->version() != 0) {
+      if (auto timetable = TimetableOf(*record); timetable.ok())
+        kept->timetable = std::make_shared<const cron::Timetable>(*std::move(timetable));
+    }
     kept->record = std::move(record);
   }
   definition_bytes_ += 2 * key.size() + 2 * (value.has_value() ? value->size() : 0) + 200;

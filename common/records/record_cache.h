@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "common/cron/timetable.h"
 #include "common/kv/kv_client.h"
 #include "common/runtime/runtime.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -36,7 +37,10 @@ kv::Condition StateUnchanged(const Uid& uid, const CachedState& state);
 struct CachedDefinition {
   std::shared_ptr<const storage::v1::DefinitionRecord> record;  // null: there is none
   std::shared_ptr<const std::string> payload;                   // the record's
-  std::string target_key;                                       // see TargetKeyOf
+  // When it fires, but for StateRecord.finish_micros; null if that cannot be read, and of one-off
+  // events.
+  std::shared_ptr<const cron::Timetable> timetable;
+  std::string target_key;  // see TargetKeyOf
   absl::Duration timeout;
 };
 
@@ -50,6 +54,11 @@ class RecordCache {
               std::function<void()> on_fetched);
   ~RecordCache();
 
+  // `on_changed` is called on `executor` whenever a watch tells of a change of a known state.
+  // Before Start.
+  void NotifyChanges(std::function<void(const Uid&)> on_changed) {
+    on_changed_ = std::move(on_changed);
+  }
   void Start();
 
   // Null: not known yet; it is read by the next Fetch.
@@ -77,6 +86,7 @@ class RecordCache {
   kv::KvClient& client_;
   std::shared_ptr<Executor> executor_;
   std::function<void()> on_fetched_;
+  std::function<void(const Uid&)> on_changed_;
   std::shared_ptr<int> alive_;  // its address changes with each restart
   std::unique_ptr<kv::Watch> watch_;
   // By key; never iterated.

@@ -1,6 +1,7 @@
 #include "common/records/row_judge.h"
 
 #include "common/records/currency.h"
+#include "common/storage/child_rows.h"
 
 namespace escapement {
 namespace {
@@ -15,9 +16,10 @@ enum class Former { kNone, kDoubled, kSuperseded, kUnknown };
 // the same key, and so no second row; another n or priority does not.) Back after it was due: it
 // was not to fire then, and is superseded.
 Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
-                   const EventRecord& row, uint64_t current_version) {
+                   const EventRecord& row, const storage::v1::StateRecord& state) {
   if (row.triggered()) return Former::kNone;
   const int64_t nominal = row.nominal_time_micros();
+  const uint64_t current_version = state.version();
   bool away = false;
   bool away_when_due = false;
   for (uint64_t version = row.version() + 1; version <= current_version; ++version) {
@@ -26,7 +28,9 @@ Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurre
     const auto definition = cache.Definition(uid, version);
     if (definition == nullptr) return Former::kUnknown;
     if (definition->record == nullptr) break;
-    const bool has = HasOccurrence(*definition->record, occurrence, nominal);
+    // Where former versions would have ended is not known any more.
+    const absl::Time finish = version == current_version ? FinishOf(state) : absl::InfiniteFuture();
+    const bool has = HasOccurrence(definition->timetable.get(), occurrence, nominal, finish);
     const bool in_time = nominal >= definition->record->create_time_micros();
     if (away && has && in_time) return Former::kDoubled;
     away = !has;
@@ -62,14 +66,19 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
       judged.state->record.has_value() ? &*judged.state->record : nullptr;
   const auto definition = state == nullptr ? nullptr : cache.Definition(uid, state->version());
   const Former former =
-      state == nullptr ? Former::kNone : ChangedBack(cache, uid, occurrence, row, state->version());
+      state == nullptr ? Former::kNone : ChangedBack(cache, uid, occurrence, row, *state);
   if (former == Former::kUnknown) return judged;
   if (former == Former::kDoubled) {
     judged.action = Action::kDrop;
     return judged;
   }
-  switch (JudgeRow(row, occurrence, state,
-                   definition == nullptr ? nullptr : definition->record.get())) {
+  Currency currency = JudgeRow(row, state, std::nullopt);
+  if (currency == Currency::kNeedsDefinition && definition != nullptr) {
+    currency = JudgeRow(row, state,
+                        HasOccurrence(definition->timetable.get(), occurrence,
+                                      row.nominal_time_micros(), FinishOf(*state)));
+  }
+  switch (currency) {
     case Currency::kPark:
       judged.action = Action::kPark;
       return judged;
@@ -77,6 +86,9 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
       return Skip(std::move(judged), "deleted");
     case Currency::kSuperseded:
       return Skip(std::move(judged), "superseded");
+    case Currency::kCancelled:
+      judged.outcome = storage::v1::OUTCOME_KIND_CANCELLED;
+      return Skip(std::move(judged), "overlap");
     case Currency::kNeedsDefinition:
     case Currency::kSend:
       break;

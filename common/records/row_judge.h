@@ -23,12 +23,14 @@ struct RowJudgement {
     kSend,   // under `definition`, which has the version of `state`
     kFetch,  // something is not known yet; the cache has been asked for it
     kPark,   // the schedule is paused
-    kSkip,   // for `reason`
+    kSkip,   // it ends with `outcome`, for `reason`
     kDrop,   // another row stands for its events: it goes without an outcome
     kMove,   // it waits in the wrong place: `definition` has another policy than the row (or none,
              // or has one where the row has none)
   };
   Action action = Action::kFetch;
+  // Of kSkip: skipped, or cancelled (its run has given way to a later one).
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;
   std::string reason = {};
   // By which it was judged; set but for kFetch.
   std::shared_ptr<const CachedState> state = nullptr;

@@ -1,5 +1,6 @@
 #include "common/records/row_judge.h"
 
+#include <functional>
 #include <utility>
 
 #include "absl/time/civil_time.h"
@@ -36,7 +37,8 @@ class RowJudgeTest : public ::testing::Test {
   }
 
   // The next version, made at that hour.
-  void Define(const std::string& cron, int hour) {
+  void Define(const std::string& cron, int hour,
+              const std::function<void(storage::v1::StateRecord*)>& adjust = nullptr) {
     ++version_;
     storage::v1::DefinitionRecord definition;
     definition.set_uid(std::string(uid_.bytes()));
@@ -47,6 +49,7 @@ class RowJudgeTest : public ::testing::Test {
     storage::v1::StateRecord state;
     state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     state.set_version(version_);
+    if (adjust) adjust(&state);
     kv::Commit commit;
     commit.groups.resize(1);
     commit.groups[0].mutations = {
@@ -112,6 +115,25 @@ TEST_F(RowJudgeTest, ChangedAwayAndBackWhenItWasDueAlreadyItIsSent) {
   EXPECT_EQ(judged.action, Action::kSend);
   ASSERT_NE(judged.definition, nullptr);
   EXPECT_EQ(judged.definition->record->version(), 3);
+}
+
+TEST_F(RowJudgeTest, OfARunThatGaveWayItEndsCancelled) {
+  Define("0 3 * * *", 1, [](storage::v1::StateRecord* state) {
+    state->set_cancelled_before_micros(ToMicros(Hour(4)));
+  });
+  const RowJudgement judged = Judge();
+  EXPECT_EQ(judged.action, Action::kSkip);
+  EXPECT_EQ(judged.outcome, storage::v1::OUTCOME_KIND_CANCELLED);
+  EXPECT_EQ(judged.reason, "overlap");
+}
+
+TEST_F(RowJudgeTest, AfterTheFinishOfTheNewVersionItIsSuperseded) {
+  Define("0 3 * * *", 1,
+         [](storage::v1::StateRecord* state) { state->set_finish_micros(ToMicros(Hour(3))); });
+  const RowJudgement judged = Judge();
+  EXPECT_EQ(judged.action, Action::kSkip);
+  EXPECT_EQ(judged.outcome, storage::v1::OUTCOME_KIND_SKIPPED);
+  EXPECT_EQ(judged.reason, "superseded");
 }
 
 }  // namespace
