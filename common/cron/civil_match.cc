@@ -1,12 +1,14 @@
 #include "common/cron/civil_match.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "common/cron/bit_range.h"
 #include "common/cron/zone.h"
 
 namespace escapement::cron {
 namespace {
+
+static_assert(kYearMin == YearSet::kFirst && kYearMax == YearSet::kLast);
 
 constexpr int64_t kDaySeconds = 86400;
 
@@ -17,9 +19,50 @@ constexpr int DaysInMonth(int year, int month) {
   return month == 2 && IsLeap(year) ? 29 : kDays[month - 1];
 }
 
+// Days from 1970-01-01 to January 1st.
+constexpr int64_t NewYear(int year) {
+  const int64_t before = year - 1;
+  return 365 * (before - 1969) + before / 4 - before / 100 + before / 400 - 477;
+}
+static_assert(NewYear(1970) == 0 && NewYear(2001) == 11323 && NewYear(2200) * 86400 == kLocalEnd);
+
+int FirstTime(const CronExpression& e) {
+  return LowestBit(e.hours) * 3600 + LowestBit(e.minutes) * 60 + LowestBit(e.seconds);
+}
+int LastTime(const CronExpression& e) {
+  return HighestBit(e.hours) * 3600 + HighestBit(e.minutes) * 60 + HighestBit(e.seconds);
+}
+
+bool TimeMatches(const CronExpression& e, int time) {
+  return ((e.hours >> (time / 3600)) & 1) != 0 && ((e.minutes >> (time / 60 % 60)) & 1) != 0 &&
+         ((e.seconds >> (time % 60)) & 1) != 0;
+}
+
+std::optional<int64_t> Below(int64_t found, int64_t end) {
+  return found < end ? std::optional<int64_t>(found) : std::nullopt;
+}
+std::optional<int64_t> AtLeast(int64_t found, int64_t begin) {
+  return found >= begin ? std::optional<int64_t>(found) : std::nullopt;
+}
+
+// The first local day at or after `day` that does not match.
+int64_t FirstUnmatchedDay(const CronExpression& e, int64_t day) {
+  CivilMonth month = CivilMonth::Of(day);
+  uint64_t others = BitsFrom(AllDays(month.shape()) & ~month.Matching(e),
+                             static_cast<int>(day - month.first_day()) + 1);
+  while (others == 0) {
+    month.ToNext();
+    if (month.year() > kYearMax) return kLocalEnd / kDaySeconds;
+    others = AllDays(month.shape()) & ~month.Matching(e);
+  }
+  return month.first_day() + LowestBit(others) - 1;
+}
+
+}  // namespace
+
 // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms" (civil_from_days), for days from
 // 1970 on.
-CivilDate CivilFromDay(int64_t day) {
+CivilDate DateOfDay(int64_t day) {
   const int64_t shifted = day + 719468;
   const int64_t era = shifted / 146097;
   const int doe = static_cast<int>(shifted - era * 146097);
@@ -34,164 +77,167 @@ CivilDate CivilFromDay(int64_t day) {
   return date;
 }
 
-// Bits 1..31: the days of this month that match. `first_weekday` is that of the 1st.
-uint32_t MatchingDays(const CronExpression& e, int year, int month, int first_weekday) {
-  if (((e.months >> month) & 1) == 0) return 0;
-  const uint32_t exists =
-      static_cast<uint32_t>(((uint64_t{1} << DaysInMonth(year, month)) - 1) << 1);
-  if (!e.day_of_month_restricted && !e.day_of_week_restricted) return exists;
-  uint32_t days = 0;
-  if (e.day_of_month_restricted) days = e.days_of_month;
-  if (e.day_of_week_restricted) {
-    const uint64_t week = e.days_of_week;
-    const uint64_t weeks =
-        (week | week << 7 | week << 14 | week << 21 | week << 28 | week << 35) >> first_weekday;
-    days |= static_cast<uint32_t>(weeks << 1);  // bit 0 of `weeks` is the 1st
+CivilMonth::CivilMonth(int year, int month, int64_t first_day)
+    : year_(year), month_(month), first_(first_day) {
+  shape_ = {.days = DaysInMonth(year, month), .first_weekday = static_cast<int>((first_ + 4) % 7)};
+}
+
+CivilMonth CivilMonth::Of(int64_t day) {
+  const CivilDate date = DateOfDay(day);
+  return CivilMonth(date.year, date.month, day - (date.day - 1));
+}
+
+void CivilMonth::ToNext() {
+  first_ += shape_.days;
+  shape_.first_weekday = (shape_.first_weekday + shape_.days) % 7;
+  if (++month_ > 12) month_ = 1, ++year_;
+  shape_.days = DaysInMonth(year_, month_);
+}
+
+void CivilMonth::ToPrevious() {
+  if (--month_ < 1) month_ = 12, --year_;
+  shape_.days = DaysInMonth(year_, month_);
+  first_ -= shape_.days;
+  shape_.first_weekday = (shape_.first_weekday + 35 - shape_.days) % 7;
+}
+
+uint32_t CivilMonth::Matching(const CronExpression& e) const {
+  return ((e.months >> month_) & 1) != 0 && e.years.Has(year_) ? DaysOfShape(e, shape_) : 0;
+}
+
+uint32_t CivilMonth::ToNextMatching(const CronExpression& e, int64_t end_day) {
+  while (true) {
+    ToNext();
+    if (month_ == 1 && !e.years.Has(year_)) {
+      const int year = e.years.AtOrAfter(year_);
+      if (year == 0) return 0;
+      *this = CivilMonth(year, 1, NewYear(year));
+    }
+    if (first_ >= end_day) return 0;
+    if (const uint32_t days = Matching(e)) return days;
   }
-  return days & exists;
 }
 
-int Lowest(uint64_t mask) { return std::countr_zero(mask); }
-int Highest(uint64_t mask) { return 63 - std::countl_zero(mask); }
-uint64_t From(uint64_t mask, int bit) { return bit > 63 ? 0 : mask & (~uint64_t{0} << bit); }
-uint64_t UpTo(uint64_t mask, int bit) { return bit < 0 ? 0 : mask & (~uint64_t{0} >> (63 - bit)); }
-
-int FirstTime(const CronExpression& e) {
-  return Lowest(e.hours) * 3600 + Lowest(e.minutes) * 60 + Lowest(e.seconds);
+uint32_t CivilMonth::ToPreviousMatching(const CronExpression& e, int64_t begin_day) {
+  while (true) {
+    if (first_ <= begin_day) return 0;
+    ToPrevious();
+    if (month_ == 12 && !e.years.Has(year_)) {
+      const int year = e.years.AtOrBefore(year_);
+      if (year == 0) return 0;
+      *this = CivilMonth(year, 12, NewYear(year + 1) - 31);
+      if (first_ + 31 <= begin_day) return 0;
+    }
+    if (const uint32_t days = Matching(e)) return days;
+  }
 }
-int LastTime(const CronExpression& e) {
-  return Highest(e.hours) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds);
-}
 
-// The first matching time of day at or after `from` (seconds of the day), or -1.
-int TimeFrom(const CronExpression& e, int from) {
-  const int h = from / 3600, m = from / 60 % 60, s = from % 60;
+int FirstTimeOfDay(const CronExpression& e, int time) {
+  const int h = time / 3600, m = time / 60 % 60, s = time % 60;
   if ((e.hours >> h) & 1) {
     if ((e.minutes >> m) & 1) {
-      if (const uint64_t rest = From(e.seconds, s)) return h * 3600 + m * 60 + Lowest(rest);
+      if (const uint64_t rest = BitsFrom(e.seconds, s)) return h * 3600 + m * 60 + LowestBit(rest);
     }
-    if (const uint64_t rest = From(e.minutes, m + 1))
-      return h * 3600 + Lowest(rest) * 60 + Lowest(e.seconds);
+    if (const uint64_t rest = BitsFrom(e.minutes, m + 1))
+      return h * 3600 + LowestBit(rest) * 60 + LowestBit(e.seconds);
   }
-  if (const uint64_t rest = From(e.hours, h + 1)) {
-    return Lowest(rest) * 3600 + Lowest(e.minutes) * 60 + Lowest(e.seconds);
+  if (const uint64_t rest = BitsFrom(e.hours, h + 1)) {
+    return LowestBit(rest) * 3600 + LowestBit(e.minutes) * 60 + LowestBit(e.seconds);
   }
   return -1;
 }
 
-// The last matching time of day at or before `to`, or -1.
-int TimeUpTo(const CronExpression& e, int to) {
-  const int h = to / 3600, m = to / 60 % 60, s = to % 60;
+int LastTimeOfDay(const CronExpression& e, int time) {
+  const int h = time / 3600, m = time / 60 % 60, s = time % 60;
   if ((e.hours >> h) & 1) {
     if ((e.minutes >> m) & 1) {
-      if (const uint64_t rest = UpTo(e.seconds, s)) return h * 3600 + m * 60 + Highest(rest);
+      if (const uint64_t rest = BitsUpTo(e.seconds, s)) return h * 3600 + m * 60 + HighestBit(rest);
     }
-    if (const uint64_t rest = UpTo(e.minutes, m - 1))
-      return h * 3600 + Highest(rest) * 60 + Highest(e.seconds);
+    if (const uint64_t rest = BitsUpTo(e.minutes, m - 1))
+      return h * 3600 + HighestBit(rest) * 60 + HighestBit(e.seconds);
   }
-  if (const uint64_t rest = UpTo(e.hours, h - 1)) {
-    return Highest(rest) * 3600 + Highest(e.minutes) * 60 + Highest(e.seconds);
+  if (const uint64_t rest = BitsUpTo(e.hours, h - 1)) {
+    return HighestBit(rest) * 3600 + HighestBit(e.minutes) * 60 + HighestBit(e.seconds);
   }
   return -1;
 }
-
-}  // namespace
-
-CivilDate DateOfDay(int64_t day) { return CivilFromDay(day); }
 
 bool EveryDay(const CronExpression& e) {
-  return (!e.day_of_month_restricted && !e.day_of_week_restricted) ||
-         (e.day_of_month_restricted && e.days_of_month == kEveryDayOfMonthMask) ||
-         (e.day_of_week_restricted && e.days_of_week == kEveryWeekdayMask);
-}
-
-bool DayMatches(const CronExpression& e, int month, int day, int weekday) {
-  if (((e.months >> month) & 1) == 0) return false;
-  if (EveryDay(e)) return true;
-  return (e.day_of_month_restricted && ((e.days_of_month >> day) & 1)) ||
-         (e.day_of_week_restricted && ((e.days_of_week >> weekday) & 1));
+  const bool every_day = !e.day_of_month_restricted || e.days_of_month == kEveryDayOfMonthMask;
+  const bool every_weekday = !e.day_of_week_restricted || e.days_of_week == kEveryWeekdayMask;
+  if (every_day && every_weekday) return true;
+  return e.day_of_month_restricted && e.day_of_week_restricted && !e.both_days_match &&
+         (every_day || every_weekday);
 }
 
 bool Matches(const CronExpression& e, int64_t local) {
   if (local < kLocalBegin || local >= kLocalEnd) return false;
+  if (!TimeMatches(e, static_cast<int>(local % kDaySeconds))) return false;
   const int64_t day = local / kDaySeconds;
-  const int time = static_cast<int>(local % kDaySeconds);
-  if (((e.hours >> (time / 3600)) & 1) == 0 || ((e.minutes >> (time / 60 % 60)) & 1) == 0 ||
-      ((e.seconds >> (time % 60)) & 1) == 0)
-    return false;
-  const CivilDate date = CivilFromDay(day);
-  return DayMatches(e, date.month, date.day, date.weekday);
+  const CivilMonth month = CivilMonth::Of(day);
+  return (month.Matching(e) >> (day - month.first_day() + 1)) & 1;
 }
 
 int64_t FirstUnmatched(const CronExpression& e, int64_t local) {
-  // Where all lower fields are full, whole minutes, hours and days match at once.
-  const int64_t step = e.seconds != kEverySecondMask   ? 1
-                       : e.minutes != kEveryMinuteMask ? 60
-                       : e.hours != kEveryHourMask     ? 3600
-                                                       : kDaySeconds;
-  while (local < kLocalEnd && Matches(e, local)) local += step - local % step;
-  return std::min(local, kLocalEnd);
+  if (!Matches(e, local)) return std::min(local, kLocalEnd);
+  const int64_t day = local / kDaySeconds;
+  const int time = static_cast<int>(local % kDaySeconds);
+  // The lowest field that is not full ends the stretch; above it all times match.
+  int until = 0;
+  if (e.seconds != kEverySecondMask) {
+    until = time;
+    do ++until;
+    while (until < kDaySeconds && TimeMatches(e, until));
+  } else if (e.minutes != kEveryMinuteMask) {
+    until = time - time % 60;
+    do until += 60;
+    while (until < kDaySeconds && TimeMatches(e, until));
+  } else if (e.hours != kEveryHourMask) {
+    until = time - time % 3600;
+    do until += 3600;
+    while (until < kDaySeconds && TimeMatches(e, until));
+  } else {
+    return FirstUnmatchedDay(e, day) * kDaySeconds;
+  }
+  if (until < kDaySeconds) return day * kDaySeconds + until;
+  // Midnight, from where it goes on as far again at most.
+  return FirstUnmatched(e, (day + 1) * kDaySeconds);
 }
 
 std::optional<int64_t> FirstMatch(const CronExpression& e, int64_t begin, int64_t end) {
   begin = std::max(begin, kLocalBegin);
   end = std::min(end, kLocalEnd);
   if (begin >= end) return std::nullopt;
-  int64_t day = begin / kDaySeconds;
-  const CivilDate date = CivilFromDay(day);
-  int64_t first_of_month = day - (date.day - 1);
-  int first_weekday = static_cast<int>((first_of_month + 4) % 7);
-  int year = date.year, month = date.month;
-  uint64_t days = From(MatchingDays(e, year, month, first_weekday), date.day);
-  if ((days >> date.day) & 1) {
-    const int time = TimeFrom(e, static_cast<int>(begin % kDaySeconds));
-    if (time >= 0) {
-      const int64_t found = day * kDaySeconds + time;
-      return found < end ? std::optional<int64_t>(found) : std::nullopt;
-    }
-    days = From(days, date.day + 1);
+  const int64_t day = begin / kDaySeconds;
+  CivilMonth month = CivilMonth::Of(day);
+  const int day_of_month = static_cast<int>(day - month.first_day()) + 1;
+  uint32_t days = static_cast<uint32_t>(BitsFrom(month.Matching(e), day_of_month));
+  if ((days >> day_of_month) & 1) {
+    const int time = FirstTimeOfDay(e, static_cast<int>(begin % kDaySeconds));
+    if (time >= 0) return Below(day * kDaySeconds + time, end);
+    days = static_cast<uint32_t>(BitsFrom(days, day_of_month + 1));
   }
-  while (days == 0) {
-    const int length = DaysInMonth(year, month);
-    first_of_month += length;
-    if (first_of_month * kDaySeconds >= end) return std::nullopt;
-    first_weekday = (first_weekday + length) % 7;
-    if (++month > 12) month = 1, ++year;
-    days = MatchingDays(e, year, month, first_weekday);
-  }
-  const int64_t found = (first_of_month + Lowest(days) - 1) * kDaySeconds + FirstTime(e);
-  return found < end ? std::optional<int64_t>(found) : std::nullopt;
+  if (days == 0) days = month.ToNextMatching(e, (end + kDaySeconds - 1) / kDaySeconds);
+  if (days == 0) return std::nullopt;
+  return Below((month.first_day() + LowestBit(days) - 1) * kDaySeconds + FirstTime(e), end);
 }
 
 std::optional<int64_t> LastMatch(const CronExpression& e, int64_t begin, int64_t end) {
   begin = std::max(begin, kLocalBegin);
   end = std::min(end, kLocalEnd);
   if (begin >= end) return std::nullopt;
-  const int64_t last = end - 1;
-  const int64_t day = last / kDaySeconds;
-  const CivilDate date = CivilFromDay(day);
-  int64_t first_of_month = day - (date.day - 1);
-  int first_weekday = static_cast<int>((first_of_month + 4) % 7);
-  int year = date.year, month = date.month;
-  uint64_t days = UpTo(MatchingDays(e, year, month, first_weekday), date.day);
-  if ((days >> date.day) & 1) {
-    const int time = TimeUpTo(e, static_cast<int>(last % kDaySeconds));
-    if (time >= 0) {
-      const int64_t found = day * kDaySeconds + time;
-      return found >= begin ? std::optional<int64_t>(found) : std::nullopt;
-    }
-    days = UpTo(days, date.day - 1);
+  const int64_t day = (end - 1) / kDaySeconds;
+  CivilMonth month = CivilMonth::Of(day);
+  const int day_of_month = static_cast<int>(day - month.first_day()) + 1;
+  uint32_t days = static_cast<uint32_t>(BitsUpTo(month.Matching(e), day_of_month));
+  if ((days >> day_of_month) & 1) {
+    const int time = LastTimeOfDay(e, static_cast<int>((end - 1) % kDaySeconds));
+    if (time >= 0) return AtLeast(day * kDaySeconds + time, begin);
+    days = static_cast<uint32_t>(BitsUpTo(days, day_of_month - 1));
   }
-  while (days == 0) {
-    if (first_of_month * kDaySeconds <= begin) return std::nullopt;
-    if (--month < 1) month = 12, --year;
-    const int length = DaysInMonth(year, month);
-    first_of_month -= length;
-    first_weekday = (first_weekday + 35 - length) % 7;
-    days = MatchingDays(e, year, month, first_weekday);
-  }
-  const int64_t found = (first_of_month + Highest(days) - 1) * kDaySeconds + LastTime(e);
-  return found >= begin ? std::optional<int64_t>(found) : std::nullopt;
+  if (days == 0) days = month.ToPreviousMatching(e, begin / kDaySeconds);
+  if (days == 0) return std::nullopt;
+  return AtLeast((month.first_day() + HighestBit(days) - 1) * kDaySeconds + LastTime(e), begin);
 }
 
 }  // namespace escapement::cron

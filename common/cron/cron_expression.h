@@ -1,19 +1,27 @@
 // A cron expression, parsed: one bit mask per field and the facts that its text alone decides.
 //
-// Pure. The language is five fields `minute hour day-of-month month day-of-week`, six with `second`
-// first, and the macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly. Items
-// are `a`, `a-b`, `a-b/n`, `a/n` (from a to the field's highest value), `*/n`; ranges wrap past the
-// end of the field and steps count across the wrap; `?` is `*` as the whole of a day field. A year
-// field, `L`, `W`, `#` and a leading `+` are refused by name.
+// Pure; a regular value without pointers. The language: five fields `minute hour day-of-month month
+// day-of-week`, six with `second` first, seven with `year` last too, and the macros @yearly,
+// @annually, @monthly, @weekly, @daily, @midnight and @hourly. Letters may have any case.
+//
+//   items          `a`, `a-b`, `a-b/n`, `a/n` (from a to the field's highest value), `*/n`. Ranges
+//                  wrap past the end of the field and steps count across the wrap; years do not
+//                  wrap. `?` is `*`, as the whole of a day field.
+//   day-of-month   also `L` (the last day), `L-n` (n days before it), `nW`, `LW` and `L-nW` (the
+//                  weekday nearest that day, in the same month). A day that the month does not have
+//                  matches nothing.
+//   day-of-week    also `d#k` (the k-th d of the month), `d#L` and `dL` (the last d); and a leading
+//                  `+` before the whole field.
 //
 // Which days: a day field is unrestricted when it is exactly `*` or `?`. Both unrestricted: every
-// day. One restricted: that one must match. Both restricted: either matches.
+// day. One restricted: that one must match. Both restricted: either matches, with `+` both must.
 
 #ifndef COMMON_CRON_CRON_EXPRESSION_H_
 #define COMMON_CRON_CRON_EXPRESSION_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -29,19 +37,50 @@ inline constexpr uint32_t kEveryDayOfMonthMask = 0xfffffffe;
 inline constexpr uint16_t kEveryMonthMask = 0x1ffe;
 inline constexpr uint8_t kEveryWeekdayMask = 0x7f;
 
+// The years of a year field: bits 0-229 are 1970-2199.
+struct YearSet {
+  static constexpr int kFirst = 1970, kLast = 2199;
+
+  std::array<uint64_t, 4> bits = {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0},
+                                  (uint64_t{1} << (kLast + 1 - kFirst - 192)) - 1};
+
+  bool Has(int year) const {
+    const unsigned i = static_cast<unsigned>(year - kFirst);
+    return i <= kLast - kFirst && ((bits[i / 64] >> (i % 64)) & 1) != 0;
+  }
+  bool Every() const { return *this == YearSet{}; }
+  // The nearest year of the set at or after / at or before `year`; 0 if there is none.
+  int AtOrAfter(int year) const;
+  int AtOrBefore(int year) const;
+
+  friend bool operator==(const YearSet&, const YearSet&) = default;
+};
+
 struct CronExpression {
-  uint64_t seconds = 1;                           // bits 0-59
-  uint64_t minutes = kEveryMinuteMask;            // bits 0-59
-  uint32_t hours = kEveryHourMask;                // bits 0-23
+  uint64_t seconds = 1;                 // bits 0-59
+  uint64_t minutes = kEveryMinuteMask;  // bits 0-59
+  uint32_t hours = kEveryHourMask;      // bits 0-23
+
+  // Day of month: what is listed, in whatever form.
   uint32_t days_of_month = kEveryDayOfMonthMask;  // bits 1-31
-  uint16_t months = kEveryMonthMask;              // bits 1-12
-  uint8_t days_of_week = kEveryWeekdayMask;       // bits 0-6, 0 is Sunday
-  bool day_of_month_restricted = false;           // the field is neither `*` nor `?`
+  uint32_t days_before_last = 0;                  // bits 0-30: `L-n`, `L` is 0
+  uint32_t weekdays_near_day = 0;                 // bits 1-31: `nW`
+  uint32_t weekdays_near_last = 0;                // bits 0-30: `L-nW`, `LW` is 0
+
+  // Day of week, 0 is Sunday: bits 7 × (k - 1) + d: `d#k`; bits 35 + d: `dL`.
+  uint64_t weekdays_of_month = 0;
+  uint8_t days_of_week = kEveryWeekdayMask;  // bits 0-6: d
+
+  uint16_t months = kEveryMonthMask;     // bits 1-12
+  bool day_of_month_restricted = false;  // the field is neither `*` nor `?`
   bool day_of_week_restricted = false;
+  bool both_days_match = false;  // both are restricted, and with `+`: both must match
   bool second_written = false;
   // Its second (if written), minute or hour field contains `*` or `/`, or covers every value:
   // daylight-saving changes then treat it as a rhythm, else as a time of day.
   bool periodic = false;
+
+  YearSet years;
 
   friend bool operator==(const CronExpression&, const CronExpression&) = default;
 };
@@ -57,7 +96,7 @@ absl::StatusOr<CronExpression> ParseExclusion(absl::string_view text);
 // `second` is not written (0). Each field must be one field: blanks are refused.
 struct CronFields {
   absl::string_view second = {}, minute = {}, hour = {}, day_of_month = {}, month = {},
-                    day_of_week = {};
+                    day_of_week = {}, year = {};
 };
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields);
 

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/cron/civil_match.h"
+#include "common/cron/allowed_match.h"
 
 namespace escapement::cron {
 namespace {
 
 constexpr int64_t kLongChange = 3 * 3600;  // AUTO: a longer change is not taken for daylight saving
+// More than any offset from UTC and any change of it.
+constexpr int64_t kOffsetsMax = 2 * 86400;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
 struct Candidate {
@@ -22,21 +24,27 @@ struct Candidate {
 
 class Search {
  public:
-  Search(const CronExpression& expression, const Zone& zone, const DstPolicy& policy)
-      : e_(expression), zone_(zone), policy_(policy) {}
+  Search(const CronExpression& expression, absl::Span<const CronExpression> exclusions,
+         const Zone& zone, const DstPolicy& policy)
+      : e_(expression), exclusions_(exclusions), zone_(zone), policy_(policy) {}
 
   // The first occurrence in [from, end), Unix seconds.
   Candidate First(int64_t from, int64_t end) const {
-    from = std::max(from, kLocalBegin - 2 * 86400);  // keeps sums with offsets in range
-    end = std::min(end, kLocalEnd + 2 * 86400);
-    for (size_t span = zone_.SpanAt(from); from < end; ++span) {
+    from = std::max(from, kLocalBegin - kOffsetsMax);  // keeps sums with offsets in range
+    end = std::min(end, kLocalEnd + kOffsetsMax);
+    while (from < end) {
+      const size_t span = zone_.SpanAt(from);
       const int64_t span_end = zone_.SpanEnd(span);
       Candidate best = Direct(span, from, std::min(span_end, end));
       // Order matters: of equal instants the existing time wins, then the later nominal one.
       ConsiderGaps(span, from, std::min(span_end, end), best);
       if (best.found()) return best;
-      if (span_end == kForever) break;
-      from = span_end;
+      if (span_end >= end) break;
+      // On to the span of the next time that matches, wherever in the zone that is.
+      const std::optional<int64_t> next =
+          FirstAllowed(e_, exclusions_, span_end - kOffsetsMax, end + kOffsetsMax);
+      if (!next) break;
+      from = std::max(span_end, *next - kOffsetsMax);
     }
     return {};
   }
@@ -59,7 +67,7 @@ class Search {
     int64_t local = from + offset;
     while (true) {
       const std::optional<int64_t> match =
-          FirstMatch(e_, local, end == kForever ? end : end + offset);
+          FirstAllowed(e_, exclusions_, local, end == kForever ? end : end + offset);
       if (!match) return {};
       if (*match >= unique_begin && *match < unique_end)
         return {.instant = *match - offset, .local = *match};
@@ -85,7 +93,7 @@ class Search {
   void ConsiderGaps(size_t span, int64_t from, int64_t end, Candidate& best) const {
     for (size_t i = span; i > 0; --i) {
       const int64_t begin = zone_.spans()[i].begin;
-      if (begin < from - 2 * 86400) return;  // no change is longer than two days
+      if (begin < from - kOffsetsMax) return;
       const int64_t before = zone_.spans()[i - 1].offset, after = zone_.spans()[i].offset;
       if (after <= before) continue;
       const GapPolicy rule = GapRule(after - before);
@@ -114,7 +122,7 @@ class Search {
   // before span i.
   std::optional<int64_t> FirstSkipped(size_t i, int64_t begin, int64_t end) const {
     while (true) {
-      const std::optional<int64_t> match = FirstMatch(e_, begin, end);
+      const std::optional<int64_t> match = FirstAllowed(e_, exclusions_, begin, end);
       if (!match) return std::nullopt;
       const CivilInfo info = zone_.Classify(*match);
       if (info.kind == CivilKind::kSkipped && info.gap == i) return match;
@@ -124,7 +132,7 @@ class Search {
 
   std::optional<int64_t> LastSkipped(size_t i, int64_t begin, int64_t end) const {
     while (true) {
-      const std::optional<int64_t> match = LastMatch(e_, begin, end);
+      const std::optional<int64_t> match = LastAllowed(e_, exclusions_, begin, end);
       if (!match) return std::nullopt;
       const CivilInfo info = zone_.Classify(*match);
       if (info.kind == CivilKind::kSkipped && info.gap == i) return match;
@@ -133,6 +141,7 @@ class Search {
   }
 
   const CronExpression& e_;
+  const absl::Span<const CronExpression> exclusions_;
   const Zone& zone_;
   const DstPolicy& policy_;
 };
@@ -171,22 +180,25 @@ absl::string_view NoteName(Note note) {
 }
 
 std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
-                                         const DstPolicy& policy, absl::Time from) {
-  const Candidate found = Search(expression, zone, policy).First(CeilSeconds(from), kForever);
+                                         const DstPolicy& policy, absl::Time from,
+                                         absl::Span<const CronExpression> exclusions) {
+  const Candidate found =
+      Search(expression, exclusions, zone, policy).First(CeilSeconds(from), kForever);
   if (!found.found()) return std::nullopt;
   return ToOccurrence(found);
 }
 
 std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone,
-                                     const DstPolicy& policy, absl::Time after) {
-  return FirstAtOrAfter(expression, zone, policy, after + absl::Nanoseconds(1));
+                                     const DstPolicy& policy, absl::Time after,
+                                     absl::Span<const CronExpression> exclusions) {
+  return FirstAtOrAfter(expression, zone, policy, after + absl::Nanoseconds(1), exclusions);
 }
 
 std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
                                   const DstPolicy& policy, absl::Time begin, absl::Time end,
-                                  size_t max) {
+                                  size_t max, absl::Span<const CronExpression> exclusions) {
   std::vector<Occurrence> occurrences;
-  const Search search(expression, zone, policy);
+  const Search search(expression, exclusions, zone, policy);
   int64_t from = CeilSeconds(begin);
   const int64_t until = CeilSeconds(end);
   while (occurrences.size() < max) {
@@ -198,8 +210,9 @@ std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& 
   return occurrences;
 }
 
-bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy) {
-  return FirstAtOrAfter(expression, zone, policy, absl::InfinitePast()).has_value();
+bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
+                      absl::Span<const CronExpression> exclusions) {
+  return FirstAtOrAfter(expression, zone, policy, absl::InfinitePast(), exclusions).has_value();
 }
 
 }  // namespace escapement::cron

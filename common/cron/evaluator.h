@@ -11,7 +11,8 @@
 //   overlap    first                   both
 //
 // Occurrences lie in the local years 1970 to 2199. Every search ends: it visits at most 2,760
-// months and the zone's offset changes. Threads: any.
+// months (and only the years that the expression has) and, of the zone's offset changes, those near
+// times that match. Threads: any.
 
 #ifndef COMMON_CRON_EVALUATOR_H_
 #define COMMON_CRON_EVALUATOR_H_
@@ -23,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/zone.h"
 
@@ -59,18 +61,23 @@ struct Occurrence {
   friend bool operator==(const Occurrence&, const Occurrence&) = default;
 };
 
+// `exclusions`: nominal times that one of them matches are none; what is left is mapped to
+// instants.
 std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
-                                         const DstPolicy& policy, absl::Time from);
+                                         const DstPolicy& policy, absl::Time from,
+                                         absl::Span<const CronExpression> exclusions = {});
 std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zone& zone,
-                                     const DstPolicy& policy, absl::Time after);
+                                     const DstPolicy& policy, absl::Time after,
+                                     absl::Span<const CronExpression> exclusions = {});
 
 // All occurrences in [begin, end) in order, at most `max` of them.
 std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
                                   const DstPolicy& policy, absl::Time begin, absl::Time end,
-                                  size_t max);
+                                  size_t max, absl::Span<const CronExpression> exclusions = {});
 
 // False for an expression that never fires, such as 30 February.
-bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy);
+bool HasAnyOccurrence(const CronExpression& expression, const Zone& zone, const DstPolicy& policy,
+                      absl::Span<const CronExpression> exclusions = {});
 
 }  // namespace escapement::cron
 

@@ -104,20 +104,45 @@ struct Zone::Spans {
   std::vector<std::pair<int64_t, int64_t>> unique;  // local seconds that only this span has
 };
 
+// Zones are few (about 600), so this is bounded.
+struct Zone::Loaded {
+  absl::Mutex mutex;
+  absl::btree_map<std::string, std::shared_ptr<const Spans>> zones ABSL_GUARDED_BY(mutex);
+};
+
+Zone::Loaded& Zone::TheLoaded() {
+  static auto* const loaded = new Loaded;
+  return *loaded;
+}
+
 absl::StatusOr<Zone> Zone::Load(absl::string_view name) {
-  static absl::Mutex mutex(absl::kConstInit);
-  static auto* const loaded = new absl::btree_map<std::string, std::shared_ptr<const Spans>>;
+  Loaded& loaded = TheLoaded();
   {
-    absl::MutexLock lock(&mutex);
-    if (auto it = loaded->find(name); it != loaded->end()) return Zone(it->second);
+    absl::MutexLock lock(&loaded.mutex);
+    if (auto it = loaded.zones.find(name); it != loaded.zones.end()) return Zone(it->second);
   }
   if (absl::Status status = CheckName(name); !status.ok()) return status;
-  auto data = std::make_shared<Spans>();
-  data->name = std::string(name);
-  if (!absl::LoadTimeZone(name, &data->tz)) {
+  absl::TimeZone tz;
+  if (!absl::LoadTimeZone(name, &tz)) {
     return absl::InvalidArgumentError(absl::StrCat("time zone: \"", name, "\" cannot be loaded"));
   }
-  data->spans = FindSpans(data->tz);
+  auto data = MakeSpans(std::string(name), tz, FindSpans(tz));
+  absl::MutexLock lock(&loaded.mutex);
+  return Zone(loaded.zones.emplace(std::string(name), std::move(data)).first->second);
+}
+
+Zone Zone::Utc() { return FromSpans("UTC", {OffsetSpan{}}); }
+
+Zone Zone::FromSpans(std::string name, std::vector<OffsetSpan> spans) {
+  return Zone(MakeSpans(std::move(name), absl::UTCTimeZone(), std::move(spans)));
+}
+
+std::shared_ptr<const Zone::Spans> Zone::MakeSpans(std::string name, const absl::TimeZone& tz,
+                                                   std::vector<OffsetSpan> spans) {
+  auto data = std::make_shared<Spans>();
+  data->name = std::move(name);
+  data->tz = tz;
+  data->spans = std::move(spans);
   const size_t count = data->spans.size();
   data->unique.assign(count,
                       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()});
@@ -130,18 +155,20 @@ absl::StatusOr<Zone> Zone::Load(absl::string_view name) {
     data->unique[i - 1].second =
         std::min(data->unique[i].second, data->spans[i].begin + data->spans[i].offset);
   }
-  // Zones are few (about 600), so this is bounded.
-  absl::MutexLock lock(&mutex);
-  return Zone(loaded->emplace(std::string(name), std::move(data)).first->second);
+  return data;
 }
 
-Zone Zone::Utc() {
-  auto data = std::make_shared<Spans>();
-  data->name = "UTC";
-  data->tz = absl::UTCTimeZone();
-  data->spans = {OffsetSpan{}};
-  data->unique = {{std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}};
-  return Zone(std::move(data));
+ZoneOverride::ZoneOverride(std::string name, std::vector<OffsetSpan> spans)
+    : name_(std::move(name)) {
+  Zone::Loaded& loaded = Zone::TheLoaded();
+  absl::MutexLock lock(&loaded.mutex);
+  loaded.zones[name_] = Zone::MakeSpans(name_, absl::UTCTimeZone(), std::move(spans));
+}
+
+ZoneOverride::~ZoneOverride() {
+  Zone::Loaded& loaded = Zone::TheLoaded();
+  absl::MutexLock lock(&loaded.mutex);
+  loaded.zones.erase(name_);
 }
 
 const std::string& Zone::name() const { return data_->name; }
@@ -211,5 +238,6 @@ std::optional<OffsetChange> Zone::PrevChange(absl::Time before) const {
 }
 
 const std::string& TzdataVersion() { return TheDatabase().version; }
+const std::set<std::string, std::less<>>& TzdataNames() { return TheDatabase().names; }
 
 }  // namespace escapement::cron

@@ -13,10 +13,14 @@
 #define COMMON_CRON_ZONE_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
@@ -64,6 +68,9 @@ class Zone {
   // everything else: offsets, POSIX TZ strings, paths, names with a prefix such as "posix/".
   static absl::StatusOr<Zone> Load(absl::string_view name);
   static Zone Utc();
+  // Rules that are not this machine's (those of another revision of the database). `spans`: in
+  // order, at least one, the first from the minimum of int64. Its time_zone() is UTC.
+  static Zone FromSpans(std::string name, std::vector<OffsetSpan> spans);
 
   const std::string& name() const;
   const absl::TimeZone& time_zone() const;
@@ -84,13 +91,34 @@ class Zone {
   std::optional<OffsetChange> PrevChange(absl::Time before) const;  // the last one strictly before
 
  private:
+  friend class ZoneOverride;
   struct Spans;
+  struct Loaded;
+  static Loaded& TheLoaded();
+  static std::shared_ptr<const Spans> MakeSpans(std::string name, const absl::TimeZone& tz,
+                                                std::vector<OffsetSpan> spans);
   explicit Zone(std::shared_ptr<const Spans> data) : data_(std::move(data)) {}
   std::shared_ptr<const Spans> data_;
 };
 
+// For tests: as long as it lives, Load(name) gives these rules to the whole process, whether the
+// database has the name or not. Not two of one name at a time.
+class ZoneOverride {
+ public:
+  ZoneOverride(std::string name, std::vector<OffsetSpan> spans);
+  ~ZoneOverride();
+  ZoneOverride(const ZoneOverride&) = delete;
+  ZoneOverride& operator=(const ZoneOverride&) = delete;
+
+ private:
+  const std::string name_;
+};
+
 // Version of the zone database, such as "2026f"; "unknown" if its files do not say.
 const std::string& TzdataVersion();
+
+// All names of the database, as its files list them; empty if they do not.
+const std::set<std::string, std::less<>>& TzdataNames();
 
 }  // namespace escapement::cron
 
