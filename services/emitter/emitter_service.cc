@@ -8,6 +8,8 @@
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
 #include "services/emitter/emission_loop.h"
+#include "services/emitter/launch_loop.h"
+#include "services/emitter/launch_metrics.h"
 #include "services/emitter/metrics.h"
 #include "services/emitter/run_closer.h"
 
@@ -30,6 +32,7 @@ class EmitterService::Core {
         executor_(runtime.NewExecutor("emitter")),
         own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
+        launch_metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
         phase_(absl::Microseconds(static_cast<int64_t>(
             runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
         client_(store, runtime, ClientOptions()) {}
@@ -64,12 +67,14 @@ class EmitterService::Core {
   const std::shared_ptr<Executor> executor_;
   const std::unique_ptr<Metrics> own_metrics_;
   EmitterMetrics metrics_;
+  LaunchMetrics launch_metrics_;
   const absl::Duration phase_;
   std::atomic<bool> ready_{false};
   bool draining_ = false;
   kv::KvClient client_;
   std::shared_ptr<EmissionLoop> loop_;
   std::shared_ptr<RunCloser> closer_;
+  std::shared_ptr<LaunchLoop> launcher_;
   std::unique_ptr<lease::LeaseKeeper> keeper_;
 };
 
@@ -95,14 +100,18 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
       EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
   closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
                                         RunCloser::Options{.layout = layout, .leases = leases});
+  launcher_ = std::make_shared<LaunchLoop>(client_, executor_, launch_metrics_,
+                                           LaunchLoop::Options{.layout = layout, .leases = leases});
   lease::LeaseKeeper::Callbacks callbacks;
   callbacks.on_acquired = [this](const lease::HeldLease& lease) {
     loop_->AddPartition(lease.index);
     closer_->AddPartition(lease.index);
+    launcher_->AddPartition(lease.index);
   };
   callbacks.on_lost = [this](uint32_t index) {
     loop_->DropPartition(index);
     closer_->DropPartition(index);
+    launcher_->DropPartition(index);
   };
   keeper_ = std::make_unique<lease::LeaseKeeper>(
       client_, runtime_, executor_,
@@ -113,6 +122,7 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
                                   .renew_every = options_.lease_renew_every},
       std::move(callbacks));
   closer_->Start();
+  launcher_->Start();
   keeper_->Start();
   ready_.store(true, std::memory_order_relaxed);
   StepLater();
@@ -139,6 +149,7 @@ void EmitterService::Core::Drain(Closure done) {
 void EmitterService::Core::StopLoops() {
   if (loop_ != nullptr) loop_->Stop();
   if (closer_ != nullptr) closer_->Stop();
+  if (launcher_ != nullptr) launcher_->Stop();
 }
 
 EmitterService::EmitterService(Options options, kv::KvStore& store, Runtime& runtime)

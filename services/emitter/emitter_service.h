@@ -1,6 +1,7 @@
 // EmitterService: turns schedules into event rows, ahead of time. It owns partitions of the
-// children index by lease; of each it emits every occurrence once (emission_loop.h), and closes the
-// runs that have ended (run_closer.h).
+// children index by lease; of each it emits every occurrence once (emission_loop.h), launches those
+// that depend on former runs when they are due (launch_loop.h), and closes the runs that have ended
+// (run_closer.h).
 //
 // The same class runs in the emitter process, in standalone and in the simulation.
 //

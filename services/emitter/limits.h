@@ -38,6 +38,19 @@ inline constexpr absl::Duration kCloseEvery = absl::Milliseconds(50);
 // After a failed commit of the closer.
 inline constexpr absl::Duration kCloseRetry = absl::Seconds(1);
 
+// Launch records in memory (about 500 bytes each): further ones are read when half of them are
+// gone. Those of paused schedules stay, and so count.
+inline constexpr size_t kLaunchesMax = 200'000;
+// Launch records of one schedule that are decided together.
+inline constexpr size_t kLaunchesOfScheduleMax = 200;
+// A commit holds so many decisions, or mutations (but all of one schedule's).
+inline constexpr size_t kLaunchesDecidedMax = 2000;
+inline constexpr size_t kLaunchMutationsMax = 20'000;
+// After a failed commit of launches, and while a lease is in doubt.
+inline constexpr absl::Duration kLaunchRetry = absl::Milliseconds(200);
+// What waits for a change of its schedule is looked at this often in case its state was forgotten.
+inline constexpr absl::Duration kLaunchSweepEvery = absl::Seconds(5);
+
 }  // namespace escapement::emitter
 
 #endif  // SERVICES_EMITTER_LIMITS_H_

@@ -1,0 +1,492 @@
+#include "services/emitter/launch_loop.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/records/row_judge.h"
+#include "common/service/log.h"
+#include "services/emitter/limits.h"
+
+namespace escapement::emitter {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+using Check = LaunchBatch::Check;
+using Kind = LaunchDecision::Kind;
+
+// Timers are at least this long: no step makes the next one due at once.
+constexpr absl::Duration kTimerMin = absl::Microseconds(20);
+
+std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::string_view("\0", 1)); }
+
+}  // namespace
+
+LaunchLoop::LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
+                       LaunchMetrics& metrics, Options options)
+    : client_(client),
+      executor_(std::move(executor)),
+      metrics_(metrics),
+      options_(std::move(options)),
+      cache_(client, executor_, [this] { OnFetched(); }) {}
+
+void LaunchLoop::Start() {
+  cache_.NotifyChanges([this](const Uid& uid) { OnStateChanged(uid); });
+  cache_.Start();
+  Watch();
+  SweepLater();
+}
+
+void LaunchLoop::Stop() {
+  stopped_ = true;
+  watch_ = nullptr;
+  partitions_.clear();
+  Clear();
+}
+
+void LaunchLoop::Clear() {
+  while (!schedules_.empty()) Drop(schedules_.begin());
+}
+
+// --- what there is ---
+
+void LaunchLoop::Watch() {
+  kv::WatchRequest request;
+  request.cf = ColumnFamily::kCheckpoints;
+  request.from_seq = kv::kWatchFromNow;
+  const std::weak_ptr<LaunchLoop> weak = weak_from_this();
+  kv::WatchObserver observer;
+  observer.on_batch = [weak](kv::WatchBatch batch) {
+    if (auto self = weak.lock(); self != nullptr && !self->stopped_) self->OnCheckpoints(batch);
+  };
+  observer.on_lagged = [weak](absl::Status) {
+    if (auto self = weak.lock(); self != nullptr && !self->stopped_) self->OnLagged();
+  };
+  watch_ = client_.OpenWatch(std::move(request), /*excluding_own=*/false, executor_,
+                             std::move(observer));
+}
+
+// The watch is opened anew, then everything is read again.
+void LaunchLoop::OnLagged() {
+  watch_ = nullptr;
+  // Later: called from within a watch that is being destroyed, and a store that is away lags at
+  // once again.
+  executor_->PostAfter(kLaunchRetry, [self = shared_from_this()] {
+    if (self->stopped_ || self->watch_ != nullptr) return;
+    self->Watch();
+    self->Clear();
+    for (auto& [partition, state] : self->partitions_) {
+      state = {.generation = ++self->generations_,
+               .unread = LaunchPrefix(static_cast<uint16_t>(partition))};
+    }
+    self->ReadOn();
+  });
+}
+
+void LaunchLoop::AddPartition(uint32_t partition) {
+  if (stopped_) return;
+  DropPartition(partition);
+  partitions_[partition] = {.generation = ++generations_,
+                            .unread = LaunchPrefix(static_cast<uint16_t>(partition))};
+  ReadOn();
+}
+
+void LaunchLoop::DropPartition(uint32_t partition) {
+  partitions_.erase(partition);
+  for (auto it = schedules_.begin(); it != schedules_.end();) {
+    const auto schedule = it++;
+    if (schedule->second.partition == partition) Drop(schedule);
+  }
+}
+
+void LaunchLoop::OnCheckpoints(const kv::WatchBatch& batch) {
+  for (const kv::WatchedMutation& mutation : batch.mutations) {
+    if (const auto key = DecodeLaunchKey(mutation.key)) {
+      if (partitions_.contains(key->partition)) OnRecord(*key, mutation, batch.seq);
+    } else if (const auto run = DecodeActiveRunKey(mutation.key)) {
+      OnMark(*run, mutation, batch.seq);
+    }
+  }
+  Step();
+}
+
+void LaunchLoop::OnMark(const ActiveRun& run, const kv::WatchedMutation& mutation,
+                        kv::CommitSeq seq) {
+  const auto it = schedules_.find(run.uid);
+  if (it == schedules_.end()) return;
+  Schedule& schedule = it->second;
+  schedule.marks_seq = seq;
+  if (mutation.kind == Mutation::Kind::kPut) {
+    if (schedule.active.empty()) schedule.active = mutation.key;
+  } else if (schedule.active == mutation.key) {
+    // Should there be others, the store will say so.
+    schedule.active.clear();
+    LookAgain(run.uid);
+  }
+}
+
+void LaunchLoop::OnRecord(const LaunchKey& key, const kv::WatchedMutation& mutation,
+                          kv::CommitSeq seq) {
+  if (mutation.kind != Mutation::Kind::kPut) return Forget(key.uid, mutation.key);
+  if (mutation.value_omitted || !Keep(mutation.key, mutation.value, seq))
+    ReadFrom(key.partition, mutation.key);
+}
+
+void LaunchLoop::ReadFrom(uint32_t partition, const std::string& key) {
+  const auto it = partitions_.find(partition);
+  if (it == partitions_.end()) return;
+  std::optional<std::string>& unread = it->second.unread;
+  if (!unread.has_value() || key < *unread) unread = key;
+  ReadOn();
+}
+
+void LaunchLoop::ReadOn() {
+  if (launches_ > kLaunchesMax / 2) return;
+  for (auto& [partition, state] : partitions_) {
+    if (state.unread.has_value() && !state.reading) ReadRecords(partition, state);
+  }
+}
+
+void LaunchLoop::ReadRecords(uint32_t partition, Partition& state) {
+  state.reading = true;
+  const std::string from = *std::exchange(state.unread, std::nullopt);
+  kv::ScanRequest request;
+  request.cf = ColumnFamily::kCheckpoints;
+  request.begin = from;
+  request.end = PrefixEnd(LaunchPrefix(static_cast<uint16_t>(partition)));
+  request.limit = kScanRowsMax;
+  client_.Scan(std::move(request), executor_,
+               [self = shared_from_this(), partition, generation = state.generation,
+                from](absl::StatusOr<kv::ScanResult> result) {
+                 self->OnRecords(partition, generation, from, result);
+               });
+}
+
+void LaunchLoop::OnRecords(uint32_t partition, uint64_t generation, const std::string& from,
+                           const absl::StatusOr<kv::ScanResult>& result) {
+  const auto it = partitions_.find(partition);
+  if (stopped_ || it == partitions_.end() || it->second.generation != generation) return;
+  it->second.reading = false;
+  if (!result.ok()) {
+    executor_->PostAfter(kLaunchRetry, [self = shared_from_this(), partition, generation, from] {
+      const auto it = self->partitions_.find(partition);
+      if (it != self->partitions_.end() && it->second.generation == generation)
+        self->ReadFrom(partition, from);
+    });
+    return;
+  }
+  for (const kv::Entry& entry : result->entries) {
+    if (Keep(entry.key, entry.value, result->seq)) continue;
+    ReadFrom(partition, entry.key);
+    return Step();
+  }
+  if (result->more && !result->entries.empty())
+    ReadFrom(partition, NextKey(result->entries.back().key));
+  Step();
+}
+
+bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv::CommitSeq seq) {
+  const auto key = DecodeLaunchKey(key_bytes);
+  Launch launch;
+  if (!key || !launch.record.ParseFromString(value)) {
+    metrics_.records_broken.Increment();
+    Log(LogLevel::kError, "emitter.launch", "a launch record cannot be read and stays");
+    return true;
+  }
+  auto schedule = schedules_.find(key->uid);
+  const bool known = schedule != schedules_.end() && schedule->second.launches.contains(key_bytes);
+  if (!known && launches_ >= kLaunchesMax) return false;
+  if (schedule == schedules_.end()) {
+    schedule = schedules_.try_emplace(key->uid).first;
+    schedule->second.partition = key->partition;
+  }
+  Launch& kept = schedule->second.launches[key_bytes];
+  if (known && kept.seq >= seq) return true;
+  if (!known) ++launches_;
+  launch.key = *key;
+  launch.bytes = value;
+  launch.seq = seq;
+  kept = std::move(launch);
+  // What it will be judged by is there when it is due.
+  JudgeScheduledRow(cache_, key->uid, key->occurrence, RowToJudge(kept.record));
+  if (!schedule->second.busy) LookAt(key->uid, schedule->second, key->launch_time);
+  return true;
+}
+
+void LaunchLoop::Forget(const Uid& uid, const std::string& key) {
+  const auto schedule = schedules_.find(uid);
+  if (schedule == schedules_.end() || schedule->second.launches.erase(key) == 0) return;
+  --launches_;
+  if (schedule->second.launches.empty()) Drop(schedule);
+  ReadOn();
+}
+
+void LaunchLoop::Drop(Schedules::iterator schedule) {
+  launches_ -= schedule->second.launches.size();
+  SetWaiting(schedule->second, 0);
+  if (schedule->second.at.has_value()) agenda_.erase({*schedule->second.at, schedule->first});
+  fetching_.erase(schedule->first);
+  schedules_.erase(schedule);
+}
+
+// --- when to look at what ---
+
+void LaunchLoop::LookAt(const Uid& uid, Schedule& schedule, absl::Time at) {
+  if (schedule.at.has_value()) {
+    if (*schedule.at <= at) return;
+    agenda_.erase({*schedule.at, uid});
+  }
+  schedule.at = at;
+  agenda_.insert({at, uid});
+}
+
+void LaunchLoop::LookAgain(const Uid& uid) {
+  const auto it = schedules_.find(uid);
+  if (it == schedules_.end() || it->second.busy) return;
+  LookAt(uid, it->second, it->second.launches.begin()->second.key.launch_time);
+}
+
+// What is due stays for now.
+void LaunchLoop::LookAtNext(const Uid& uid, Schedule& schedule, absl::Time after) {
+  for (const auto& [bytes, launch] : schedule.launches) {
+    if (launch.key.launch_time > after) return LookAt(uid, schedule, launch.key.launch_time);
+  }
+}
+
+void LaunchLoop::SetWaiting(Schedule& schedule, size_t waiting) {
+  waiting_ = waiting_ - schedule.waiting + waiting;
+  schedule.waiting = waiting;
+  metrics_.waiting.Set(static_cast<double>(waiting_));
+}
+
+void LaunchLoop::OnFetched() {
+  if (stopped_) return;
+  for (const Uid& uid : std::exchange(fetching_, {})) LookAgain(uid);
+  Step();
+}
+
+void LaunchLoop::OnStateChanged(const Uid& uid) {
+  if (stopped_ || !schedules_.contains(uid)) return;
+  LookAgain(uid);
+  Step();
+}
+
+void LaunchLoop::SweepLater() {
+  executor_->PostAfter(kLaunchSweepEvery, [self = shared_from_this()] {
+    if (self->stopped_) return;
+    self->Sweep();
+    self->SweepLater();
+  });
+}
+
+// Of what the cache does not know there is no word of a change.
+void LaunchLoop::Sweep() {
+  for (const auto& [uid, schedule] : schedules_) {
+    if (schedule.waiting > 0 && cache_.StateIfKnown(uid) == nullptr) LookAgain(uid);
+  }
+  Step();
+}
+
+void LaunchLoop::PlanTimer() {
+  if (stopped_ || committing_ || agenda_.empty()) return;
+  const absl::Time at = agenda_.begin()->first;
+  if (timer_ != 0 && timer_at_ <= at) return;
+  if (timer_ != 0) executor_->Cancel(timer_);
+  timer_at_ = at;
+  const absl::Time now = client_.NowLow();
+  const absl::Duration delay = now == absl::InfinitePast() ? kLaunchRetry : at - now;
+  timer_ = executor_->PostAfter(std::max(delay, kTimerMin), [self = shared_from_this()] {
+    self->timer_ = 0;
+    self->Step();
+  });
+}
+
+// --- what is to be done ---
+
+void LaunchLoop::Step() {
+  if (stopped_ || committing_) return;
+  const absl::Time now = client_.NowLow();
+  LaunchBatch batch(options_.layout, now);
+  std::set<Uid> uids;
+  while (!agenda_.empty() && agenda_.begin()->first <= now &&
+         batch.groups() < kLaunchesDecidedMax && batch.mutations() < kLaunchMutationsMax) {
+    const Uid uid = agenda_.begin()->second;
+    agenda_.erase(agenda_.begin());
+    Schedule& schedule = schedules_.at(uid);
+    schedule.at.reset();
+    if (!options_.leases.valid(schedule.partition)) {
+      // Either the partition is about to be dropped, or a late renewal finds the lease still ours.
+      LookAt(uid, schedule, now + kLaunchRetry);
+    } else if (Decide(uid, schedule, now, batch)) {
+      schedule.busy = true;
+      uids.insert(uid);
+    }
+  }
+  cache_.Fetch();
+  if (!uids.empty()) Commit(std::move(batch), std::move(uids));
+  PlanTimer();
+}
+
+bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, LaunchBatch& batch) {
+  std::vector<const Launch*> launches;
+  std::vector<DueLaunch> due;
+  LaunchBatch::Basis basis{.active = schedule.active};
+  for (const auto& [bytes, launch] : schedule.launches) {
+    if (launch.key.launch_time > now || due.size() >= kLaunchesOfScheduleMax) break;
+    const storage::v1::EventRecord row = RowToJudge(launch.record);
+    const RowJudgement judged = JudgeScheduledRow(cache_, uid, launch.key.occurrence, row);
+    if (judged.action == RowJudgement::Action::kFetch) {
+      fetching_.insert(uid);
+      return false;
+    }
+    basis.state = judged.state;
+    if (judged.definition != nullptr) basis.definition = judged.definition;
+    launches.push_back(&launch);
+    due.push_back(Judged(judged, FromMicros(launch.record.nominal_time_micros())));
+    if (launch.has_run) due.back().wish = DueLaunch::Wish::kDrop;
+  }
+  OverlapState state{.run_active = !schedule.active.empty()};
+  if (basis.definition != nullptr) {
+    state.policy = basis.definition->record->run_overlap();
+    state.jittered = basis.definition->record->timing().jitter_micros() > 0;
+  }
+  const std::vector<LaunchDecision> decisions = PlanLaunches(due, state);
+  const auto waiting = std::count_if(decisions.begin(), decisions.end(), [](const auto& decision) {
+    return decision.kind == Kind::kWait;
+  });
+  SetWaiting(schedule, static_cast<size_t>(waiting));
+  if (static_cast<size_t>(waiting) == decisions.size()) {
+    LookAtNext(uid, schedule, now);
+    return false;
+  }
+  basis.lease = options_.leases.fence(schedule.partition);
+  batch.Add(basis, launches, decisions);
+  return true;
+}
+
+void LaunchLoop::Commit(LaunchBatch batch, std::set<Uid> uids) {
+  committing_ = true;
+  client_.CommitAsync(batch.TakeCommit(), executor_,
+                      [self = shared_from_this(), decided = batch.TakeDecided(),
+                       uids = std::move(uids)](absl::StatusOr<kv::CommitResult> result) {
+                        if (!self->stopped_) self->OnCommitted(decided, uids, result);
+                      });
+}
+
+void LaunchLoop::OnCommitted(const std::vector<LaunchBatch::Decided>& decided,
+                             const std::set<Uid>& uids,
+                             const absl::StatusOr<kv::CommitResult>& result) {
+  committing_ = false;
+  std::set<Uid> later;
+  for (const Uid& uid : uids) {
+    if (const auto it = schedules_.find(uid); it != schedules_.end()) it->second.busy = false;
+    if (!result.ok()) later.insert(uid);
+  }
+  for (size_t i = 0; result.ok() && i < decided.size(); ++i) {
+    if (result->verdicts[i].applied) {
+      OnApplied(decided[i], result->seq);
+    } else {
+      metrics_.refused.Increment();
+      if (!OnRefused(decided[i], result->verdicts[i].failed_condition))
+        later.insert(decided[i].key.uid);
+    }
+  }
+  for (const Uid& uid : uids) {
+    const auto it = schedules_.find(uid);
+    if (!later.contains(uid)) {
+      LookAgain(uid);
+    } else if (it != schedules_.end()) {
+      LookAt(uid, it->second, client_.NowLow() + kLaunchRetry);
+    }
+  }
+  Step();
+}
+
+void LaunchLoop::OnApplied(const LaunchBatch::Decided& decided, kv::CommitSeq seq) {
+  const LaunchDecision& decision = decided.decision;
+  switch (decision.kind) {
+    case Kind::kLaunch:
+    case Kind::kLaunchAlone:
+    case Kind::kCancelPrevious: {
+      metrics_.launches.Increment();
+      if (decision.kind == Kind::kCancelPrevious) metrics_.runs_cancelling.Increment();
+      const auto it = schedules_.find(decided.key.uid);
+      if (it != schedules_.end() && it->second.marks_seq < seq) {
+        it->second.marks_seq = seq;
+        it->second.active = MarkOf(decided.key);
+      }
+      break;
+    }
+    case Kind::kSkip:
+    case Kind::kSkipOverlap:
+    case Kind::kSkipBehind:
+      metrics_.Skipped(decision.reason).Increment();
+      break;
+    case Kind::kWait:
+    case Kind::kDrop:
+      break;
+  }
+  Forget(decided.key.uid, EncodeLaunchKey(decided.key));
+}
+
+bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t condition) {
+  const Uid& uid = decided.key.uid;
+  const std::string key = EncodeLaunchKey(decided.key);
+  const auto it = schedules_.find(uid);
+  if (it == schedules_.end() || condition >= decided.checks.size()) return true;
+  Schedule& schedule = it->second;
+  const auto launch = schedule.launches.find(key);
+  const bool same = launch != schedule.launches.end() && launch->second.seq == decided.seq;
+  switch (decided.checks[condition]) {
+    case Check::kLease:
+      return false;
+    case Check::kRecord:
+      // Gone, or written anew: then the watch tells of it.
+      if (same) Forget(uid, key);
+      return true;
+    case Check::kState:
+      cache_.ForgetState(uid);
+      return true;
+    case Check::kRun:
+      if (same) launch->second.has_run = true;
+      return true;
+    case Check::kNoneActive:
+      ReadActive(uid, schedule);
+      return true;
+    case Check::kActive:
+      schedule.active.clear();
+      return true;
+    case Check::kWaiting:
+      Forget(uid, decided.waiting);
+      ReadFrom(decided.key.partition, decided.waiting);
+      return true;
+  }
+  return true;
+}
+
+void LaunchLoop::ReadActive(const Uid& uid, Schedule& schedule) {
+  if (std::exchange(schedule.busy, true)) return;
+  kv::ScanRequest request;
+  request.cf = ColumnFamily::kCheckpoints;
+  request.begin = ActiveRunsOf(schedule.partition, uid);
+  request.end = PrefixEnd(request.begin);
+  request.limit = 1;
+  request.keys_only = true;
+  client_.Scan(std::move(request), executor_,
+               [self = shared_from_this(), uid](absl::StatusOr<kv::ScanResult> result) {
+                 const auto it = self->schedules_.find(uid);
+                 if (self->stopped_ || it == self->schedules_.end()) return;
+                 Schedule& schedule = it->second;
+                 schedule.busy = false;
+                 // What the watch has told since is newer.
+                 if (result.ok() && result->seq >= schedule.marks_seq) {
+                   schedule.active = result->entries.empty() ? "" : result->entries[0].key;
+                 }
+                 self->LookAgain(uid);
+                 self->Step();
+               });
+}
+
+}  // namespace escapement::emitter
