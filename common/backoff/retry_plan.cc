@@ -1,15 +1,35 @@
 #include "common/backoff/retry_plan.h"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
 
 namespace escapement {
+namespace {
 
-std::optional<absl::Time> PlanRetry(const RetryInput& input) {
-  if (input.attempts >= input.attempts_max) return std::nullopt;
+constexpr size_t kReasonBytesMax = 256;  // as of EventRecord.last_error
+constexpr absl::string_view kNotPastNext = "not tried again past the next occurrence";
+constexpr absl::string_view kSeparator = "; ";
+
+}  // namespace
+
+RetryPlan PlanRetry(const RetryInput& input) {
+  if (input.attempts >= input.attempts_max) return {};
   const absl::Duration wait = FullJitterBackoff(input.backoff, input.attempts, input.random);
   const absl::Time at = input.now + std::max(wait, input.retry_after);
-  if (at > input.launch_time + input.age_max) return std::nullopt;
-  return at;
+  if (at > input.launch_time + input.age_max) return {};
+  if (input.next_occurrence.has_value() && at >= *input.next_occurrence)
+    return {.at = std::nullopt, .past_next_occurrence = true};
+  return {.at = at};
+}
+
+std::string PastNextOccurrence(absl::string_view last_error) {
+  if (last_error.empty()) return std::string(kNotPastNext);
+  return absl::StrCat(
+      Utf8Prefix(last_error, kReasonBytesMax - kSeparator.size() - kNotPastNext.size()), kSeparator,
+      kNotPastNext);
 }
 
 }  // namespace escapement

@@ -1,6 +1,6 @@
 #include "common/backoff/retry_plan.h"
 
-#include <limits>
+#include <string>
 
 #include "gtest/gtest.h"
 
@@ -18,27 +18,57 @@ RetryInput Input() {
 }
 
 TEST(RetryPlanTest, WaitsTheJitteredBackoff) {
-  EXPECT_EQ(PlanRetry(Input()), absl::FromUnixMillis(1'010'500));
+  EXPECT_EQ(PlanRetry(Input()).at, absl::FromUnixMillis(1'010'500));
 }
 
 TEST(RetryPlanTest, TheConsumersRetryAfterIsTheLeastWait) {
   RetryInput input = Input();
   input.retry_after = absl::Seconds(90);
-  EXPECT_EQ(PlanRetry(input), absl::FromUnixSeconds(1'100));
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixSeconds(1'100));
 }
 
 TEST(RetryPlanTest, TheLastAttemptIsFollowedByNone) {
   RetryInput input = Input();
   input.attempts = 3;
-  EXPECT_TRUE(PlanRetry(input).has_value());
+  EXPECT_TRUE(PlanRetry(input).at.has_value());
   input.attempts = 4;
-  EXPECT_FALSE(PlanRetry(input).has_value());
+  EXPECT_FALSE(PlanRetry(input).at.has_value());
 }
 
 TEST(RetryPlanTest, NoAttemptBeginsPastTheGreatestAge) {
   RetryInput input = Input();
   input.retry_after = absl::Minutes(60);
-  EXPECT_FALSE(PlanRetry(input).has_value());
+  EXPECT_FALSE(PlanRetry(input).at.has_value());
+}
+
+TEST(RetryPlanTest, NoAttemptBeginsAtOrAfterTheNextOccurrence) {
+  RetryInput input = Input();
+  input.next_occurrence = absl::FromUnixMillis(1'010'500) + absl::Microseconds(1);
+  EXPECT_EQ(PlanRetry(input).at, absl::FromUnixMillis(1'010'500));
+  EXPECT_FALSE(PlanRetry(input).past_next_occurrence);
+  input.next_occurrence = absl::FromUnixMillis(1'010'500);
+  EXPECT_FALSE(PlanRetry(input).at.has_value());
+  EXPECT_TRUE(PlanRetry(input).past_next_occurrence);
+}
+
+TEST(RetryPlanTest, TheNextOccurrenceIsNoReasonWhereThereIsAnother) {
+  RetryInput input = Input();
+  input.next_occurrence = input.now;
+  input.attempts = 4;
+  EXPECT_FALSE(PlanRetry(input).at.has_value());
+  EXPECT_FALSE(PlanRetry(input).past_next_occurrence);
+  input.attempts = 1;
+  input.age_max = absl::Seconds(10);
+  EXPECT_FALSE(PlanRetry(input).at.has_value());
+  EXPECT_FALSE(PlanRetry(input).past_next_occurrence);
+}
+
+TEST(RetryPlanTest, TheReasonKeepsTheLastErrorAndFitsIntoARecord) {
+  EXPECT_EQ(PastNextOccurrence("503"), "503; not tried again past the next occurrence");
+  EXPECT_EQ(PastNextOccurrence(""), "not tried again past the next occurrence");
+  const std::string cut = PastNextOccurrence(std::string(1000, 'x'));
+  EXPECT_EQ(cut.size(), 256);
+  EXPECT_EQ(cut.substr(210), "xxxx; not tried again past the next occurrence");
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
+#include "common/records/retry_end.h"
 #include "common/storage/occurrence_rows.h"
 
 namespace escapement::handler {
@@ -131,9 +133,25 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
       HandlerStats::Add(state.core.stats.broken_rows, 1);
       return Next::kGoOn;
     case ResolvedRow::Action::kSend:
+      if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
+                      resolved.entry.context->timetable.get(), resolved.state.get(),
+                      state.core.client.NowLow())) {
+        GiveUp(std::move(row), std::move(resolved));
+        return Next::kGoOn;
+      }
       return Take(state, std::move(row), std::move(resolved), batch);
   }
   return Next::kGoOn;
+}
+
+// It was to be tried again before the schedule's next occurrence.
+void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow resolved) {
+  std::string reason = PastNextOccurrence(resolved.entry.event.last_error());
+  ends_.AddRow({.entry = std::move(resolved.entry),
+                .payload = std::move(resolved.payload),
+                .kind = EndKind::kFailed,
+                .reason = std::move(reason)},
+               std::move(row), std::move(resolved.state));
 }
 
 ClaimLoop::Next ClaimLoop::Take(ShardState& state, QueuedRow row, ResolvedRow resolved,

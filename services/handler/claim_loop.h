@@ -50,6 +50,7 @@ class ClaimLoop {
   void Unblock(ShardState& state);
   bool MakeClaim(ShardState& state, absl::Time now);
   Next Consider(ShardState& state, QueuedRow row, ClaimBatch& batch);
+  void GiveUp(QueuedRow row, ResolvedRow resolved);
   Next Take(ShardState& state, QueuedRow row, ResolvedRow resolved, ClaimBatch& batch);
   Next Block(ShardState& state, const std::string& target, QueuedRow row);
   void Commit(ShardState& state, absl::Time now, ClaimBatch batch);

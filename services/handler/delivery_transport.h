@@ -21,12 +21,18 @@ namespace escapement::storage::v1 {
 class DefinitionRecord;
 }  // namespace escapement::storage::v1
 
+namespace escapement::cron {
+class Timetable;
+}  // namespace escapement::cron
+
 namespace escapement::handler {
 
 // What all events of one queue row have in common. Immutable once shared.
 struct DeliveryContext {
   // Holds the target, content type and headers: definition->delivery().target() …
   std::shared_ptr<const storage::v1::DefinitionRecord> definition;
+  // Of a schedule's definition, when it fires; else null.
+  std::shared_ptr<const cron::Timetable> timetable = nullptr;
   // Never null. Of a schedule it is the definition's payload (an alias, no copy), of a one-off
   // event its own.
   std::shared_ptr<const std::string> payload;

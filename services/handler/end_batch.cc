@@ -130,7 +130,7 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
   ++batch.retried;
 }
 
-void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group& group) {
   storage::v1::DeadLetterRecord letter;
   letter.set_uid(std::string(entry.key.uid.bytes()));
   letter.set_occurrence(entry.key.occurrence);
@@ -138,11 +138,10 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& 
   *letter.mutable_event() = RecordOfOne(entry, outcome);
   letter.set_reason(outcome.reason);
   letter.set_schedule_id(entry.context->definition->schedule_id());
-  Put(batch.group, ColumnFamily::kDeadLetters,
+  Put(group, ColumnFamily::kDeadLetters,
       DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros),
                     entry.EventId(outcome.first)),
       letter.SerializeAsString());
-  ++batch.dead_letters;
 }
 
 // The row of a one-off event was left as it is by the claim: it only gets back into memory.
@@ -218,7 +217,8 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
       break;
     case EndKind::kFailed:
       PutDone(entry, first, outcomes[end - 1], count, batch.group);
-      PutDeadLetter(entry, first, batch);
+      PutDeadLetter(entry, first, batch.group);
+      ++batch.dead_letters;
       break;
     case EndKind::kRetry:
       PutRetry(entry, first, batch);
@@ -356,20 +356,21 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
   if (end.kind == EndKind::kMove)
     group.mutations.insert(group.mutations.end(), end.moved.begin(), end.moved.end());
   if (end.kind == EndKind::kGone || end.kind == EndKind::kMove) return;
-  Outcome outcome{.kind = EndKind::kSkipped,
+  Outcome outcome{.kind = end.kind == EndKind::kFailed ? EndKind::kFailed : EndKind::kSkipped,
                   .first = entry.key.first,
                   .count = count,
                   .attempts = entry.event.attempts(),
                   .complete_micros = at_micros,
                   .reason = end.reason};
   PutDone(entry, outcome, outcome, count, group);
+  if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
   if (entry.one_off() && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
     Delete(group, ColumnFamily::kEventNames,
            EventNameKey(entry.event.tenant(), entry.event.event_id()));
   }
   if (!CountsInRun(entry)) return;
   RunParts own;
-  CountInRun(ChangedPart(entry, parts, own), EndKind::kSkipped, count);
+  CountInRun(ChangedPart(entry, parts, own), outcome.kind, count);
   PutParts(own, group);
   changed.merge(own);
 }

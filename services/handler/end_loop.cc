@@ -227,8 +227,10 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
       OnRowRefused(state, std::move(row));
       continue;
     }
-    HandlerStats::Add(row.end.kind == EndKind::kPark ? stats.parked : stats.skipped,
-                      row.end.entry.event.count());
+    HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
+                                 : row.end.kind == EndKind::kFailed ? stats.dead_letters
+                                                                    : stats.skipped;
+    HandlerStats::Add(count, row.end.entry.event.count());
     for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
     state.held.erase(row.row.key);
   }

@@ -15,6 +15,7 @@ std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
                                              const ClaimedEntry& entry) {
   auto context = std::make_shared<DeliveryContext>();
   context->definition = definition.record;
+  context->timetable = definition.timetable;
   context->target_key = definition.target_key;
   context->timeout = definition.timeout;
   context->occurrence = entry.key.occurrence;

@@ -6,6 +6,7 @@
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/records/retry_end.h"
 
 namespace escapement::handler {
 namespace {
@@ -146,7 +147,8 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
     if (entry.grant != nullptr || now < entry.context->launch_time + age_max)
       outcome.kind = EndKind::kReturn;
   } else if (result.status != DeliveryStatus::kRejected) {
-    const std::optional<absl::Time> at =
+    const auto cached = state_->core.cache.StateIfKnown(entry.key.uid);
+    const RetryPlan plan =
         PlanRetry({.backoff = BackoffOf(retry),
                    .attempts_max = retry.max_attempts(),
                    .age_max = absl::Microseconds(retry.max_age_micros()),
@@ -154,10 +156,14 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                    .launch_time = entry.context->launch_time,
                    .now = now,
                    .retry_after = result.retry_after,
-                   .random = state_->core.runtime.random().Next()});
-    if (at.has_value()) {
+                   .random = state_->core.runtime.random().Next(),
+                   .next_occurrence = RetryEnd(entry.event, *entry.context->definition,
+                                               entry.context->timetable.get(), cached.get())});
+    if (plan.at.has_value()) {
       outcome.kind = EndKind::kRetry;
-      outcome.retry_at = *at;
+      outcome.retry_at = *plan.at;
+    } else if (plan.past_next_occurrence) {
+      outcome.reason = PastNextOccurrence(outcome.reason);
     }
   }
   ends_.Add(std::move(outcome));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/records/retry_end.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/record_reader.h"
 #include "services/token_manager/window_plan.h"
@@ -140,6 +141,11 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   if (judged.action != RowJudgement::Action::kSend) {
     // What it has granted to the row in this very round must be known to have been.
     if (!row->busy) actions_.Add(policy, key, *row, judged);
+    return 0;
+  }
+  if (RetryIsOver(row->source->event, *judged.definition->record,
+                  judged.definition->timetable.get(), judged.state.get(), round.now)) {
+    if (!row->busy) actions_.Fail(policy, key, *row, judged);
     return 0;
   }
   const std::string& target = judged.definition->target_key;

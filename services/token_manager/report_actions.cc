@@ -7,6 +7,7 @@
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
 
 namespace escapement::token_manager {
@@ -299,6 +300,12 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
   const CachedDefinition* definition = DefinitionOf(removed.grant);
   const storage::v1::EventRecord& event = removed.grant.source->event;
   const uint32_t attempts = NextAttempt(removed.grant);
+  // Without its definition nothing says how it might be tried again.
+  const bool known = definition != nullptr && definition->record != nullptr;
+  const std::optional<absl::Time> next_occurrence =
+      known ? RetryEnd(event, *definition->record, definition->timetable.get(),
+                       state_.core.cache.StateIfKnown(removed.grant.source->uid).get())
+            : std::nullopt;
   for (const HeldRange& range : removed.ranges) {
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       Removed one{.policy = removed.policy, .key = removed.key, .grant = removed.grant};
@@ -307,32 +314,33 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
       one.ranges[0].count = 1;
       one.events = 1;
       one.undelivered = range.delivered_micros == 0 ? 1 : 0;
-      std::optional<absl::Time> at;
-      // Without its definition nothing says how it might be tried again.
-      if (definition != nullptr && definition->record != nullptr) {
+      RetryPlan plan;
+      if (known) {
         const storage::v1::RetryRecord& retry = definition->record->delivery().retry();
-        at = PlanRetry({.backoff = {.min = absl::Microseconds(retry.min_backoff_micros()),
-                                    .max = absl::Microseconds(retry.max_backoff_micros()),
-                                    .multiplier = retry.multiplier()},
-                        .attempts_max = retry.max_attempts(),
-                        .age_max = absl::Microseconds(retry.max_age_micros()),
-                        .attempts = attempts,
-                        .launch_time = FromMicros(event.launch_time_micros()),
-                        .now = round_.now,
-                        .retry_after = absl::ZeroDuration(),
-                        .random = state_.core.runtime.random().Next()});
+        plan = PlanRetry({.backoff = {.min = absl::Microseconds(retry.min_backoff_micros()),
+                                      .max = absl::Microseconds(retry.max_backoff_micros()),
+                                      .multiplier = retry.multiplier()},
+                          .attempts_max = retry.max_attempts(),
+                          .age_max = absl::Microseconds(retry.max_age_micros()),
+                          .attempts = attempts,
+                          .launch_time = FromMicros(event.launch_time_micros()),
+                          .now = round_.now,
+                          .retry_after = absl::ZeroDuration(),
+                          .random = state_.core.runtime.random().Next(),
+                          .next_occurrence = next_occurrence});
       }
-      if (at.has_value()) {
+      if (plan.at.has_value()) {
         if (end.delivered) {
           ChangePart(state_, round_, *removed.grant.source, [&](storage::v1::RunPartRecord& part) {
             part.set_delivered(part.delivered() + one.undelivered);
           });
         }
-        Retry(one, attempts, end.reason, ToMicros(*at));
+        Retry(one, attempts, end.reason, ToMicros(*plan.at));
       } else {
         End failed = end;
         failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
         failed.attempts = attempts;
+        if (plan.past_next_occurrence) failed.reason = PastNextOccurrence(end.reason);
         Ended(one, failed);
       }
     }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -62,6 +63,17 @@ bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& ro
   }
   Withhold(policy, row, std::move(action));
   return true;
+}
+
+void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
+                      const RowJudgement& judged) {
+  Withhold(policy, row,
+           {.kind = RowAction::Kind::kFail,
+            .policy = policy.uid,
+            .key = key,
+            .reason = PastNextOccurrence(row.source->event.last_error()),
+            .state = judged.state,
+            .definition = judged.definition});
 }
 
 bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
@@ -145,10 +157,13 @@ void RowActions::AddTo(Group& group, const RowAction& action, const Round& round
                                .value = row.Record().SerializeAsString()});
       break;
     case RowAction::Kind::kSkip:
-      End(group, row, storage::v1::OUTCOME_KIND_SKIPPED, action.reason, round, out);
+      End(group, row, storage::v1::OUTCOME_KIND_SKIPPED, action, round, out);
       break;
     case RowAction::Kind::kExpire:
-      End(group, row, storage::v1::OUTCOME_KIND_EXPIRED, action.reason, round, out);
+      End(group, row, storage::v1::OUTCOME_KIND_EXPIRED, action, round, out);
+      break;
+    case RowAction::Kind::kFail:
+      End(group, row, storage::v1::OUTCOME_KIND_FAILED, action, round, out);
       break;
     case RowAction::Kind::kMove:
       AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source->occurrence,
@@ -161,14 +176,15 @@ void RowActions::AddTo(Group& group, const RowAction& action, const Round& round
 }
 
 void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
-                     const std::string& reason, const Round& round, kv::Group& out) {
+                     const RowAction& action, const Round& round, kv::Group& out) {
   std::vector<EndedRange> ends = {{.source = row.source,
                                    .first = row.first + row.taken,
                                    .count = row.left(),
                                    .outcome = outcome,
                                    .attempts = row.source->event.attempts(),
                                    .complete_micros = round.micros,
-                                   .reason = reason}};
+                                   .reason = action.reason}};
+  if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, &out.mutations);
   if (row.source->part_key.empty()) return;
   storage::v1::RunPartRecord* part = state_.parts.Find(row.source->part_key);
@@ -176,6 +192,8 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
   group.parts_before.try_emplace(row.source->part_key, *part);
   if (outcome == storage::v1::OUTCOME_KIND_EXPIRED) {
     part->set_expired(part->expired() + row.left());
+  } else if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
+    part->set_failed(part->failed() + row.left());
   } else {
     part->set_skipped(part->skipped() + row.left());
   }
@@ -211,6 +229,9 @@ void RowActions::Applied(const Group& group) {
         break;
       case RowAction::Kind::kExpire:
         TokenManagerStats::Add(stats.dropped, row->left());
+        break;
+      case RowAction::Kind::kFail:
+        TokenManagerStats::Add(stats.failed, row->left());
         break;
       case RowAction::Kind::kMove:
         TokenManagerStats::Add(stats.moved, 1);

@@ -22,13 +22,13 @@
 namespace escapement::token_manager {
 
 struct RowAction {
-  enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver };
+  enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kFail };
   Kind kind = Kind::kSkip;
   Uid policy = {};
   std::string key = {};
-  std::string reason = {};                                       // of kSkip and kExpire
+  std::string reason = {};                                       // of kSkip, kExpire, kFail
   std::shared_ptr<const CachedState> state = nullptr;            // null: whatever it is
-  std::shared_ptr<const CachedDefinition> definition = nullptr;  // of kMove
+  std::shared_ptr<const CachedDefinition> definition = nullptr;  // of kMove, kFail
   storage::v1::EventRecord carried = {};                         // of kCarryOver
   std::string part_key = {};                                     // pinned while it is in hand
 };
@@ -45,6 +45,10 @@ class RowActions {
   // row is busy from then on. Its run part must be known (see NeedsPart).
   bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
            const RowJudgement& judged);
+  // The row waits for another attempt, and its schedule's next occurrence has come (retry_end.h).
+  // As Add.
+  void Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
+            const RowJudgement& judged);
   // The row's window has closed by `now`. False: a record is being read, ask again after that.
   bool CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
   // False: the part that the row counts in is being read.
@@ -65,7 +69,7 @@ class RowActions {
   void Withhold(PolicyState& policy, WaitingRow& row, RowAction action);
   void AddTo(Group& group, const RowAction& action, const Round& round, kv::Group& out);
   void End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
-           const std::string& reason, const Round& round, kv::Group& out);
+           const RowAction& action, const Round& round, kv::Group& out);
   void Applied(const Group& group);
   void Refused(const Group& group);
 

@@ -1,0 +1,44 @@
+#include "common/records/retry_end.h"
+
+#include <algorithm>
+
+#include "common/base/micros.h"
+
+namespace escapement {
+namespace {
+
+// Of the occurrence in whose time the row is.
+absl::Time OccurrenceOf(const storage::v1::EventRecord& row) {
+  const int64_t nominal = row.nominal_time_micros();
+  if (!row.has_throttle() || !row.throttle().has_window()) return FromMicros(nominal);
+  const int64_t begin = row.throttle().window_begin_micros();
+  const bool carried_over = begin != row.launch_time_micros();
+  return FromMicros(carried_over ? std::max(nominal, begin) : nominal);
+}
+
+}  // namespace
+
+std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
+                                   const storage::v1::DefinitionRecord& definition,
+                                   const cron::Timetable* timetable, const CachedState* state) {
+  if (row.version() == 0 || row.triggered() || timetable == nullptr ||
+      definition.delivery().retry().keep())
+    return std::nullopt;
+  const std::optional<cron::Occurrence> next = timetable->FirstAfter(OccurrenceOf(row));
+  if (!next.has_value()) return std::nullopt;
+  // All of its runs are used up by then.
+  const int64_t finish =
+      state != nullptr && state->record.has_value() ? state->record->finish_micros() : 0;
+  if (finish != 0 && next->instant >= FromMicros(finish)) return std::nullopt;
+  return next->instant;
+}
+
+bool RetryIsOver(const storage::v1::EventRecord& row,
+                 const storage::v1::DefinitionRecord& definition, const cron::Timetable* timetable,
+                 const CachedState* state, absl::Time now) {
+  if (row.attempts() == 0) return false;
+  const std::optional<absl::Time> end = RetryEnd(row, definition, timetable, state);
+  return end.has_value() && now >= *end;
+}
+
+}  // namespace escapement
