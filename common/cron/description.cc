@@ -15,8 +15,9 @@
 namespace escapement::cron {
 namespace {
 
-constexpr size_t kListMax = 12;       // longer lists are given by their number
-constexpr size_t kTimesListMax = 12;  // times of day that are listed one by one
+constexpr size_t kListMax = 12;        // longer lists are given by their number
+constexpr size_t kTimesListShort = 4;  // so many times of day are listed in any case
+constexpr size_t kTimesListMax = 12;   // times of day that are listed one by one
 
 constexpr std::array<const char*, 13> kMonths = {
     "",     "January", "February",  "March",   "April",    "May",     "June",
@@ -78,36 +79,39 @@ std::string Numbered(const char* unit, const Values& values) {
   return absl::StrCat(unit, "s ", Listed(words, "and"));
 }
 
+// Its text starts with "At" or "Every".
 class Time {
  public:
   explicit Time(const CronExpression& e)
       : seconds_(Of(e.seconds)),
         minutes_(Of(e.minutes)),
         hours_(Of(e.hours)),
-        on_the_minute_(e.seconds == 1) {}
-
-  // A few times of day, which are listed.
-  bool of_day() const { return seconds_.size() * minutes_.size() * hours_.size() <= kTimesListMax; }
-
-  std::string Describe() const {
-    const bool all_minutes = minutes_.size() == 60, all_hours = hours_.size() == 24;
-    if (of_day()) return TimesOfDay();
-    if (!on_the_minute_) return WithSeconds();
-    if (all_minutes) return absl::StrCat("Every minute", InHours(59));
-    if (const auto step = EvenStep(minutes_, 60))
-      return absl::StrCat("Every ", *step, " minutes", InHours(60 - *step));
-    if (minutes_ == Values{0} && all_hours) return "Every hour";
-    if (minutes_ == Values{0}) {
-      if (const auto step = EvenStep(hours_, 24)) return absl::StrCat("Every ", *step, " hours");
-      if (IsRange(hours_))
-        return absl::StrFormat("Every hour from %02d:00 to %02d:00", hours_[0], hours_.back());
-    }
-    return absl::StrCat("At ", Numbered("minute", minutes_), " of ", OfHours());
+        on_the_minute_(e.seconds == 1) {
+    const size_t times = seconds_.size() * minutes_.size() * hours_.size();
+    if (times > kTimesListShort && on_the_minute_) text_ = Rhythm();
+    times_listed_ = text_.empty() && times <= kTimesListMax;
+    if (times_listed_) text_ = TimesOfDay();
+    if (text_.empty()) text_ = OfMinutesAndHours();
   }
+
+  const std::string& text() const { return text_; }
+  bool times_listed() const { return times_listed_; }
 
  private:
   static bool IsRange(const Values& values) {
     return values.size() > 1 && values.back() - values[0] + 1 == static_cast<int>(values.size());
+  }
+
+  // At second 0; empty if there are no other words for it than lists.
+  std::string Rhythm() const {
+    if (minutes_.size() == 60) return absl::StrCat("Every minute", InHours(59));
+    if (const auto step = EvenStep(minutes_, 60))
+      return absl::StrCat("Every ", *step, " minutes", InHours(60 - *step));
+    if (minutes_ != Values{0}) return "";
+    if (hours_.size() == 24) return "Every hour";
+    if (const auto step = EvenStep(hours_, 24)) return absl::StrCat("Every ", *step, " hours");
+    if (!IsRange(hours_)) return "";
+    return absl::StrFormat("Every hour from %02d:00 to %02d:00", hours_[0], hours_.back());
   }
 
   std::string TimesOfDay() const {
@@ -143,24 +147,27 @@ class Time {
     return absl::StrCat(hours_.size() == 1 ? "hour " : "the hours ", Listed(words, "and"));
   }
 
-  std::string WithSeconds() const {
+  std::string OfMinutesAndHours() const {
     std::string text;
+    if (on_the_minute_) return absl::StrCat("At ", Numbered("minute", minutes_), " of ", OfHours());
+    const auto step = EvenStep(seconds_, 60);
     if (seconds_.size() == 60) {
       text = "Every second";
-    } else if (const auto step = EvenStep(seconds_, 60)) {
+    } else if (step) {
       text = absl::StrCat("Every ", *step, " seconds");
     } else {
       text = absl::StrCat("At ", Numbered("second", seconds_));
     }
-    const bool every = seconds_.size() == 60 || EvenStep(seconds_, 60).has_value();
-    if (minutes_.size() == 60 && hours_.size() == 24)
-      return every ? text : absl::StrCat(text, " of every minute");
-    if (minutes_.size() == 60) return absl::StrCat(text, " of every minute of ", OfHours());
-    return absl::StrCat(text, " of ", Numbered("minute", minutes_), " of ", OfHours());
+    if (minutes_.size() < 60)
+      return absl::StrCat(text, " of ", Numbered("minute", minutes_), " of ", OfHours());
+    if (hours_.size() < 24) return absl::StrCat(text, " of every minute of ", OfHours());
+    return seconds_.size() == 60 || step ? text : absl::StrCat(text, " of every minute");
   }
 
   const Values seconds_, minutes_, hours_;
   const bool on_the_minute_;
+  bool times_listed_ = false;
+  std::string text_;
 };
 
 std::string BeforeLast(int n) {
@@ -267,10 +274,10 @@ std::string Years(const YearSet& years) {
 
 std::string Describe(const CronExpression& e) {
   const Time time(e);
-  std::string text = time.Describe();
+  std::string text = time.text();
   if (const std::string days = Days(e); !days.empty()) {
     absl::StrAppend(&text, ", ", days);
-  } else if (time.of_day()) {
+  } else if (time.times_listed()) {
     absl::StrAppend(&text, ", every day");
   }
   if (e.months != kEveryMonthMask) absl::StrAppend(&text, ", ", Months(e));

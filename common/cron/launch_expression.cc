@@ -5,7 +5,9 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "common/cron/bit_range.h"
 #include "common/cron/civil_match.h"
+#include "common/cron/month_days.h"
 
 namespace escapement::cron {
 namespace {
@@ -14,60 +16,118 @@ constexpr int64_t kDaySeconds = 86400;
 constexpr std::array<absl::string_view, 7> kWeekdays = {"SUN", "MON", "TUE", "WED",
                                                         "THU", "FRI", "SAT"};
 constexpr std::array<int, 13> kMonthDaysMax = {0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-
 bool FiresBetweenMinutes(const CronExpression& e) { return e.seconds != 1; }
 bool EveryMonth(const CronExpression& e) { return e.months == kEveryMonthMask; }
 
-LaunchExpression DayExpression(const CronExpression& e, int month, int day) {
-  LaunchExpression x{.launch_class = LaunchClass::kDayOfMonth, .seconds = FiresBetweenMinutes(e)};
-  x.date_value = static_cast<uint16_t>(day);
-  if (!EveryMonth(e)) {
-    x.launch_class = LaunchClass::kMonthDay;
-    x.date_value = static_cast<uint16_t>(month * 32 + day);
+// The days on which the day-of-month field can fall in a month, whatever the year.
+uint32_t PossibleDays(const CronExpression& e, int month) {
+  const int days_max = kMonthDaysMax[month];
+  if ((e.days_before_last | e.weekdays_near_day | e.weekdays_near_last) == 0)
+    return e.days_of_month & AllDays({.days = days_max});
+  uint32_t days = 0;
+  for (int length = month == 2 ? 28 : days_max; length <= days_max; ++length) {
+    for (int weekday = 0; weekday < 7; ++weekday)
+      days |= DaysByDayOfMonth(e, {.days = length, .first_weekday = weekday});
   }
-  return x;
+  return days;
 }
 
-LaunchExpression WeekdayExpression(const CronExpression& e, int month, int weekday) {
-  LaunchExpression x{.launch_class = LaunchClass::kWeekday, .seconds = FiresBetweenMinutes(e)};
-  x.date_value = static_cast<uint16_t>(weekday);
-  if (!EveryMonth(e)) {
-    x.launch_class = LaunchClass::kMonthWeekday;
-    x.date_value = static_cast<uint16_t>(month * 8 + weekday);
+// The date parts of an expression's places.
+class DatePlaces {
+ public:
+  explicit DatePlaces(const CronExpression& e)
+      : every_day_(EveryDay(e)),
+        every_month_(EveryMonth(e)),
+        by_day_(!every_day_ && e.day_of_month_restricted),
+        by_weekday_(!every_day_ && e.day_of_week_restricted),
+        seconds_(FiresBetweenMinutes(e)),
+        e_(e) {
+    if (by_day_) FindDays();
+    if (by_weekday_) {
+      weekdays_ = e.days_of_week;
+      for (uint64_t nth = e.weekdays_of_month; nth != 0; nth >>= 7) weekdays_ |= nth & 0x7f;
+    }
+    if (by_day_ && by_weekday_ && e.both_days_match) KeepTheRarerKind();
   }
-  return x;
-}
 
-LaunchExpression EveryDayExpression(const CronExpression& e, int month) {
-  LaunchExpression x{.launch_class = LaunchClass::kHour, .seconds = FiresBetweenMinutes(e)};
-  if (!EveryMonth(e)) {
-    x.launch_class = LaunchClass::kMonthDay;
-    x.date_value = static_cast<uint16_t>(month * 32);
+  size_t Count() const {
+    const int months = every_month_ ? 1 : std::popcount(e_.months);
+    size_t count = every_day_ ? months : std::popcount(days_) + months * std::popcount(weekdays_);
+    for (const uint32_t days : month_days_) count += std::popcount(days);
+    return count;
   }
-  return x;
-}
 
-std::set<LaunchExpression> Expressions(const CronExpression& e) {
-  std::set<LaunchExpression> all;
-  for (int month = 1; month <= 12; ++month) {
-    if (((e.months >> month) & 1) == 0) continue;
-    if (EveryDay(e)) {
-      all.insert(EveryDayExpression(e, month));
-      continue;
+  std::set<LaunchExpression> All() const {
+    std::set<LaunchExpression> all;
+    for (int month = 1; month <= 12; ++month) {
+      if (!HasBit(e_.months, month)) continue;
+      if (every_day_) all.insert(OfMonth(month));
+      for (uint32_t days = days_ | month_days_[month]; days != 0; days &= days - 1)
+        all.insert(OfDay(month, LowestBit(days)));
+      for (uint32_t weekdays = weekdays_; weekdays != 0; weekdays &= weekdays - 1)
+        all.insert(OfWeekday(month, LowestBit(weekdays)));
     }
-    if (e.day_of_month_restricted) {
-      for (int day = 1; day <= kMonthDaysMax[month]; ++day) {
-        if ((e.days_of_month >> day) & 1) all.insert(DayExpression(e, month, day));
-      }
+    return all;
+  }
+
+  // That of the places for a day that the expression matches.
+  LaunchExpression Of(int64_t day) const {
+    const CivilMonth month = CivilMonth::Of(day);
+    if (every_day_) return OfMonth(month.month());
+    const int d = static_cast<int>(day - month.first_day()) + 1;
+    if (by_day_ && (!by_weekday_ || HasBit(DaysByDayOfMonth(e_, month.shape()), d)))
+      return OfDay(month.month(), d);
+    return OfWeekday(month.month(), (month.shape().first_weekday + d - 1) % 7);
+  }
+
+ private:
+  // Where the expression has every month, places of days need not name it. Those that count from
+  // the end of the month do, so that nobody looks for the end of a month of 31 days on the 28th.
+  void FindDays() {
+    if (every_month_) {
+      CronExpression from_start = e_;
+      from_start.days_before_last = from_start.weekdays_near_last = 0;
+      for (const int month : {1, 2, 4}) days_ |= PossibleDays(from_start, month);
+      if ((e_.days_before_last | e_.weekdays_near_last) == 0) return;
     }
-    if (e.day_of_week_restricted) {
-      for (int weekday = 0; weekday < 7; ++weekday) {
-        if ((e.days_of_week >> weekday) & 1) all.insert(WeekdayExpression(e, month, weekday));
-      }
+    for (int month = 1; month <= 12; ++month) {
+      if (HasBit(e_.months, month)) month_days_[month] = PossibleDays(e_, month) & ~days_;
     }
   }
-  return all;
-}
+
+  // Days that must match both fields are found by one of them.
+  void KeepTheRarerKind() {
+    int days = 12 * std::popcount(days_);
+    for (const uint32_t of_month : month_days_) days += std::popcount(of_month);
+    // A month has 4.35 of each weekday.
+    const int months = std::popcount(e_.months);
+    by_day_ = 100 * days <= 435 * months * std::popcount(weekdays_);
+    by_weekday_ = !by_day_;
+    if (by_day_) weekdays_ = 0;
+    if (by_weekday_) days_ = 0, month_days_ = {};
+  }
+
+  static uint16_t Value(int value) { return static_cast<uint16_t>(value); }
+
+  LaunchExpression OfMonth(int month) const {
+    if (every_month_) return {LaunchClass::kHour, seconds_, 0};
+    return {LaunchClass::kMonthDay, seconds_, Value(month * 32)};
+  }
+  LaunchExpression OfDay(int month, int day) const {
+    if (HasBit(days_, day)) return {LaunchClass::kDayOfMonth, seconds_, Value(day)};
+    return {LaunchClass::kMonthDay, seconds_, Value(month * 32 + day)};
+  }
+  LaunchExpression OfWeekday(int month, int weekday) const {
+    if (every_month_) return {LaunchClass::kWeekday, seconds_, Value(weekday)};
+    return {LaunchClass::kMonthWeekday, seconds_, Value(month * 8 + weekday)};
+  }
+
+  bool every_day_, every_month_, by_day_, by_weekday_, seconds_;
+  uint32_t days_ = 0;                         // whatever the month
+  std::array<uint32_t, 13> month_days_ = {};  // of that month only
+  uint32_t weekdays_ = 0;
+  const CronExpression& e_;
+};
 
 struct TimeSplit {
   bool hour = false, minute = false;  // false: "any"
@@ -93,20 +153,6 @@ TimeSplit ChooseSplit(const CronExpression& e, size_t dates) {
     }
   }
   return best;
-}
-
-// The size of Expressions(e).
-size_t CountDates(const CronExpression& e) {
-  const size_t months = EveryMonth(e) ? 1 : std::popcount(e.months);
-  if (EveryDay(e)) return months;
-  size_t dates = e.day_of_week_restricted ? months * std::popcount(e.days_of_week) : 0;
-  if (!e.day_of_month_restricted) return dates;
-  if (EveryMonth(e)) return dates + std::popcount(e.days_of_month);
-  for (int month = 1; month <= 12; ++month) {
-    if ((e.months >> month) & 1)
-      dates += std::popcount(e.days_of_month & ((uint64_t{2} << kMonthDaysMax[month]) - 1));
-  }
-  return dates;
 }
 
 void Merge(std::vector<LocalWindow>& windows) {
@@ -146,6 +192,7 @@ void AddRange(const LaunchExpression& x, int hour1, int minute1, int hour2, int 
 
 // The minutes of the day [first, last], under their hours and under any hour.
 void AddMinutes(const LaunchExpression& x, int first, int last, std::vector<PlaceRange>& ranges) {
+  if (first == 0 && last == 24 * 60 - 1) return AddRange(x, 0, 0, kAnyPlace, kAnyPlace, ranges);
   for (int hour = first / 60; hour <= last / 60; ++hour) {
     const int minute1 = hour == first / 60 ? first % 60 : 0;
     const int minute2 = hour == last / 60 ? last % 60 : 59;
@@ -222,10 +269,10 @@ std::string DescribeLaunchExpression(const Place& place) {
 }
 
 std::vector<Place> ChildPlaces(const CronExpression& e) {
-  const std::set<LaunchExpression> expressions = Expressions(e);
-  const TimeSplit split = ChooseSplit(e, CountDates(e));
+  const DatePlaces dates(e);
+  const TimeSplit split = ChooseSplit(e, dates.Count());
   std::vector<Place> places;
-  for (const LaunchExpression& x : expressions) {
+  for (const LaunchExpression& x : dates.All()) {
     for (int hour = 0; hour < (split.hour ? 24 : 1); ++hour) {
       if (split.hour && ((e.hours >> hour) & 1) == 0) continue;
       for (int minute = 0; minute < (split.minute ? 60 : 1); ++minute) {
@@ -240,16 +287,10 @@ std::vector<Place> ChildPlaces(const CronExpression& e) {
 }
 
 Place CanonicalPlace(const CronExpression& e, absl::CivilSecond civil) {
-  const CivilDate date = DateOfDay(ToLocalSeconds(civil) / kDaySeconds);
-  const TimeSplit split = ChooseSplit(e, CountDates(e));
+  const DatePlaces dates(e);
+  const TimeSplit split = ChooseSplit(e, dates.Count());
   Place place;
-  if (EveryDay(e)) {
-    place.expression = EveryDayExpression(e, date.month);
-  } else if (e.day_of_month_restricted && ((e.days_of_month >> date.day) & 1)) {
-    place.expression = DayExpression(e, date.month, date.day);
-  } else {
-    place.expression = WeekdayExpression(e, date.month, date.weekday);
-  }
+  place.expression = dates.Of(ToLocalSeconds(civil) / kDaySeconds);
   if (split.hour) place.hour = static_cast<uint8_t>(civil.hour());
   if (split.minute) place.minute = static_cast<uint8_t>(civil.minute());
   return place;

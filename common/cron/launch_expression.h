@@ -76,7 +76,9 @@ struct Place {
 std::string DescribeLaunchExpression(const Place& place);
 
 // The places of all children, ascending; at most kChildrenMax. Empty only for dates that never
-// exist.
+// exist. Items such as `L` and `15W` stand at all days on which they can fall, `d#k` and `dL` at
+// their weekday; where both day fields must match (`+`) the one with fewer days in a year stands
+// for both. The years of an expression make no places.
 std::vector<Place> ChildPlaces(const CronExpression& expression);
 
 // The child that emits the occurrence with this nominal civil time, which the expression matches.

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "common/cron/civil_match.h"
+#include "common/cron/allowed_match.h"
 #include "common/cron/occurrence_id.h"
 
 namespace escapement::cron {
@@ -21,51 +21,48 @@ Occurrence Timetable::InstantOccurrence(absl::Time instant) const {
   return {.instant = instant, .civil = absl::ToCivilSecond(instant, spec_.zone.time_zone())};
 }
 
-std::optional<Occurrence> Timetable::FirstUnrestricted(absl::Time from) const {
-  if (spec_.cron.has_value())
-    return cron::FirstAtOrAfter(*spec_.cron, spec_.zone, spec_.policy, from);
-  if (spec_.every > absl::ZeroDuration()) {
-    const int64_t every = absl::ToInt64Microseconds(spec_.every);
-    const int64_t anchor = absl::ToUnixMicros(spec_.anchor);
-    // Before 1970 nothing fires, as with cron expressions.
-    const int64_t begin = absl::ToUnixMicros(CeilMicros(std::max(from, absl::UnixEpoch())));
-    if (begin >= kLocalEnd * 1'000'000) return std::nullopt;
-    const int64_t past = ((begin - anchor) % every + every) % every;
-    return InstantOccurrence(absl::FromUnixMicros(past == 0 ? begin : begin + every - past));
+std::optional<absl::Time> Timetable::FirstInstant(absl::Time from) const {
+  if (spec_.every <= absl::ZeroDuration()) {
+    const auto it = std::lower_bound(spec_.times.begin(), spec_.times.end(), from);
+    return it == spec_.times.end() ? std::nullopt : std::optional<absl::Time>(*it);
   }
-  const auto it = std::lower_bound(spec_.times.begin(), spec_.times.end(), from);
-  if (it == spec_.times.end()) return std::nullopt;
-  return InstantOccurrence(*it);
+  const int64_t every = absl::ToInt64Microseconds(spec_.every);
+  const int64_t anchor = absl::ToUnixMicros(spec_.anchor);
+  // Before 1970 nothing fires, as with cron expressions.
+  const int64_t begin = absl::ToUnixMicros(CeilMicros(std::max(from, absl::UnixEpoch())));
+  if (begin >= kLocalEnd * 1'000'000) return std::nullopt;
+  const int64_t past = ((begin - anchor) % every + every) % every;
+  return absl::FromUnixMicros(past == 0 ? begin : begin + every - past);
 }
 
-absl::Time Timetable::PassExclusions(const Occurrence& occurrence) const {
-  const int64_t local = ToLocalSeconds(occurrence.civil);
-  int64_t until = local;
-  for (const CronExpression& exclusion : spec_.exclusions) {
-    if (Matches(exclusion, local)) until = std::max(until, FirstUnmatched(exclusion, local));
-  }
-  if (until == local) return occurrence.instant;
-  // What a gap moved does not advance with its civil time.
-  const bool moved =
-      occurrence.note == Note::kGapFiredAfter || occurrence.note == Note::kGapShifted;
-  absl::Time next =
-      occurrence.instant + (moved ? absl::Microseconds(1) : absl::Seconds(until - local));
-  // Civil time is even only up to the next change of the offset.
-  if (const auto change = spec_.zone.NextChange(occurrence.instant))
-    next = std::min(next, change->instant);
+absl::Time Timetable::PassExclusions(absl::Time instant) const {
   // The civil time of an instant between two seconds is that of the whole second.
-  return std::max(absl::FromUnixSeconds(absl::ToUnixSeconds(next)),
-                  occurrence.instant + absl::Microseconds(1));
+  const int64_t second = absl::ToUnixSeconds(instant);
+  const size_t span = spec_.zone.SpanAt(second);
+  const int64_t local = second + spec_.zone.spans()[span].offset;
+  // Beyond the years of expressions nothing is excluded.
+  if (local < kLocalBegin || local >= kLocalEnd) return instant;
+  CronExpression every_second;
+  every_second.seconds = kEverySecondMask;
+  const int64_t allowed =
+      FirstAllowed(every_second, spec_.exclusions, local, kLocalEnd).value_or(kLocalEnd);
+  if (allowed == local) return instant;
+  // Civil time is even only up to the next change of the offset.
+  return absl::FromUnixSeconds(std::min(second + (allowed - local), spec_.zone.SpanEnd(span)));
 }
 
 std::optional<Occurrence> Timetable::FirstAtOrAfter(absl::Time from) const {
   from = std::max(from, spec_.start);
+  if (calendar()) {
+    std::optional<Occurrence> found =
+        cron::FirstAtOrAfter(*spec_.cron, spec_.zone, spec_.policy, from, spec_.exclusions);
+    return found.has_value() && found->instant < spec_.end ? found : std::nullopt;
+  }
   for (int step = 0; step < kExclusionStepsMax; ++step) {
-    std::optional<Occurrence> found = FirstUnrestricted(from);
-    if (!found.has_value() || found->instant >= spec_.end) return std::nullopt;
-    if (spec_.exclusions.empty()) return found;
-    from = PassExclusions(*found);
-    if (from == found->instant) return found;
+    const std::optional<absl::Time> found = FirstInstant(from);
+    if (!found.has_value() || *found >= spec_.end) return std::nullopt;
+    from = spec_.exclusions.empty() ? *found : PassExclusions(*found);
+    if (from == *found) return InstantOccurrence(*found);
   }
   return std::nullopt;
 }
@@ -77,8 +74,10 @@ std::optional<Occurrence> Timetable::FirstAfter(absl::Time after) const {
 std::vector<Occurrence> Timetable::Enumerate(absl::Time begin, absl::Time end, size_t max) const {
   begin = std::max(begin, spec_.start);
   end = std::min(end, spec_.end);
-  if (spec_.cron.has_value() && spec_.exclusions.empty())
-    return cron::Enumerate(*spec_.cron, spec_.zone, spec_.policy, begin, end, max);
+  if (calendar()) {
+    return cron::Enumerate(*spec_.cron, spec_.zone, spec_.policy, begin, end, max,
+                           spec_.exclusions);
+  }
   std::vector<Occurrence> occurrences;
   while (occurrences.size() < max && begin < end) {
     const std::optional<Occurrence> found = FirstAtOrAfter(begin);
@@ -93,18 +92,24 @@ std::vector<Occurrence> Timetable::EnumerateLast(absl::Time begin, absl::Time en
                                                  size_t max) const {
   begin = std::max({begin, spec_.start, absl::UnixEpoch() - absl::Hours(48)});
   end = std::min({end, spec_.end, absl::FromUnixSeconds(kLocalEnd) + absl::Hours(48)});
-  std::vector<Occurrence> latest;
-  // Backwards in stretches that double, so that few occurrences are found in vain.
-  for (absl::Duration stretch = absl::Minutes(1); begin < end && latest.size() < max;
-       stretch *= 2) {
+  max = std::min(max, kEnumerateLastMax);
+  std::vector<Occurrence> latest;  // the last one first
+  // Backwards in stretches that double, and halve when they hold far more than is wanted.
+  for (absl::Duration stretch = absl::Minutes(1); begin < end && latest.size() < max;) {
     const absl::Time from = std::max(begin, end - stretch);
-    std::vector<Occurrence> before = Enumerate(from, end, std::numeric_limits<size_t>::max());
-    before.insert(before.end(), latest.begin(), latest.end());
-    latest = std::move(before);
+    const size_t wanted = max - latest.size(), found_max = 4 * wanted + 64;
+    const std::vector<Occurrence> found = Enumerate(from, end, found_max);
+    // A stretch of so many microseconds cannot hold more.
+    if (found.size() == found_max && stretch > absl::Microseconds(found_max)) {
+      stretch /= 2;
+      continue;
+    }
+    latest.insert(latest.end(), found.rbegin(),
+                  found.rbegin() + static_cast<std::ptrdiff_t>(std::min(wanted, found.size())));
     end = from;
+    stretch *= 2;
   }
-  if (latest.size() > max)
-    latest.erase(latest.begin(), latest.end() - static_cast<std::ptrdiff_t>(max));
+  std::reverse(latest.begin(), latest.end());
   return latest;
 }
 

@@ -1,8 +1,9 @@
 // When a schedule fires: a cron expression in a zone, an interval, or a list of instants, with what
 // restricts them (start, end, exclusions).
 //
-// Pure and immutable; any thread. All searches end: those of cron expressions as evaluator.h says,
-// with exclusions after kExclusionStepsMax occurrences or runs of occurrences that are excluded.
+// Pure and immutable; any thread. All searches end. Those of cron expressions are exact, as
+// evaluator.h says, whatever is excluded. Those of intervals and lists of instants pass over what
+// is excluded in stretches of civil time, kExclusionStepsMax of them at most.
 
 #ifndef COMMON_CRON_TIMETABLE_H_
 #define COMMON_CRON_TIMETABLE_H_
@@ -21,8 +22,10 @@
 
 namespace escapement::cron {
 
-// Beyond so many excluded neighbours a search finds nothing.
+// Of an interval or list: beyond so many excluded stretches a search finds nothing.
 inline constexpr int kExclusionStepsMax = 100'000;
+// EnumerateLast gives no more than this.
+inline constexpr size_t kEnumerateLastMax = 1'000'000;
 
 struct TimetableSpec {
   // One of these three.
@@ -33,8 +36,9 @@ struct TimetableSpec {
 
   absl::Time anchor;  // of an interval: occurrences are at anchor + k × every, all whole k
   Zone zone = Zone::Utc();
-  DstPolicy policy = {};                   // of a cron expression
-  std::vector<CronExpression> exclusions;  // an occurrence whose civil time matches one is none
+  DstPolicy policy = {};  // of a cron expression
+  // Nominal civil times that match one of them are left out.
+  std::vector<CronExpression> exclusions;
   // Occurrences are in [start, end).
   absl::Time start = absl::InfinitePast();
   absl::Time end = absl::InfiniteFuture();
@@ -61,11 +65,12 @@ class Timetable {
   bool Has(absl::string_view id, absl::Time nominal) const;
 
  private:
-  std::optional<Occurrence> FirstUnrestricted(absl::Time from) const;
+  // The following are for intervals and times.
+  std::optional<absl::Time> FirstInstant(absl::Time from) const;
   Occurrence InstantOccurrence(absl::Time instant) const;
-  // The end of what the exclusions certainly cover from this occurrence on, after its instant; the
-  // instant itself if nothing excludes it.
-  absl::Time PassExclusions(const Occurrence& occurrence) const;
+  // The end of what the exclusions certainly cover from this instant on; the instant itself if
+  // nothing excludes it.
+  absl::Time PassExclusions(absl::Time instant) const;
 
   TimetableSpec spec_;
 };
