@@ -1,10 +1,8 @@
 #include "common/cron/evaluator.h"
 
-#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/cron/naive_cron.h"
 #include "gtest/gtest.h"
 
 namespace escapement::cron {
@@ -123,37 +121,6 @@ TEST(EvaluatorTest, EnumerateIsHalfOpenAndBounded) {
             4u);
   EXPECT_EQ(Enumerate(e, Zone::Utc(), {}, t, t + absl::Hours(30), 7).size(), 7u);
   EXPECT_TRUE(Enumerate(e, Zone::Utc(), {}, t, t, 7).empty());
-}
-
-TEST(EvaluatorTest, AgreesWithAWalkThroughEveryCivilMinute) {
-  std::mt19937_64 random(20261121);
-  int occurrences = 0, gaps = 0, overlaps = 0;
-  for (int round = 0; round < 2500; ++round) {
-    const NaiveCron naive = RandomCron(random);
-    const Zone zone = In(RandomZoneName(random));
-    const DstPolicy policy = RandomPolicy(random);
-    const absl::Time middle = RandomInstantNearChange(zone.time_zone(), random);
-    const absl::Time begin = middle - absl::Seconds(random() % (30 * 3600));
-    const absl::Time end = begin + absl::Seconds(random() % (60 * 3600));
-    const auto expected = NaiveOccurrences(naive, zone.time_zone(), policy, begin, end);
-    const auto actual = Enumerate(Cron(naive.text), zone, policy, begin, end, 1'000'000);
-    const std::string where =
-        absl::StrCat("\"", naive.text, "\" in ", zone.name(), " from ", absl::FormatTime(begin));
-    ASSERT_EQ(actual.size(), expected.size()) << where;
-    auto it = expected.begin();
-    for (const Occurrence& o : actual) {
-      ASSERT_EQ(o.instant, it->first) << where << " " << Show(o);
-      ASSERT_EQ(o.civil, it->second.first) << where << " " << Show(o);
-      ASSERT_EQ(o.fold, it->second.second) << where << " " << Show(o);
-      ++it;
-      ++occurrences;
-      gaps += o.note == Note::kGapFiredAfter || o.note == Note::kGapShifted;
-      overlaps += o.note == Note::kOverlapFirst || o.note == Note::kOverlapLast;
-    }
-  }
-  EXPECT_GT(occurrences, 10'000);
-  EXPECT_GT(gaps, 30);
-  EXPECT_GT(overlaps, 100);
 }
 
 }  // namespace

@@ -99,58 +99,6 @@ std::vector<Occurrence> ThroughTheIndex(const CronExpression& e, const Zone& zon
   return occurrences;
 }
 
-TEST(LaunchExpressionTest, TheIndexFindsWhatTheEvaluatorFindsEachOccurrenceOnce) {
-  std::mt19937_64 random(4711);
-  size_t occurrences = 0, rows_read = 0;
-  for (int round = 0; round < 4000; ++round) {
-    const NaiveCron naive = RandomCron(random);
-    const CronExpression e = Cron(naive.text);
-    const Zone zone = Zone::Load(RandomZoneName(random)).value();
-    const DstPolicy policy = RandomPolicy(random);
-    const absl::Duration lengths[] = {absl::Seconds(1), absl::Seconds(61), absl::Hours(1),
-                                      absl::Hours(30)};
-    const absl::Duration length = lengths[random() % 4];
-    const absl::Time begin = RandomInstantNearChange(zone.time_zone(), random) -
-                             absl::Seconds(random() % 100'000) * (round % 3 == 0 ? 0 : 1);
-    const absl::Time end = begin + length;
-    const auto expected = Enumerate(e, zone, policy, begin, end, 1'000'000);
-    const auto actual = ThroughTheIndex(e, zone, policy, begin, end, rows_read);
-    ASSERT_EQ(actual, expected) << "\"" << naive.text << "\" in " << zone.name() << " from "
-                                << absl::FormatTime(begin) << " for "
-                                << absl::FormatDuration(length);
-    occurrences += actual.size();
-  }
-  EXPECT_GT(occurrences, 10'000u);
-}
-
-// Windows one after the other find everything once, and against the walk through every civil
-// minute.
-TEST(LaunchExpressionTest, WindowsOneAfterTheOtherMissAndRepeatNothing) {
-  std::mt19937_64 random(99);
-  for (int round = 0; round < 150; ++round) {
-    const NaiveCron naive = RandomCron(random);
-    const CronExpression e = Cron(naive.text);
-    const Zone zone = Zone::Load(RandomZoneName(random)).value();
-    const DstPolicy policy = RandomPolicy(random);
-    const absl::Time begin =
-        RandomInstantNearChange(zone.time_zone(), random) - absl::Minutes(random() % 300);
-    const absl::Time end = begin + absl::Hours(6);
-    std::vector<absl::Time> found;
-    size_t rows_read = 0;
-    for (absl::Time t = begin; t < end;) {
-      const absl::Time until = std::min(end, t + absl::Milliseconds(1 + random() % 600'000));
-      for (const Occurrence& o : ThroughTheIndex(e, zone, policy, t, until, rows_read))
-        found.push_back(o.instant);
-      t = until;
-    }
-    std::vector<absl::Time> expected;
-    for (const auto& [t, id] : NaiveOccurrences(naive, zone.time_zone(), policy, begin, end))
-      expected.push_back(t);
-    ASSERT_EQ(found, expected) << "\"" << naive.text << "\" in " << zone.name() << " from "
-                               << absl::FormatTime(begin);
-  }
-}
-
 // Times of day that fall into a gap, in short windows: each policy finds them where it has moved
 // them.
 TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {

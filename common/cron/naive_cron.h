@@ -4,11 +4,13 @@
 #ifndef COMMON_CRON_NAIVE_CRON_H_
 #define COMMON_CRON_NAIVE_CRON_H_
 
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
@@ -16,22 +18,31 @@
 
 namespace escapement::cron {
 
+using NaiveDayItem = std::function<bool(absl::CivilDay)>;
+
 struct NaiveCron {
   std::string text;
   std::set<int> seconds, minutes, hours, days, months, weekdays;
-  bool day_restricted = false, weekday_restricted = false, periodic = false;
+  std::set<int> years;                                 // empty: every year
+  std::vector<NaiveDayItem> day_items, weekday_items;  // L, W and # of the two day fields
+  bool day_restricted = false, weekday_restricted = false, both_days = false;
+  bool second_written = false, periodic = false;
 };
 
+// All kinds of items occur.
 NaiveCron RandomCron(std::mt19937_64& random);
+// With many stars, so that it often matches; an absent second is every second. For ParseExclusion.
+NaiveCron RandomExclusion(std::mt19937_64& random);
+
+bool NaiveDayMatches(const NaiveCron& cron, absl::CivilDay day);
 
 // Instant → civil time and fold. For zones in which no civil time exists more than twice.
-std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(const NaiveCron& cron,
-                                                                         const absl::TimeZone& zone,
-                                                                         const DstPolicy& policy,
-                                                                         absl::Time begin,
-                                                                         absl::Time end);
+std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
+    const NaiveCron& cron, const absl::TimeZone& zone, const DstPolicy& policy, absl::Time begin,
+    absl::Time end, const std::vector<NaiveCron>& exclusions = {});
 
-// Zones whose changes are unusual, and an instant near one of the changes of a random one of them.
+// Zones whose changes are unusual, and an instant near one of the changes of a random one of them,
+// or near the end of a month.
 std::string RandomZoneName(std::mt19937_64& random);
 absl::Time RandomInstantNearChange(const absl::TimeZone& zone, std::mt19937_64& random);
 DstPolicy RandomPolicy(std::mt19937_64& random);
