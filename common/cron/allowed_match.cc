@@ -21,7 +21,12 @@ using Exclusions = absl::InlinedVector<const CronExpression*, 8>;
 class AllowedSearch {
  public:
   AllowedSearch(const CronExpression& e, absl::Span<const CronExpression> exclusions, bool forward)
-      : e_(e), exclusions_(exclusions), forward_(forward) {}
+      : e_(e), exclusions_(exclusions), forward_(forward) {
+    for (const CronExpression& x : exclusions) {
+      covers_.push_back((e.hours & ~x.hours) == 0 && (e.minutes & ~x.minutes) == 0 &&
+                        (e.seconds & ~x.seconds) == 0);
+    }
+  }
 
   // The nearest allowed local second at or after / at or before `from`, on no day after / before
   // that of `to`. Both within the years of zone.h.
@@ -56,10 +61,14 @@ class AllowedSearch {
     return forward_ ? BitsFrom(mask, bit) : BitsUpTo(mask, bit);
   }
 
-  void LookAt(const CivilMonth& month, uint32_t days) {
+  // Takes the days from `days` that one exclusion leaves no time of.
+  void LookAt(const CivilMonth& month, uint32_t& days) {
     if (days == 0) return;
     excluded_days_.clear();
-    for (const CronExpression& x : exclusions_) excluded_days_.push_back(month.Matching(x));
+    for (size_t i = 0; i < exclusions_.size(); ++i) {
+      excluded_days_.push_back(month.Matching(exclusions_[i]));
+      if (covers_[i]) days &= ~excluded_days_[i];
+    }
   }
 
   Exclusions ActiveOn(int d) const {
@@ -126,6 +135,7 @@ class AllowedSearch {
   const CronExpression& e_;
   const absl::Span<const CronExpression> exclusions_;
   const bool forward_;
+  absl::InlinedVector<bool, 8> covers_;             // it matches all times of day of e_
   absl::InlinedVector<uint32_t, 8> excluded_days_;  // of the month looked at, as exclusions_
   std::vector<std::pair<Exclusions, int>> whole_days_;
 };

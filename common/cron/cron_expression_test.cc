@@ -75,6 +75,77 @@ TEST(CronExpressionTest, TellsARhythmFromATimeOfDay) {
   }
 }
 
+YearSet Years(std::initializer_list<int> years) {
+  YearSet set;
+  set.bits = {};
+  for (int year : years) set.bits[(year - 1970) / 64] |= uint64_t{1} << ((year - 1970) % 64);
+  return set;
+}
+
+TEST(CronExpressionTest, ReadsTheYearOfSevenFields) {
+  const CronExpression e = Parsed("0 0 0 1 1 * 2030,2027-2029");
+  EXPECT_EQ(e.years, Years({2027, 2028, 2029, 2030}));
+  EXPECT_TRUE(e.second_written);
+  EXPECT_TRUE(Parsed("0 0 0 1 1 * *").years.Every());
+  EXPECT_EQ(Parsed("0 0 0 1 1 * 2190/4").years, Years({2190, 2194, 2198}));
+  EXPECT_EQ(Parsed("0 0 0 1 1 * */229").years, Years({1970, 2199}));
+  EXPECT_EQ(Parsed("0 0 0 1 1 * 1970-2199/100").years, Years({1970, 2070, 2170}));
+  EXPECT_EQ(Parsed("0 0 0 1 1 * *"), Parsed("0 0 0 1 1 *"));
+}
+
+TEST(CronExpressionTest, YearsAreFoundInBothDirections) {
+  const YearSet years = Years({1970, 2033, 2034, 2199});
+  EXPECT_TRUE(years.Has(2034));
+  EXPECT_FALSE(years.Has(2035) || years.Has(1969) || years.Has(2200));
+  EXPECT_EQ(years.AtOrAfter(0), 1970);
+  EXPECT_EQ(years.AtOrAfter(1971), 2033);
+  EXPECT_EQ(years.AtOrAfter(2035), 2199);
+  EXPECT_EQ(years.AtOrAfter(2200), 0);
+  EXPECT_EQ(years.AtOrBefore(2300), 2199);
+  EXPECT_EQ(years.AtOrBefore(2198), 2034);
+  EXPECT_EQ(years.AtOrBefore(2032), 1970);
+  EXPECT_EQ(years.AtOrBefore(1969), 0);
+}
+
+TEST(CronExpressionTest, ReadsDaysFromTheEndOfTheMonthAndNearestWeekdays) {
+  const CronExpression e = Parsed("0 0 L,l-3,L-30,15W,1w,LW,L-2W,7-8 * *");
+  EXPECT_EQ(e.days_before_last, Bits({0, 3, 30}));
+  EXPECT_EQ(e.weekdays_near_day, Bits({1, 15}));
+  EXPECT_EQ(e.weekdays_near_last, Bits({0, 2}));
+  EXPECT_EQ(e.days_of_month, Bits({7, 8}));
+  EXPECT_TRUE(e.day_of_month_restricted);
+  EXPECT_EQ(Parsed("0 0 L-0 * *"), Parsed("0 0 L * *"));
+}
+
+TEST(CronExpressionTest, ReadsTheKthAndTheLastWeekday) {
+  const CronExpression e = Parsed("0 0 * * MON#1,5#5,sunL,3#L,7#2,TUE");
+  EXPECT_EQ(e.weekdays_of_month, Bits({1, 28 + 5, 35, 35 + 3, 7}));
+  EXPECT_EQ(e.days_of_week, Bits({2}));
+  EXPECT_EQ(Parsed("0 0 * * FRIL"), Parsed("0 0 * * 5#L"));
+}
+
+TEST(CronExpressionTest, APlusMakesBothDayFieldsMatch) {
+  EXPECT_TRUE(Parsed("0 0 13 * +FRI").both_days_match);
+  EXPECT_TRUE(Parsed("0 0 13 * +*/2").both_days_match);
+  EXPECT_TRUE(Parsed("0 0 L * +FRI#L,1").both_days_match);
+  EXPECT_FALSE(Parsed("0 0 13 * FRI").both_days_match);
+  EXPECT_EQ(Parsed("0 0 * * +FRI"), Parsed("0 0 * * FRI")) << "one restricted field decides";
+}
+
+TEST(CronExpressionTest, NamesStandWhereverAValueMay) {
+  EXPECT_EQ(Parsed("0 0 * jan,MAR-May,oct/2 *").months, Bits({1, 3, 4, 5, 10, 12}));
+  EXPECT_EQ(Parsed("0 0 * 11-FEB *").months, Bits({11, 12, 1, 2}));
+  EXPECT_EQ(Parsed("0 0 * * sat-1/2").days_of_week, Bits({6, 1}));
+  EXPECT_EQ(Parsed("0 0 * * thu/2").days_of_week, Bits({4, 6}));
+}
+
+TEST(CronExpressionTest, AnExclusionWithoutASecondHasEverySecond) {
+  EXPECT_EQ(ParseExclusion("0 3 * * *")->seconds, kEverySecondMask);
+  EXPECT_EQ(ParseExclusion("@daily")->seconds, kEverySecondMask);
+  EXPECT_EQ(ParseExclusion("0 0 3 * * *")->seconds, Bits({0}));
+  EXPECT_FALSE(ParseExclusion("0 25 * * *").ok());
+}
+
 TEST(CronExpressionTest, MacrosAreTheirExpansion) {
   EXPECT_EQ(Parsed("@YEARLY"), Parsed("0 0 1 1 *"));
   EXPECT_EQ(Parsed("@annually"), Parsed("0 0 1 1 *"));
@@ -88,7 +159,6 @@ TEST(CronExpressionTest, RefusalsNameTheFieldAndTheReason) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "cron: 0 fields"},
       {"* * * *", "cron: 4 fields"},
-      {"* * * * * * 2026", "year"},
       {"* * * * * * * *", "cron: 8 fields"},
       {"60 * * * *", "minute: 60 is outside 0-59"},
       {"* 24 * * *", "hour: 24 is outside 0-23"},
@@ -113,14 +183,62 @@ TEST(CronExpressionTest, RefusalsNameTheFieldAndTheReason) {
       {"* * * JANUARY *", "month: \"JANUARY\" is not a value"},
       {"* * * * MON-", "day-of-week: a value is missing"},
       {"MON * * * *", "minute: \"MON\" is not a value"},
-      {"0 0 L * *", "day-of-month: L (last)"},
-      {"0 0 L-3 * *", "day-of-month: L (last)"},
-      {"0 0 15W * *", "day-of-month: W (nearest weekday)"},
-      {"0 0 * * 5L", "day-of-week: L (last)"},
-      {"0 0 * * FRI#2", "day-of-week: # (k-th"},
-      {"0 0 1 * +MON", "day-of-week: a leading +"},
-      {"@reboot", "unknown macro"},
+      {"0 0 L/2 * *", "day-of-month: \"L/2\": items with L, W or #"},
+      {"0 0 1-L * *", "day-of-month: \"1-L\": items with L, W or #"},
+      {"0 0 L-L * *", "day-of-month: \"L-L\": items"},
+      {"0 0 15W-20 * *", "day-of-month: \"15W-20\": items"},
+      {"0 0 5-15W * *", "day-of-month: \"5-15W\": items"},
+      {"0 0 15W/2 * *", "day-of-month: \"15W/2\": items"},
+      {"0 0 L-31 * *", "day-of-month: L-31: 31 is outside 0-30"},
+      {"0 0 L- * *", "day-of-month: \"L-\" is not a value"},
+      {"0 0 L3 * *", "day-of-month: \"L3\" is not a value"},
+      {"0 0 3L * *", "day-of-month: \"3L\" is not a value"},
+      {"0 0 LL * *", "day-of-month: \"LL\" is not a value"},
+      {"0 0 W * *", "day-of-month: W needs a day"},
+      {"0 0 0W * *", "day-of-month: 0 is outside 1-31"},
+      {"0 0 32W * *", "day-of-month: 32 is outside 1-31"},
+      {"0 0 1,L, * *", "day-of-month: an item of the list is empty"},
+      {"0 0 1#2 * *", "day-of-month: \"1#2\" is not a value"},
+      {"0 0 +1 * *", "day-of-month: + may stand only"},
+      {"0 0 * L *", "month: \"L\" is not a value"},
+      {"0 L * * *", "hour: \"L\" is not a value"},
+      {"0 0 * * L", "day-of-week: L needs a weekday"},
+      {"0 0 * * MON,l", "day-of-week: L needs a weekday"},
+      {"0 0 * * #2", "day-of-week: a value is missing"},
+      {"0 0 * * 8#2", "day-of-week: 8 is outside 0-7"},
+      {"0 0 * * 1#0", "day-of-week: 0 after # is outside 1-5"},
+      {"0 0 * * 1#6", "day-of-week: 6 after # is outside 1-5"},
+      {"0 0 * * 1#", "day-of-week: \"\" after # is neither"},
+      {"0 0 * * 1#x", "day-of-week: \"x\" after # is neither"},
+      {"0 0 * * 1#2#3", "day-of-week: \"2#3\" after # is neither"},
+      {"0 0 * * 1#1-3", "day-of-week: \"1#1-3\": items with L, W or #"},
+      {"0 0 * * 1-5L", "day-of-week: \"1-5L\": items"},
+      {"0 0 * * 5L/2", "day-of-week: \"5L/2\": items"},
+      {"0 0 * * 15W", "day-of-week: \"15W\" is not a value"},
+      {"0 0 1 * +", "day-of-week: a value is missing"},
+      {"0 0 1 * +*", "day-of-week: a leading + needs"},
+      {"0 0 1 * +?", "day-of-week: a leading + needs"},
+      {"0 0 1 * ++MON", "day-of-week: + may stand only once"},
+      {"0 0 1 * MON,+TUE", "day-of-week: + may stand only once"},
+      {"0 0 1 * +,MON", "day-of-week: an item of the list is empty"},
+      {"0 0 0 1 1 * 1969", "year: 1969 is outside 1970-2199"},
+      {"0 0 0 1 1 * 2200", "year: 2200 is outside"},
+      {"0 0 0 1 1 * 70", "year: 70 is outside"},
+      {"0 0 0 1 1 * 02026", "year: \"02026\" is not a value"},
+      {"0 0 0 1 1 * 2030-2027", "year: the range 2030-2027 runs backwards"},
+      {"0 0 0 1 1 * */230", "year: step 230 is outside 1-229"},
+      {"0 0 0 1 1 * ?", "year: ? is for the day fields only"},
+      {"0 0 0 1 1 * L", "year: \"L\" is not a value"},
+      {"0 0 0 1 1 * 2026,", "year: an item of the list is empty"},
+      {"*/0001 * * * *", "minute: \"0001\" is not a step"},
+      {"5/60 * * * *", "minute: step 60 is outside 1-59"},
+      {"0 0 * */13 *", "month: step 13 is outside 1-12"},
+      {"0 0 * * */8", "day-of-week: step 8 is outside 1-7"},
       {"@every 5m", "cron: 2 fields"},
+      {"@ daily", "cron: 2 fields"},
+      {"@", "unknown macro"},
+      {"* * * * @daily", "day-of-week: \"@daily\" is not a value"},
+      {"@reboot", "unknown macro"},
       {"0 0 * * *\n", "character"},
       {"0 0 * * \xc3\xa9", "character"},
   };
@@ -137,6 +255,17 @@ TEST(CronExpressionTest, FieldsByNameAreTheSame) {
   EXPECT_EQ(ParseCronFields({.minute = "0", .hour = "3,6,9"}).value(), Parsed("0 3,6,9 * * *"));
   EXPECT_EQ(ParseCronFields({.second = "5", .minute = "*", .hour = "*", .month = "JAN"}).value(),
             Parsed("5 * * * JAN *"));
+  EXPECT_EQ(
+      ParseCronFields(
+          {.minute = "0", .hour = "3", .day_of_month = "LW", .day_of_week = "+FRI", .year = "2027"})
+          .value()
+          .both_days_match,
+      true);
+  EXPECT_EQ(ParseCronFields({.second = "0", .minute = "0", .hour = "3", .year = "2027"}).value(),
+            Parsed("0 0 3 * * * 2027"));
+  CronExpression unwritten = Parsed("0 0 3 * * * 2027");
+  unwritten.second_written = false;
+  EXPECT_EQ(ParseCronFields({.minute = "0", .hour = "3", .year = "2027"}).value(), unwritten);
   EXPECT_THAT(std::string(ParseCronFields({.hour = "3"}).status().message()),
               HasSubstr("minute: required"));
   EXPECT_THAT(std::string(ParseCronFields({.minute = "3"}).status().message()),
