@@ -171,12 +171,16 @@ EmittedOccurrence ToEmitted(const OccurrenceSource& source, const cron::Timetabl
                             const cron::Occurrence& occurrence) {
   EmittedOccurrence emitted;
   emitted.id = timetable.IdOf(occurrence);
-  emitted.nominal_time = emitted.launch_time = occurrence.instant;
-  if (source.jitter > absl::ZeroDuration()) {
-    emitted.launch_time +=
-        JitterOf(RunIdentity(source.tenant, source.uid, emitted.id).EventId(0), source.jitter);
-  }
+  emitted.nominal_time = occurrence.instant;
+  emitted.launch_time = LaunchTimeOf(source, emitted.id, occurrence.instant);
   return emitted;
+}
+
+absl::Time LaunchTimeOf(const OccurrenceSource& source, const std::string& id,
+                        absl::Time nominal_time) {
+  if (source.jitter <= absl::ZeroDuration()) return nominal_time;
+  return nominal_time +
+         JitterOf(RunIdentity(source.tenant, source.uid, id).EventId(0), source.jitter);
 }
 
 uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now) {

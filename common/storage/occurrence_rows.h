@@ -71,6 +71,10 @@ struct EmittedOccurrence {
 EmittedOccurrence ToEmitted(const OccurrenceSource& source, const cron::Timetable& timetable,
                             const cron::Occurrence& occurrence);
 
+// When the occurrence of this identity is due: its nominal time plus the jitter.
+absl::Time LaunchTimeOf(const OccurrenceSource& source, const std::string& id,
+                        absl::Time nominal_time);
+
 // The lane of a row of this priority that is due at `launch_time` and emitted at `now` (store
 // time).
 uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now);
