@@ -1,0 +1,45 @@
+// GatedService: a hosted service that takes part only while this machine's time zone database is
+// the one in force (tzdata_gate.h). Until then it is not started and not ready; when another one
+// comes into force it is drained, which releases its leases, and stays not ready.
+//
+// Threads: as HostedService. The service is started, and drained if the gate closes, on the gate's
+// executor.
+
+#ifndef COMMON_TZDATA_GATED_SERVICE_H_
+#define COMMON_TZDATA_GATED_SERVICE_H_
+
+#include <vector>
+
+#include "common/kv/kv_store.h"
+#include "common/service/service_process.h"
+#include "common/tzdata/tzdata_gate.h"
+
+namespace escapement::tzdata {
+
+class GatedService final : public HostedService {
+ public:
+  // All outlive it.
+  GatedService(const ServiceContext& context, kv::KvStore& store, HostedService& inner);
+  ~GatedService() override;
+
+  std::vector<grpc::Service*> GrpcServices() override { return inner_.GrpcServices(); }
+  absl::Status Start() override;
+  bool Ready() override { return gate_.Open() && inner_.Ready(); }
+  void Drain(Closure done) override;
+
+ private:
+  enum class Inner { kNew, kStarted, kDraining, kDrained };
+  void StartInner();
+  void DrainInner();
+  void OnDrained();
+
+  HostedService& inner_;
+  // On the gate's executor.
+  Inner state_ = Inner::kNew;
+  std::vector<Closure> when_drained_;
+  TzdataGate gate_;
+};
+
+}  // namespace escapement::tzdata
+
+#endif  // COMMON_TZDATA_GATED_SERVICE_H_

@@ -1,0 +1,71 @@
+#include "common/tzdata/revision_change.h"
+
+#include <utility>
+
+#include "common/tzdata/tzdata_table.h"
+
+namespace escapement::tzdata {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using kv::Mutation;
+
+constexpr absl::Duration kKeptBefore = absl::Hours(366 * 24);
+constexpr absl::Duration kKeptAfter = absl::Hours(3660 * 24);
+// A switch writes the rules anew that do not reach so far any more.
+constexpr absl::Duration kKeptAtLeast = absl::Hours(1830 * 24);
+
+Mutation Put(std::string key, std::string value) {
+  return {.cf = ColumnFamily::kMeta, .key = std::move(key), .value = std::move(value)};
+}
+
+ZoneRules KeptRules(const cron::Zone& zone, absl::Time now) {
+  return RulesOf(zone, now - kKeptBefore, now + kKeptAfter);
+}
+
+}  // namespace
+
+kv::Group Adopt(absl::string_view revision, const std::vector<cron::Zone>& zones, absl::Time now) {
+  kv::Group group;
+  Condition first;
+  first.cf = ColumnFamily::kMeta;
+  first.key = std::string(kRevisionKey);
+  first.kind = Condition::Kind::kAbsent;
+  group.conditions.push_back(std::move(first));
+  group.mutations.push_back(Put(std::string(kRevisionKey), std::string(revision)));
+  for (const cron::Zone& zone : zones)
+    group.mutations.push_back(Put(ZoneRulesKey(zone.name()), EncodeRules(KeptRules(zone, now))));
+  return group;
+}
+
+SwitchPlan PlanSwitch(absl::string_view old_revision, absl::string_view revision,
+                      const RulesByName& kept, const std::vector<cron::Zone>& zones,
+                      absl::Time now) {
+  SwitchPlan plan;
+  plan.group.conditions = {RevisionIs(old_revision)};
+  plan.group.mutations = {Put(std::string(kRevisionKey), std::string(revision))};
+  Switch change;
+  change.old_revision = std::string(old_revision);
+  change.new_revision = std::string(revision);
+  for (const cron::Zone& zone : zones) {
+    ZoneRules rules = KeptRules(zone, now);
+    const auto before = kept.find(zone.name());
+    const bool known = before != kept.end();
+    if (known && !SameRules(before->second, rules, now + kHandOver + kSwitchReach)) {
+      change.before.insert(*before);
+      plan.moved.push_back(zone.name());
+    }
+    if (!known || !SameRules(before->second, rules) || before->second.end < now + kKeptAtLeast)
+      plan.group.mutations.push_back(Put(ZoneRulesKey(zone.name()), EncodeRules(rules)));
+  }
+  plan.group.mutations.push_back({.cf = ColumnFamily::kMeta,
+                                  .kind = Mutation::Kind::kPutStamped,
+                                  .key = std::string(kSwitchKey),
+                                  .value = EncodeSwitch(change),
+                                  .stamp_offset = kSwitchStampOffset,
+                                  .stamp_add = kHandOver});
+  return plan;
+}
+
+}  // namespace escapement::tzdata

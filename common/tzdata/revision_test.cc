@@ -1,0 +1,26 @@
+#include "common/tzdata/revision.h"
+
+#include "gtest/gtest.h"
+
+namespace escapement::tzdata {
+namespace {
+
+TEST(RevisionTest, RevisionsAreOrderedByYearLettersAndWhatFollows) {
+  const char* const ascending[] = {"2019z",   "2025b", "2026a",  "2026b",
+                                   "2026b.1", "2026c", "2026aa", "2027a"};
+  for (size_t i = 0; i < std::size(ascending); ++i) {
+    for (size_t j = 0; j < std::size(ascending); ++j)
+      EXPECT_EQ(Newer(ascending[i], ascending[j]), i > j) << ascending[i] << " " << ascending[j];
+  }
+}
+
+TEST(RevisionTest, WhatIsNoVersionIsNeitherNewerNorOlder) {
+  for (const char* other : {"unknown-0123456789abcdef", "", "2026", "26b", "2026B", "x2026b"}) {
+    EXPECT_FALSE(Newer(other, "2026b")) << other;
+    EXPECT_FALSE(Newer("2026b", other)) << other;
+    EXPECT_FALSE(Newer(other, other)) << other;
+  }
+}
+
+}  // namespace
+}  // namespace escapement::tzdata
