@@ -1,6 +1,7 @@
 #include "common/cron/evaluator.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -111,6 +112,99 @@ TEST(EvaluatorTest, EveryAcceptedExpressionEndsItsSearch) {
   EXPECT_FALSE(FirstAtOrAfter(Cron("* * * * *"), Zone::Utc(), {}, absl::InfiniteFuture()));
   EXPECT_EQ(FirstAtOrAfter(Cron("* * * * *"), Zone::Utc(), {}, absl::InfinitePast())->instant,
             absl::UnixEpoch());
+}
+
+TEST(EvaluatorTest, DaysOfTheMonthMayCountFromItsEndOrLookForAWeekday) {
+  EXPECT_EQ(Next("0 0 L * *", "UTC", "2028-02-01T00:00:00Z"),
+            "2028-02-29T00:00:00Z 2028-02-29T00:00:00 0");
+  EXPECT_EQ(Next("0 0 L-30 * *", "UTC", "2026-02-02T00:00:00Z"),
+            "2026-03-01T00:00:00Z 2026-03-01T00:00:00 0");
+  // 1 August 2026 is a Saturday, 31 May 2026 a Sunday, 15 August 2026 a Saturday.
+  EXPECT_EQ(Next("0 0 1W * *", "UTC", "2026-07-31T00:00:00Z"),
+            "2026-08-03T00:00:00Z 2026-08-03T00:00:00 0");
+  EXPECT_EQ(Next("0 0 LW * *", "UTC", "2026-05-01T00:00:00Z"),
+            "2026-05-29T00:00:00Z 2026-05-29T00:00:00 0");
+  EXPECT_EQ(Next("0 0 15W * *", "UTC", "2026-08-01T00:00:00Z"),
+            "2026-08-14T00:00:00Z 2026-08-14T00:00:00 0");
+  EXPECT_EQ(Next("0 0 31W * *", "UTC", "2026-05-30T00:00:00Z"),
+            "2026-07-31T00:00:00Z 2026-07-31T00:00:00 0")
+      << "June has no 31st";
+  EXPECT_EQ(Next("0 0 L-30W * *", "UTC", "2026-08-02T00:00:00Z"),
+            "2026-08-03T00:00:00Z 2026-08-03T00:00:00 0");
+}
+
+TEST(EvaluatorTest, WeekdaysMayCountWithinTheMonth) {
+  EXPECT_EQ(Next("0 0 * * TUE#2", "UTC", "2026-09-01T00:00:00Z"),
+            "2026-09-08T00:00:00Z 2026-09-08T00:00:00 0");
+  EXPECT_EQ(Next("0 0 * * 5#5", "UTC", "2026-11-01T00:00:00Z"),
+            "2027-01-29T00:00:00Z 2027-01-29T00:00:00 0");
+  EXPECT_EQ(Next("0 0 * * 0L", "UTC", "2026-11-01T00:00:00Z"),
+            "2026-11-29T00:00:00Z 2026-11-29T00:00:00 0");
+  EXPECT_EQ(Next("0 0 * 2 7#L", "UTC", "2026-11-01T00:00:00Z"),
+            "2027-02-28T00:00:00Z 2027-02-28T00:00:00 0");
+}
+
+TEST(EvaluatorTest, BothDayFieldsMatchEitherOrWithAPlusBoth) {
+  EXPECT_EQ(Next("0 0 13 * FRI", "UTC", "2026-11-11T00:00:00Z"),
+            "2026-11-13T00:00:00Z 2026-11-13T00:00:00 0");
+  EXPECT_EQ(Next("0 0 14 * FRI", "UTC", "2026-11-13T00:00:00Z"),
+            "2026-11-14T00:00:00Z 2026-11-14T00:00:00 0");
+  EXPECT_EQ(Next("0 0 13 * +FRI", "UTC", "2026-11-13T00:00:00Z"),
+            "2027-08-13T00:00:00Z 2027-08-13T00:00:00 0");
+  EXPECT_EQ(Next("0 0 L * +SUN", "UTC", "2026-06-01T00:00:00Z"),
+            "2027-01-31T00:00:00Z 2027-01-31T00:00:00 0");
+}
+
+TEST(EvaluatorTest, GapsOfDecadesAreJumped) {
+  EXPECT_EQ(Next("0 0 29 2 +SUN", "UTC", "2088-03-01T00:00:00Z"),
+            "2128-02-29T00:00:00Z 2128-02-29T00:00:00 0")
+      << "40 years: 2100 has no 29 February";
+  EXPECT_EQ(Next("0 0 0 29 2 * 2196", "America/New_York", "1970-01-01T00:00:00Z"),
+            "2196-02-29T05:00:00Z 2196-02-29T00:00:00 0");
+  EXPECT_EQ(Next("0 0 0 29 2 * 2197-2199", "America/New_York", "1970-01-01T00:00:00Z"), "none");
+  EXPECT_EQ(Next("0 0 0 1 1 * 2026", "UTC", "2026-01-01T00:00:00Z"), "none");
+  EXPECT_EQ(Next("0 0 0 31 12 * 1970,2199", "UTC", "1970-12-31T00:00:00Z"),
+            "2199-12-31T00:00:00Z 2199-12-31T00:00:00 0");
+  EXPECT_FALSE(HasAnyOccurrence(Cron("0 0 15W * +SUN"), In("Europe/Berlin"), {}));
+  // From 2007 on the second Sunday of March has no half past two in New York.
+  EXPECT_EQ(Next("0 30 2 8-14 3 +SUN 2007/1", "America/New_York", "2007-01-01T00:00:00Z",
+                 {.gap = GapPolicy::kSkip}),
+            "none");
+}
+
+TEST(EvaluatorTest, AFixedTimeInAGapThatIsShortIsFiredAndInALongOneNot) {
+  // Troll changes by two hours, Apia left out a day.
+  EXPECT_EQ(Next("30 2 29 3 *", "Antarctica/Troll", "2026-03-01T00:00:00Z"),
+            "2026-03-29T01:00:00Z 2026-03-29T02:30:00 0 GAP_FIRED_AFTER");
+  EXPECT_EQ(Next("0 0 12 30 12 * 2011", "Pacific/Apia", "2011-01-01T00:00:00Z"), "none");
+}
+
+TEST(EvaluatorTest, ExcludedTimesAreLeftOutBeforeTimesAreMadeInstants) {
+  const auto next = [](const std::string& text, const std::vector<std::string>& excluded,
+                       const std::string& zone, const std::string& after, DstPolicy policy = {}) {
+    std::vector<CronExpression> exclusions;
+    for (const std::string& x : excluded) exclusions.push_back(ParseExclusion(x).value());
+    const auto found = FirstAfter(Cron(text), In(zone), policy, Utc(after), exclusions);
+    return found ? Show(*found) : "none";
+  };
+  EXPECT_EQ(next("0 9 * * *", {"* * 25,26 12 *", "* * * * SUN"}, "UTC", "2026-12-24T09:00:00Z"),
+            "2026-12-28T09:00:00Z 2026-12-28T09:00:00 0");
+  EXPECT_EQ(next("*/30 * * * * *", {"0 * * * *"}, "UTC", "2026-12-24T09:59:30Z"),
+            "2026-12-24T10:01:00Z 2026-12-24T10:01:00 0")
+      << "an absent second excludes every second";
+  EXPECT_EQ(next("15,45 2 * * *", {"45 * * * *"}, "America/New_York", "2026-03-08T00:00:00Z"),
+            "2026-03-08T07:00:00Z 2026-03-08T02:15:00 0 GAP_FIRED_AFTER")
+      << "what is left of the gap's times names the occurrence";
+  EXPECT_EQ(next("30 2 * * *", {"30 3 * * *"}, "America/New_York", "2026-03-08T00:00:00Z",
+                 {.gap = GapPolicy::kShift}),
+            "2026-03-08T07:30:00Z 2026-03-08T02:30:00 0 GAP_SHIFTED")
+      << "the nominal time counts, not the clock's";
+  // Two exclusions that take turns, for ten years.
+  EXPECT_EQ(next("* * * * * *", {"0-29 * * * * * 2030-2039", "30-59 * * * * * 2030-2039"}, "UTC",
+                 "2029-12-31T23:59:59Z"),
+            "2040-01-01T00:00:00Z 2040-01-01T00:00:00 0");
+  EXPECT_EQ(next("* * * * * *", {"0-29 * * * *", "30-59 * * * *"}, "UTC", "2029-12-31T23:59:59Z"),
+            "none");
 }
 
 TEST(EvaluatorTest, EnumerateIsHalfOpenAndBounded) {
