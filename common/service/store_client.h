@@ -10,6 +10,7 @@
 
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
+#include "common/tzdata/gated_service.h"
 
 namespace escapement {
 
@@ -20,21 +21,23 @@ void ValidateStoreFlag(std::vector<std::string>& errors);
 std::unique_ptr<kv::KvStore> NewStoreClient();
 
 // A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store, which
-// outlives it.
+// outlives it. It takes part while this machine's time zone database is the one in force.
 template <typename Hosted>
 std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {
    public:
     explicit WithStore(const ServiceContext& context)
-        : store_(NewStoreClient()), hosted_(context, *store_) {}
-    std::vector<grpc::Service*> GrpcServices() override { return hosted_.GrpcServices(); }
-    absl::Status Start() override { return hosted_.Start(); }
-    bool Ready() override { return hosted_.Ready(); }
-    void Drain(Closure done) override { hosted_.Drain(std::move(done)); }
+        : store_(NewStoreClient()), hosted_(context, *store_), gated_(context, *store_, hosted_) {}
+    std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
+    absl::Status Start() override { return gated_.Start(); }
+    bool Ready() override { return gated_.Ready(); }
+    void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
    private:
+    // Destroyed in the reverse order.
     std::unique_ptr<kv::KvStore> store_;
     Hosted hosted_;
+    tzdata::GatedService gated_;
   };
   return std::make_unique<WithStore>(context);
 }

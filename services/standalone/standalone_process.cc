@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/service/lease_flags.h"
+#include "common/tzdata/gated_service.h"
 #include "services/emitter/hosted_emitter.h"
 #include "services/handler/hosted_handler.h"
 #include "services/master/hosted_master.h"
@@ -15,15 +16,18 @@
 namespace escapement::standalone {
 namespace {
 
-class StandaloneProcess final : public HostedService {
+// The services, which share a store.
+class AllServices final : public HostedService {
  public:
-  StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
+  AllServices(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
       : server_(std::move(server)),
         store_metrics_(context.metrics, server_->store()),
         handler_(context, server_->store()),
         token_manager_(context, server_->store()),
         emitter_(context, server_->store()),
         master_(context, server_->store(), master::HostedMaster::Tokens::kElsewhere) {}
+
+  kv::KvStore& store() { return server_->store(); }
 
   std::vector<grpc::Service*> GrpcServices() override {
     std::vector<grpc::Service*> services = master_.GrpcServices();
@@ -69,6 +73,20 @@ class StandaloneProcess final : public HostedService {
   master::HostedMaster master_;
   static constexpr int kServices = 4;
   HostedService* const services_[kServices] = {&handler_, &token_manager_, &emitter_, &master_};
+};
+
+class StandaloneProcess final : public HostedService {
+ public:
+  StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
+      : services_(context, std::move(server)), gated_(context, services_.store(), services_) {}
+  std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
+  absl::Status Start() override { return gated_.Start(); }
+  bool Ready() override { return gated_.Ready(); }
+  void Drain(Closure done) override { gated_.Drain(std::move(done)); }
+
+ private:
+  AllServices services_;
+  tzdata::GatedService gated_;
 };
 
 }  // namespace
