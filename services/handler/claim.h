@@ -70,11 +70,12 @@ struct Claim {
 
 enum class EndKind : uint8_t {
   kSucceeded,
-  kFailed,   // a dead letter
-  kRetry,    // becomes a retry row
-  kSkipped,  // not sent, for `reason`
-  kReturn,   // not sent, the schedule has changed or there was no room at the target: a row again,
-             // to be judged anew under its state
+  kFailed,     // a dead letter
+  kRetry,      // becomes a retry row
+  kSkipped,    // not sent, for `reason`
+  kCancelled,  // of rows that are not claimed: the run has given way to a later one
+  kReturn,  // not sent, the schedule has changed or there was no room at the target: a row again,
+            // to be judged anew under its state
   kPark,    // of rows that are not claimed: goes to `parked`, under the condition that the schedule
             // is paused
   kMove,    // of rows that are not claimed: waits where the schedule's definition wants it by now

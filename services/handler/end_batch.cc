@@ -63,6 +63,9 @@ void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) 
     case EndKind::kSkipped:
       part.set_skipped(part.skipped() + count);
       break;
+    case EndKind::kCancelled:
+      part.set_cancelled(part.cancelled() + count);
+      break;
     case EndKind::kReturn:
     case EndKind::kPark:
     case EndKind::kMove:
@@ -75,6 +78,7 @@ void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) 
 storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
   if (kind == EndKind::kSucceeded) return storage::v1::OUTCOME_KIND_SUCCEEDED;
   if (kind == EndKind::kFailed) return storage::v1::OUTCOME_KIND_FAILED;
+  if (kind == EndKind::kCancelled) return storage::v1::OUTCOME_KIND_CANCELLED;
   return storage::v1::OUTCOME_KIND_SKIPPED;
 }
 
@@ -213,6 +217,7 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
   switch (first.kind) {
     case EndKind::kSucceeded:
     case EndKind::kSkipped:
+    case EndKind::kCancelled:
       PutDone(entry, first, outcomes[end - 1], count, batch.group);
       break;
     case EndKind::kFailed:
@@ -356,7 +361,7 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
   if (end.kind == EndKind::kMove)
     group.mutations.insert(group.mutations.end(), end.moved.begin(), end.moved.end());
   if (end.kind == EndKind::kGone || end.kind == EndKind::kMove) return;
-  Outcome outcome{.kind = end.kind == EndKind::kFailed ? EndKind::kFailed : EndKind::kSkipped,
+  Outcome outcome{.kind = end.kind,
                   .first = entry.key.first,
                   .count = count,
                   .attempts = entry.event.attempts(),

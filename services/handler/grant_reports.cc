@@ -31,6 +31,7 @@ GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& out
       return GrantReportRecord::RESEND;
     case EndKind::kReturn:
     case EndKind::kSkipped:
+    case EndKind::kCancelled:
     case EndKind::kPark:
     case EndKind::kMove:
     case EndKind::kGone:

@@ -47,7 +47,7 @@ std::string FormatHandlerMetrics(const HandlerStats& stats) {
   counter("succeeded_total", "Events whose success is durable.", stats.succeeded);
   counter("retries_total", "Attempts that are to be followed by another one.", stats.retries);
   counter("dead_letters_total", "Events that ended as failed.", stats.dead_letters);
-  counter("skipped_total", "Events that ended as skipped.", stats.skipped);
+  counter("skipped_total", "Events that ended as skipped or cancelled.", stats.skipped);
   counter("parked_total", "Events parked because their schedule is paused.", stats.parked);
   counter("claims_total", "Claims committed.", stats.claims);
   counter("claims_failed_total", "Claims whose conditions did not hold.", stats.claims_failed);

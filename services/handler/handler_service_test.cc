@@ -273,6 +273,43 @@ TEST_F(HandlerServiceTest, RowsOfADeletedScheduleAreSkippedAndCounted) {
   ExpectQuiet();
 }
 
+TEST_F(HandlerServiceTest, RowsOfARunThatGaveWayAreCancelledAndCounted) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  transport().delay = absl::Seconds(2);
+  transport().decide = [](const DeliveryAttempt& attempt) {
+    const bool gave_way = attempt.context->occurrence == "o1";
+    return DeliveryResult{.status = gave_way ? DeliveryStatus::kFailed : DeliveryStatus::kAccepted,
+                          .message = ""};
+  };
+  const absl::Time due = world_.now() + absl::Seconds(3);
+  // An attempt is under way when the run gives way; its retry, and what has not been claimed, end.
+  world_.AddRow(uid, {.due = due, .first = 0, .run_count = 51});
+  world_.AddRow(uid, {.due = due + absl::Seconds(3),
+                      .first = 1,
+                      .count = 50,
+                      .run_count = 51,
+                      .nominal_micros = ToMicros(due)});
+  world_.AddRow(uid, {.due = due + absl::Seconds(3),
+                      .occurrence = "o2",
+                      .nominal_micros = ToMicros(due + absl::Seconds(1))});
+  world_.Advance(absl::Seconds(4));
+  ASSERT_EQ(transport().sent.size(), 1u);
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 1, due + absl::Seconds(1));
+  world_.Advance(absl::Seconds(60));
+  EXPECT_EQ(transport().sent.size(), 2u) << "the attempt under way, and the later run's";
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_CANCELLED), 51u);
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1u);
+  for (const storage::v1::DoneRecord& done : world_.Done())
+    EXPECT_EQ(done.reason(),
+              done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED ? "overlap" : "");
+  storage::v1::RunPartRecord part;
+  part.ParseFromString(world_.Rows(ColumnFamily::kRunParts).begin()->second);
+  EXPECT_EQ(part.cancelled(), 51u);
+  EXPECT_EQ(part.retries(), 1u);
+  ExpectQuiet();
+}
+
 TEST_F(HandlerServiceTest, AfterAnUpdateTheCurrentVersionDecidesAndIsSent) {
   const Uid uid = world_.AddSchedule("s");
   Start();

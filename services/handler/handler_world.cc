@@ -125,12 +125,14 @@ void HandlerWorld::AddDefinition(const Uid& uid, uint64_t version, const std::st
   Put(kv::ColumnFamily::kDefinitions, DefinitionKey(uid, version), definition.SerializeAsString());
 }
 
-void HandlerWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version) {
+void HandlerWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
+                            absl::Time cancelled_before) {
   storage::v1::StateRecord state;
   state.set_kind(kind);
   state.set_version(version);
   state.set_tenant("default");
   state.set_schedule_id("s");
+  state.set_cancelled_before_micros(ToMicros(cancelled_before));
   Put(kv::ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
 }
 

@@ -69,7 +69,8 @@ class HandlerWorld {
 
   // A schedule with a daily occurrence at 03:00 UTC that goes to `target` (a gRPC uri).
   Uid AddSchedule(const std::string& id, const std::string& target = "consumer");
-  void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version = 1);
+  void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version = 1,
+                absl::Time cancelled_before = absl::UnixEpoch());
   void AddDefinition(const Uid& uid, uint64_t version, const std::string& cron,
                      const std::string& target = "consumer");
 

@@ -50,6 +50,7 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   RowJudgement judged =
       JudgeScheduledRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event);
   row.state = std::move(judged.state);
+  row.outcome = judged.outcome;
   row.reason = std::move(judged.reason);
   switch (judged.action) {
     case RowJudgement::Action::kFetch:

@@ -19,12 +19,13 @@ struct ResolvedRow {
     kSend,
     kFetch,  // something is not known yet; the cache has been asked for it
     kPark,
-    kSkip,    // for `reason`
+    kSkip,    // it ends with `outcome`, for `reason`
     kDrop,    // another row stands for its events: it goes without an outcome
     kMove,    // the schedule has a policy by now (moved_to): it is to wait for a token
     kBroken,  // the row cannot be read
   };
   Action action = Action::kBroken;
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // of kSkip
   std::string reason = {};
   ClaimedEntry entry = {};  // of kSend complete; of kPark, kSkip and kDrop without context
   // By which it was judged; null for one-off events.

@@ -6,6 +6,7 @@
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/records/currency.h"
 #include "common/records/retry_end.h"
 
 namespace escapement::handler {
@@ -107,7 +108,8 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (cached == nullptr || cached->seq < claim.granted_seq) return true;
   if (!cached->record.has_value() ||
       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
-      cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+      cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED ||
+      RunCancelled(entry.event, *cached->record))
     return false;
   return entry.grant == nullptr || cached->record->version() <= entry.claimed_version;
 }

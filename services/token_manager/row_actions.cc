@@ -51,6 +51,7 @@ bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& ro
       break;
     case RowJudgement::Action::kSkip:
       action.kind = RowAction::Kind::kSkip;
+      action.outcome = judged.outcome;
       action.reason = judged.reason;
       break;
     case RowJudgement::Action::kDrop:
@@ -157,7 +158,7 @@ void RowActions::AddTo(Group& group, const RowAction& action, const Round& round
                                .value = row.Record().SerializeAsString()});
       break;
     case RowAction::Kind::kSkip:
-      End(group, row, storage::v1::OUTCOME_KIND_SKIPPED, action, round, out);
+      End(group, row, action.outcome, action, round, out);
       break;
     case RowAction::Kind::kExpire:
       End(group, row, storage::v1::OUTCOME_KIND_EXPIRED, action, round, out);
@@ -194,6 +195,8 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
     part->set_expired(part->expired() + row.left());
   } else if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
     part->set_failed(part->failed() + row.left());
+  } else if (outcome == storage::v1::OUTCOME_KIND_CANCELLED) {
+    part->set_cancelled(part->cancelled() + row.left());
   } else {
     part->set_skipped(part->skipped() + row.left());
   }

@@ -24,6 +24,7 @@ namespace escapement::token_manager {
 struct RowAction {
   enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kFail };
   Kind kind = Kind::kSkip;
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // of kSkip
   Uid policy = {};
   std::string key = {};
   std::string reason = {};                                       // of kSkip, kExpire, kFail

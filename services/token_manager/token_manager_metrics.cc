@@ -59,7 +59,7 @@ std::string FormatTokenManagerMetrics(const TokenManagerStats& stats) {
           stats.undelivered);
   counter("dropped_total", "Events ended by the end of their window.", stats.dropped);
   counter("carried_over_rows_total", "Rows carried over to the next window.", stats.carried_over);
-  counter("skipped_total", "Events that ended as skipped.", stats.skipped);
+  counter("skipped_total", "Events that ended as skipped or cancelled.", stats.skipped);
   counter("parked_rows_total", "Rows parked because their schedule is paused.", stats.parked);
   counter("moved_rows_total", "Rows moved to where they belong now.", stats.moved);
   counter("commits_total", "Rounds committed.", stats.commits);

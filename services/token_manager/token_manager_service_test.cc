@@ -221,6 +221,37 @@ TEST(TokenManagerServiceTest, RowsOfAPausedScheduleAreParkedAndOfADeletedOneSkip
   EXPECT_EQ(world.Part(deleted, "o1", policy).skipped(), 10);
 }
 
+TEST(TokenManagerServiceTest, OfARunThatGaveWayTheTokensStayAndWhatWaitsIsCancelled) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time due = world.now();
+  world.AddRow(uid, schedule, {.due = due, .count = 10});
+  world.Start("a");
+  world.Advance(kSettle);
+  const std::vector<SentEvent> out = world.Handle();
+  ASSERT_EQ(out.size(), 3);
+  world.AddRow(uid, schedule, {.due = due + absl::Seconds(1), .count = 2, .occurrence = "o2"});
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 1, due + absl::Seconds(1));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Held(policy), 3) << "what is out goes on";
+  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_CANCELLED), 7);
+  for (const storage::v1::DoneRecord& done : world.Done()) {
+    EXPECT_EQ(done.reason(),
+              done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED ? "overlap" : "");
+  }
+  const storage::v1::RunPartRecord part = world.Part(uid, "o1", policy);
+  EXPECT_EQ(part.cancelled(), 7);
+  EXPECT_EQ(part.succeeded(), 3);
+  EXPECT_EQ(part.skipped(), 0);
+  const std::vector<SentEvent> later = world.Handle();
+  ASSERT_EQ(later.size(), 2);
+  EXPECT_EQ(later[0].occurrence, "o2");
+}
+
 TEST(TokenManagerServiceTest, RowsGoWhereTheScheduleWantsThemByNow) {
   TokenWorld world;
   TokenWorld::Schedule schedule{.policy_id = "p"};

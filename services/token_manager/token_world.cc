@@ -152,12 +152,14 @@ void TokenWorld::AddDefinition(const Uid& uid, const Schedule& schedule) {
       definition.SerializeAsString());
 }
 
-void TokenWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version) {
+void TokenWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
+                          absl::Time cancelled_before) {
   storage::v1::StateRecord state;
   state.set_kind(kind);
   state.set_version(version);
   state.set_tenant("default");
   state.set_schedule_id("s");
+  state.set_cancelled_before_micros(ToMicros(cancelled_before));
   Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
 }
 

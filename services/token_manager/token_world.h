@@ -94,7 +94,8 @@ class TokenWorld {
   // Its uid; the schedule is enabled.
   Uid AddSchedule(const std::string& id, const Schedule& schedule);
   void AddDefinition(const Uid& uid, const Schedule& schedule);
-  void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version = 1);
+  void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version = 1,
+                absl::Time cancelled_before = absl::UnixEpoch());
   Uid PutPolicy(const std::string& id, const storage::v1::PolicyRecord& record);
   static storage::v1::PolicyRecord Limits(uint64_t max_concurrent);
 
