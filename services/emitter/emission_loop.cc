@@ -83,7 +83,9 @@ void EmissionLoop::Stop() {
 
 void EmissionLoop::Reload(uint32_t partition, Partition& state) {
   if (state.window != nullptr) state.window->Cancel();
+  std::shared_ptr<CatchUp> catch_up = std::move(state.catch_up);
   state = Partition();
+  state.catch_up = std::move(catch_up);
   state.generation = ++generations_;
 }
 
@@ -311,6 +313,8 @@ void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   options.begin = state.done_to;
   options.end = end;
   options.layout = options_.layout;
+  state.catch_up->OnWindow(options.begin, end, state.cursor.has_value(), client_.NowLow());
+  options.catch_up = state.catch_up;
   ChildRanges ranges = RangesToRead(options.partition, state.in_use, options.begin, options.end);
   for (const std::string& zone : ranges.unknown_zones) {
     metrics_.records_broken.Increment();

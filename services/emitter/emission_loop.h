@@ -7,6 +7,8 @@
 // (emission_window.h). Whatever fails is read again in the next round. Planned ahead of rows:
 // whoever changes a schedule sees how far its old version may have been emitted.
 //
+// A partition that is behind catches up window after window, judged as catch_up.h says.
+//
 // While the store's clock is held (kClockHoldKey) nothing is planned.
 //
 // Threads: one executor; all methods and callbacks run there.
@@ -26,6 +28,7 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
+#include "services/emitter/catch_up.h"
 #include "services/emitter/emission_plan.h"
 #include "services/emitter/emission_window.h"
 #include "services/emitter/metrics.h"
@@ -78,6 +81,8 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     std::string in_use_mark;
     InUse in_use;
     std::string sweep_key;  // the in_use key looked at last
+    // Outlives Reload: what is read again is the same downtime's.
+    std::shared_ptr<CatchUp> catch_up = std::make_shared<CatchUp>();
   };
   using Ids = std::vector<std::pair<uint32_t, uint64_t>>;  // partition and generation
 

@@ -1,17 +1,11 @@
 #include "services/emitter/emission_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
-#include "common/cron/cron_expression.h"
-#include "common/cron/evaluator.h"
 #include "common/cron/zone.h"
-#include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/emitter/limits.h"
 
@@ -50,6 +44,9 @@ bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
 ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin,
                          absl::Time end) {
   ChildRanges result;
+  // Whatever is there is due: it goes when it is emitted.
+  result.ranges.push_back(
+      {.begin = InstantChildPrefix(partition), .end = InstantChildrenFrom(partition, end)});
   for (const auto& [name, expressions] : in_use) {
     const absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name);
     if (!zone.ok()) {
@@ -77,30 +74,8 @@ std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last
   return rest;
 }
 
-absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
-    const ChildKey& key, const storage::v1::ChildRecord& record, absl::Time begin, absl::Time end) {
-  const auto place = PlaceOf(key);
-  const auto timetable = TimetableOf(record, key.expression.zone);
-  if (!place || !timetable.ok() || !timetable->calendar()) {
-    return absl::DataLossError(absl::StrCat("child of schedule ", record.schedule_id(), " in ",
-                                            key.expression.zone, " with cron \"", record.cron(),
-                                            "\""));
-  }
-  std::vector<EmittedOccurrence> occurrences;
-  begin = std::max(begin, FromMicros(record.from_micros()));
-  // One window holds at most one occurrence a second, so this is bounded by the window.
-  const OccurrenceSource source = SourceOf(key.uid, record);
-  for (const cron::Occurrence& o :
-       timetable->Enumerate(begin, end, std::numeric_limits<size_t>::max())) {
-    if (cron::CanonicalPlace(*timetable->spec().cron, o.civil) == *place)
-      occurrences.push_back(ToEmitted(source, *timetable, o));
-  }
-  return occurrences;
-}
-
-bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state) {
-  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED &&
-         state.version() == child.version();
+bool Fires(uint64_t version, const storage::v1::StateRecord& state) {
+  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED && state.version() == version;
 }
 
 }  // namespace escapement::emitter

@@ -1,4 +1,4 @@
-// What an emitter reads and writes for a window of time. The index proposes, the evaluator decides.
+// What an emitter reads for a window of time.
 //
 // Pure.
 
@@ -11,15 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/cron/launch_expression.h"
 #include "common/storage/children_table.h"
-#include "common/storage/occurrence_rows.h"
 
 namespace escapement::storage::v1 {
-class ChildRecord;
 class StateRecord;
 }  // namespace escapement::storage::v1
 
@@ -48,19 +45,15 @@ struct ChildRanges {
   std::vector<KeyRange> ranges;            // ascending, disjoint
   std::vector<std::string> unknown_zones;  // in use, but not in this machine's zone database
 };
-// Where the children of everything that can fire in [begin, end) are.
+// Where the children of everything that can fire in [begin, end) are: those of intervals and lists
+// with an instant before `end`, then those of cron expressions.
 ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end);
 
 // What is left of the ranges after `last_key`.
 std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key);
 
-// The occurrences in [begin, end) that this child emits, in order: those at or after its `from`
-// whose canonical place is its own. DATA_LOSS if the record cannot be read.
-absl::StatusOr<std::vector<EmittedOccurrence>> OccurrencesOfChild(
-    const ChildKey& key, const storage::v1::ChildRecord& record, absl::Time begin, absl::Time end);
-
-// Whether the child's schedule fires: it is enabled, and the child is of its current version.
-bool Fires(const storage::v1::ChildRecord& child, const storage::v1::StateRecord& state);
+// Whether children of this version fire: the schedule is enabled, and it is the current one.
+bool Fires(uint64_t version, const storage::v1::StateRecord& state);
 
 }  // namespace escapement::emitter
 

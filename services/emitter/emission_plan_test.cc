@@ -41,7 +41,7 @@ Indexed Index(const storage::v1::DefinitionRecord& definition, absl::Time from) 
       EXPECT_TRUE(AddInUse(row.key, &indexed.in_use));
     }
     if (row.cf != kv::ColumnFamily::kChildren) continue;
-    indexed.partition = DecodeChildKey(row.key)->expression.partition;
+    if (const auto key = DecodeChildKey(row.key)) indexed.partition = key->expression.partition;
     indexed.children.push_back(std::move(row));
   }
   return indexed;
@@ -107,43 +107,32 @@ TEST(EmissionPlanTest, AZoneThatIsNotKnownIsReported) {
   EXPECT_FALSE(AddInUse("x", &in_use));
 }
 
-TEST(EmissionPlanTest, AChildEmitsItsOwnOccurrencesFromItsBeginning) {
-  const Indexed indexed = Index(Definition("0,30 3,6 * * *", "UTC"), At(3, 0, 1));
-  std::vector<std::string> ids;
-  for (const kv::Mutation& row : indexed.children) {
-    storage::v1::ChildRecord record;
-    ASSERT_TRUE(record.ParseFromString(row.value));
-    const auto occurrences =
-        OccurrencesOfChild(*DecodeChildKey(row.key), record, At(0, 0, 0), At(7, 0, 0));
-    ASSERT_TRUE(occurrences.ok());
-    for (const EmittedOccurrence& o : *occurrences) ids.push_back(o.id);
-  }
-  EXPECT_EQ(ids, (std::vector<std::string>{"20260302T033000-0-UTC", "20260302T060000-0-UTC",
-                                           "20260302T063000-0-UTC"}));
-}
-
-TEST(EmissionPlanTest, ABrokenChildIsAnError) {
-  const Indexed indexed = Index(Definition("0 3 * * *", "UTC"), At(0, 0, 0));
-  storage::v1::ChildRecord record;
-  EXPECT_EQ(
-      OccurrencesOfChild(*DecodeChildKey(indexed.children[0].key), record, At(0, 0, 0), At(7, 0, 0))
-          .status()
-          .code(),
-      absl::StatusCode::kDataLoss);
+TEST(EmissionPlanTest, InstantsAreReadUpToTheEndOfTheWindow) {
+  storage::v1::DefinitionRecord definition = Definition("", "UTC");
+  for (const int second : {0, 5, 10})
+    definition.mutable_timing()->add_times_micros(ToMicros(At(3, 0, second)));
+  const Indexed indexed = Index(definition, At(0, 0, 0));
+  ASSERT_EQ(indexed.children.size(), 3u);
+  EXPECT_TRUE(indexed.in_use.empty());
+  const auto read = [&](absl::Time begin, absl::Time end) {
+    const uint16_t partition = DecodeInstantChildKey(indexed.children[0].key)->partition;
+    return CountIn(RangesToRead(partition, indexed.in_use, begin, end).ranges, indexed);
+  };
+  EXPECT_EQ(read(At(2, 59, 59), At(3, 0, 0)), 0u);
+  EXPECT_EQ(read(At(3, 0, 0), At(3, 0, 1)), 1u);
+  EXPECT_EQ(read(At(3, 0, 7), At(3, 0, 11)), 3u) << "what was left behind, too";
 }
 
 TEST(EmissionPlanTest, OnlyTheCurrentVersionOfAnEnabledScheduleFires) {
-  storage::v1::ChildRecord child;
-  child.set_version(2);
   storage::v1::StateRecord state;
   state.set_version(2);
   state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
-  EXPECT_TRUE(Fires(child, state));
+  EXPECT_TRUE(Fires(2, state));
   state.set_version(3);
-  EXPECT_FALSE(Fires(child, state));
+  EXPECT_FALSE(Fires(2, state));
   state.set_version(2);
   state.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
-  EXPECT_FALSE(Fires(child, state));
+  EXPECT_FALSE(Fires(2, state));
 }
 
 }  // namespace

@@ -1,14 +1,10 @@
 #include "services/emitter/emission_window.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/service/log.h"
-#include "common/storage/event_table.h"
-#include "common/storage/schedule_table.h"
-#include "escapement/storage/v1/records.pb.h"
 #include "services/emitter/limits.h"
 
 namespace escapement::emitter {
@@ -50,7 +46,9 @@ EmissionWindow::EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> e
       executor_(std::move(executor)),
       metrics_(metrics),
       options_(std::move(options)),
-      done_(std::move(done)) {}
+      done_(std::move(done)),
+      chunk_({.layout = options_.layout, .begin = options_.begin, .end = options_.end},
+             options_.catch_up != nullptr ? options_.catch_up : std::make_shared<CatchUp>()) {}
 
 void EmissionWindow::Start() {
   metrics_.windows.Increment();
@@ -61,6 +59,7 @@ void EmissionWindow::Start() {
 
 void EmissionWindow::ScanOn() {
   if (!done_) return;
+  AddChildren();
   if (chunk_full_ || range_ >= options_.ranges.size()) return Decide();
   const KeyRange& range = options_.ranges[range_];
   kv::ScanRequest request;
@@ -78,68 +77,72 @@ void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
   if (!done_) return;
   if (!result.ok()) return Finish(result.status(), false);
   metrics_.rows_read.Increment(static_cast<double>(result->entries.size()));
-  for (const kv::Entry& entry : result->entries) {
-    if (!Take(entry, result->seq)) {
-      chunk_full_ = true;
-      options_.ranges[range_].begin = entry.key;
-      return ScanOn();
-    }
-    last_key_ = entry.key;
-  }
-  if (result->more && !result->entries.empty()) {
+  read_ = *std::move(result);
+  looked_at_ = 0;
+  if (read_.more && !read_.entries.empty()) {
     options_.ranges[range_].begin =
-        absl::StrCat(result->entries.back().key, absl::string_view("\0", 1));
+        absl::StrCat(read_.entries.back().key, absl::string_view("\0", 1));
   } else {
     ++range_;
   }
   ScanOn();
 }
 
-bool EmissionWindow::Take(const kv::Entry& entry, kv::CommitSeq seq) {
-  const std::optional<ChildKey> key = DecodeChildKey(entry.key);
-  storage::v1::ChildRecord record;
-  if (!key || !record.ParseFromString(entry.value)) {
+void EmissionWindow::AddChildren() {
+  while (looked_at_ < read_.entries.size() && !chunk_full_) {
+    const kv::Entry& entry = read_.entries[looked_at_];
+    if (!Add(entry)) {
+      chunk_full_ = true;
+      return;
+    }
+    last_key_ = entry.key;
+    ++looked_at_;
+    chunk_full_ |= chunk_.full();
+  }
+}
+
+bool EmissionWindow::Add(const kv::Entry& entry) {
+  const absl::StatusOr<EmissionChunk::Added> added = chunk_.Add(entry, read_.seq);
+  if (!added.ok()) {
     metrics_.records_broken.Increment();
     Log(LogLevel::kError, "emitter.window", "a child cannot be read and is left out",
-        {{"partition", options_.partition}});
+        {{"partition", options_.partition}, {"error", std::string(added.status().message())}});
     return true;
   }
-  auto occurrences = OccurrencesOfChild(*key, record, options_.begin, options_.end);
-  if (!occurrences.ok()) {
-    metrics_.records_broken.Increment();
-    Log(LogLevel::kError, "emitter.window", "a child cannot be evaluated and is left out",
-        {{"error", std::string(occurrences.status().message())}});
-    return true;
+  if (*added == EmissionChunk::Added::kNoRoom) return false;
+  if (*added != EmissionChunk::Added::kNothingDue) metrics_.rows_due.Increment();
+  if (*added == EmissionChunk::Added::kDueInPart) {
+    // Where it stands after this commit is behind it, among what has been read already.
+    chunk_full_ = true;
+    const std::string behind = absl::StrCat(entry.key, absl::string_view("\0", 1));
+    const auto range = std::find_if(options_.ranges.begin(), options_.ranges.end(),
+                                    [&](const KeyRange& range) { return behind < range.end; });
+    range_ = static_cast<size_t>(range - options_.ranges.begin());
+    range->begin = behind;
+    read_.entries.resize(looked_at_ + 1);
   }
-  if (occurrences->empty()) return true;
-  DueChild child;
-  child.source = SourceOf(key->uid, record);
-  const size_t mutations = OccurrenceRowCount(child.source, options_.layout) * occurrences->size();
-  if (!due_.empty() &&
-      (due_.size() >= kChunkChildrenMax || mutations_ + mutations > kChunkMutationsMax))
-    return false;
-  mutations_ += mutations;
-  child.key = entry.key;
-  child.value = entry.value;
-  child.seq = seq;
-  child.version = record.version();
-  child.occurrences = *std::move(occurrences);
-  due_.push_back(std::move(child));
-  metrics_.rows_due.Increment();
   return true;
 }
 
 void EmissionWindow::Decide() {
   last_chunk_ = !chunk_full_;
-  if (due_.empty()) {
+  if (chunk_.empty()) {
     if (last_chunk_ && !options_.cursor) return Finish(absl::OkStatus(), false);
     return CommitChunk({});
   }
-  std::vector<kv::Key> keys;
-  keys.reserve(due_.size());
-  for (const DueChild& child : due_)
-    keys.push_back({ColumnFamily::kStates, StateKey(child.source.uid)});
-  client_.MultiGet(std::move(keys), executor_,
+  std::vector<kv::Key> definitions = chunk_.DefinitionsToRead();
+  if (definitions.empty()) return ReadStates();
+  client_.MultiGet(std::move(definitions), executor_,
+                   [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                     if (!self->done_) return;
+                     if (!result.ok()) return self->Finish(result.status(), false);
+                     self->chunk_.SetDefinitions(*result);
+                     self->ReadStates();
+                   });
+}
+
+void EmissionWindow::ReadStates() {
+  client_.MultiGet(chunk_.StatesToRead(), executor_,
                    [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                      self->OnStates(std::move(result));
                    });
@@ -148,32 +151,10 @@ void EmissionWindow::Decide() {
 void EmissionWindow::OnStates(absl::StatusOr<kv::GetResult> result) {
   if (!done_) return;
   if (!result.ok()) return Finish(result.status(), false);
-  emitted_at_ = result->store_time;
-  std::vector<kv::Group> groups;
-  grouped_.clear();
-  for (size_t i = 0; i < due_.size(); ++i) {
-    const std::optional<std::string>& value = result->values[i];
-    storage::v1::StateRecord state;
-    storage::v1::ChildRecord child;
-    if (!value || !state.ParseFromString(*value) || !child.ParseFromString(due_[i].value)) continue;
-    if (!Fires(child, state)) continue;
-    groups.push_back(GroupOf(due_[i], *value, result->seq, result->store_time));
-    grouped_.push_back(i);
-  }
-  if (groups.empty() && last_chunk_ && !options_.cursor) return Finish(absl::OkStatus(), false);
-  CommitChunk(std::move(groups));
-}
-
-kv::Group EmissionWindow::GroupOf(const DueChild& child, const std::string& state,
-                                  kv::CommitSeq state_seq, absl::Time now) {
-  kv::Group group;
-  group.conditions.push_back(
-      Equals(ColumnFamily::kStates, StateKey(child.source.uid), state, state_seq));
-  group.conditions.push_back(Equals(ColumnFamily::kChildren, child.key, child.value, child.seq));
-  for (const EmittedOccurrence& occurrence : child.occurrences) {
-    AddOccurrenceRows(child.source, occurrence, options_.layout, now, &group.mutations);
-  }
-  return group;
+  EmissionChunk::Groups chunk = chunk_.Build(*result);
+  if (chunk.groups.empty() && last_chunk_ && !options_.cursor)
+    return Finish(absl::OkStatus(), false);
+  CommitChunk(std::move(chunk));
 }
 
 std::vector<Condition> EmissionWindow::Fence() const {
@@ -189,7 +170,7 @@ std::vector<Condition> EmissionWindow::Fence() const {
   return fence;
 }
 
-void EmissionWindow::CommitChunk(std::vector<kv::Group> groups) {
+void EmissionWindow::CommitChunk(EmissionChunk::Groups chunk) {
   kv::Group progress;
   if (last_chunk_) {
     progress.mutations.push_back(Put(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
@@ -206,10 +187,12 @@ void EmissionWindow::CommitChunk(std::vector<kv::Group> groups) {
         Put(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
             EncodeCursor({.window_end = options_.end, .last_key = last_key_})));
   }
-  groups.push_back(std::move(progress));
+  counts_ = std::move(chunk.counts);
   kv::Commit commit;
   commit.fence = Fence();
-  commit.groups = std::move(groups);
+  for (Condition& condition : chunk.fence) commit.fence.push_back(std::move(condition));
+  commit.groups = std::move(chunk.groups);
+  commit.groups.push_back(std::move(progress));
   client_.CommitAsync(std::move(commit), executor_,
                       [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
                         self->OnCommitted(std::move(result));
@@ -219,27 +202,26 @@ void EmissionWindow::CommitChunk(std::vector<kv::Group> groups) {
 void EmissionWindow::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
   if (!done_) return;
   if (!result.ok()) return Finish(result.status(), false);
-  for (size_t g = 0; g < grouped_.size(); ++g) {
-    if (!result->verdicts[g].applied) {
-      metrics_.groups_refused.Increment();
-      continue;
-    }
-    const DueChild& child = due_[grouped_[g]];
-    metrics_.occurrences_emitted.Increment(static_cast<double>(child.occurrences.size()));
-    metrics_.events_emitted.Increment(
-        static_cast<double>(child.occurrences.size() * child.source.event_count));
-    for (const EmittedOccurrence& o : child.occurrences) {
-      if (LaneFor(0, o.launch_time, emitted_at_) == kLaneCatchUp)
-        metrics_.occurrences_late.Increment();
+  for (size_t g = 0; g < counts_.size(); ++g) {
+    if (result->verdicts[g].applied) {
+      Count(counts_[g]);
+    } else {
+      metrics_.groups_refused.Increment(static_cast<double>(counts_[g].children));
     }
   }
-  grouped_.clear();
-  due_.clear();
-  mutations_ = 0;
+  chunk_.Clear();
   chunk_full_ = false;
   if (last_chunk_) return Finish(absl::OkStatus(), true);
   options_.cursor = EmissionCursor{.window_end = options_.end, .last_key = last_key_};
   ScanOn();
+}
+
+void EmissionWindow::Count(const EmissionCounts& counts) {
+  metrics_.occurrences_emitted.Increment(static_cast<double>(counts.occurrences));
+  metrics_.occurrences_late.Increment(static_cast<double>(counts.late));
+  metrics_.events_emitted.Increment(static_cast<double>(counts.events));
+  metrics_.skipped_misfire.Increment(static_cast<double>(counts.skipped));
+  metrics_.children_removed.Increment(static_cast<double>(counts.removed));
 }
 
 void EmissionWindow::Finish(absl::Status status, bool stored) {

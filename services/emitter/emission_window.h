@@ -1,11 +1,10 @@
 // EmissionWindow: emits one window [begin, end) of one partition: scan → evaluate → states →
-// commit, in chunks.
+// commit, in chunks (emission_chunk.h).
 //
 // Each commit is fenced by the partition's lease and by emitted_to and cursor being as this emitter
 // knows them: who comes later finds either all of a chunk or nothing of it, and goes on where it
-// ended. Each child's rows are one group with the conditions that its record and its schedule's
-// state are as they were read; one that fails was changed meanwhile, and the change has taken over
-// what was owed (occurrence_rows.h). A window without rows commits nothing.
+// ended. What a chunk writes is beyond the window, or behind its last key: the cursor stays right.
+// A window in which nothing was due commits nothing.
 //
 // Threads: one executor; all callbacks run there. Kept alive by its own callbacks; Cancel() makes
 // them do nothing.
@@ -24,7 +23,8 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/storage/children_table.h"
-#include "common/storage/occurrence_rows.h"
+#include "services/emitter/catch_up.h"
+#include "services/emitter/emission_chunk.h"
 #include "services/emitter/emission_plan.h"
 #include "services/emitter/metrics.h"
 
@@ -40,6 +40,8 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
     absl::Time begin, end;                 // emitted_to <= begin
     std::vector<KeyRange> ranges;          // RangesToRead for the window
     kv::Layout layout;
+    // Has been told of the window; null: nothing in it is late.
+    std::shared_ptr<CatchUp> catch_up = nullptr;
   };
   // OK: everything in the window is emitted; `stored` tells whether emitted_to = end is (else
   // nothing was due). An error: nothing is known about the last commit but that no other one is
@@ -54,24 +56,18 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   void Cancel() { done_ = nullptr; }
 
  private:
-  struct DueChild {
-    std::string key, value;
-    kv::CommitSeq seq = 0;  // at which it was read
-    uint64_t version = 0;
-    OccurrenceSource source;
-    std::vector<EmittedOccurrence> occurrences;
-  };
-
   void ScanOn();
   void OnChildren(absl::StatusOr<kv::ScanResult> result);
-  // False if the chunk is full: the child is left for the next one.
-  bool Take(const kv::Entry& entry, kv::CommitSeq seq);
+  // Adds what has been read and not yet looked at, until the chunk is full.
+  void AddChildren();
+  // False if the child is left for the next chunk.
+  bool Add(const kv::Entry& entry);
   void Decide();
+  void ReadStates();
   void OnStates(absl::StatusOr<kv::GetResult> result);
-  kv::Group GroupOf(const DueChild& child, const std::string& state, kv::CommitSeq state_seq,
-                    absl::Time now);
-  void CommitChunk(std::vector<kv::Group> groups);
+  void CommitChunk(EmissionChunk::Groups chunk);
   void OnCommitted(absl::StatusOr<kv::CommitResult> result);
+  void Count(const EmissionCounts& counts);
   void Finish(absl::Status status, bool stored);
   std::vector<kv::Condition> Fence() const;
 
@@ -81,14 +77,15 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   Options options_;
   Done done_;  // empty: cancelled or finished
 
-  size_t range_ = 0;      // the range being read; its `begin` moves
-  std::string last_key_;  // the last child taken
-  std::vector<DueChild> due_;
-  size_t mutations_ = 0;  // of due_
+  size_t range_ = 0;  // the range being read; its `begin` moves
+  // What one read has returned, and how far it has been looked at.
+  kv::ScanResult read_;
+  size_t looked_at_ = 0;
+  std::string last_key_;  // the last child looked at
+  EmissionChunk chunk_;
   bool chunk_full_ = false;
-  std::vector<size_t> grouped_;  // indices in due_ of the groups of the commit under way
+  std::vector<EmissionCounts> counts_;  // of the groups of the commit under way
   bool last_chunk_ = false;
-  absl::Time emitted_at_;
 };
 
 }  // namespace escapement::emitter

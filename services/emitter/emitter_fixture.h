@@ -24,16 +24,18 @@
 
 namespace escapement::emitter {
 
-// Lets a test act just before a commit that adds event rows is given to the store.
+// Lets a test act just before a commit that adds event rows or Done records is given to the store.
 class HookedKvStore final : public kv::ForwardingKvStore {
  public:
   using ForwardingKvStore::ForwardingKvStore;
   // Called with what sends the commit on; may keep it or drop it (then it never arrives).
   std::function<void(std::function<void()> send)> before_rows;
+  size_t children_read = 0;  // by scans
 
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,
               Callback<kv::CommitResult> done) override;
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
 };
 
 class EmitterFixture : public ::testing::Test {
@@ -53,6 +55,9 @@ class EmitterFixture : public ::testing::Test {
                   const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
   // A change of the schedule that leaves its times alone: a new version.
   kv::Group UpdateGroup(const Uid& uid);
+  // The same as the master does it: what is owed until now is emitted with it, under the conditions
+  // on what was read. False if somebody else has written, or a window is in the middle.
+  bool TryUpdate(const Uid& uid);
   void Commit(std::vector<kv::Group> groups);
 
   void Advance(absl::Duration duration) { world_.AdvanceBy(duration); }
@@ -70,6 +75,20 @@ class EmitterFixture : public ::testing::Test {
   // Expects that exactly the occurrences of all schedules in [from, to) have been put as rows, each
   // put once over the whole history, and with instants after `to` allowed.
   void ExpectEmittedOnce(absl::Time from, absl::Time to);
+
+  struct Account {
+    size_t fired = 0, skipped = 0, summarised = 0;
+    size_t summaries = 0;  // records
+    bool operator==(const Account&) const = default;
+  };
+  // Expects that each of them is accounted for exactly once: put as rows, with a Done record of its
+  // own, or counted in a summary. Of one schedule, or of all.
+  Account ExpectAccounted(absl::Time from, absl::Time to);
+  Account ExpectAccounted(const Uid& uid, absl::Time from, absl::Time to);
+  // What the Done records say of a schedule's occurrences, by id.
+  std::map<std::string, storage::v1::DoneRecord> Skips(const Uid& uid) const;
+  // When the rows of the schedule's occurrences were put, by id.
+  std::map<std::string, absl::Time> Fired(const Uid& uid) const;
 
   sim::SimWorld world_;
   sim::SimProcess store_process_;

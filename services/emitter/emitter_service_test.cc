@@ -26,7 +26,7 @@ TEST_F(EmitterServiceTest, WritesEveryOccurrenceOnceAndAheadOfTime) {
   }
   AddSchedule("35-40 5 * * *", "Asia/Kolkata", 10);  // from 00:05Z
   Advance(absl::Minutes(10));
-  ExpectEmittedOnce(start, Now());
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
   for (const auto& [bytes, times] : puts_) {
     const EventKey key = DecodeEventKey(bytes).value();
     if (key.due_time < start + absl::Seconds(10)) continue;  // with the schedule's creation
@@ -46,7 +46,7 @@ TEST_F(EmitterServiceTest, EmittersShareThePartitionsAndDrainWithoutAGap) {
   Advance(absl::Seconds(20));
   DrainEmitter("a");
   Advance(absl::Seconds(20));
-  ExpectEmittedOnce(start + absl::Seconds(1), Now());
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
   for (const auto& [bytes, times] : puts_) {
     const EventKey key = DecodeEventKey(bytes).value();
     if (key.due_time <= start + absl::Seconds(6)) continue;  // before the first emitter was up
@@ -235,7 +235,7 @@ TEST_F(EmitterServiceTest, NothingIsPlannedWhileTheClockIsHeld) {
   store_->ConfirmClock();
   Advance(absl::Seconds(20));
   EXPECT_GT(Checkpoint(PlannedToKey(0)), planned);
-  ExpectEmittedOnce(absl::FromUnixSeconds(1'772'323'201), Now());
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
 class SpringForward : public EmitterFixture {
@@ -251,10 +251,9 @@ TEST_F(SpringForward, WhatFallsIntoTheGapFiresOnceOrNotAtAll) {
     AddSchedule(cron, "America/New_York");
     AddSchedule(cron, "America/Phoenix");
   }
-  const absl::Time start = Now();
   StartEmitter("a");
   Advance(absl::Hours(2));
-  ExpectEmittedOnce(start + absl::Seconds(1), Now());
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
 class FallBack : public EmitterFixture {
@@ -268,10 +267,9 @@ TEST_F(FallBack, WhatIsRepeatedFiresByItsKind) {
   for (const char* cron : {"30 1 * * *", "*/20 * * * *", "0 1,2 * * *", "0 */15 1 * * *"}) {
     AddSchedule(cron, "America/New_York", 2);
   }
-  const absl::Time start = Now();
   StartEmitter("a");
   Advance(absl::Hours(3));
-  ExpectEmittedOnce(start + absl::Seconds(1), Now());
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
 }
 
 }  // namespace

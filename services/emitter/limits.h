@@ -23,6 +23,17 @@ inline constexpr uint32_t kScanRowsMax = 1000;
 inline constexpr size_t kChunkChildrenMax = 4000;
 inline constexpr size_t kChunkMutationsMax = 20'000;
 
+// Timetables that are kept with their occurrences while a window is read: neighbours in the index
+// often have the same. Beyond, all are forgotten and made anew.
+inline constexpr size_t kWindowTimetablesMax = 1024;
+
+// Misfire plans that a partition keeps during a catch-up (about 300 bytes each). Beyond, all are
+// forgotten and made anew.
+inline constexpr size_t kCatchUpPlansMax = 8192;
+// Lists of instants whose definitions are read for their plans before one commit: definitions may
+// be as large as a payload.
+inline constexpr size_t kListsPlannedMax = 32;
+
 // How often the emptiness of one LaunchExpression in use is looked at, for each partition.
 inline constexpr int kSweepEverySteps = 60;
 

@@ -14,9 +14,15 @@ EmitterMetrics::EmitterMetrics(Metrics& metrics)
                                            "Occurrences emitted into the catch-up lane.")),
       events_emitted(*metrics.GetCounter("escapement_emitter_events_total",
                                          "Events of the occurrences emitted.")),
+      skipped_misfire(*metrics.GetCounter(
+          "escapement_emitter_occurrences_skipped_total",
+          "Occurrences that ended as skipped before they had any row.", {{"reason", "misfire"}})),
       groups_refused(
           *metrics.GetCounter("escapement_emitter_groups_refused_total",
                               "Children whose schedule changed between scan and commit.")),
+      children_removed(
+          *metrics.GetCounter("escapement_emitter_children_removed_total",
+                              "Children deleted because they can fire no more.")),
       records_broken(*metrics.GetCounter("escapement_emitter_records_broken_total",
                                          "Records that could not be read.")),
       runs_closed(*metrics.GetCounter("escapement_emitter_runs_closed_total",

@@ -18,7 +18,10 @@ struct EmitterMetrics {
   Counter& occurrences_emitted;
   Counter& occurrences_late;  // of those: more than kCatchUpAfter late
   Counter& events_emitted;    // n of each occurrence
+  // Occurrences that ended without having any row, by reason; summaries count all they stand for.
+  Counter& skipped_misfire;
   Counter& groups_refused;    // a schedule changed meanwhile: the change took over
+  Counter& children_removed;  // that can fire no more, or not in their version
   Counter& records_broken;
   Counter& runs_closed;
   Counter& run_end_events;  // of those: put for an on_complete target

@@ -1,0 +1,103 @@
+#include "services/emitter/child_evaluator.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/storage/child_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/emitter/limits.h"
+
+namespace escapement::emitter {
+namespace {
+
+absl::Status Broken(const storage::v1::ChildRecord& record, absl::string_view zone) {
+  return absl::DataLossError(absl::StrCat("child of schedule ", record.schedule_id(), " in \"",
+                                          zone, "\" with cron \"", record.cron(), "\""));
+}
+
+}  // namespace
+
+void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::string& zone,
+                        std::string* out) {
+  absl::StrAppend(out, zone, absl::string_view("\0", 1), record.cron(), absl::string_view("\0", 1));
+  if (record.has_timing()) record.timing().AppendToString(out);
+}
+
+bool OfList(const storage::v1::ChildRecord& record) {
+  return record.cron().empty() && record.timing().interval().every_micros() <= 0;
+}
+
+absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
+    const std::string& zone, const storage::v1::ChildRecord& record) {
+  calendar_key_.clear();
+  AppendTimetableKey(record, zone, &calendar_key_);
+  if (const auto it = calendars_.find(calendar_key_); it != calendars_.end())
+    return it->second.get();
+  absl::StatusOr<cron::Timetable> timetable = TimetableOf(record, zone);
+  if (!timetable.ok() || !timetable->calendar()) return Broken(record, zone);
+  auto calendar = std::make_unique<Calendar>(Calendar{*std::move(timetable), {}});
+  // One window holds at most one occurrence a second, so this is bounded by the window.
+  for (const cron::Occurrence& o :
+       calendar->timetable.Enumerate(begin_, end_, std::numeric_limits<size_t>::max())) {
+    calendar->firings.push_back({o, calendar->timetable.IdOf(o),
+                                 cron::CanonicalPlace(*calendar->timetable.spec().cron, o.civil)});
+  }
+  if (calendars_.size() >= kWindowTimetablesMax) calendars_.clear();
+  return calendars_.emplace(calendar_key_, std::move(calendar)).first->second.get();
+}
+
+absl::StatusOr<ChildOccurrences> ChildEvaluator::OfCalendar(const ChildKey& key,
+                                                            const storage::v1::ChildRecord& record,
+                                                            const OccurrenceSource& source) {
+  const auto place = PlaceOf(key);
+  if (!place) return Broken(record, key.expression.zone);
+  const absl::StatusOr<const Calendar*> calendar = CalendarOf(key.expression.zone, record);
+  if (!calendar.ok()) return calendar.status();
+  ChildOccurrences result;
+  result.timetable = &(*calendar)->timetable;
+  const absl::Time from = FromMicros(record.from_micros());
+  for (const Firing& firing : (*calendar)->firings) {
+    const absl::Time instant = firing.occurrence.instant;
+    if (instant < from || firing.place != *place) continue;
+    if (source.jitter > absl::ZeroDuration()) {
+      result.occurrences.push_back(ToEmitted(source, *result.timetable, firing.occurrence));
+    } else {
+      result.occurrences.push_back(
+          {.id = firing.id, .nominal_time = instant, .launch_time = instant});
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<ChildOccurrences> ChildEvaluator::OfInstant(const InstantChildKey& key,
+                                                           const storage::v1::ChildRecord& record,
+                                                           const OccurrenceSource& source,
+                                                           size_t max) {
+  absl::StatusOr<cron::Timetable> timetable = TimetableOf(record, record.time_zone());
+  if (!timetable.ok() || timetable->calendar()) return Broken(record, record.time_zone());
+  const bool list = OfList(record);
+  if (list) {
+    cron::TimetableSpec spec = timetable->spec();
+    spec.times = {key.instant};
+    instants_.emplace(std::move(spec));
+  } else {
+    instants_ = *std::move(timetable);
+  }
+  ChildOccurrences result;
+  result.timetable = &*instants_;
+  const absl::Time from = std::max(key.instant, FromMicros(record.from_micros()));
+  for (const cron::Occurrence& o : instants_->Enumerate(from, end_, max))
+    result.occurrences.push_back(ToEmitted(source, *instants_, o));
+  if (list) return result;
+  const absl::Time after = result.occurrences.size() < max
+                               ? std::max(end_, from)
+                               : result.occurrences.back().nominal_time + absl::Microseconds(1);
+  if (const auto next = instants_->FirstAtOrAfter(after)) result.next = next->instant;
+  return result;
+}
+
+}  // namespace escapement::emitter
