@@ -1,0 +1,3 @@
+#!/bin/sh
+# Debian's Python has python3-croniter; another one in PATH would not.
+cd "$(dirname "$0")" && exec /usr/bin/python3 oracles_test.py ./cron_dump node_modules/croner "$@"
