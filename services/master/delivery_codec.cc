@@ -65,6 +65,7 @@ void ReadRetry(const v1::RetryPolicy& policy, const std::string& field,
   record->set_max_age_micros(ReadDuration(policy.has_max_age(), policy.max_age(),
                                           absl::StrCat(field, ".max_age"),
                                           {kMaxAgeMin, kMaxAgeMax, kMaxAgeDefault}, violations));
+  record->set_keep(policy.keep());
 }
 
 void CheckContentType(absl::string_view type, const std::string& field,
@@ -104,6 +105,7 @@ void Write(const storage::v1::DeliveryRecord& record, Message* message) {
   SetDuration(record.retry().max_backoff_micros(), policy->mutable_max_backoff());
   policy->set_multiplier(record.retry().multiplier());
   SetDuration(record.retry().max_age_micros(), policy->mutable_max_age());
+  policy->set_keep(record.retry().keep());
 }
 
 template <typename Message>

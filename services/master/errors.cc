@@ -21,8 +21,11 @@ absl::Status InvalidFieldBecause(absl::string_view reason, absl::string_view fie
 }  // namespace
 
 absl::Status ImpossibleExpression(absl::string_view field) {
-  return InvalidFieldBecause("IMPOSSIBLE_EXPRESSION", field,
-                             "never fires: no date up to 2199 matches it");
+  return ImpossibleExpression(field, "never fires: no date up to 2199 matches it");
+}
+
+absl::Status ImpossibleExpression(absl::string_view field, absl::string_view description) {
+  return InvalidFieldBecause("IMPOSSIBLE_EXPRESSION", field, description);
 }
 
 absl::Status RequestIdReused() {

@@ -11,6 +11,8 @@ namespace escapement::master {
 // INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, with a field violation: the expression is valid
 // but never fires.
 absl::Status ImpossibleExpression(absl::string_view field);
+// The same with a description of its own.
+absl::Status ImpossibleExpression(absl::string_view field, absl::string_view description);
 
 // INVALID_ARGUMENT, reason REQUEST_ID_REUSED, with a field violation: the same request_id came with
 // another request.

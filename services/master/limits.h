@@ -44,6 +44,19 @@ inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
 inline constexpr absl::Duration kWindowMin = absl::Seconds(1);
 inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
+// Of when a schedule fires.
+inline constexpr absl::Duration kIntervalMin = absl::Seconds(1);
+inline constexpr absl::Duration kIntervalMax = absl::Hours(24 * 3660);
+inline constexpr int kTimesMax = 1000;
+inline constexpr int64_t kMaxRunsMax = 100'000;
+inline constexpr int kExclusionsMax = 32;
+inline constexpr absl::Duration kJitterMax = absl::Hours(24);
+inline constexpr absl::Duration kMisfireThresholdMin = absl::Seconds(1);
+inline constexpr absl::Duration kMisfireThresholdMax = absl::Hours(24 * 30);
+inline constexpr int32_t kMaxCatchUpMax = 1000;
+// start_time, end_time and times: from 1970 to the end of 2199, where occurrences are.
+inline constexpr int64_t kTimingMicrosMin = 0;
+inline constexpr int64_t kTimingMicrosMax = int64_t{7'258'118'400} * 1'000'000;
 // Due times are at least the year 1 and at most the end of 2199, as far as occurrences reach.
 inline constexpr int64_t kDueTimeMicrosMin = int64_t{-62'135'596'800} * 1'000'000;
 inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
@@ -83,6 +96,14 @@ inline constexpr int kChangeAttemptsMax = 20;
 inline constexpr size_t kChangeRowsMax = 20'000;
 // Occurrences looked at when two versions are compared over a window.
 inline constexpr size_t kChangeOccurrencesMax = 20'000;
+// Occurrences that one summary of skipped ones counts: beyond it it says "at least".
+inline constexpr size_t kSummaryCountMax = 100'000;
+// Of a backfill: occurrences that one call looks at; more is refused.
+inline constexpr int32_t kBackfillOccurrencesMax = 1000;
+inline constexpr int32_t kBackfillOccurrencesDefault = 100;
+// Occurrences after those that a backfill looks at, among which the rest of a summary finds one
+// that has not fired: without one it stays whole, and its first occurrence does not fire.
+inline constexpr size_t kBackfillCarriersMax = 100;
 // Parked rows that one commit of a resume or delete takes.
 inline constexpr uint32_t kParkedChunkMax = 10'000;
 // Rows that such a commit may write to end them all: beyond it, it takes fewer.
@@ -101,6 +122,23 @@ inline constexpr size_t kUsageRowsMax = 10'000;
 inline constexpr size_t kUsageWaitersMax = 100;
 // Rates that were measured longer ago are shown as 0: the owner measures with every commit.
 inline constexpr absl::Duration kUsageRatesValid = absl::Seconds(10);
+
+// Of a preview; more is refused.
+inline constexpr int32_t kPreviewCountMax = 1000;
+inline constexpr int32_t kPreviewCountDefault = 10;
+inline constexpr int kPreviewChildrenMax = 1000;  // further ones are not shown
+// Occurrences of an interval that one preview looks at, those that are excluded included: beyond it
+// fewer are shown, and a warning says so.
+inline constexpr size_t kPreviewCandidatesMax = 50'000;
+// Of warnings: the next occurrences of which the shortest distance is taken, and how many of an
+// interval are looked at to find them (those that are excluded included).
+inline constexpr size_t kPeriodOccurrencesMax = 1000;
+inline constexpr size_t kPeriodCandidatesMax = 4000;
+// Occurrences that are compared with one exclusion, and in all: beyond it nothing is said about it.
+inline constexpr int kExclusionProbesMax = 400;
+inline constexpr int kExclusionProbesAllMax = 2000;
+// Changes of the clocks' offset of which one warning each is given.
+inline constexpr size_t kOffsetWarningsMax = 5;
 
 // Remembered answers (request_id): kept at least this long.
 inline constexpr absl::Duration kRequestRetention = absl::Hours(24);

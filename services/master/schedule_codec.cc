@@ -1,25 +1,24 @@
 #include "services/master/schedule_codec.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
-#include "common/cron/evaluator.h"
 #include "common/status/errors.h"
 #include "google/protobuf/util/field_mask_util.h"
 #include "services/master/delivery_codec.h"
-#include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/proto_time.h"
 #include "services/master/resource_name.h"
 #include "services/master/target_codec.h"
 #include "services/master/throttle_codec.h"
+#include "services/master/timing_codec.h"
 
 namespace escapement::master {
 namespace {
-
-constexpr char kTimeZoneDefault[] = "UTC";
 
 void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* record,
                 FieldViolations* violations) {
@@ -44,27 +43,6 @@ void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* recor
   }
 }
 
-void ReadWhen(const v1::Schedule& schedule, Definition* definition, FieldViolations* violations) {
-  cron::TimetableSpec spec;
-  const std::string zone_name =
-      schedule.time_zone().empty() ? kTimeZoneDefault : schedule.time_zone();
-  definition->record.set_time_zone(zone_name);
-  definition->record.set_cron(schedule.cron());
-  if (schedule.when_case() == v1::Schedule::WHEN_NOT_SET) {
-    violations->Add("schedule.cron", "is required");
-  } else if (auto expression = cron::ParseCron(schedule.cron()); expression.ok()) {
-    spec.cron = *expression;
-  } else {
-    violations->Add("schedule.cron", expression.status().message());
-  }
-  if (auto zone = cron::Zone::Load(zone_name); zone.ok()) {
-    spec.zone = *std::move(zone);
-  } else {
-    violations->Add("schedule.time_zone", zone.status().message());
-  }
-  definition->timetable = cron::Timetable(std::move(spec));
-}
-
 // Fields that only the server sets, and the name.
 void KeepOutputOnly(const v1::Schedule& from, v1::Schedule* to) {
   to->set_name(from.name());
@@ -75,8 +53,36 @@ void KeepOutputOnly(const v1::Schedule& from, v1::Schedule* to) {
   to->set_pause_reason(from.pause_reason());
   *to->mutable_create_time() = from.create_time();
   *to->mutable_update_time() = from.update_time();
+  to->clear_warnings();
   to->clear_next_time();
   if (from.has_next_time()) *to->mutable_next_time() = from.next_time();
+}
+
+google::protobuf::FieldMask SetFields(const v1::Schedule& patch) {
+  google::protobuf::FieldMask fields;
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  v1::Schedule::GetReflection()->ListFields(patch, &set);
+  for (const auto* field : set) fields.add_paths(field->name());
+  return fields;
+}
+
+// Where the patch says anew when the schedule fires: clears the ways that it does not name, and the
+// policy that only cron expressions have.
+void ForgetFormerTimes(const v1::Schedule& patch, const google::protobuf::FieldMask& mask,
+                       v1::Schedule* schedule) {
+  std::set<std::string> named;
+  for (const std::string& path : mask.paths()) named.insert(path.substr(0, path.find('.')));
+  const google::protobuf::FieldMask set = SetFields(patch);
+  std::string way;
+  for (const std::string& field : set.paths()) {
+    if (IsWhenField(field) && named.contains(field)) way = field;
+  }
+  if (way.empty()) return;
+  // What the mask names itself is the caller's: merging it sets or clears it.
+  if (!named.contains("times") && way != "times") schedule->clear_times();
+  if (way == "times") schedule->clear_when();
+  const bool calendar = way == "cron" || way == "cron_fields";
+  if (!calendar && !named.contains("dst_policy")) schedule->clear_dst_policy();
 }
 
 v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
@@ -105,7 +111,7 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::s
   ScheduleDraft draft;
   storage::v1::DefinitionRecord& record = draft.definition.record;
   ReadLabels(schedule, &draft.record, &violations);
-  ReadWhen(schedule, &draft.definition, &violations);
+  ReadTiming(schedule, &draft.definition, &violations);
   const int64_t count = schedule.event_count() == 0 ? 1 : schedule.event_count();
   if (count < 1 || count > kEventCountMax) {
     violations.Add("schedule.event_count", absl::StrCat("must be from 1 to ", kEventCountMax));
@@ -122,55 +128,40 @@ absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::s
         ReadDeliveryTo(schedule.on_complete(), "schedule.on_complete", &violations);
   }
   if (!violations.empty()) return violations.ToStatus();
-  if (!draft.definition.timetable.FirstAtOrAfter(absl::InfinitePast()).has_value()) {
-    return ImpossibleExpression("schedule.cron");
+  if (!draft.definition.anchor_missing) {
+    if (absl::Status fires = CheckFires(draft.definition); !fires.ok()) return fires;
   }
   return draft;
-}
-
-absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record) {
-  absl::StatusOr<cron::Timetable> timetable = TimetableOf(record);
-  if (!timetable.ok()) {
-    return BrokenRecord(
-        absl::StrCat("version ", record.version(), " of schedule ", record.schedule_id()));
-  }
-  return Definition{std::move(record), *std::move(timetable)};
 }
 
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
                                        bool has_mask, const google::protobuf::FieldMask& mask) {
   using google::protobuf::util::FieldMaskUtil;
-  v1::Schedule result = current;
-  if (!has_mask || mask.paths().empty()) {
-    google::protobuf::FieldMask set_fields;
-    std::vector<const google::protobuf::FieldDescriptor*> fields;
-    v1::Schedule::GetReflection()->ListFields(patch, &fields);
-    for (const auto* field : fields) set_fields.add_paths(field->name());
-    FieldMaskUtil::MergeOptions replace;
-    replace.set_replace_message_fields(true);
-    replace.set_replace_repeated_fields(true);
-    FieldMaskUtil::MergeMessageTo(patch, set_fields, replace, &result);
-    KeepOutputOnly(current, &result);
-    return result;
-  }
-  FieldViolations violations;
+  google::protobuf::FieldMask fields = mask;
   bool everything = false;
-  for (const std::string& path : mask.paths()) {
-    if (path == "*") {
-      everything = true;
-    } else if (path.empty() || !FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
-      violations.Add("update_mask",
-                     absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
+  if (!has_mask || mask.paths().empty()) {
+    fields = SetFields(patch);
+  } else {
+    FieldViolations violations;
+    for (const std::string& path : mask.paths()) {
+      if (path == "*") {
+        everything = true;
+      } else if (path.empty() || !FieldMaskUtil::IsValidPath<v1::Schedule>(path)) {
+        violations.Add("update_mask",
+                       absl::StrCat("\"", path.substr(0, 100), "\" is not a field of Schedule"));
+      }
     }
+    if (!violations.empty()) return violations.ToStatus();
   }
-  if (!violations.empty()) return violations.ToStatus();
+  v1::Schedule result = current;
   if (everything) {
     result = patch;
   } else {
+    ForgetFormerTimes(patch, fields, &result);
     FieldMaskUtil::MergeOptions replace;
     replace.set_replace_message_fields(true);
     replace.set_replace_repeated_fields(true);
-    FieldMaskUtil::MergeMessageTo(patch, mask, replace, &result);
+    FieldMaskUtil::MergeMessageTo(patch, fields, replace, &result);
   }
   KeepOutputOnly(current, &result);
   return result;
@@ -180,7 +171,7 @@ std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
                                    const Definition& definition, absl::Time now) {
   if (state.kind() != storage::v1::SCHEDULE_STATE_KIND_ENABLED) return std::nullopt;
   const auto next = definition.timetable.FirstAfter(now);
-  if (!next.has_value()) return std::nullopt;
+  if (!next.has_value() || next->instant >= FinishOf(state)) return std::nullopt;
   return next->instant;
 }
 
@@ -191,8 +182,9 @@ v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> 
   schedule.set_display_name(record.display_name());
   *schedule.mutable_labels() = record.labels();
   schedule.set_state(ShowState(state.kind()));
-  schedule.set_cron(definition.cron());
-  schedule.set_time_zone(definition.time_zone());
+  if (schedule.state() == v1::Schedule::ENABLED && !next.has_value())
+    schedule.set_state(v1::Schedule::FINISHED);
+  WriteTiming(definition, &schedule);
   schedule.set_event_count(static_cast<int64_t>(definition.event_count()));
   schedule.set_priority(static_cast<int32_t>(definition.priority()));
   schedule.set_payload(definition.payload());

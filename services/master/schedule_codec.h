@@ -10,18 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
+#include "services/master/definition.h"
 
 namespace escapement::master {
-
-// A definition with what is derived from it.
-struct Definition {
-  storage::v1::DefinitionRecord record;
-  cron::Timetable timetable = cron::Timetable(cron::TimetableSpec());
-};
 
 // What a client asked for, checked: all but name, uid, version and times.
 struct ScheduleDraft {
@@ -29,17 +23,16 @@ struct ScheduleDraft {
   Definition definition;
 };
 
-// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of an expression that never
-// fires, if nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the
-// schedule's. Whether its policy exists is not checked.
+// INVALID_ARGUMENT with every field that is wrong ("schedule.cron"); of times that never fire, if
+// nothing else is wrong, with the reason IMPOSSIBLE_EXPRESSION. `tenant` is the schedule's. Whether
+// its policy exists is not checked, nor whether its times have passed; and an interval may lack its
+// anchor yet (definition.h says what is to be done with the draft).
 absl::StatusOr<ScheduleDraft> ReadSchedule(const v1::Schedule& schedule, absl::string_view tenant);
 
-// DATA_LOSS if a stored definition cannot be read any more.
-absl::StatusOr<Definition> LoadDefinition(storage::v1::DefinitionRecord record);
-
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set
-// in `patch`; "*" replaces all. Output-only fields and the name stay. INVALID_ARGUMENT
-// (update_mask) for a path that is no field.
+// in `patch`; "*" replaces all. Output-only fields and the name stay. A patch that says in a new
+// way when the schedule fires (cron, cron_fields, interval or times) replaces the former way, and
+// the dst_policy that went with it. INVALID_ARGUMENT (update_mask) for a path that is no field.
 absl::StatusOr<v1::Schedule> ApplyMask(const v1::Schedule& current, const v1::Schedule& patch,
                                        bool has_mask, const google::protobuf::FieldMask& mask);
 
@@ -48,10 +41,10 @@ struct ShownSchedule {
   const storage::v1::StateRecord& state;
   const storage::v1::DefinitionRecord& definition;
 };
-// `next` is its next occurrence, if it has one.
+// `next` is NextTime: an enabled schedule without one is shown as FINISHED.
 v1::Schedule ShowSchedule(const ShownSchedule& shown, std::optional<absl::Time> next);
 
-// The next occurrence after `now` of an enabled schedule.
+// The next occurrence after `now` of an enabled schedule, as far as its max_runs reach.
 std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
                                    const Definition& definition, absl::Time now);
 
