@@ -1,10 +1,13 @@
 #include "common/storage/occurrence_rows.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
+#include "common/base/micros.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
+#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
@@ -104,6 +107,131 @@ TEST(OccurrenceRowsTest, TheirNumberIsKnownBeforehand) {
       }
     }
   }
+}
+
+TEST(OccurrenceRowsTest, WithAnOverlapPolicyItWaitsForItsLaunchUnlessItWasTriggered) {
+  storage::v1::DefinitionRecord definition = Definition(3);
+  definition.set_run_overlap(storage::v1::RUN_OVERLAP_KIND_BUFFER_ONE);
+  const OccurrenceSource source = SourceOf(definition);
+  EmittedOccurrence occurrence = {
+      .id = "o", .nominal_time = kNow, .launch_time = kNow + absl::Seconds(2)};
+  std::vector<Mutation> rows;
+  AddOccurrenceRows(source, occurrence, kLayout, kNow, &rows);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].cf, ColumnFamily::kCheckpoints);
+  const auto key = DecodeLaunchKey(rows[0].key);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(key->launch_time, occurrence.launch_time);
+  EXPECT_EQ(key->uid, source.uid);
+  storage::v1::LaunchRecord launch;
+  ASSERT_TRUE(launch.ParseFromString(rows[0].value));
+  EXPECT_EQ(FromMicros(launch.nominal_time_micros()), kNow);
+  // What it is launched as is what it would have been.
+  std::vector<Mutation> launched, wanted;
+  AddLaunchedRows(SourceOf(source.uid, launch), occurrence, kLayout, kNow, &launched);
+  AddLaunchedRows(source, occurrence, kLayout, kNow, &wanted);
+  ASSERT_EQ(launched.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(launched[i].key, wanted[i].key);
+    EXPECT_EQ(launched[i].value, wanted[i].value);
+  }
+  occurrence.triggered = true;
+  rows.clear();
+  AddOccurrenceRows(source, occurrence, kLayout, kNow, &rows);
+  EXPECT_EQ(rows.size(), wanted.size());
+}
+
+TEST(OccurrenceRowsTest, JitterMovesTheLaunchAndNothingElse) {
+  storage::v1::DefinitionRecord definition = Definition(1);
+  definition.mutable_timing()->set_jitter_micros(30'000'000);
+  const cron::Timetable timetable = TimetableOf(definition).value();
+  const OccurrenceSource source = SourceOf(definition);
+  absl::Duration least = absl::InfiniteDuration(), most = absl::ZeroDuration();
+  for (const cron::Occurrence& o : timetable.Enumerate(kNow, kNow + absl::Hours(24 * 60), 180)) {
+    const EmittedOccurrence emitted = ToEmitted(source, timetable, o);
+    EXPECT_EQ(emitted.id, timetable.IdOf(o));
+    EXPECT_EQ(emitted.nominal_time, o.instant);
+    EXPECT_EQ(ToEmitted(source, timetable, o).launch_time, emitted.launch_time);
+    least = std::min(least, emitted.launch_time - o.instant);
+    most = std::max(most, emitted.launch_time - o.instant);
+  }
+  EXPECT_GE(least, absl::ZeroDuration());
+  EXPECT_LT(least, absl::Seconds(3));
+  EXPECT_LE(most, absl::Seconds(30));
+  EXPECT_GT(most, absl::Seconds(27));
+}
+
+TEST(OccurrenceRowsTest, ASkippedOccurrenceIsARecordUnderItsFirstEvent) {
+  const OccurrenceSource source = SourceOf(Definition(5));
+  const EmittedOccurrence first = {
+      .id = "o", .nominal_time = kNow, .launch_time = kNow + absl::Hours(24)};
+  const Mutation one = SkippedOccurrence(source, first, "misfire", kLayout, kNow);
+  EXPECT_EQ(one.cf, ColumnFamily::kDone);
+  const auto key = DecodeDoneKey(one.key);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(key->uid, source.uid);
+  EXPECT_EQ(key->first, 0u);
+  EXPECT_EQ(key->day, DoneDay(first.launch_time));
+  EXPECT_EQ(key->shard, ShardOfEventId(RunIdentity("default", source.uid, "o").EventId(0),
+                                       kLayout.queue_shards));
+  storage::v1::DoneRecord done;
+  ASSERT_TRUE(done.ParseFromString(one.value));
+  EXPECT_EQ(done.outcome(), storage::v1::OUTCOME_KIND_SKIPPED);
+  EXPECT_TRUE(done.run_skipped());
+  EXPECT_EQ(done.count(), 5u);
+  EXPECT_EQ(done.skipped_occurrences(), 0u);
+  const Mutation many =
+      SkippedOccurrences(source, first, 7, kNow + absl::Hours(6), "misfire", kLayout, kNow);
+  EXPECT_EQ(many.key, one.key);
+  ASSERT_TRUE(done.ParseFromString(many.value));
+  EXPECT_EQ(done.skipped_occurrences(), 7u);
+  EXPECT_EQ(FromMicros(done.last_nominal_time_micros()), kNow + absl::Hours(6));
+}
+
+TEST(ChildRowsTest, AnIntervalHasOneChildUnderItsNextInstant) {
+  storage::v1::DefinitionRecord definition = Definition(1);
+  definition.clear_cron();
+  definition.mutable_timing()->mutable_interval()->set_every_micros(90'000'000);
+  definition.mutable_timing()->mutable_interval()->set_anchor_micros(ToMicros(kNow));
+  definition.mutable_timing()->set_max_runs(10);
+  const cron::Timetable timetable = TimetableOf(definition, kNow + absl::Minutes(15)).value();
+  std::vector<Mutation> put, remove;
+  AddChildren(definition, timetable, kNow + absl::Seconds(1), kLayout, &put);
+  ASSERT_EQ(put.size(), 1u) << "nothing in in_use";
+  const auto key = DecodeInstantChildKey(put[0].key);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(key->instant, kNow + absl::Seconds(90));
+  RemoveChildren(timetable, key->uid, kNow + absl::Seconds(80), kLayout, &remove);
+  ASSERT_EQ(remove.size(), 1u);
+  EXPECT_EQ(remove[0].key, put[0].key);
+  // The child has the end at which the runs are used up, and the definition's zone.
+  storage::v1::ChildRecord record;
+  ASSERT_TRUE(record.ParseFromString(put[0].value));
+  const auto of_child = TimetableOf(record, record.time_zone());
+  ASSERT_TRUE(of_child.ok());
+  EXPECT_EQ(of_child->spec().end, kNow + absl::Minutes(15));
+  EXPECT_EQ(of_child->spec().zone.name(), "Asia/Kolkata");
+  EXPECT_EQ(of_child->Enumerate(kNow, absl::InfiniteFuture(), 100).size(), 10u);
+  put.clear();
+  AddChildren(definition, timetable, kNow + absl::Minutes(15), kLayout, &put);
+  EXPECT_TRUE(put.empty()) << "it has none any more";
+}
+
+TEST(ChildRowsTest, AListHasOneChildForEachInstantThatIsLeft) {
+  storage::v1::DefinitionRecord definition = Definition(1);
+  definition.clear_cron();
+  for (int i = 0; i < 5; ++i)
+    definition.mutable_timing()->add_times_micros(ToMicros(kNow + absl::Seconds(i)));
+  const cron::Timetable timetable = TimetableOf(definition).value();
+  std::vector<Mutation> put, remove;
+  AddChildren(definition, timetable, kNow + absl::Seconds(2), kLayout, &put);
+  ASSERT_EQ(put.size(), 3u);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(DecodeInstantChildKey(put[i].key)->instant, kNow + absl::Seconds(2 + i));
+  RemoveChildren(timetable, DecodeInstantChildKey(put[0].key)->uid, kNow + absl::Seconds(3),
+                 kLayout, &remove);
+  ASSERT_EQ(remove.size(), 2u) << "the first has been emitted";
+  EXPECT_EQ(remove[1].key, put[2].key);
 }
 
 TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {

@@ -75,6 +75,38 @@ TEST(ChildrenTable, ChildrenOfAnExpressionHaveItsInUseKeyAsPrefix) {
   EXPECT_EQ(DecodeCheckpoint(EncodeCheckpoint(time)), time);
 }
 
+TEST(ChildrenTable, ChildrenOfInstantsStandInTheirOrderBeforeAllOthersOfThePartition) {
+  const absl::Time instant = absl::FromUnixMicros(1'800'000'000'000'001);
+  const InstantChildKey key = {.partition = 4, .instant = instant, .uid = Uid::FromHalves(1, 2)};
+  const std::string bytes = EncodeInstantChildKey(key);
+  EXPECT_EQ(DecodeInstantChildKey(bytes), key);
+  EXPECT_FALSE(DecodeChildKey(bytes).has_value());
+  EXPECT_EQ(bytes.rfind(InstantChildPrefix(4), 0), 0u);
+  EXPECT_LE(InstantChildrenFrom(4, instant), bytes);
+  EXPECT_GT(InstantChildrenFrom(4, instant + absl::Microseconds(1)), bytes);
+  EXPECT_LT(InstantChildPrefix(4), InstantChildrenFrom(4, absl::FromUnixMicros(-1)));
+  const ChildKey calendar = {.expression = {.partition = 4, .zone = "A"}, .uid = key.uid};
+  EXPECT_LT(InstantChildrenFrom(4, absl::InfiniteFuture()), EncodeChildKey(calendar));
+  EXPECT_FALSE(DecodeInstantChildKey(EncodeChildKey(calendar)).has_value());
+  EXPECT_FALSE(DecodeInstantChildKey(bytes.substr(1)).has_value());
+  EXPECT_FALSE(DecodeInstantChildKey(bytes + "x").has_value());
+}
+
+TEST(ChildrenTable, LaunchesStandInTheOrderOfTheirTimes) {
+  const LaunchKey key = {.partition = 4,
+                         .launch_time = absl::FromUnixMicros(77),
+                         .uid = Uid::FromHalves(1, 2),
+                         .occurrence = "o"};
+  EXPECT_EQ(DecodeLaunchKey(EncodeLaunchKey(key)), key);
+  EXPECT_EQ(EncodeLaunchKey(key).rfind(LaunchPrefix(4), 0), 0u);
+  LaunchKey later = key;
+  later.launch_time += absl::Microseconds(1);
+  later.uid = Uid::FromHalves(0, 1);
+  EXPECT_LT(EncodeLaunchKey(key), EncodeLaunchKey(later));
+  EXPECT_FALSE(DecodeLaunchKey(ActiveRunKey(4, key.uid, "o")).has_value());
+  EXPECT_FALSE(DecodeActiveRunKey(EncodeLaunchKey(key)).has_value());
+}
+
 TEST(RunTable, PartsShareTheRunsKeyAsPrefix) {
   const RunKey run = {.uid = Uid::FromHalves(3, 4), .occurrence = "o"};
   EXPECT_EQ(DecodeRunKey(EncodeRunKey(run)), run);
