@@ -2,11 +2,15 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/occurrence_commands.h"
+#include "tools/escctl/schedule_text.h"
 #include "tools/escctl/target_flags.h"
 #include "tools/escctl/throttle_flags.h"
+#include "tools/escctl/timing_flags.h"
 
 namespace escapement::escctl {
 namespace {
@@ -21,7 +25,7 @@ std::string Time(bool has, const google::protobuf::Timestamp& time) {
 Row ToRow(const v1::Schedule& s) {
   return {s.name(),
           v1::Schedule::State_Name(s.state()),
-          s.cron(),
+          WhenOf(s),
           s.time_zone(),
           absl::StrCat(s.event_count()),
           Time(s.has_next_time(), s.next_time()),
@@ -33,7 +37,7 @@ void PrintSchedules(Session& session, const std::vector<v1::Schedule>& schedules
     std::vector<Row> rows;
     for (const auto& schedule : schedules) rows.push_back(ToRow(schedule));
     return session.Print(
-        FormatTable({"NAME", "STATE", "CRON", "ZONE", "N", "NEXT", "VERSION"}, rows));
+        FormatTable({"NAME", "STATE", "WHEN", "ZONE", "N", "NEXT", "VERSION"}, rows));
   }
   if (!list) return session.Print(FormatMessage(schedules.front(), session.format()));
   std::vector<const google::protobuf::Message*> messages;
@@ -43,29 +47,30 @@ void PrintSchedules(Session& session, const std::vector<v1::Schedule>& schedules
 
 void PrintOrFail(Session& session, const grpc::Status& status, const v1::Schedule& schedule) {
   if (!status.ok()) return session.Fail(status);
+  for (const std::string& warning : schedule.warnings())
+    session.Say(absl::StrCat("warning: ", warning));
   PrintSchedules(session, {schedule}, /*list=*/false);
 }
 
 // Flags of create and update. What is given wins over the file.
 struct Definition {
   std::string file;
-  std::string cron;
-  std::string time_zone;
   std::string display_name;
   int64_t event_count = 0;
   std::vector<std::string> labels;
+  TimingFlags timing;
   TargetFlags target;
   ThrottleFlags throttle;
 
   void Add(CLI::App& command) {
     command.add_option("-f,--file", file, "the schedule as JSON, as the API gives it; - = stdin");
-    command.add_option("--cron", cron, "cron expression, five or six fields");
-    command.add_option("--time-zone", time_zone, "IANA name; default UTC");
     command.add_option("--event-count,-n", event_count, "events of each occurrence")
         ->check(CLI::PositiveNumber);
     command.add_option("--display-name", display_name, "for people");
     command.add_option("--label", labels, "key=value; may be repeated");
+    timing.Add(command);
     target.Add(command);
+    target.AddRetryKeep(command);
     throttle.Add(command);
   }
 
@@ -78,14 +83,11 @@ struct Definition {
       if (!parsed.ok())
         return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
     }
-    const auto set = [fields](const std::string& value, const char* field, auto&& setter) {
-      if (value.empty()) return;
-      setter(value);
-      fields->push_back(field);
-    };
-    set(cron, "cron", [&](const std::string& v) { schedule->set_cron(v); });
-    set(time_zone, "time_zone", [&](const std::string& v) { schedule->set_time_zone(v); });
-    set(display_name, "display_name", [&](const std::string& v) { schedule->set_display_name(v); });
+    if (!display_name.empty()) {
+      schedule->set_display_name(display_name);
+      fields->push_back("display_name");
+    }
+    if (auto status = timing.Apply(absl::Now(), schedule, fields); !status.ok()) return status;
     if (event_count > 0) {
       schedule->set_event_count(event_count);
       fields->push_back("event_count");
@@ -296,6 +298,8 @@ void AddScheduleCommands(CLI::App& app, Session& session) {
   AddDelete(*group, session);
   AddPauseAndResume(*group, session);
   AddTrigger(*group, session);
+  AddPreviewCommand(*group, session);
+  AddBackfillCommand(*group, session);
 }
 
 }  // namespace escapement::escctl

@@ -61,21 +61,42 @@ absl::Status TargetFlags::ApplyTo(Message* message, std::vector<std::string>* fi
     message->set_priority(priority_);
     fields->push_back("priority");
   }
-  if (max_attempts_ == 0 && min_backoff_.empty() && max_backoff_.empty()) return absl::OkStatus();
-  auto* retry = message->mutable_retry_policy();
-  if (max_attempts_ > 0) retry->set_max_attempts(max_attempts_);
+  return ApplyRetry(message, fields);
+}
+
+template <typename Message>
+absl::Status TargetFlags::ApplyRetry(Message* message, std::vector<std::string>* fields) const {
+  if (max_attempts_ > 0) {
+    message->mutable_retry_policy()->set_max_attempts(max_attempts_);
+    fields->push_back("retry_policy.max_attempts");
+  }
   if (!min_backoff_.empty()) {
     auto backoff = ParseDurationFlag("--min-backoff", min_backoff_);
     if (!backoff.ok()) return backoff.status();
-    *retry->mutable_min_backoff() = *backoff;
+    *message->mutable_retry_policy()->mutable_min_backoff() = *backoff;
+    fields->push_back("retry_policy.min_backoff");
   }
   if (!max_backoff_.empty()) {
     auto backoff = ParseDurationFlag("--max-backoff", max_backoff_);
     if (!backoff.ok()) return backoff.status();
-    *retry->mutable_max_backoff() = *backoff;
+    *message->mutable_retry_policy()->mutable_max_backoff() = *backoff;
+    fields->push_back("retry_policy.max_backoff");
   }
-  fields->push_back("retry_policy");
+  if (retry_keep_.has_value()) {
+    message->mutable_retry_policy()->set_keep(*retry_keep_);
+    fields->push_back("retry_policy.keep");
+  }
   return absl::OkStatus();
+}
+
+void TargetFlags::AddRetryKeep(CLI::App& command) {
+  auto* keep = command.add_flag_callback(
+      "--retry-keep", [this] { retry_keep_ = true; },
+      "try events again also after the schedule's next occurrence");
+  command
+      .add_flag_callback(
+          "--no-retry-keep", [this] { retry_keep_ = false; }, "let them end as failed then")
+      ->excludes(keep);
 }
 
 absl::Status TargetFlags::Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const {

@@ -17,15 +17,17 @@ namespace escapement::escctl {
 class TargetFlags {
  public:
   void Add(CLI::App& command);
+  void AddRetryKeep(CLI::App& command);  // of schedules only
 
-  // Writes what was given into a Schedule or an Event and appends the names of the fields that it
-  // set.
+  // Writes what was given into a Schedule or an Event and appends the mask paths that it set.
   absl::Status Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const;
   absl::Status Apply(v1::Event* event) const;
 
  private:
   template <typename Message>
   absl::Status ApplyTo(Message* message, std::vector<std::string>* fields) const;
+  template <typename Message>
+  absl::Status ApplyRetry(Message* message, std::vector<std::string>* fields) const;
 
   std::string http_;
   std::string method_;
@@ -38,6 +40,7 @@ class TargetFlags {
   std::string max_backoff_;
   int max_attempts_ = 0;
   int priority_ = -1;
+  std::optional<bool> retry_keep_;
 };
 
 // "90s", "1h30m".

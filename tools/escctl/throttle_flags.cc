@@ -1,24 +1,9 @@
 #include "tools/escctl/throttle_flags.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "tools/escctl/enum_flag.h"
 #include "tools/escctl/target_flags.h"
 
 namespace escapement::escctl {
-namespace {
-
-// "carry-over" → CARRY_OVER.
-std::string EnumName(const std::string& text) {
-  return absl::StrReplaceAll(absl::AsciiStrToUpper(text), {{"-", "_"}});
-}
-
-absl::Status NoSuch(absl::string_view flag, const std::string& text, absl::string_view values) {
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "' is none of ", values));
-}
-
-}  // namespace
-
 void ThrottleFlags::Add(CLI::App& command) {
   command.add_option("--policy", policy_, "id or full name of a throttling policy; \"\" for none");
   command.add_option("--window", window_,
@@ -54,14 +39,14 @@ absl::Status ThrottleFlags::ApplyWindow(v1::Schedule* schedule,
   if (pacing_.has_value()) {
     v1::Window::Pacing pacing;
     if (!v1::Window::Pacing_Parse(EnumName(*pacing_), &pacing))
-      return NoSuch("--pacing", *pacing_, "soonest, even");
+      return NoSuchValue("--pacing", *pacing_, "soonest, even");
     schedule->mutable_window()->set_pacing(pacing);
     fields->push_back("window.pacing");
   }
   if (on_close_.has_value()) {
     v1::Window::OnClose on_close;
     if (!v1::Window::OnClose_Parse(EnumName(*on_close_), &on_close))
-      return NoSuch("--on-close", *on_close_, "finish-late, drop, carry-over");
+      return NoSuchValue("--on-close", *on_close_, "finish-late, drop, carry-over");
     schedule->mutable_window()->set_on_close(on_close);
     fields->push_back("window.on_close");
   }
@@ -78,7 +63,7 @@ absl::Status ThrottleFlags::Apply(const std::function<std::string(const std::str
   if (completion_.has_value()) {
     v1::Completion completion;
     if (!v1::Completion_Parse(EnumName(*completion_), &completion))
-      return NoSuch("--completion", *completion_, "on-delivery, on-release");
+      return NoSuchValue("--completion", *completion_, "on-delivery, on-release");
     schedule->set_completion(completion);
     fields->push_back("completion");
   }

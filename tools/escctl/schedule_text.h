@@ -1,0 +1,25 @@
+// What the tables of schedules say about their times. Pure.
+
+#ifndef TOOLS_ESCCTL_SCHEDULE_TEXT_H_
+#define TOOLS_ESCCTL_SCHEDULE_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "escapement/v1/resources.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "tools/escctl/output.h"
+
+namespace escapement::escctl {
+
+// Short: the cron expression (of fields, as it would be written), "every 90s", "3 times".
+std::string WhenOf(const v1::Schedule& schedule);
+
+Row PreviewHeader();
+std::vector<Row> PreviewRows(const v1::PreviewScheduleResponse& preview);
+// The lines that go with the table: description, warnings, zone data.
+std::vector<std::string> PreviewWords(const v1::PreviewScheduleResponse& preview);
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_SCHEDULE_TEXT_H_
