@@ -77,7 +77,9 @@ int NearestWeekday(absl::CivilDay in_month, int n) {
 
 std::string RandomMonthDayItem(std::mt19937_64& random, std::vector<NaiveDayItem>& items) {
   const bool small = Below(random, 2) == 0;
-  const int n = 1 + Below(random, 31), before = Below(random, small ? 5 : 31);
+  // The first and the last days are where weekdays are looked for on the other side.
+  const int n = small ? 1 + (28 + Below(random, 5)) % 31 : 1 + Below(random, 31);
+  const int before = Below(random, small ? 3 : 31);
   switch (Below(random, 5)) {
     case 0:
       items.push_back([](absl::CivilDay d) { return d.day() == LastDay(d); });
