@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/records/row_judge.h"
@@ -13,14 +12,11 @@ namespace escapement::emitter {
 namespace {
 
 using kv::ColumnFamily;
-using kv::Mutation;
 using Check = LaunchBatch::Check;
 using Kind = LaunchDecision::Kind;
 
 // Timers are at least this long: no step makes the next one due at once.
 constexpr absl::Duration kTimerMin = absl::Microseconds(20);
-
-std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::string_view("\0", 1)); }
 
 }  // namespace
 
@@ -30,19 +26,37 @@ LaunchLoop::LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
       executor_(std::move(executor)),
       metrics_(metrics),
       options_(std::move(options)),
-      cache_(client, executor_, [this] { OnFetched(); }) {}
+      cache_(client, executor_, [this] { OnFetched(); }),
+      watch_(std::make_shared<LaunchWatch>(client, executor_, MakeObserver())) {}
+
+LaunchWatch::Observer LaunchLoop::MakeObserver() {
+  LaunchWatch::Observer observer;
+  observer.has_room = [this] { return launches_ <= kLaunchesMax / 2; };
+  observer.on_record = [this](const std::string& key, const std::string& value, kv::CommitSeq seq) {
+    return Keep(key, value, seq);
+  };
+  observer.on_record_gone = [this](const LaunchKey& key, const std::string& bytes) {
+    Forget(key.uid, bytes);
+  };
+  observer.on_mark = [this](const ActiveRun& run, const std::string& key, bool put,
+                            kv::CommitSeq seq) { OnMark(run, key, put, seq); };
+  observer.on_told = [this] { Step(); };
+  observer.on_lost = [this] { Clear(); };
+  return observer;
+}
+
+LaunchLoop::~LaunchLoop() { watch_->Stop(); }
 
 void LaunchLoop::Start() {
   cache_.NotifyChanges([this](const Uid& uid) { OnStateChanged(uid); });
   cache_.Start();
-  Watch();
+  watch_->Start();
   SweepLater();
 }
 
 void LaunchLoop::Stop() {
   stopped_ = true;
-  watch_ = nullptr;
-  partitions_.clear();
+  watch_->Stop();
   Clear();
 }
 
@@ -52,139 +66,32 @@ void LaunchLoop::Clear() {
 
 // --- what there is ---
 
-void LaunchLoop::Watch() {
-  kv::WatchRequest request;
-  request.cf = ColumnFamily::kCheckpoints;
-  request.from_seq = kv::kWatchFromNow;
-  const std::weak_ptr<LaunchLoop> weak = weak_from_this();
-  kv::WatchObserver observer;
-  observer.on_batch = [weak](kv::WatchBatch batch) {
-    if (auto self = weak.lock(); self != nullptr && !self->stopped_) self->OnCheckpoints(batch);
-  };
-  observer.on_lagged = [weak](absl::Status) {
-    if (auto self = weak.lock(); self != nullptr && !self->stopped_) self->OnLagged();
-  };
-  watch_ = client_.OpenWatch(std::move(request), /*excluding_own=*/false, executor_,
-                             std::move(observer));
-}
-
-// The watch is opened anew, then everything is read again.
-void LaunchLoop::OnLagged() {
-  watch_ = nullptr;
-  // Later: called from within a watch that is being destroyed, and a store that is away lags at
-  // once again.
-  executor_->PostAfter(kLaunchRetry, [self = shared_from_this()] {
-    if (self->stopped_ || self->watch_ != nullptr) return;
-    self->Watch();
-    self->Clear();
-    for (auto& [partition, state] : self->partitions_) {
-      state = {.generation = ++self->generations_,
-               .unread = LaunchPrefix(static_cast<uint16_t>(partition))};
-    }
-    self->ReadOn();
-  });
-}
-
 void LaunchLoop::AddPartition(uint32_t partition) {
   if (stopped_) return;
   DropPartition(partition);
-  partitions_[partition] = {.generation = ++generations_,
-                            .unread = LaunchPrefix(static_cast<uint16_t>(partition))};
-  ReadOn();
+  watch_->AddPartition(partition);
 }
 
 void LaunchLoop::DropPartition(uint32_t partition) {
-  partitions_.erase(partition);
+  watch_->DropPartition(partition);
   for (auto it = schedules_.begin(); it != schedules_.end();) {
     const auto schedule = it++;
     if (schedule->second.partition == partition) Drop(schedule);
   }
 }
 
-void LaunchLoop::OnCheckpoints(const kv::WatchBatch& batch) {
-  for (const kv::WatchedMutation& mutation : batch.mutations) {
-    if (const auto key = DecodeLaunchKey(mutation.key)) {
-      if (partitions_.contains(key->partition)) OnRecord(*key, mutation, batch.seq);
-    } else if (const auto run = DecodeActiveRunKey(mutation.key)) {
-      OnMark(*run, mutation, batch.seq);
-    }
-  }
-  Step();
-}
-
-void LaunchLoop::OnMark(const ActiveRun& run, const kv::WatchedMutation& mutation,
-                        kv::CommitSeq seq) {
+void LaunchLoop::OnMark(const ActiveRun& run, const std::string& key, bool put, kv::CommitSeq seq) {
   const auto it = schedules_.find(run.uid);
   if (it == schedules_.end()) return;
   Schedule& schedule = it->second;
   schedule.marks_seq = seq;
-  if (mutation.kind == Mutation::Kind::kPut) {
-    if (schedule.active.empty()) schedule.active = mutation.key;
-  } else if (schedule.active == mutation.key) {
+  if (put) {
+    if (schedule.active.empty()) schedule.active = key;
+  } else if (schedule.active == key) {
     // Should there be others, the store will say so.
     schedule.active.clear();
     LookAgain(run.uid);
   }
-}
-
-void LaunchLoop::OnRecord(const LaunchKey& key, const kv::WatchedMutation& mutation,
-                          kv::CommitSeq seq) {
-  if (mutation.kind != Mutation::Kind::kPut) return Forget(key.uid, mutation.key);
-  if (mutation.value_omitted || !Keep(mutation.key, mutation.value, seq))
-    ReadFrom(key.partition, mutation.key);
-}
-
-void LaunchLoop::ReadFrom(uint32_t partition, const std::string& key) {
-  const auto it = partitions_.find(partition);
-  if (it == partitions_.end()) return;
-  std::optional<std::string>& unread = it->second.unread;
-  if (!unread.has_value() || key < *unread) unread = key;
-  ReadOn();
-}
-
-void LaunchLoop::ReadOn() {
-  if (launches_ > kLaunchesMax / 2) return;
-  for (auto& [partition, state] : partitions_) {
-    if (state.unread.has_value() && !state.reading) ReadRecords(partition, state);
-  }
-}
-
-void LaunchLoop::ReadRecords(uint32_t partition, Partition& state) {
-  state.reading = true;
-  const std::string from = *std::exchange(state.unread, std::nullopt);
-  kv::ScanRequest request;
-  request.cf = ColumnFamily::kCheckpoints;
-  request.begin = from;
-  request.end = PrefixEnd(LaunchPrefix(static_cast<uint16_t>(partition)));
-  request.limit = kScanRowsMax;
-  client_.Scan(std::move(request), executor_,
-               [self = shared_from_this(), partition, generation = state.generation,
-                from](absl::StatusOr<kv::ScanResult> result) {
-                 self->OnRecords(partition, generation, from, result);
-               });
-}
-
-void LaunchLoop::OnRecords(uint32_t partition, uint64_t generation, const std::string& from,
-                           const absl::StatusOr<kv::ScanResult>& result) {
-  const auto it = partitions_.find(partition);
-  if (stopped_ || it == partitions_.end() || it->second.generation != generation) return;
-  it->second.reading = false;
-  if (!result.ok()) {
-    executor_->PostAfter(kLaunchRetry, [self = shared_from_this(), partition, generation, from] {
-      const auto it = self->partitions_.find(partition);
-      if (it != self->partitions_.end() && it->second.generation == generation)
-        self->ReadFrom(partition, from);
-    });
-    return;
-  }
-  for (const kv::Entry& entry : result->entries) {
-    if (Keep(entry.key, entry.value, result->seq)) continue;
-    ReadFrom(partition, entry.key);
-    return Step();
-  }
-  if (result->more && !result->entries.empty())
-    ReadFrom(partition, NextKey(result->entries.back().key));
-  Step();
 }
 
 bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv::CommitSeq seq) {
@@ -220,7 +127,7 @@ void LaunchLoop::Forget(const Uid& uid, const std::string& key) {
   if (schedule == schedules_.end() || schedule->second.launches.erase(key) == 0) return;
   --launches_;
   if (schedule->second.launches.empty()) Drop(schedule);
-  ReadOn();
+  watch_->ReadOn();
 }
 
 void LaunchLoop::Drop(Schedules::iterator schedule) {
@@ -460,7 +367,7 @@ bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t conditi
       return true;
     case Check::kWaiting:
       Forget(uid, decided.waiting);
-      ReadFrom(decided.key.partition, decided.waiting);
+      watch_->ReadFrom(decided.key.partition, decided.waiting);
       return true;
   }
   return true;

@@ -1,8 +1,8 @@
 // LaunchLoop: launches, skips or holds back the occurrences of schedules that have an overlap
 // policy, when they are due (launch_plan.h).
 //
-// It knows the launch records of the partitions that this instance holds (read once when a
-// partition is taken, then watched), and looks at a schedule when its next record falls due, when
+// It knows the launch records of the partitions that this instance holds (launch_watch.h), and
+// looks at a schedule when its next record falls due, when
 // its state changes and when one of its runs ends. Never early: store time decides. One commit is
 // under way at a time: what falls due meanwhile goes with the next. Whether a run is active is
 // assumed from what the watch has told and decided by the store (launch_batch.h); only what the
@@ -30,6 +30,7 @@
 #include "services/emitter/emission_loop.h"
 #include "services/emitter/launch_batch.h"
 #include "services/emitter/launch_metrics.h"
+#include "services/emitter/launch_watch.h"
 
 namespace escapement::emitter {
 
@@ -43,6 +44,7 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   // `client` and `metrics` outlive it; made by make_shared.
   LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, LaunchMetrics& metrics,
              Options options);
+  ~LaunchLoop();
 
   // Opens the watches.
   void Start();
@@ -63,29 +65,15 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
     bool busy = false;                       // a commit or read for it is under way
     size_t waiting = 0;                      // records that are due and stay for now
   };
-  struct Partition {
-    uint64_t generation = 0;
-    // Records from this key on are to be read; nullopt: all are known.
-    std::optional<std::string> unread;
-    bool reading = false;
-  };
   using Schedules = std::map<Uid, Schedule>;
 
-  void Watch();
-  void OnCheckpoints(const kv::WatchBatch& batch);
-  void OnMark(const ActiveRun& run, const kv::WatchedMutation& mutation, kv::CommitSeq seq);
-  void OnRecord(const LaunchKey& key, const kv::WatchedMutation& mutation, kv::CommitSeq seq);
-  void Clear();
-  void OnLagged();
-  void ReadOn();
-  void ReadRecords(uint32_t partition, Partition& state);
-  void OnRecords(uint32_t partition, uint64_t generation, const std::string& from,
-                 const absl::StatusOr<kv::ScanResult>& result);
-  void ReadFrom(uint32_t partition, const std::string& key);
+  LaunchWatch::Observer MakeObserver();
+  void OnMark(const ActiveRun& run, const std::string& key, bool put, kv::CommitSeq seq);
   // False: there is no room.
   bool Keep(const std::string& key_bytes, const std::string& value, kv::CommitSeq seq);
   void Forget(const Uid& uid, const std::string& key);
   void Drop(Schedules::iterator schedule);
+  void Clear();
 
   void LookAt(const Uid& uid, Schedule& schedule, absl::Time at);
   void LookAgain(const Uid& uid);
@@ -113,10 +101,8 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   LaunchMetrics& metrics_;
   const Options options_;
   RecordCache cache_;
+  const std::shared_ptr<LaunchWatch> watch_;
   bool stopped_ = false;
-  uint64_t generations_ = 0;
-  std::unique_ptr<kv::Watch> watch_;
-  std::map<uint32_t, Partition> partitions_;
   Schedules schedules_;
   size_t launches_ = 0;  // records in memory
   size_t waiting_ = 0;   // of those: due, and stay for now
