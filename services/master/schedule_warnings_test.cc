@@ -77,6 +77,21 @@ TEST(ScheduleWarnings, JitterThatIsAsLongAsThePeriodIsTold) {
                           "launched in another order"));
 }
 
+TEST(ScheduleWarnings, TheShortestPeriodIsFoundWhereverItIs) {
+  const auto told = [](const std::string& period) {
+    return ElementsAre(::testing::HasSubstr("is not below the shortest period of " + period));
+  };
+  EXPECT_THAT(Of("cron: '*/10 * * * *' jitter { seconds: 600 }"), told("10m:"));
+  EXPECT_THAT(Of("cron: '*/10 * * * *' jitter { seconds: 599 }"), IsEmpty());
+  EXPECT_THAT(Of("cron: '0 1,3 * * *' jitter { seconds: 7200 }"), told("2h:"));
+  EXPECT_THAT(Of("cron: '7 * * * * *' jitter { seconds: 60 } retry_policy { max_attempts: 1 }"),
+              told("1m:"));
+  // Once a year the gap moves 02:59 to a minute after 01:59.
+  EXPECT_EQ(Of("cron: '59 1,2 * * *' time_zone: 'Europe/Berlin' jitter { seconds: 60 }").front(),
+            "jitter of up to 1m is not below the shortest period of 1m: runs can be launched in "
+            "another order");
+}
+
 TEST(ScheduleWarnings, DaysThatSomeMonthsDoNotHaveAreTold) {
   EXPECT_THAT(Of("cron: '0 3 31 * *'"),
               ElementsAre("never on the 31st in February, April, June, September and November"));
