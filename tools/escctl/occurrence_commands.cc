@@ -31,15 +31,17 @@ struct Backfill {
 
   void Run(Session& session) {
     Stub stub(session.channel());
-    do {
+    for (int calls = 0;; ++calls) {
       grpc::ClientContext context;
       session.Prepare(context);
       v1::BackfillScheduleResponse part;
       const grpc::Status status = stub.BackfillSchedule(&context, request, &part);
       if (!status.ok()) {
-        session.Say(absl::StrCat("escctl: done before ", TimeUtil::ToString(request.start_time()),
-                                 ": ", total.fired_count(), " fired, ", total.present_count(),
-                                 " present"));
+        if (calls > 0) {
+          session.Say(absl::StrCat("escctl: done before ", TimeUtil::ToString(request.start_time()),
+                                   ": ", total.fired_count(), " fired, ", total.present_count(),
+                                   " present"));
+        }
         return session.Fail(status);
       }
       total.set_fired_count(total.fired_count() + part.fired_count());
@@ -48,7 +50,7 @@ struct Backfill {
       if (part.next_start_time() <= request.start_time())
         return session.Fail({grpc::StatusCode::INTERNAL, "the server does not get on"});
       *request.mutable_start_time() = part.next_start_time();
-    } while (true);
+    }
     if (session.format() != OutputFormat::kTable)
       return session.Print(FormatMessage(total, session.format()));
     session.Print(FormatTable({"FIRED", "PRESENT"}, {{absl::StrCat(total.fired_count()),

@@ -67,7 +67,7 @@ struct Definition {
     command.add_option("--event-count,-n", event_count, "events of each occurrence")
         ->check(CLI::PositiveNumber);
     command.add_option("--display-name", display_name, "for people");
-    command.add_option("--label", labels, "key=value; may be repeated");
+    command.add_option("--label", labels, "key=value; may be repeated")->allow_extra_args(false);
     timing.Add(command);
     target.Add(command);
     target.AddRetryKeep(command);

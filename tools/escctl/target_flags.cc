@@ -14,7 +14,8 @@ void TargetFlags::Add(CLI::App& command) {
   auto* http = command.add_option("--http", http_, "deliver by HTTP to this URI");
   command.add_option("--method", method_, "of the HTTP request")->needs(http);
   command.add_option("--header", headers_, "name=value, of the HTTP request; may be repeated")
-      ->needs(http);
+      ->needs(http)
+      ->allow_extra_args(false);
   command.add_option("--grpc", grpc_, "deliver by gRPC to a TriggerReceiver at host:port")
       ->excludes(http);
   command.add_option("--payload", payload_, "text, or @file");

@@ -24,19 +24,25 @@ bool Clears(const std::vector<std::string>& texts) {
 
 void TimingFlags::AddForPreview(CLI::App& command) {
   command.add_option("--cron", cron_, "cron expression, five to seven fields, or a macro");
-  command.add_option("--cron-field", cron_fields_,
-                     "a cron expression by its fields: hour=3; may be repeated");
+  // Of a repeated flag each takes one value, so that a name may follow it.
+  command
+      .add_option("--cron-field", cron_fields_,
+                  "a cron expression by its fields: hour=3; may be repeated")
+      ->allow_extra_args(false);
   command.add_option("--every", every_, "interval of elapsed time, e.g. 90s");
   command.add_option("--anchor", anchor_,
                      "of the interval: a time that it meets; default: the creation");
-  command.add_option("--at", at_, "one-off time (RFC 3339, or +90s); may be repeated");
+  command.add_option("--at", at_, "one-off time (RFC 3339, or +90s); may be repeated")
+      ->allow_extra_args(false);
   command.add_option("--time-zone", time_zone_, "IANA name; default UTC");
   command.add_option("--gap", gap_, "times that the zone skips: auto, skip, fire-after or shift");
   command.add_option("--fold", fold_, "times that the zone repeats: auto, first, last or both");
   command.add_option("--start", start_, "nothing before this time; \"\" for no such bound");
   command.add_option("--end", end_, "nothing from this time on; \"\" for no such bound");
-  command.add_option("--exclude", exclusions_,
-                     "cron expression of times that are left out; may be repeated; \"\" for none");
+  command
+      .add_option("--exclude", exclusions_,
+                  "cron expression of times that are left out; may be repeated; \"\" for none")
+      ->allow_extra_args(false);
 }
 
 void TimingFlags::Add(CLI::App& command) {

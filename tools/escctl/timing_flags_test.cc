@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,22 @@ TEST(TimingFlags, EachWayOfSayingWhenTakesThePlaceOfTheOthers) {
       Parse({"--cron-field", "hour=3", "--cron-field", "day-of-month=1-7"}, kFormer[3]);
   EXPECT_EQ(Text(fields.schedule), R"(cron_fields { day_of_month: "1-7" hour: "3" })");
   EXPECT_EQ(fields.fields, (Strings{"cron_fields.hour", "cron_fields.day_of_month"}));
+}
+
+TEST(TimingFlags, ARepeatedFlagTakesNoNameThatFollowsIt) {
+  CLI::App app;
+  TimingFlags flags;
+  std::string id;
+  app.add_option("id", id);
+  flags.AddForPreview(app);
+  const char* argv[] = {"escctl", "--at",      "now",       "--at",
+                        "+1s",    "--exclude", "* 4 * * *", "nightly"};
+  app.parse(static_cast<int>(std::size(argv)), argv);
+  EXPECT_EQ(id, "nightly");
+  v1::PreviewScheduleRequest request;
+  ASSERT_TRUE(flags.Apply(kNow, &request).ok());
+  EXPECT_EQ(request.times_size(), 2);
+  EXPECT_EQ(request.exclusions_size(), 1);
 }
 
 TEST(TimingFlags, AnEmptyTextClears) {
