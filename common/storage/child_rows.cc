@@ -29,11 +29,15 @@ kv::Mutation Change(kv::ColumnFamily cf, kv::Mutation::Kind kind, std::string ke
 
 absl::StatusOr<cron::TimetableSpec> SpecOf(const std::string& cron, absl::string_view zone_name,
                                            const storage::v1::TimingRecord& timing) {
-  cron::TimetableSpec spec;
   absl::StatusOr<cron::Zone> zone =
       cron::Zone::Load(zone_name.empty() ? absl::string_view("UTC") : zone_name);
   if (!zone.ok()) return zone.status();
-  spec.zone = *std::move(zone);
+  // With its zone from the start: the default one is made anew each time.
+  cron::TimetableSpec spec{.cron = std::nullopt,
+                           .times = {},
+                           .anchor = absl::UnixEpoch(),
+                           .zone = *std::move(zone),
+                           .exclusions = {}};
   if (!cron.empty()) {
     absl::StatusOr<cron::CronExpression> expression = cron::ParseCron(cron);
     if (!expression.ok()) return expression.status();

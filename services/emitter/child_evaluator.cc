@@ -19,12 +19,34 @@ absl::Status Broken(const storage::v1::ChildRecord& record, absl::string_view zo
                                           zone, "\" with cron \"", record.cron(), "\""));
 }
 
+absl::Time StartOf(const storage::v1::ChildRecord& record) {
+  const int64_t start = record.timing().start_micros();
+  return start == 0 ? absl::InfinitePast() : FromMicros(start);
+}
+
+absl::Time EndOf(const storage::v1::ChildRecord& record) {
+  const int64_t end = record.timing().end_micros();
+  return end == 0 ? absl::InfiniteFuture() : FromMicros(end);
+}
+
 }  // namespace
 
 void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::string& zone,
                         std::string* out) {
-  absl::StrAppend(out, zone, absl::string_view("\0", 1), record.cron(), absl::string_view("\0", 1));
-  if (record.has_timing()) record.timing().AppendToString(out);
+  constexpr absl::string_view kEnd("\0", 1);
+  absl::StrAppend(out, zone, kEnd, record.cron(), kEnd);
+  if (!record.has_timing()) return;
+  const storage::v1::TimingRecord& timing = record.timing();
+  absl::StrAppend(out, timing.gap(), ",", timing.fold(), ",", timing.interval().every_micros(), ",",
+                  timing.interval().anchor_micros());
+  for (const std::string& exclusion : timing.exclusions()) absl::StrAppend(out, kEnd, exclusion);
+}
+
+cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record) {
+  cron::TimetableSpec spec = timetable.spec();
+  spec.start = StartOf(record);
+  spec.end = EndOf(record);
+  return cron::Timetable(std::move(spec));
 }
 
 bool OfList(const storage::v1::ChildRecord& record) {
@@ -39,7 +61,10 @@ absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
     return it->second.get();
   absl::StatusOr<cron::Timetable> timetable = TimetableOf(record, zone);
   if (!timetable.ok() || !timetable->calendar()) return Broken(record, zone);
-  auto calendar = std::make_unique<Calendar>(Calendar{*std::move(timetable), {}});
+  cron::TimetableSpec spec = timetable->spec();
+  spec.start = absl::InfinitePast();
+  spec.end = absl::InfiniteFuture();
+  auto calendar = std::make_unique<Calendar>(Calendar{cron::Timetable(std::move(spec)), {}});
   // One window holds at most one occurrence a second, so this is bounded by the window.
   for (const cron::Occurrence& o :
        calendar->timetable.Enumerate(begin_, end_, std::numeric_limits<size_t>::max())) {
@@ -59,10 +84,11 @@ absl::StatusOr<ChildOccurrences> ChildEvaluator::OfCalendar(const ChildKey& key,
   if (!calendar.ok()) return calendar.status();
   ChildOccurrences result;
   result.timetable = &(*calendar)->timetable;
-  const absl::Time from = FromMicros(record.from_micros());
+  const absl::Time from = std::max(FromMicros(record.from_micros()), StartOf(record));
+  const absl::Time end = EndOf(record);
   for (const Firing& firing : (*calendar)->firings) {
     const absl::Time instant = firing.occurrence.instant;
-    if (instant < from || firing.place != *place) continue;
+    if (instant < from || instant >= end || firing.place != *place) continue;
     if (source.jitter > absl::ZeroDuration()) {
       result.occurrences.push_back(ToEmitted(source, *result.timetable, firing.occurrence));
     } else {

@@ -30,8 +30,8 @@ struct ChildOccurrences {
   std::vector<EmittedOccurrence> occurrences;  // in order
   // Of an interval: its first instant after them, at or after `end` unless `max` was reached.
   std::optional<absl::Time> next;
-  // When the child fires; of a list of instants only its own. Valid until the evaluator's next
-  // call.
+  // When the child fires, its start and end left aside; of a list of instants only its own. Valid
+  // until the evaluator's next call.
   const cron::Timetable* timetable = nullptr;
 };
 
@@ -57,7 +57,7 @@ class ChildEvaluator {
     cron::Place place;
   };
   struct Calendar {
-    cron::Timetable timetable;
+    cron::Timetable timetable;    // without start and end
     std::vector<Firing> firings;  // in the window
   };
   absl::StatusOr<const Calendar*> CalendarOf(const std::string& zone,
@@ -69,10 +69,13 @@ class ChildEvaluator {
   std::optional<cron::Timetable> instants_;
 };
 
-// The child's timetable as bytes: equal for children that fire at the same instants (but for those
-// of lists).
+// A child's timetable as bytes, its start and end left aside: equal for children that then fire at
+// the same instants (but for those of lists).
 void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::string& zone,
                         std::string* out);
+
+// `timetable` with the start and end that a child has.
+cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record);
 
 // Is it the child of one instant of a list?
 bool OfList(const storage::v1::ChildRecord& record);

@@ -75,6 +75,10 @@ TEST(ChildEvaluatorTest, ChildrenOfEqualPlaceAndOtherTimesAreToldApart) {
   ChildEvaluator evaluator(At(3, 0, 0), At(4, 0, 0));
   storage::v1::DefinitionRecord bounded = Definition("0,30 * * * *");
   bounded.mutable_timing()->set_end_micros(ToMicros(At(3, 30, 0)));
+  storage::v1::DefinitionRecord begun = Definition("0,30 * * * *");
+  begun.mutable_timing()->set_start_micros(ToMicros(At(3, 0, 1)));
+  storage::v1::DefinitionRecord excluded = Definition("0,30 * * * *");
+  excluded.mutable_timing()->add_exclusions("30 3 * * *");
   storage::v1::DefinitionRecord berlin = Definition("0,30 * * * *");
   berlin.set_time_zone("Europe/Berlin");
   const auto count = [&](const storage::v1::DefinitionRecord& definition, absl::Time from) {
@@ -86,6 +90,8 @@ TEST(ChildEvaluatorTest, ChildrenOfEqualPlaceAndOtherTimesAreToldApart) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(count(Definition("0,30 * * * *"), At(0, 0, 0)), 2u);
     EXPECT_EQ(count(bounded, At(0, 0, 0)), 1u);
+    EXPECT_EQ(count(begun, At(0, 0, 0)), 1u);
+    EXPECT_EQ(count(excluded, At(0, 0, 0)), 1u);
     EXPECT_EQ(count(berlin, At(0, 0, 0)), 2u);
     EXPECT_EQ(count(Definition("0,30 * * * *"), At(3, 10, 0)), 1u);
     EXPECT_EQ(count(Definition("0,15,30 * * * *"), At(0, 0, 0)), 3u);

@@ -178,14 +178,15 @@ void EmissionChunk::PlanLate(const std::string& zone, const cron::Timetable& tim
     key = absl::StrCat(schedule->uid.bytes(), record_.version(), ",", record_.from_micros());
   } else {
     AppendTimetableKey(record_, zone, &key);
-    absl::StrAppend(&key, absl::string_view("\0", 1), record_.misfire().SerializeAsString(),
-                    absl::string_view("\0", 1),
-                    from > catch_up_->begin() ? record_.from_micros() : 0);
+    absl::StrAppend(&key, absl::string_view("\0", 1), record_.timing().start_micros(), ",",
+                    record_.timing().end_micros(), ",", record_.misfire().action(), ",",
+                    record_.misfire().threshold_micros(), ",", record_.misfire().max_catch_up(),
+                    ",", from > catch_up_->begin() ? record_.from_micros() : 0);
   }
   schedule->plan = catch_up_->Find(key);
   if (schedule->plan != nullptr) return;
   if (!OfList(record_)) {
-    schedule->plan = catch_up_->Make(std::move(key), timetable, policy, from);
+    schedule->plan = catch_up_->Make(std::move(key), Bounded(timetable, record_), policy, from);
     return;
   }
   ++lists_to_plan_;

@@ -179,6 +179,43 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   return uid;
 }
 
+Uid EmitterFixture::AddInterval(absl::Duration every, absl::Time anchor,
+                                const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
+  return AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord* definition) {
+    auto* interval = definition->mutable_timing()->mutable_interval();
+    interval->set_every_micros(absl::ToInt64Microseconds(every));
+    interval->set_anchor_micros(ToMicros(anchor));
+    if (adjust) adjust(definition);
+  });
+}
+
+Uid EmitterFixture::AddList(const std::vector<absl::Time>& times,
+                            const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
+  return AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord* definition) {
+    for (const absl::Time time : times)
+      definition->mutable_timing()->add_times_micros(ToMicros(time));
+    if (adjust) adjust(definition);
+  });
+}
+
+std::function<void(storage::v1::DefinitionRecord*)> EmitterFixture::Misfire(
+    storage::v1::MisfireKind action, uint32_t max_catch_up, absl::Duration threshold) {
+  return [=](storage::v1::DefinitionRecord* definition) {
+    definition->mutable_misfire()->set_action(action);
+    definition->mutable_misfire()->set_max_catch_up(max_catch_up);
+    definition->mutable_misfire()->set_threshold_micros(absl::ToInt64Microseconds(threshold));
+  };
+}
+
+size_t EmitterFixture::ChildrenOf(const Uid& uid) const {
+  size_t count = 0;
+  for (const auto& [key, value] : Disk(ColumnFamily::kChildren)) {
+    if (const auto instant = DecodeInstantChildKey(key)) count += instant->uid == uid;
+    if (const auto child = DecodeChildKey(key)) count += child->uid == uid;
+  }
+  return count;
+}
+
 kv::Group EmitterFixture::UpdateGroup(const Uid& uid) {
   Schedule& schedule = schedules_[uid];
   schedule.definition.set_version(schedule.definition.version() + 1);
@@ -292,13 +329,12 @@ void EmitterFixture::ExpectEmittedOnce(absl::Time from, absl::Time to) {
   }
 }
 
-std::map<std::string, storage::v1::DoneRecord> EmitterFixture::Skips(const Uid& uid) const {
-  std::map<std::string, storage::v1::DoneRecord> skips;
+std::map<Uid, EmitterFixture::Skipped> EmitterFixture::AllSkips() const {
+  std::map<Uid, Skipped> skips;
   for (const auto& [bytes, value] : Disk(ColumnFamily::kDone)) {
     const DoneKey key = DecodeDoneKey(bytes).value();
-    if (key.uid != uid) continue;
-    EXPECT_TRUE(skips[key.occurrence].ParseFromString(value));
-    const storage::v1::DoneRecord& done = skips[key.occurrence];
+    storage::v1::DoneRecord& done = skips[key.uid][key.occurrence];
+    EXPECT_TRUE(done.ParseFromString(value));
     EXPECT_TRUE(done.run_skipped());
     EXPECT_EQ(done.outcome(), storage::v1::OUTCOME_KIND_SKIPPED);
     EXPECT_EQ(done.reason(), "misfire");
@@ -306,23 +342,25 @@ std::map<std::string, storage::v1::DoneRecord> EmitterFixture::Skips(const Uid& 
   return skips;
 }
 
-std::map<std::string, absl::Time> EmitterFixture::Fired(const Uid& uid) const {
-  std::map<std::string, absl::Time> fired;
+std::map<Uid, EmitterFixture::FiredAt> EmitterFixture::AllFired() const {
+  std::map<Uid, FiredAt> fired;
   for (const auto& [bytes, times] : puts_) {
     const EventKey key = DecodeEventKey(bytes).value();
-    if (key.uid != uid) continue;
     EXPECT_EQ(times.size(), 1u) << key.occurrence << " was put " << times.size() << " times";
-    fired[key.occurrence] = times[0];
+    fired[key.uid][key.occurrence] = times[0];
   }
   return fired;
 }
 
 EmitterFixture::Account EmitterFixture::ExpectAccounted(const Uid& uid, absl::Time from,
                                                         absl::Time to) {
-  const Schedule& schedule = schedules_.at(uid);
+  return ExpectAccounted(schedules_.at(uid), Fired(uid), Skips(uid), from, to);
+}
+
+EmitterFixture::Account EmitterFixture::ExpectAccounted(const Schedule& schedule,
+                                                        const FiredAt& fired, const Skipped& skips,
+                                                        absl::Time from, absl::Time to) {
   const cron::Timetable timetable = TimetableOf(schedule.definition).value();
-  const auto fired = Fired(uid);
-  const auto skips = Skips(uid);
   Account account;
   std::vector<absl::Time> rest;  // must be in summaries
   size_t fired_later = 0;
@@ -363,8 +401,10 @@ EmitterFixture::Account EmitterFixture::ExpectAccounted(const Uid& uid, absl::Ti
 
 EmitterFixture::Account EmitterFixture::ExpectAccounted(absl::Time from, absl::Time to) {
   Account total;
+  auto fired = AllFired();
+  auto skips = AllSkips();
   for (const auto& [uid, schedule] : schedules_) {
-    const Account account = ExpectAccounted(uid, from, to);
+    const Account account = ExpectAccounted(schedule, fired[uid], skips[uid], from, to);
     total.fired += account.fired;
     total.skipped += account.skipped;
     total.summarised += account.summarised;

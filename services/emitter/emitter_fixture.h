@@ -53,6 +53,15 @@ class EmitterFixture : public ::testing::Test {
   Uid AddSchedule(const std::string& cron, const std::string& zone = "UTC",
                   uint64_t event_count = 1,
                   const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+  Uid AddInterval(absl::Duration every, absl::Time anchor,
+                  const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+  Uid AddList(const std::vector<absl::Time>& times,
+              const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+  // To adjust with.
+  static std::function<void(storage::v1::DefinitionRecord*)> Misfire(
+      storage::v1::MisfireKind action, uint32_t max_catch_up, absl::Duration threshold);
+  // How many the schedule has in the index.
+  size_t ChildrenOf(const Uid& uid) const;
   // A change of the schedule that leaves its times alone: a new version.
   kv::Group UpdateGroup(const Uid& uid);
   // The same as the master does it: what is owed until now is emitted with it, under the conditions
@@ -85,10 +94,13 @@ class EmitterFixture : public ::testing::Test {
   // own, or counted in a summary. Of one schedule, or of all.
   Account ExpectAccounted(absl::Time from, absl::Time to);
   Account ExpectAccounted(const Uid& uid, absl::Time from, absl::Time to);
-  // What the Done records say of a schedule's occurrences, by id.
-  std::map<std::string, storage::v1::DoneRecord> Skips(const Uid& uid) const;
-  // When the rows of the schedule's occurrences were put, by id.
-  std::map<std::string, absl::Time> Fired(const Uid& uid) const;
+  // What the Done records say of the occurrences, by id / when their rows were put.
+  using Skipped = std::map<std::string, storage::v1::DoneRecord>;
+  using FiredAt = std::map<std::string, absl::Time>;
+  std::map<Uid, Skipped> AllSkips() const;
+  std::map<Uid, FiredAt> AllFired() const;
+  Skipped Skips(const Uid& uid) const { return AllSkips()[uid]; }
+  FiredAt Fired(const Uid& uid) const { return AllFired()[uid]; }
 
   sim::SimWorld world_;
   sim::SimProcess store_process_;
@@ -108,6 +120,9 @@ class EmitterFixture : public ::testing::Test {
   std::map<Uid, Schedule> schedules_;
 
  private:
+  static Account ExpectAccounted(const Schedule& schedule, const FiredAt& fired,
+                                 const Skipped& skips, absl::Time from, absl::Time to);
+
   struct Emitter {
     std::unique_ptr<sim::SimProcess> process;
     std::unique_ptr<EmitterService> service;
