@@ -8,6 +8,8 @@
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/cron/evaluator.h"
+#include "common/cron/launch_expression.h"
+#include "common/cron/misfire.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_record.h"
@@ -26,6 +28,10 @@ namespace {
 using kv::ColumnFamily;
 using ConditionKind = kv::Condition::Kind;
 using MutationKind = kv::Mutation::Kind;
+
+// Of a change: records of skipped occurrences, children, and what it writes of the schedule itself.
+constexpr size_t kRowsBesideOccurrences = kMaxCatchUpMax + cron::kChildrenMax + 100;
+static_assert(kRowsBesideOccurrences < kChangeRowsMax / 2);
 
 // One more than allowed tells that there are too many.
 std::vector<cron::Occurrence> OccurrencesIn(const Definition& definition, absl::Time begin,
@@ -107,7 +113,41 @@ absl::Status ChangeBuilder::Emit(const Definition& definition, absl::Time begin,
 }
 
 absl::Status ChangeBuilder::EmitOwed(const Definition& former) {
-  return Emit(former, covered_, now_);
+  if (covered_ >= now_) return absl::OkStatus();
+  const cron::MisfirePlan plan =
+      cron::PlanMissed(former.timetable, MisfirePolicyOf(former.record.misfire()), covered_, now_);
+  const MissedSplit missed =
+      SplitMissed(former.timetable, plan, covered_, now_, kChangeOccurrencesMax);
+  if (missed.cut) return EmissionBehind(name_.ToString());
+  return EmitMissed(former, missed, "misfire");
+}
+
+absl::Status ChangeBuilder::EmitMissed(const Definition& definition, const MissedSplit& missed,
+                                       absl::string_view reason) {
+  const OccurrenceSource source = SourceOf(definition.record);
+  if (missed.summary_first.has_value()) {
+    group_.mutations.push_back(
+        SkippedOccurrences(source, ToEmitted(source, definition.timetable, *missed.summary_first),
+                           missed.summary_count, missed.summary_last, reason, layout_, now_));
+  }
+  for (const cron::Occurrence& occurrence : missed.skipped) {
+    group_.mutations.push_back(SkippedOccurrence(
+        source, ToEmitted(source, definition.timetable, occurrence), reason, layout_, now_));
+  }
+  for (const cron::Occurrence& occurrence : missed.fired) {
+    EmitOne(definition, occurrence);
+    if (absl::Status status = CheckRows(); !status.ok()) return status;
+  }
+  return CheckRows();
+}
+
+size_t ChangeBuilder::RoomBesideUpcoming(const Definition& definition) const {
+  const size_t rows = group_.mutations.size() - parked_mutations_ + kRowsBesideOccurrences;
+  if (rows >= kChangeRowsMax) return 0;
+  const size_t room =
+      (kChangeRowsMax - rows) / OccurrenceRowCount(SourceOf(definition.record), layout_);
+  return room -
+         std::min(room, OccurrencesIn(definition, std::max(now_, covered_), planned_to_).size());
 }
 
 absl::Status ChangeBuilder::EmitUpcoming(const Definition& next) {
@@ -134,8 +174,8 @@ void ChangeBuilder::PutChildren(const Definition& definition) {
   AddChildren(definition.record, definition.timetable, from(), layout_, &group_.mutations);
 }
 
-void ChangeBuilder::DeleteChildren(const Definition& definition) {
-  RemoveChildren(definition.timetable, snapshot_.uid, covered_, layout_, &group_.mutations);
+void ChangeBuilder::DeleteChildren(const Definition& former) {
+  RemoveChildren(former.timetable, snapshot_.uid, covered_, layout_, &group_.mutations);
 }
 
 void ChangeBuilder::PutSchedule(const storage::v1::ScheduleRecord& record) {

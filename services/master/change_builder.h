@@ -7,8 +7,9 @@
 //  - has planned_to, emitted_to, the state and "no cursor" as conditions, each as it was read, and
 //    writes the state, so that it and every emission of the uid, every claim and every other change
 //    exclude each other;
-//  - emits what the former version still owes in [covered, now), with the former version (catch-up
-//    lane where it is late);
+//  - ends what the former version still owes in [covered, now), with the former version, as the
+//    emitter would have (cron::PlanMissed): fired (catch-up lane where it is late), or skipped with
+//    reason "misfire";
 //  - emits, for the version that holds from now on, what it has in [now, covered) and the former
 //    one had not, and all it has in [max(now, covered), planned_to);
 //  - writes children with from = max(now, covered, planned_to), and notes that instant as
@@ -25,9 +26,12 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "services/master/definition.h"
+#include "services/master/missed_split.h"
 #include "services/master/parked_row.h"
 #include "services/master/resource_name.h"
 #include "services/master/schedule_snapshot.h"
@@ -49,12 +53,20 @@ class ChangeBuilder {
 
   // Each: RESOURCE_EXHAUSTED if it is more than one change may write.
   absl::Status EmitOwed(const Definition& former);
+  // What fires and the records of what does not, `reason`.
+  absl::Status EmitMissed(const Definition& definition, const MissedSplit& missed,
+                          absl::string_view reason);
   absl::Status EmitAdded(const Definition& former, const Definition& next);  // in [now, covered)
   // In [max(now, covered), planned_to).
   absl::Status EmitUpcoming(const Definition& next);
 
+  // How many occurrences of the definition may be emitted besides what there is and the upcoming
+  // ones.
+  size_t RoomBesideUpcoming(const Definition& definition) const;
+
   void PutChildren(const Definition& definition);
-  void DeleteChildren(const Definition& definition);
+  // `former`: its timetable ends at FinishOf the state, as that of its children.
+  void DeleteChildren(const Definition& former);
   void PutSchedule(const storage::v1::ScheduleRecord& record);
   void DeleteSchedule();
   void PutDefinition(const Definition& definition);

@@ -74,6 +74,20 @@ class ScheduleGrpc final : public v1::ScheduleService::CallbackService {
     schedules_.TriggerSchedule(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
+  ServerUnaryReactor* BackfillSchedule(CallbackServerContext* context,
+                                       const v1::BackfillScheduleRequest* request,
+                                       v1::BackfillScheduleResponse* response) override {
+    ServerUnaryReactor* reactor = nullptr;
+    schedules_.BackfillSchedule(*request, AnswerTo(context, response, &reactor));
+    return reactor;
+  }
+  ServerUnaryReactor* PreviewSchedule(CallbackServerContext* context,
+                                      const v1::PreviewScheduleRequest* request,
+                                      v1::PreviewScheduleResponse* response) override {
+    ServerUnaryReactor* reactor = nullptr;
+    schedules_.PreviewSchedule(*request, AnswerTo(context, response, &reactor));
+    return reactor;
+  }
 
  private:
   ScheduleApi& schedules_;

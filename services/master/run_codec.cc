@@ -38,6 +38,23 @@ std::optional<int64_t> EtaMicros(const storage::v1::RunRecord& run,
   return from + static_cast<int64_t>(left);
 }
 
+v1::Run ShowSkippedRun(const RunName& name, const storage::v1::DoneRecord& done) {
+  v1::Run shown;
+  shown.set_name(name.ToString());
+  SetTimestamp(done.nominal_time_micros(), shown.mutable_nominal_time());
+  shown.set_event_count(Count(done.run_count()));
+  shown.set_version(Count(done.version()));
+  shown.set_state(v1::Run::SKIPPED);
+  shown.set_skip_reason(done.reason());
+  const uint64_t occurrences = std::max<uint64_t>(done.skipped_occurrences(), 1);
+  shown.set_occurrence_count(Count(occurrences));
+  SetTimestamp(occurrences > 1 ? done.last_nominal_time_micros() : done.nominal_time_micros(),
+               shown.mutable_last_nominal_time());
+  shown.set_skipped_count(Count(done.run_count() * occurrences));
+  SetTimestamp(done.complete_time_micros(), shown.mutable_complete_time());
+  return shown;
+}
+
 }  // namespace
 
 v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
@@ -80,6 +97,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
     return shown;
   }
   const storage::v1::DoneRecord& done = *event.done;
+  if (done.run_skipped()) return ShowSkippedRun(name, done);
   SetTimestamp(done.nominal_time_micros(), shown.mutable_nominal_time());
   shown.set_version(Count(done.version()));
   shown.set_state(v1::Run::COMPLETED);

@@ -21,7 +21,8 @@ namespace escapement::master {
 // is counted from.
 v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
                 const storage::v1::RunPartRecord& counts, absl::Time now);
-// Of a run of one event. One of `done` and `row` is set.
+// Of a run of one event, or of an occurrence that was skipped as a whole (any n). One of `done` and
+// `row` is set.
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum);
 

@@ -29,7 +29,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
         query_(std::move(query)),
         done_(std::move(done)),
         identity_(query_.name.schedule.tenant, query_.source.uid, query_.name.occurrence),
-        day_(DoneDay(FromMicros(query_.run.nominal_time_micros()))) {
+        first_day_(DoneDay(FromMicros(query_.run.nominal_time_micros()))),
+        day_(first_day_) {
     page_.index = query_.index;
     page_.record_first = query_.record_first;
   }
@@ -74,10 +75,16 @@ class Listing : public std::enable_shared_from_this<Listing> {
       ++shard_;
     const IndexSlice slice = SliceOfShard(n, shard_, shards);
     slice_end_ = slice.first + slice.count;
+    day_ = first_day_;
     page_.record_first = std::max(page_.record_first, slice.first);
     if (query_.outcome.has_value() || query_.source.throttle.has_value()) return ScanDone();
     rows_read_ = 0;
     ScanRetries(EventLaneKey(Shard(), kLaneRetry, absl::InfinitePast()));
+  }
+
+  // The launch time is not kept: it may have been another version's.
+  bool MayHaveJitter() const {
+    return query_.source.jitter > absl::ZeroDuration() || query_.source.version > 1;
   }
 
   uint16_t Shard() const { return static_cast<uint16_t>(shard_); }
@@ -178,6 +185,11 @@ class Listing : public std::enable_shared_from_this<Listing> {
       if (!AddRecord(key->first, record)) return Finish(true);
     }
     if (page->more && !page->entries.empty()) return ScanDone();
+    // All records of the run are on one day.
+    if (page->entries.empty() && day_ == first_day_ && MayHaveJitter()) {
+      ++day_;
+      return ScanDone();
+    }
     if (!AddLive(slice_end_)) return Finish(true);
     page_.index = std::max(page_.index, slice_end_);
     page_.record_first = page_.index;
@@ -194,7 +206,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
   const RunEventsQuery query_;
   Read done_;
   const RunIdentity identity_;
-  const uint32_t day_;
+  const uint32_t first_day_;
+  uint32_t day_;
   RunEventsPage page_;
   std::map<uint64_t, Live> live_;  // by their first index
   uint32_t shard_ = 0;
@@ -204,6 +217,18 @@ class Listing : public std::enable_shared_from_this<Listing> {
 };
 
 }  // namespace
+
+RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::DoneRecord& skipped) {
+  RunEventsPage page;
+  if (query.outcome.has_value() && *query.outcome != v1::SKIPPED) return page;
+  const RunIdentity identity(query.name.schedule.tenant, query.source.uid, query.name.occurrence);
+  uint64_t index = query.index;
+  for (; index < skipped.run_count() && page.events.size() < query.limit; ++index)
+    page.events.push_back(ShowEndedRunEvent(query.name, identity, index, skipped));
+  page.more = index < skipped.run_count();
+  page.index = page.record_first = index;
+  return page;
+}
 
 void ReadRunEvents(MasterContext& context, RunEventsQuery query,
                    absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done) {

@@ -5,8 +5,9 @@
 // a handler has claimed; and what throttled_events.h does not see.
 //
 // Shard by shard (each holds a contiguous slice): the retries of the run first (of a throttled one
-// all at once, before), then its Done records, which may stand for ranges. Work is bounded: the
-// page ends early, with a position, after kRunScansMax reads.
+// all at once, before), then its Done records, which may stand for ranges: on the day of its
+// nominal time or, where there may have been jitter, the next. Work is bounded: the page ends
+// early, with a position, after kRunScansMax reads.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -45,6 +46,9 @@ struct RunEventsPage {
   uint64_t index = 0;
   uint64_t record_first = 0;
 };
+
+// Of an occurrence that was skipped as a whole (query.run is not used): all its events ended so.
+RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::DoneRecord& skipped);
 
 void ReadRunEvents(MasterContext& context, RunEventsQuery query,
                    absl::AnyInvocable<void(absl::StatusOr<RunEventsPage>)> done);

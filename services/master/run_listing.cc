@@ -57,6 +57,30 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
   void Start() {
+    if (!query_.oldest.has_value()) return ReadThrottled();
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kRuns;
+    scan.begin = RunPrefix(query_.schedule.uid);
+    scan.end = PrefixEnd(scan.begin);
+    scan.limit = 1;
+    scan.keys_only = true;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> first) {
+                           if (!first.ok()) return self->done_(StoreFailed(first.status()));
+                           self->OnFirst(first->entries);
+                         });
+  }
+
+ private:
+  void OnFirst(const std::vector<kv::Entry>& entries) {
+    const auto key = entries.empty() ? std::nullopt : DecodeRunKey(entries[0].key);
+    const auto first = key.has_value() ? ParsePosition(key->occurrence) : absl::NotFoundError("");
+    if (first.ok()) position_.date = std::min(position_.date, first->date);
+    position_.date = std::max(position_.date, *query_.oldest);
+    ReadThrottled();
+  }
+
+  void ReadThrottled() {
     if (!Throttled()) return Round();
     ThrottledQuery throttled;
     throttled.source = SourceOf(query_.schedule.definition.record);
@@ -75,7 +99,6 @@ class Listing : public std::enable_shared_from_this<Listing> {
         });
   }
 
- private:
   void Round() {
     if (position_.date > last_date_) return ReadCounts(false);
     if (page_.size() >= query_.limit || scans_ >= kRunScansMax) return ReadCounts(true);
@@ -86,12 +109,13 @@ class Listing : public std::enable_shared_from_this<Listing> {
     horizon_.reset();
     failed_ = absl::OkStatus();
     const std::string& after = position_.after;
-    open_ = 1 + 3 * static_cast<int>(context_.layout.queue_shards);
+    const int days_after = MayHaveJitter() ? 2 : 1;
+    open_ = 1 + (2 + days_after) * static_cast<int>(context_.layout.queue_shards);
     scans_ += open_;
     Scan(ColumnFamily::kRuns,
          after.empty() ? EncodeRunKey({uid, begin_text}) : PrefixEnd(EncodeRunKey({uid, after})),
          EncodeRunKey({uid, end_text}));
-    for (int offset = -1; offset <= 1; ++offset) {
+    for (int offset = -1; offset <= days_after; ++offset) {
       const absl::Time midnight = absl::FromCivil(position_.date + offset, absl::UTCTimeZone());
       const uint32_t day = DoneDay(midnight);
       for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
@@ -102,6 +126,12 @@ class Listing : public std::enable_shared_from_this<Listing> {
              key(end_text));
       }
     }
+  }
+
+  // Of this version or a former one.
+  bool MayHaveJitter() const {
+    const storage::v1::DefinitionRecord& record = query_.schedule.definition.record;
+    return record.timing().jitter_micros() > 0 || record.version() > 1;
   }
 
   bool Throttled() const { return query_.schedule.definition.record.has_throttle(); }
@@ -160,7 +190,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
       return std::string();
     }
     // If it has a row in `runs` too, that one is shown.
-    if (record.run_count() <= 1) found_[key->occurrence].single.done = std::move(record);
+    if (record.run_count() <= 1 || record.run_skipped())
+      found_[key->occurrence].single.done = std::move(record);
     return key->occurrence;
   }
 
@@ -180,13 +211,15 @@ class Listing : public std::enable_shared_from_this<Listing> {
     }
     if (definition.record.event_count() <= 1 &&
         position_.date + 2 >= absl::ToCivilDay(now_, absl::UTCTimeZone())) {
-      for (const auto& occurrence :
-           definition.timetable.Enumerate(now_ - kActiveBehind, now_ + kActiveAhead, kActiveMax)) {
-        const std::string id = definition.timetable.IdOf(occurrence);
+      const OccurrenceSource source = SourceOf(definition.record);
+      for (const auto& occurrence : definition.timetable.Enumerate(
+               now_ - kActiveBehind - source.jitter, now_ + kActiveAhead, kActiveMax)) {
+        const EmittedOccurrence emitted = ToEmitted(source, definition.timetable, occurrence);
+        const std::string& id = emitted.id;
         if (id.substr(0, date.size()) != date || id <= position_.after || found_.contains(id))
           continue;
         active_.push_back(id);
-        AddQueueKeys(id, occurrence.instant, &keys);
+        AddQueueKeys(id, emitted.launch_time, &keys);
       }
     }
     if (keys.empty()) return EndRound();

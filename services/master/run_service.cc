@@ -53,6 +53,16 @@ v1::ListRunEventsResponse ListSingle(const RunName& name, const Uid& uid, const 
   return response;
 }
 
+v1::ListRunEventsResponse ListPage(absl::string_view list, RunEventsPage page) {
+  v1::ListRunEventsResponse response;
+  for (v1::Event& event : page.events) *response.add_events() = std::move(event);
+  if (page.more) {
+    response.set_next_page_token(
+        EncodePageToken(list, KeyWriter().U64(page.index).U64(page.record_first).Take()));
+  }
+  return response;
+}
+
 }  // namespace
 
 void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
@@ -89,10 +99,14 @@ void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse
                 done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
                  if (!schedule.ok()) return done(schedule.status());
                  if (from_start) {
-                   const absl::Time oldest =
-                       std::max(FromMicros(schedule->record.create_time_micros()),
-                                context_.client.NowLow() - absl::Hours(24) * run_list_days_);
-                   query.begin.date = absl::ToCivilDay(oldest, absl::UTCTimeZone()) - 1;
+                   query.begin.date =
+                       absl::ToCivilDay(FromMicros(schedule->record.create_time_micros()),
+                                        absl::UTCTimeZone()) -
+                       1;
+                   query.oldest =
+                       absl::ToCivilDay(context_.client.NowLow() - absl::Hours(24) * run_list_days_,
+                                        absl::UTCTimeZone()) -
+                       1;
                  }
                  query.schedule = *std::move(schedule);
                  ListRunsOf(context_, std::move(query),
@@ -138,9 +152,12 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request,
            done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
             if (!run.ok()) return done(run.status());
             const Uid uid = run->source.uid;
-            if (!run->record.has_value())
-              return done(ListSingle(query.name, uid, run->single, query.outcome));
             query.source = std::move(run->source);
+            const SingleEvent& single = run->single;
+            if (single.done.has_value() && single.done->run_skipped())
+              return done(ListPage(list, SkippedEvents(query, *single.done)));
+            if (!run->record.has_value())
+              return done(ListSingle(query.name, uid, single, query.outcome));
             query.run = *std::move(run->record);
             if (query.run.event_count() <= 1) {
               // Its event is where that of a run without a record would be.
@@ -152,19 +169,12 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request,
               return FindSingleEvent(context_, std::move(query.source), query.name.occurrence,
                                      std::move(on_found));
             }
-            ReadRunEvents(
-                context_, std::move(query),
-                [list = std::move(list),
-                 done = std::move(done)](absl::StatusOr<RunEventsPage> page) mutable {
-                  if (!page.ok()) return done(page.status());
-                  v1::ListRunEventsResponse response;
-                  for (v1::Event& event : page->events) *response.add_events() = std::move(event);
-                  if (page->more) {
-                    response.set_next_page_token(EncodePageToken(
-                        list, KeyWriter().U64(page->index).U64(page->record_first).Take()));
-                  }
-                  done(std::move(response));
-                });
+            ReadRunEvents(context_, std::move(query),
+                          [list = std::move(list),
+                           done = std::move(done)](absl::StatusOr<RunEventsPage> page) mutable {
+                            if (!page.ok()) return done(page.status());
+                            done(ListPage(list, *std::move(page)));
+                          });
           });
 }
 

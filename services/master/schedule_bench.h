@@ -5,6 +5,8 @@
 #ifndef SERVICES_MASTER_SCHEDULE_BENCH_H_
 #define SERVICES_MASTER_SCHEDULE_BENCH_H_
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -109,6 +111,8 @@ inline std::vector<std::string> UsedPolicies(MasterFixture* fixture, const Uid& 
 struct ScheduleBench {
   MasterFixture fixture;
   absl::Time start;
+  // Of the schedules that are made.
+  std::function<void(v1::Schedule*)> change = nullptr;
 
   explicit ScheduleBench(int emitted, int planned) {
     start = absl::FromUnixSeconds(absl::ToUnixSeconds(fixture.Now())) + absl::Seconds(1);
@@ -121,6 +125,7 @@ struct ScheduleBench {
   void MakeSchedule(const std::string& cron, int n = 1) {
     v1::CreateScheduleRequest request = ValidSchedule("s", cron);
     request.mutable_schedule()->set_event_count(n);
+    if (change) change(request.mutable_schedule());
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     ASSERT_TRUE(made.ok()) << made.status();
   }
@@ -129,6 +134,7 @@ struct ScheduleBench {
     v1::CreateScheduleRequest request = ValidSchedule("s", cron);
     request.mutable_schedule()->set_event_count(n);
     request.mutable_schedule()->set_policy(PutPolicy(&fixture, policy_id));
+    if (change) change(request.mutable_schedule());
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     ASSERT_TRUE(made.ok()) << made.status();
   }
@@ -137,6 +143,35 @@ struct ScheduleBench {
 };
 
 using Strings = std::vector<std::string>;
+
+inline void SetMisfire(v1::MisfirePolicy::Action action, int threshold_seconds, int max_catch_up,
+                       v1::Schedule* schedule) {
+  schedule->mutable_misfire_policy()->set_action(action);
+  schedule->mutable_misfire_policy()->mutable_threshold()->set_seconds(threshold_seconds);
+  schedule->mutable_misfire_policy()->set_max_catch_up(max_catch_up);
+}
+// What is more than a second late is not fired.
+inline void SkipMissed(v1::Schedule* schedule) {
+  SetMisfire(v1::MisfirePolicy::SKIP, 1, 100, schedule);
+}
+
+// The records of occurrences that were skipped as a whole, seconds after `start`, with how many
+// they stand for where that is more than one: "3 paused", "4*100 misfire".
+inline std::vector<std::string> SkippedSince(const MasterFixture& fixture, absl::Time start) {
+  std::map<int64_t, std::string> skipped;
+  for (const auto& [key, value] : fixture.Rows(kv::ColumnFamily::kDone)) {
+    storage::v1::DoneRecord record;
+    EXPECT_TRUE(record.ParseFromString(value));
+    if (!record.run_skipped()) continue;
+    const int64_t at = absl::ToInt64Seconds(FromMicros(record.nominal_time_micros()) - start);
+    skipped[at] = absl::StrCat(
+        at, record.skipped_occurrences() > 1 ? absl::StrCat("*", record.skipped_occurrences()) : "",
+        " ", record.reason());
+  }
+  std::vector<std::string> texts;
+  for (const auto& [at, text] : skipped) texts.push_back(text);
+  return texts;
+}
 
 // Moves the rows due from `begin` on to `parked`, as the handler does when it meets them.
 inline void Park(MasterFixture* fixture, absl::Time begin) {

@@ -16,8 +16,9 @@
 #include "google/protobuf/empty.pb.h"
 #include "services/master/change_builder.h"
 #include "services/master/errors.h"
-#include "services/master/limits.h"
+#include "services/master/max_runs.h"
 #include "services/master/proto_time.h"
+#include "services/master/schedule_warnings.h"
 #include "services/master/throttle_codec.h"
 
 namespace escapement::master {
@@ -30,41 +31,16 @@ using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
 #define RETURN_IF_ERROR(expression) \
   if (absl::Status status_ = (expression); !status_.ok()) return status_
 
-absl::Status CheckCurrent(const ChangeInput& input, const std::string& etag) {
-  if (!input.snapshot.record.has_value()) return NotFound(input.name.ToString());
-  if (!etag.empty() && etag != Etag(input.snapshot.state))
-    return EtagMismatch(input.name.ToString());
-  return absl::OkStatus();
-}
-
-// The state as it will be stored by PutState.
-storage::v1::StateRecord NextState(const ChangeInput& input) {
-  storage::v1::StateRecord state = input.snapshot.state;
-  state.set_tenant(input.name.tenant);
-  state.set_schedule_id(input.name.schedule);
-  return state;
-}
-
 // Of a definition; empty: none.
 const std::string& PolicyOf(const Definition& definition) {
   return definition.record.throttle().policy_id();
 }
 
-Decision Finish(ChangeBuilder* builder, std::unique_ptr<google::protobuf::Message> response) {
-  Decision decision;
-  decision.group = std::move(builder->group());
-  decision.response = std::move(response);
-  decision.occurrences = builder->occurrences();
-  return decision;
-}
-
-std::unique_ptr<google::protobuf::Message> Shown(const ChangeInput& input,
-                                                 const storage::v1::ScheduleRecord& record,
-                                                 storage::v1::StateRecord state,
-                                                 const Definition& definition) {
-  state.set_change_count(input.snapshot.state.change_count() + 1);
-  return std::make_unique<v1::Schedule>(
-      ShowSchedule({record, state, definition.record}, NextTime(state, definition, input.now)));
+// What ReadSchedule could not know.
+absl::Status FillTimes(absl::Time schedule_create_time, Definition* definition) {
+  if (!definition->anchor_missing) return absl::OkStatus();
+  FillAnchor(definition, schedule_create_time);
+  return CheckFires(*definition);
 }
 
 void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition* definition) {
@@ -79,43 +55,25 @@ bool Enabled(const ScheduleSnapshot& snapshot) {
   return snapshot.state.kind() == SCHEDULE_STATE_KIND_ENABLED;
 }
 
-// Throttled events that were due before the pause waited for their turn and go on; what else is due
-// by now fell due meanwhile or was late already, and is skipped.
-bool SkippedByPause(const ParkedRow& parked, const ChangeInput& input) {
-  if (parked.due_time >= input.now) return false;
-  const absl::Time pause_time = FromMicros(input.snapshot.state.pause_time_micros());
-  return !(parked.throttled() && parked.due_time < pause_time);
-}
-
-bool IsDue(const ParkedRow& parked, const ChangeInput& input) {
-  return parked.due_time < input.now;
-}
-
-// Of the parked rows those of which `skips` says so; how many.
-absl::StatusOr<size_t> SkipParkedIf(bool (*skips)(const ParkedRow&, const ChangeInput&),
-                                    const ChangeInput& input, ChangeBuilder* builder) {
-  size_t skipped = 0;
-  for (const ParkedRow& parked : input.snapshot.parked) {
-    if (!skips(parked, input)) continue;
-    RETURN_IF_ERROR(builder->SkipParked(parked, "paused"));
-    ++skipped;
-  }
-  return skipped;
-}
-
-// More rows are parked than one commit takes: those that the pause ends go first, which is what
-// becomes of them in any case, and the schedule stays paused meanwhile. Where the rows that would
-// go on are alone too many, those that are due are skipped too: a resume must get through.
-absl::StatusOr<Decision> SkipSomeParked(const ChangeInput& input, ChangeBuilder* builder) {
-  absl::StatusOr<size_t> skipped = SkipParkedIf(&SkippedByPause, input, builder);
-  if (skipped.ok() && *skipped == 0) skipped = SkipParkedIf(&IsDue, input, builder);
-  if (!skipped.ok()) return skipped.status();
-  if (*skipped == 0) return EmissionBehind(input.name.ToString());
+// More rows are parked than one commit takes: a delete that has begun ends them part by part.
+absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder* builder) {
+  for (const ParkedRow& parked : input.snapshot.parked)
+    RETURN_IF_ERROR(builder->SkipParked(parked, "deleted"));
   builder->PutRunParts();
-  builder->PutState(input.snapshot.state);
-  Decision decision = Finish(builder, nullptr);
+  Decision decision = ToDecision(builder, nullptr);
   decision.partial = true;
   return decision;
+}
+
+// The answer of Create and Update.
+std::unique_ptr<google::protobuf::Message> AnswerOf(const ChangeInput& input,
+                                                    const storage::v1::ScheduleRecord& record,
+                                                    const storage::v1::StateRecord& state,
+                                                    const Definition& definition) {
+  auto schedule = std::make_unique<v1::Schedule>(ShownAfter(input, record, state, definition));
+  for (std::string& warning : WarningsOf(definition, input.now))
+    *schedule->add_warnings() = std::move(warning);
+  return schedule;
 }
 
 }  // namespace
@@ -125,6 +83,8 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   ChangeBuilder builder(input.snapshot, input.name, input.layout, input.now);
   Definition definition = draft.definition;
   CompleteDefinition(input, 1, &definition);
+  RETURN_IF_ERROR(FillTimes(input.now, &definition));
+  RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(std::string(input.snapshot.uid.bytes()));
   record.set_create_time_micros(ToMicros(input.now));
@@ -133,13 +93,14 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
   state.set_version(1);
   state.set_covered_to_micros(ToMicros(builder.from()));
+  LimitRuns(/*used=*/0, input.now, builder.from(), &definition, &state);
   RETURN_IF_ERROR(builder.EmitUpcoming(definition));
   builder.PutSchedule(record);
   builder.PutDefinition(definition);
   builder.PutChildren(definition);
   builder.PutState(state);
   builder.ChangePolicy(std::string(), PolicyOf(definition));
-  Decision decision = Finish(&builder, Shown(input, record, state, definition));
+  Decision decision = ToDecision(&builder, AnswerOf(input, record, state, definition));
   decision.policy_id = PolicyOf(definition);
   return decision;
 }
@@ -160,28 +121,34 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   Definition& next = draft->definition;
   CompleteDefinition(input, snapshot.state.version() + 1, &next);
+  RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), &next));
   storage::v1::ScheduleRecord record = draft->record;
   record.set_uid(snapshot.record->uid());
   record.set_create_time_micros(snapshot.record->create_time_micros());
   record.set_update_time_micros(ToMicros(input.now));
   storage::v1::StateRecord state = NextState(input);
   state.set_version(next.record.version());
+  const bool paused = snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED;
+  if (!paused) {
+    state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+    state.set_covered_to_micros(ToMicros(builder.from()));
+  }
+  LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
+            paused ? input.now : builder.from(), &next, &state);
   if (Enabled(snapshot)) {
     RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
     builder.DeleteChildren(*snapshot.definition);
   }
   RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
-  if (snapshot.state.kind() != SCHEDULE_STATE_KIND_PAUSED) {
-    state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+  if (!paused) {
     RETURN_IF_ERROR(builder.EmitUpcoming(next));
-    state.set_covered_to_micros(ToMicros(builder.from()));
     builder.PutChildren(next);
   }
   builder.PutSchedule(record);
   builder.PutDefinition(next);
   builder.PutState(state);
   builder.ChangePolicy(PolicyOf(*snapshot.definition), PolicyOf(next));
-  Decision decision = Finish(&builder, Shown(input, record, state, next));
+  Decision decision = ToDecision(&builder, AnswerOf(input, record, state, next));
   decision.policy_id = PolicyOf(next);
   return decision;
 }
@@ -190,8 +157,7 @@ absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
                                      const v1::PauseScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
-  if (!Enabled(snapshot))
-    return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
+  RETURN_IF_ERROR(CheckEnabled(input));
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
   builder.DeleteChildren(*snapshot.definition);
@@ -201,37 +167,10 @@ absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
   state.set_pause_time_micros(ToMicros(input.now));
   // Not planned_to: what an emitter has planned and not emitted yet it will not emit any more.
   state.set_covered_to_micros(ToMicros(std::max(builder.now(), builder.covered())));
+  state.set_runs_used(RunsUsedAt(snapshot.state, *snapshot.definition, input.now));
   builder.PutState(state);
-  return Finish(&builder, Shown(input, *snapshot.record, state, *snapshot.definition));
-}
-
-absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
-                                      const v1::ResumeScheduleRequest& request) {
-  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
-  const ScheduleSnapshot& snapshot = input.snapshot;
-  if (snapshot.state.kind() != SCHEDULE_STATE_KIND_PAUSED) {
-    return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "PAUSED");
-  }
-  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
-  if (snapshot.parked_more) return SkipSomeParked(input, &builder);
-  builder.GuardParked();
-  for (const ParkedRow& parked : snapshot.parked) {
-    if (SkippedByPause(parked, input)) {
-      RETURN_IF_ERROR(builder.SkipParked(parked, "paused"));
-    } else {
-      builder.ReturnParked(parked, *snapshot.definition);
-    }
-  }
-  builder.PutRunParts();
-  RETURN_IF_ERROR(builder.EmitUpcoming(*snapshot.definition));
-  builder.PutChildren(*snapshot.definition);
-  storage::v1::StateRecord state = NextState(input);
-  state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
-  state.clear_pause_reason();
-  state.clear_pause_time_micros();
-  state.set_covered_to_micros(ToMicros(builder.from()));
-  builder.PutState(state);
-  return Finish(&builder, Shown(input, *snapshot.record, state, *snapshot.definition));
+  return ToDecision(&builder, std::make_unique<v1::Schedule>(ShownAfter(
+                                  input, *snapshot.record, state, *snapshot.definition)));
 }
 
 absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
@@ -239,7 +178,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
-  if (snapshot.parked_more) return SkipSomeParked(input, &builder);
+  if (snapshot.parked_more) return SkipFirstParked(input, &builder);
   if (Enabled(snapshot)) {
     RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
     builder.DeleteChildren(*snapshot.definition);
@@ -253,15 +192,14 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
   builder.DeleteSchedule();
   builder.PutState(state);
-  return Finish(&builder, std::make_unique<google::protobuf::Empty>());
+  return ToDecision(&builder, std::make_unique<google::protobuf::Empty>());
 }
 
 absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                                        const v1::TriggerScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, std::string()));
   const ScheduleSnapshot& snapshot = input.snapshot;
-  if (!Enabled(snapshot))
-    return WrongState(input.name.ToString(), StateName(snapshot.state.kind()), "ENABLED");
+  RETURN_IF_ERROR(CheckEnabled(input));
   OccurrenceSource source = SourceOf(snapshot.definition->record);
   if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());
   EmittedOccurrence occurrence;

@@ -1,42 +1,14 @@
-// What each change of a schedule writes and answers. Pure: (what is stored, request, now) in, one
-// group and an answer out.
+// What each change of a schedule writes and answers (but for resume: resume_decision.h). Pure.
 
 #ifndef SERVICES_MASTER_SCHEDULE_DECISIONS_H_
 #define SERVICES_MASTER_SCHEDULE_DECISIONS_H_
 
-#include <cstddef>
-#include <memory>
-#include <string>
-
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "common/kv/kv_store.h"
-#include "common/kv/layout.h"
 #include "escapement/v1/schedule_service.pb.h"
-#include "google/protobuf/message.h"
-#include "services/master/resource_name.h"
-#include "services/master/schedule_snapshot.h"
+#include "services/master/decision.h"
+#include "services/master/schedule_codec.h"
 
 namespace escapement::master {
-
-struct Decision {
-  kv::Group group;
-  std::unique_ptr<google::protobuf::Message> response;  // of the RPC's type
-  // The group is only a first part (some of very many parked rows): commit it, read and decide
-  // again.
-  bool partial = false;
-  size_t occurrences = 0;
-  // A policy of the schedule's tenant that must be there; the group has that as a condition. Empty:
-  // none.
-  std::string policy_id = {};
-};
-
-struct ChangeInput {
-  const ScheduleSnapshot& snapshot;
-  const ScheduleName& name;
-  const kv::Layout& layout;
-  absl::Time now;  // store time
-};
 
 // ALREADY_EXISTS if there is one.
 absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDraft& draft);
@@ -48,8 +20,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
                                       const v1::DeleteScheduleRequest& request);
 absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
                                      const v1::PauseScheduleRequest& request);
-absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
-                                      const v1::ResumeScheduleRequest& request);
+// The run passes by the overlap policy: it is launched at once, whatever else is active.
 absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                                        const v1::TriggerScheduleRequest& request);
 

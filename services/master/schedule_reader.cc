@@ -10,6 +10,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/max_runs.h"
 
 namespace escapement::master {
 namespace {
@@ -82,6 +83,7 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
       if (!with_payload_) record.clear_payload();
       absl::StatusOr<Definition> definition = LoadDefinition(std::move(record));
       if (!definition.ok()) return done_(definition.status());
+      definition->timetable = EndingAt(definition->timetable, FinishOf(stored.state));
       stored.definition = *std::move(definition);
       complete_.push_back(std::move(stored));
     }

@@ -20,7 +20,7 @@ struct StoredSchedule {
   Uid uid;
   storage::v1::ScheduleRecord record;
   storage::v1::StateRecord state;
-  Definition definition;
+  Definition definition;  // its timetable ends at FinishOf(state)
 };
 
 // NOT_FOUND if there is none.

@@ -5,14 +5,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
 #include "common/status/errors.h"
+#include "services/master/backfill_decision.h"
+#include "services/master/backfill_reader.h"
 #include "services/master/delivery_codec.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/page_token.h"
+#include "services/master/preview.h"
+#include "services/master/proto_time.h"
 #include "services/master/request_table.h"
 #include "services/master/resource_name.h"
+#include "services/master/resume_decision.h"
 #include "services/master/schedule_codec.h"
+#include "services/master/schedule_decisions.h"
 #include "services/master/schedule_reader.h"
 #include "services/master/schedule_transaction.h"
 
@@ -59,6 +66,38 @@ void CheckReason(const std::string& reason, FieldViolations* violations) {
 v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
   return ShowSchedule({stored.record, stored.state, stored.definition.record},
                       NextTime(stored.state, stored.definition, now));
+}
+
+void ReadBound(bool given, const google::protobuf::Timestamp& time, const char* field,
+               absl::Time* bound, FieldViolations* violations) {
+  const std::optional<int64_t> micros = TimestampMicros(time);
+  if (!given) {
+    violations->Add(field, "is required");
+  } else if (!micros.has_value()) {
+    violations->Add(field, "is malformed, or outside the years 1 to 9999");
+  } else {
+    *bound = FromMicros(*micros);
+  }
+}
+
+absl::StatusOr<BackfillRange> ReadRange(const v1::BackfillScheduleRequest& request,
+                                        absl::Time now) {
+  FieldViolations violations;
+  BackfillRange range;
+  ReadBound(request.has_start_time(), request.start_time(), "start_time", &range.begin,
+            &violations);
+  ReadBound(request.has_end_time(), request.end_time(), "end_time", &range.end, &violations);
+  if (violations.empty() && range.end > now) violations.Add("end_time", "is after now");
+  if (violations.empty() && range.end <= range.begin)
+    violations.Add("end_time", "must be after start_time");
+  const int32_t max = request.max_occurrences();
+  if (max < 0 || max > kBackfillOccurrencesMax) {
+    violations.Add("max_occurrences", absl::StrCat("must be from 1 to ", kBackfillOccurrencesMax,
+                                                   ", or 0 for ", kBackfillOccurrencesDefault));
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  range.occurrences_max = static_cast<size_t>(max == 0 ? kBackfillOccurrencesDefault : max);
+  return range;
 }
 
 // A new id is as random as the uid that the transaction makes.
@@ -197,6 +236,38 @@ void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->waits_for_emitter = false;
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
+                                       Done<v1::BackfillScheduleResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<BackfillRange> range = ReadRange(request, context_.client.NowLow());
+  if (!range.ok()) return context_.Refuse(range.status(), std::move(done));
+  using Decide =
+      absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::BackfillScheduleRequest&);
+  absl::StatusOr<ScheduleChange> change = ChangeOf<v1::BackfillScheduleResponse>(
+      "BackfillSchedule", request.name(), "name", request, Decide(nullptr));
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  auto scope = std::make_shared<BackfillScope>();
+  change->read_more = [this, scope, range = *range](const ChangeInput& input, auto read) {
+    if (absl::Status status = CheckEnabled(input); !status.ok()) return read(std::move(status));
+    ReadBackfill(context_, ScopeOf(input, range),
+                 [scope, read = std::move(read)](absl::StatusOr<BackfillScope> found) mutable {
+                   if (found.ok()) *scope = *std::move(found);
+                   read(found.status());
+                 });
+  };
+  change->decide = [scope](const ChangeInput& input) { return DecideBackfill(input, *scope); };
+  change->waits_for_emitter = false;
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::PreviewSchedule(v1::PreviewScheduleRequest request,
+                                      Done<v1::PreviewScheduleResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  context_.executor->Post([this, request = std::move(request), done = std::move(done)]() mutable {
+    done(Preview(request, context_.client.NowLow()));
+  });
 }
 
 }  // namespace escapement::master

@@ -26,6 +26,10 @@ class ScheduleService final : public ScheduleApi {
   void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) override;
   void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) override;
   void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) override;
+  void BackfillSchedule(v1::BackfillScheduleRequest request,
+                        Done<v1::BackfillScheduleResponse> done) override;
+  void PreviewSchedule(v1::PreviewScheduleRequest request,
+                       Done<v1::PreviewScheduleResponse> done) override;
 
  private:
   MasterContext& context_;

@@ -156,9 +156,28 @@ TEST(ScheduleService, AChangeThatNeverGetsThroughIsAborted) {
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_ENABLED);
 }
 
-TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCaughtUp) {
+TEST(ScheduleService, WhatAnEmitterLongBehindStillOwesFollowsTheMisfirePolicy) {
   ScheduleBench bench(1, 1);
   bench.MakeSchedule("* * * * * *");
+  bench.fixture.runtime.AdvanceBy(absl::Hours(12) + absl::Milliseconds(500));
+  const auto paused =
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());
+  ASSERT_TRUE(paused.ok()) << paused.status();
+  // Missed are 1 to 43140; the latest 100 of them fire, and what is not missed.
+  EXPECT_EQ(SkippedSince(bench.fixture, bench.start), Strings{"1*43040 misfire"});
+  EXPECT_EQ(bench.Rows().size(), 160u);
+  EXPECT_EQ(bench.Rows().front(), "43041@1");
+  EXPECT_EQ(bench.Rows().back(), "43200@1");
+  for (const auto& [key, record] : bench.fixture.Events())
+    EXPECT_EQ(key.lane == kLaneCatchUp, key.due_time < bench.fixture.Now() - absl::Seconds(10));
+}
+
+TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCaughtUp) {
+  ScheduleBench bench(1, 1);
+  bench.change = [](v1::Schedule* schedule) {
+    SetMisfire(v1::MisfirePolicy::FIRE_ALL, 7200, 1000, schedule);
+  };
+  bench.MakeSchedule("* * * * * *", /*n=*/8);
   bench.fixture.runtime.AdvanceBy(absl::Hours(12));
   const auto answer =
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>());

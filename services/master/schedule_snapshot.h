@@ -11,8 +11,8 @@
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
+#include "services/master/definition.h"
 #include "services/master/parked_row.h"
-#include "services/master/schedule_codec.h"
 
 namespace escapement::master {
 
@@ -23,7 +23,7 @@ struct ScheduleSnapshot {
   std::optional<storage::v1::ScheduleRecord> record;
   storage::v1::StateRecord state;
   std::string state_bytes;
-  std::optional<Definition> definition;
+  std::optional<Definition> definition;  // its timetable ends at FinishOf(state)
 
   // Of the uid's partition, as stored.
   std::optional<std::string> planned_to;

@@ -13,6 +13,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/max_runs.h"
 #include "services/master/parked_row.h"
 
 namespace escapement::master {
@@ -119,10 +120,16 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     }
     absl::StatusOr<Definition> definition = LoadDefinition(std::move(record));
     if (!definition.ok()) return done_(definition.status());
+    definition->timetable = EndingAt(definition->timetable, FinishOf(snapshot_.state));
     snapshot_.definition = *std::move(definition);
     const bool paused = snapshot_.state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED;
     if (change_.takes_parked && paused) return ReadParked();
-    Decide();
+    if (change_.read_more == nullptr) return Decide();
+    change_.read_more({snapshot_, change_.name, context_.layout, context_.client.NowLow()},
+                      [self = shared_from_this()](absl::Status status) {
+                        if (!status.ok()) return self->done_(std::move(status));
+                        self->Decide();
+                      });
   }
 
   void ReadParked() {

@@ -12,12 +12,13 @@
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
+#include "services/master/decision.h"
 #include "services/master/master_context.h"
 #include "services/master/request_table.h"
 #include "services/master/resource_name.h"
-#include "services/master/schedule_decisions.h"
 #include "services/master/schedule_snapshot.h"
 
 namespace escapement::master {
@@ -25,6 +26,10 @@ namespace escapement::master {
 struct ScheduleChange {
   ScheduleName name;
   RequestMark mark;
+  // Reads whatever else the decision needs, once for each try, before it; the schedule is there.
+  // Unset: nothing.
+  absl::AnyInvocable<void(const ChangeInput& input, absl::AnyInvocable<void(absl::Status)> done)>
+      read_more = nullptr;
   // Called with what was read, once for each try.
   absl::AnyInvocable<absl::StatusOr<Decision>(const ChangeInput& input)> decide = nullptr;
   std::unique_ptr<google::protobuf::Message> response = nullptr;  // an empty one of the RPC's type

@@ -48,27 +48,21 @@ class Search : public std::enable_shared_from_this<Search> {
   void ReadKeys() {
     const auto id = cron::ParseOccurrence(occurrence_);
     if (!id.ok()) return done_(SingleEvent());
-    const absl::Time due = InstantOf(*id);
-    std::vector<kv::Key> keys = {{ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
-                                                                      .day = DoneDay(due),
-                                                                      .uid = uid_,
-                                                                      .occurrence = occurrence_,
-                                                                      .first = 0})}};
-    for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-      const std::string key = EncodeEventKey({.shard = shard_,
-                                              .lane = lane,
-                                              .due_time = due,
-                                              .uid = uid_,
-                                              .occurrence = occurrence_,
-                                              .first = 0});
-      keys.push_back({ColumnFamily::kEvents, key});
-      keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    const absl::Time nominal = InstantOf(*id);
+    std::vector<kv::Key> keys;
+    // Jitter, of any version, is at most a day.
+    for (const absl::Duration later : {absl::ZeroDuration(), absl::Hours(24)}) {
+      keys.push_back({ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
+                                                          .day = DoneDay(nominal + later),
+                                                          .uid = uid_,
+                                                          .occurrence = occurrence_,
+                                                          .first = 0})});
     }
-    if (source_.throttle.has_value()) {
-      const std::string key = EncodeWaitingKey(KeyWhileWaiting(due));
-      keys.push_back({ColumnFamily::kWaiting, key});
-      keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
-    }
+    done_keys_ = keys.size();
+    AddQueueKeys(nominal, &keys);
+    // Runs that were triggered are due at their nominal time, others later.
+    const absl::Time launch = LaunchTimeOf(source_, occurrence_, nominal);
+    if (launch != nominal) AddQueueKeys(launch, &keys);
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnKeys(std::move(result));
@@ -76,6 +70,23 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
  private:
+  void AddQueueKeys(absl::Time due, std::vector<kv::Key>* keys) const {
+    for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+      const std::string key = EncodeEventKey({.shard = shard_,
+                                              .lane = lane,
+                                              .due_time = due,
+                                              .uid = uid_,
+                                              .occurrence = occurrence_,
+                                              .first = 0});
+      keys->push_back({ColumnFamily::kEvents, key});
+      keys->push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    }
+    if (!source_.throttle.has_value()) return;
+    const std::string key = EncodeWaitingKey(KeyWhileWaiting(due));
+    keys->push_back({ColumnFamily::kWaiting, key});
+    keys->push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+  }
+
   WaitingKey KeyWhileWaiting(absl::Time due) const {
     storage::v1::EventRecord row;
     row.set_tenant(source_.tenant);
@@ -86,9 +97,10 @@ class Search : public std::enable_shared_from_this<Search> {
 
   void OnKeys(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
-    SingleEvent found;
-    if (result->values[0].has_value()) {
-      if (!found.done.emplace().ParseFromString(*result->values[0]))
+    for (size_t i = 0; i < done_keys_; ++i) {
+      if (!result->values[i].has_value()) continue;
+      SingleEvent found;
+      if (!found.done.emplace().ParseFromString(*result->values[i]))
         return done_(BrokenRecord("a Done record"));
       return done_(std::move(found));
     }
@@ -184,6 +196,7 @@ class Search : public std::enable_shared_from_this<Search> {
   Found done_;
   uint16_t shard_ = 0;
   int rounds_ = 0;
+  size_t done_keys_ = 0;  // of those read, the first ones
   size_t rows_read_ = 0;
 };
 

@@ -1,7 +1,8 @@
 // Where the only event of a run of one is. Such runs have no rows of their own: the event is the
-// run.
+// run. Of an occurrence that was skipped as a whole, of whatever n, it is the record of that.
 //
-// Looked for at its deterministic keys (queue, waiting, parked, Done; one snapshot), then, if its
+// Looked for at its deterministic keys (queue, waiting, parked, Done; one snapshot), at its nominal
+// time and with the jitter of the present definition, then, if its
 // schedule is throttled, among the holders of tokens and the retries that wait
 // (throttled_events.h), then among the claims and the retries of its shard. An event that moves
 // meanwhile may be missed by all of these in a row; then everything is read once more.

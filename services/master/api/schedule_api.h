@@ -25,6 +25,10 @@ class ScheduleApi {
   virtual void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) = 0;
   virtual void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) = 0;
   virtual void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) = 0;
+  virtual void BackfillSchedule(v1::BackfillScheduleRequest request,
+                                Done<v1::BackfillScheduleResponse> done) = 0;
+  virtual void PreviewSchedule(v1::PreviewScheduleRequest request,
+                               Done<v1::PreviewScheduleResponse> done) = 0;
 };
 
 }  // namespace escapement::master

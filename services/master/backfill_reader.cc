@@ -1,0 +1,187 @@
+#include "services/master/backfill_reader.h"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/run_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/throttled_events.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+class Search : public std::enable_shared_from_this<Search> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)>;
+  Search(MasterContext& context, BackfillScope scope, Found done)
+      : context_(context), scope_(std::move(scope)), done_(std::move(done)) {}
+
+  void ReadRecords() {
+    std::vector<kv::Key> keys;
+    for (const auto* list : {&scope_.occurrences, &scope_.carriers}) {
+      for (const BackfillOccurrence& occurrence : *list) {
+        keys.push_back(
+            {ColumnFamily::kRuns, EncodeRunKey({scope_.source.uid, occurrence.emitted.id})});
+        for (const auto& [key, unread] : occurrence.done)
+          keys.push_back({ColumnFamily::kDone, key});
+      }
+    }
+    if (keys.empty()) return done_(std::move(scope_));
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnRecords(std::move(result));
+                             });
+  }
+
+ private:
+  struct Place {
+    ColumnFamily cf;
+    std::string begin, end;
+  };
+
+  void OnRecords(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    size_t next = 0;
+    for (auto* list : {&scope_.occurrences, &scope_.carriers}) {
+      for (BackfillOccurrence& occurrence : *list) {
+        occurrence.present = result->values[next++].has_value();
+        for (auto& [key, value] : occurrence.done) value = std::move(result->values[next++]);
+        if (absl::Status status = NoteOutcome(&occurrence); !status.ok()) return done_(status);
+      }
+    }
+    std::vector<kv::Key> keys;
+    for (BackfillOccurrence& occurrence : scope_.occurrences) {
+      if (occurrence.present) continue;
+      open_[occurrence.emitted.id] = &occurrence;
+      for (kv::Key& key : QueueKeys(scope_.source, occurrence, context_.layout)) {
+        keys.push_back(std::move(key));
+        owners_.push_back(&occurrence);
+      }
+    }
+    if (keys.empty()) return done_(std::move(scope_));
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> rows) {
+                               self->OnQueues(std::move(rows));
+                             });
+  }
+
+  void OnQueues(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      if (result->values[i].has_value()) Note(owners_[i]->emitted.id);
+    }
+    if (!scope_.source.throttle.has_value()) return ReadClaims();
+    ThrottledQuery query;
+    query.source = scope_.source;
+    query.limit = kLookupRowsMax;
+    query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
+      return self->open_.contains(range.occurrence);
+    };
+    ReadThrottledEvents(
+        context_, std::move(query),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+          if (!ranges.ok()) return self->done_(ranges.status());
+          for (const ThrottledRange& range : *ranges) self->Note(range.occurrence);
+          self->ReadClaims();
+        });
+  }
+
+  void ReadClaims() {
+    std::set<uint16_t> shards;
+    for (const auto& [id, occurrence] : open_) {
+      const RunIdentity run(scope_.source.tenant, scope_.source.uid, id);
+      shards.insert(ShardOfEventId(run.EventId(0), context_.layout.queue_shards));
+    }
+    for (const uint16_t shard : shards) {
+      const Place claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
+                            InflightShardEnd(shard)};
+      places_.push_back(claims);
+      places_.push_back({ColumnFamily::kEvents,
+                         EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
+                         EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
+      places_.push_back(claims);
+    }
+    NextPlace();
+  }
+
+  void NextPlace() {
+    if (place_ == places_.size()) return done_(std::move(scope_));
+    rows_read_ = 0;
+    Scan(places_[place_].begin);
+  }
+
+  void Scan(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = places_[place_].cf;
+    scan.begin = std::move(begin);
+    scan.end = places_[place_].end;
+    scan.bytes_max = 4 << 20;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnPage(std::move(page));
+                         });
+  }
+
+  void OnPage(absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(StoreFailed(page.status()));
+    for (const kv::Entry& entry : page->entries) {
+      if (places_[place_].cf == ColumnFamily::kEvents) {
+        NoteRow(entry.key);
+      } else {
+        NoteClaim(entry);
+      }
+    }
+    rows_read_ += page->entries.size();
+    if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax)
+      return Scan(page->entries.back().key + std::string(1, '\0'));
+    ++place_;
+    NextPlace();
+  }
+
+  void NoteRow(const std::string& event_key) {
+    const auto key = DecodeEventKey(event_key);
+    if (key.has_value() && key->uid == scope_.source.uid) Note(key->occurrence);
+  }
+
+  void NoteClaim(const kv::Entry& entry) {
+    storage::v1::ClaimRecord claim;
+    const auto key = DecodeInflightKey(entry.key);
+    if (!key.has_value() || key->is_end || !claim.ParseFromString(entry.value)) return;
+    for (const auto& claimed : claim.entries()) NoteRow(claimed.event_key());
+  }
+
+  void Note(const std::string& occurrence) {
+    const auto found = open_.find(occurrence);
+    if (found == open_.end()) return;
+    found->second->present = true;
+    open_.erase(found);
+  }
+
+  MasterContext& context_;
+  BackfillScope scope_;
+  Found done_;
+  std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
+  std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
+  std::vector<Place> places_;
+  size_t place_ = 0;
+  size_t rows_read_ = 0;
+};
+
+}  // namespace
+
+void ReadBackfill(MasterContext& context, BackfillScope scope,
+                  absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)> done) {
+  std::make_shared<Search>(context, std::move(scope), std::move(done))->ReadRecords();
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,152 @@
+#include "services/master/resume_decision.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "common/base/micros.h"
+#include "common/cron/misfire.h"
+#include "common/storage/child_rows.h"
+#include "services/master/change_builder.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/max_runs.h"
+#include "services/master/missed_split.h"
+#include "services/master/schedule_codec.h"
+
+namespace escapement::master {
+namespace {
+
+#define RETURN_IF_ERROR(expression) \
+  if (absl::Status status_ = (expression); !status_.ok()) return status_
+
+class Resume {
+ public:
+  explicit Resume(const ChangeInput& input)
+      : input_(input),
+        builder_(input.snapshot, input.name, input.layout, input.now),
+        paused_at_(FromMicros(input.snapshot.state.pause_time_micros())),
+        definition_(*input.snapshot.definition) {}
+
+  absl::StatusOr<Decision> Decide() {
+    const ScheduleSnapshot& snapshot = input_.snapshot;
+    RETURN_IF_ERROR(MakePlan());
+    if (snapshot.parked_more) return SkipSomeParked();
+    builder_.GuardParked();
+    for (const ParkedRow& parked : snapshot.parked) {
+      if (Skips(parked)) {
+        RETURN_IF_ERROR(builder_.SkipParked(parked, "paused"));
+      } else {
+        builder_.ReturnParked(parked, definition_);
+      }
+    }
+    builder_.PutRunParts();
+    storage::v1::StateRecord state = NextState(input_);
+    state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+    state.clear_pause_reason();
+    state.clear_pause_time_micros();
+    RETURN_IF_ERROR(EmitAndLimit(&state));
+    builder_.PutChildren(definition_);
+    state.set_covered_to_micros(ToMicros(builder_.from()));
+    builder_.PutState(state);
+    return ToDecision(&builder_, std::make_unique<v1::Schedule>(
+                                     ShownAfter(input_, *snapshot.record, state, definition_)));
+  }
+
+ private:
+  // Where max_runs are not used up the end that they made moves: the pause did not count.
+  absl::Status MakePlan() {
+    if (RunsLeft() > 0) {
+      absl::StatusOr<cron::Timetable> timetable = TimetableOf(definition_.record);
+      if (!timetable.ok()) return BrokenRecord(input_.name.ToString());
+      definition_.timetable = *std::move(timetable);
+    }
+    plan_ = cron::PlanMissed(definition_.timetable, MisfirePolicyOf(definition_.record.misfire()),
+                             paused_at_, input_.now);
+    return absl::OkStatus();
+  }
+
+  uint64_t RunsLeft() const {
+    const uint64_t max_runs = definition_.record.timing().max_runs();
+    if (max_runs == 0) return std::numeric_limits<uint64_t>::max();
+    return max_runs - std::min(max_runs, input_.snapshot.state.runs_used());
+  }
+
+  bool Skips(const ParkedRow& parked) const {
+    if (parked.due_time >= input_.now || parked.row.triggered()) return false;
+    if (parked.throttled() && parked.due_time < paused_at_) return false;
+    const absl::Time nominal = FromMicros(parked.row.nominal_time_micros());
+    return nominal < paused_at_ ? plan_.fire_from > paused_at_ : !plan_.Fires(nominal);
+  }
+
+  // More rows are parked than one commit takes: those that are skipped go first, and the schedule
+  // stays paused meanwhile. Where the rows that would go on are alone too many, those that are due
+  // are skipped too: a resume must get through.
+  absl::StatusOr<Decision> SkipSomeParked() {
+    for (const bool due_ones : {false, true}) {
+      size_t skipped = 0;
+      for (const ParkedRow& parked : input_.snapshot.parked) {
+        if (due_ones ? parked.due_time >= input_.now : !Skips(parked)) continue;
+        RETURN_IF_ERROR(builder_.SkipParked(parked, "paused"));
+        ++skipped;
+      }
+      if (skipped == 0) continue;
+      builder_.PutRunParts();
+      Decision decision = ToDecision(&builder_, nullptr);
+      decision.partial = true;
+      return decision;
+    }
+    return EmissionBehind(input_.name.ToString());
+  }
+
+  // What was never emitted, and what max_runs leave for the time after.
+  absl::Status EmitAndLimit(storage::v1::StateRecord* state) {
+    const absl::Time covered = std::clamp(builder_.covered(), paused_at_, input_.now);
+    MissedSplit missed =
+        SplitMissed(definition_.timetable, plan_, covered, input_.now,
+                    std::min(builder_.RoomBesideUpcoming(definition_), kChangeOccurrencesMax));
+    if (definition_.record.timing().max_runs() == 0) {
+      RETURN_IF_ERROR(builder_.EmitMissed(definition_, missed, "paused"));
+      return builder_.EmitUpcoming(definition_);
+    }
+    const uint64_t left = RunsLeft();
+    // Those whose rows are there already.
+    std::vector<cron::Occurrence> fired;
+    const absl::Time fire_from = std::max(plan_.fire_from, paused_at_);
+    if (fire_from < covered)
+      fired = definition_.timetable.Enumerate(fire_from, covered, kMaxRunsMax);
+    fired.insert(fired.end(), missed.fired.begin(), missed.fired.end());
+    if (fired.size() >= left) {
+      // Its last occurrence is one of these.
+      const size_t beyond = std::min<size_t>(fired.size() - left, missed.fired.size());
+      missed.fired.resize(missed.fired.size() - beyond);
+      fired.resize(left);
+    }
+    RETURN_IF_ERROR(builder_.EmitMissed(definition_, missed, "paused"));
+    const absl::Time from = fired.size() == left && left > 0
+                                ? fired.back().instant + absl::Microseconds(1)
+                                : input_.now;
+    LimitRuns(state->runs_used() + fired.size(), from, builder_.from(), &definition_, state);
+    return builder_.EmitUpcoming(definition_);
+  }
+
+  const ChangeInput& input_;
+  ChangeBuilder builder_;
+  const absl::Time paused_at_;
+  Definition definition_;
+  cron::MisfirePlan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
+                                      const v1::ResumeScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  const storage::v1::ScheduleStateKind kind = input.snapshot.state.kind();
+  if (kind != storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+    return WrongState(input.name.ToString(), StateName(kind), "PAUSED");
+  return Resume(input).Decide();
+}
+
+}  // namespace escapement::master

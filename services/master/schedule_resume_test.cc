@@ -1,0 +1,132 @@
+// What a resume makes of the time of the pause.
+
+#include <string>
+#include <vector>
+
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "gtest/gtest.h"
+#include "services/master/master_fixture.h"
+#include "services/master/schedule_bench.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+using Misfire = v1::MisfirePolicy;
+
+// Each second; paused at `start`, resumed `seconds` and a half later.
+struct Pause {
+  ScheduleBench bench{1, 1};
+
+  explicit Pause(std::function<void(v1::Schedule*)> change, int n = 1) {
+    bench.change = std::move(change);
+    bench.MakeSchedule("* * * * * *", n);
+    EXPECT_TRUE(
+        bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  }
+  v1::Schedule Resume(int seconds) {
+    bench.Plan(seconds, seconds + 3);
+    bench.fixture.runtime.AdvanceBy(bench.At(seconds) + absl::Milliseconds(500) -
+                                    bench.fixture.Now());
+    const auto resumed =
+        bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
+    EXPECT_TRUE(resumed.ok()) << resumed.status();
+    return resumed.value_or(v1::Schedule());
+  }
+  Strings Skipped() const { return SkippedSince(bench.fixture, bench.start); }
+};
+
+TEST(ScheduleResume, FireAllFiresTheLatestAndCountsTheOthersInOneRecord) {
+  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
+  pause.Resume(10);
+  // Missed: 1 to 8.
+  EXPECT_EQ(pause.Skipped(), Strings{"1*5 paused"});
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"6@1", "7@1", "8@1", "9@1", "10@1", "11@1", "12@1"}));
+  storage::v1::DoneRecord record;
+  ASSERT_TRUE(
+      record.ParseFromString(pause.bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
+  EXPECT_EQ(record.last_nominal_time_micros(), ToMicros(pause.bench.At(5)));
+}
+
+TEST(ScheduleResume, FireLatestFiresOneAndRecordsTheOthers) {
+  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_LATEST, 2, 3, s); });
+  pause.Resume(10);
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*5 paused", "6 paused", "7 paused"}));
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"8@1", "9@1", "10@1", "11@1", "12@1"}));
+}
+
+TEST(ScheduleResume, SkipFiresOnlyWhatIsNotMissed) {
+  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::SKIP, 2, 3, s); });
+  pause.Resume(10);
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*5 paused", "6 paused", "7 paused", "8 paused"}));
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"9@1", "10@1", "11@1", "12@1"}));
+}
+
+TEST(ScheduleResume, WhatWasEmittedBeforeIsJudgedByTheSamePlan) {
+  for (const bool skip : {false, true}) {
+    ScheduleBench bench(5, 5);
+    bench.change = [&](v1::Schedule* s) {
+      SetMisfire(skip ? Misfire::SKIP : Misfire::FIRE_ALL, 2, 10, s);
+    };
+    bench.MakeSchedule("* * * * * *");
+    bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    Park(&bench.fixture, bench.start);  // 1, which was due before the pause, to 4
+    bench.Plan(7, 7);
+    bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+    EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
+    if (skip) {
+      EXPECT_EQ(bench.Rows(), (Strings{"5@1", "6@1"}));
+      EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4u);
+    } else {
+      EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1", "5@1", "6@1"}));
+      EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kDone).empty());
+    }
+  }
+}
+
+TEST(ScheduleResume, ATriggeredRunGoesOnWhateverThePolicy) {
+  ScheduleBench bench(1, 1);
+  bench.change = &SkipMissed;
+  bench.MakeSchedule("0 0 1 1 *");
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::TriggerSchedule, Named<v1::TriggerScheduleRequest>()).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  Park(&bench.fixture, bench.start - absl::Hours(1));
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(30));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows().size(), 1u);
+  EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kDone).empty());
+}
+
+TEST(ScheduleResume, MoreRowsThanOneChangeMayWriteDoNotHinderIt) {
+  // Of 8 events over 4 shards each occurrence has 6 rows: 20,000 rows are too few for 5 hours.
+  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 7200, 1000, s); }, /*n=*/8);
+  const v1::Schedule resumed = pause.Resume(5 * 3600);
+  EXPECT_EQ(resumed.state(), v1::Schedule::ENABLED);
+  const size_t runs = pause.bench.fixture.Rows(ColumnFamily::kRuns).size();
+  EXPECT_GT(runs, 2500u);
+  EXPECT_LT(runs, 3334u);
+  // The latest fire, and all others are in one record.
+  ASSERT_EQ(pause.bench.fixture.Rows(ColumnFamily::kDone).size(), 1u);
+  storage::v1::DoneRecord record;
+  ASSERT_TRUE(
+      record.ParseFromString(pause.bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
+  EXPECT_EQ(record.skipped_occurrences() + runs, 5u * 3600 + 2);
+  EXPECT_EQ(record.run_count(), 8u);
+}
+
+TEST(ScheduleResume, AVeryLongPauseIsCountedUpToABound) {
+  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::SKIP, 2, 1, s); });
+  pause.Resume(2 * 86400);
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*100000 paused", "172798 paused"}));
+}
+
+}  // namespace
+}  // namespace escapement::master

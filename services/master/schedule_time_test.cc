@@ -1,0 +1,275 @@
+// Changes of schedules that are not simply cron expressions: intervals, lists, ends, limits.
+
+#include <string>
+#include <vector>
+
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/children_table.h"
+#include "common/storage/event_table.h"
+#include "gtest/gtest.h"
+#include "services/master/master_fixture.h"
+#include "services/master/proto_time.h"
+#include "services/master/schedule_bench.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+// Seconds after the start of the children that stand under instants.
+std::vector<int64_t> InstantChildren(const ScheduleBench& bench) {
+  std::vector<int64_t> seconds;
+  for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kChildren)) {
+    const auto child = DecodeInstantChildKey(key);
+    EXPECT_TRUE(child.has_value());
+    if (child.has_value()) seconds.push_back(absl::ToInt64Seconds(child->instant - bench.start));
+  }
+  return seconds;
+}
+
+void SetEvery(int seconds, v1::Schedule* schedule) {
+  schedule->mutable_interval()->mutable_every()->set_seconds(seconds);
+}
+v1::UpdateScheduleRequest IntervalUpdate(int seconds) {
+  v1::UpdateScheduleRequest request;
+  request.mutable_schedule()->set_name(kName);
+  SetEvery(seconds, request.mutable_schedule());
+  request.mutable_update_mask()->add_paths("interval");
+  return request;
+}
+using Numbers = std::vector<int64_t>;
+
+TEST(ScheduleTime, AnIntervalIsAnchoredAtItsCreationAndItsOneChildMovesWithTheEmitter) {
+  ScheduleBench bench(2, 5);
+  bench.change = [](v1::Schedule* s) { SetEvery(2, s); };
+  const absl::Time made = bench.fixture.Now();
+  bench.MakeSchedule("");
+  EXPECT_EQ(InstantChildren(bench).size(), 1u);
+  storage::v1::DefinitionRecord definition;
+  ASSERT_TRUE(
+      definition.ParseFromString(bench.fixture.Rows(ColumnFamily::kDefinitions).begin()->second));
+  const absl::Time anchor = FromMicros(definition.timing().interval().anchor_micros());
+  EXPECT_GE(anchor, made);
+  EXPECT_LE(anchor, bench.fixture.Now());
+  for (const auto& [key, record] : bench.fixture.Events())
+    EXPECT_EQ((key.due_time - anchor) % absl::Seconds(2), absl::ZeroDuration());
+  EXPECT_GE(bench.fixture.Events().size(), 2u);
+  // A later change keeps the anchor.
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(300));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, IntervalUpdate(4)).ok());
+  ASSERT_EQ(bench.fixture.Rows(ColumnFamily::kChildren).size(), 1u);
+  const auto child =
+      DecodeInstantChildKey(bench.fixture.Rows(ColumnFamily::kChildren).begin()->first);
+  EXPECT_EQ((child->instant - anchor) % absl::Seconds(4), absl::ZeroDuration());
+  EXPECT_GE(child->instant, bench.At(5));
+}
+
+TEST(ScheduleTime, AChangeRemovesTheChildOfAnIntervalFromWhereTheEmitterLeftIt) {
+  ScheduleBench bench(2, 2);
+  bench.change = [&](v1::Schedule* s) {
+    SetEvery(3, s);
+    SetTimestamp(ToMicros(bench.start), s->mutable_interval()->mutable_anchor_time());
+  };
+  bench.MakeSchedule("");
+  ASSERT_EQ(InstantChildren(bench), Numbers{3});
+  // The emitter has emitted [2, 8): it has moved the child to 9.
+  const auto [key, value] = *bench.fixture.Rows(ColumnFamily::kChildren).begin();
+  auto moved = *DecodeInstantChildKey(key);
+  bench.fixture.Delete(ColumnFamily::kChildren, key);
+  moved.instant = bench.At(9);
+  bench.fixture.Put(ColumnFamily::kChildren, EncodeInstantChildKey(moved), value);
+  bench.Plan(8, 8);
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 0 1 1 *")).ok());
+  for (const auto& [child, record] : bench.fixture.Rows(ColumnFamily::kChildren))
+    EXPECT_FALSE(DecodeInstantChildKey(child).has_value());
+  // And back: then a delete leaves none.
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, IntervalUpdate(3)).ok());
+  ASSERT_EQ(InstantChildren(bench).size(), 1u);
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
+  EXPECT_EQ(InstantChildren(bench), Numbers{});
+}
+
+TEST(ScheduleTime, AListHasAChildForEachInstantThatIsLeft) {
+  ScheduleBench bench(2, 4);
+  bench.change = [&](v1::Schedule* s) {
+    s->clear_cron();
+    for (const int second : {7, 3, 5, -3}) SetTimestamp(ToMicros(bench.At(second)), s->add_times());
+  };
+  bench.MakeSchedule("");
+  EXPECT_EQ(bench.Rows(), Strings{"3@1"});
+  EXPECT_EQ(InstantChildren(bench), (Numbers{5, 7}));
+  // The emitter is behind; the pause ends what is owed until now.
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(5500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"3@1", "5@1"}));
+  EXPECT_EQ(InstantChildren(bench), Numbers{});
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(InstantChildren(bench), Numbers{7});
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(3));
+  v1::GetScheduleRequest get;
+  get.set_name(kName);
+  const auto finished = bench.fixture.Call(&ScheduleApi::GetSchedule, get);
+  EXPECT_EQ(finished->state(), v1::Schedule::FINISHED);
+  EXPECT_FALSE(finished->has_next_time());
+  const auto trigger =
+      bench.fixture.Call(&ScheduleApi::TriggerSchedule, Named<v1::TriggerScheduleRequest>());
+  EXPECT_EQ(ErrorReason(trigger.status()), "WRONG_STATE");
+  // Another end makes it go on.
+  const auto updated = bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *"));
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->state(), v1::Schedule::ENABLED);
+}
+
+TEST(ScheduleTime, StartAndEndBoundWhatAChangeEmits) {
+  ScheduleBench bench(2, 8);
+  bench.change = [&](v1::Schedule* s) {
+    SetTimestamp(ToMicros(bench.At(3)), s->mutable_start_time());
+    SetTimestamp(ToMicros(bench.At(6)), s->mutable_end_time());
+  };
+  bench.MakeSchedule("* * * * * *");
+  EXPECT_EQ(bench.Rows(), (Strings{"3@1", "4@1", "5@1"}));
+}
+
+TEST(ScheduleTime, JitterMovesTheLaunchAndNothingElse) {
+  ScheduleBench bench(2, 4);
+  bench.change = [](v1::Schedule* s) { s->mutable_jitter()->set_seconds(3600); };
+  bench.MakeSchedule("* * * * * *");
+  const auto events = bench.fixture.Events();
+  ASSERT_EQ(events.size(), 3u);
+  std::vector<int64_t> nominal;
+  for (const auto& [key, record] : events) {
+    EXPECT_GE(key.due_time, FromMicros(record.nominal_time_micros()));
+    EXPECT_LE(key.due_time, FromMicros(record.nominal_time_micros()) + absl::Hours(1));
+    EXPECT_EQ(ToMicros(key.due_time), record.launch_time_micros());
+    nominal.push_back((record.nominal_time_micros() - ToMicros(bench.start)) / 1'000'000);
+  }
+  std::sort(nominal.begin(), nominal.end());
+  EXPECT_EQ(nominal, (Numbers{1, 2, 3}));
+}
+
+TEST(ScheduleTime, WithAnOverlapPolicyAChangeWritesLaunchRecordsAndATriggerPassesBy) {
+  ScheduleBench bench(2, 4);
+  bench.change = [](v1::Schedule* s) { s->set_overlap_policy(v1::Schedule::SKIP); };
+  bench.MakeSchedule("* * * * * *");
+  int launches = 0;
+  for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kCheckpoints))
+    launches += DecodeLaunchKey(key).has_value();
+  EXPECT_EQ(launches, 3);
+  EXPECT_TRUE(bench.fixture.Events().empty());
+  const auto run =
+      bench.fixture.Call(&ScheduleApi::TriggerSchedule, Named<v1::TriggerScheduleRequest>());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(bench.fixture.Events().size(), 1u);
+  EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kRuns).size(), 1u);
+}
+
+// max_runs.
+
+struct Limited {
+  ScheduleBench bench;
+
+  Limited(int max_runs, int emitted, int planned) : bench(emitted, planned) {
+    bench.change = [=](v1::Schedule* s) {
+      s->set_max_runs(max_runs);
+      SkipMissed(s);
+    };
+    bench.MakeSchedule("* * * * * *");
+  }
+  // Seconds after the start at which it ends; -1: not.
+  int64_t Finish() const {
+    const storage::v1::StateRecord state = StateOf(bench.fixture);
+    if (state.finish_micros() == 0) return -1;
+    // 1 µs after the last one.
+    return (state.finish_micros() - 1 - ToMicros(bench.start)) / 1'000'000;
+  }
+  uint64_t Used() const { return StateOf(bench.fixture).runs_used(); }
+};
+
+TEST(ScheduleTime, MaxRunsEndAScheduleAfterItsLastOccurrence) {
+  Limited limited(5, 2, 4);
+  ScheduleBench& bench = limited.bench;
+  EXPECT_EQ(limited.Finish(), 5);
+  EXPECT_EQ(limited.Used(), 3u);  // 1 to 3 are emitted
+  storage::v1::ChildRecord child;
+  ASSERT_TRUE(child.ParseFromString(bench.fixture.Rows(ColumnFamily::kChildren).begin()->second));
+  EXPECT_EQ(child.timing().end_micros(), StateOf(bench.fixture).finish_micros());
+  v1::GetScheduleRequest get;
+  get.set_name(kName);
+  EXPECT_TRUE(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->has_next_time());
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(5500));
+  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->state(), v1::Schedule::FINISHED);
+}
+
+TEST(ScheduleTime, AnUpdateGoesOnCountingWhereTheFormerVersionWas) {
+  Limited limited(5, 4, 4);
+  ScheduleBench& bench = limited.bench;
+  // 1 is past, 2 and 3 are emitted ahead, of which the next version has none.
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+  const auto updated =
+      bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("*/10 * * * * *"));
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->max_runs(), 5);
+  EXPECT_EQ(limited.Used(), 1u + bench.Rows().size() - 3);
+  const absl::Time last = bench.At(static_cast<int>(limited.Finish()));
+  EXPECT_EQ(absl::ToUnixSeconds(last) % 10, 0);
+  EXPECT_GE(last - bench.fixture.Now(), absl::Seconds(30));
+  EXPECT_LT(last - bench.fixture.Now(), absl::Seconds(40));
+  // Fewer than have been: it is over.
+  v1::UpdateScheduleRequest fewer;
+  fewer.mutable_schedule()->set_name(kName);
+  fewer.mutable_schedule()->set_max_runs(1);
+  fewer.mutable_update_mask()->add_paths("max_runs");
+  const auto ended = bench.fixture.Call(&ScheduleApi::UpdateSchedule, fewer);
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->state(), v1::Schedule::FINISHED);
+  // Without a limit it fires again, and counts no more.
+  fewer.mutable_schedule()->set_max_runs(0);
+  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::UpdateSchedule, fewer)->state(),
+            v1::Schedule::ENABLED);
+  EXPECT_EQ(limited.Finish(), -1);
+  EXPECT_EQ(limited.Used(), 0u);
+}
+
+TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
+  Limited limited(6, 3, 3);
+  ScheduleBench& bench = limited.bench;
+  EXPECT_EQ(limited.Finish(), 6);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  EXPECT_EQ(limited.Used(), 1u);
+  Park(&bench.fixture, bench.At(2));
+  bench.Plan(20, 22);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(19));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  // At 20.5: 2 to 19 are skipped, 20 fires and is the second; four more follow.
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "20@1", "21@1"}));
+  EXPECT_EQ(limited.Finish(), 24);
+  EXPECT_EQ(limited.Used(), 3u);
+}
+
+TEST(ScheduleTime, AResumeFiresNoMoreThanMaxRunsLeave) {
+  ScheduleBench bench(1, 1);
+  bench.change = [](v1::Schedule* s) {
+    s->set_max_runs(3);
+    SetMisfire(v1::MisfirePolicy::FIRE_ALL, 1, 100, s);
+  };
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.Plan(20, 22);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(20));
+  const auto resumed =
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>());
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1"}));
+  EXPECT_EQ(resumed->state(), v1::Schedule::FINISHED);
+}
+
+}  // namespace
+}  // namespace escapement::master
