@@ -192,7 +192,6 @@ void AddRange(const LaunchExpression& x, int hour1, int minute1, int hour2, int 
 
 // The minutes of the day [first, last], under their hours and under any hour.
 void AddMinutes(const LaunchExpression& x, int first, int last, std::vector<PlaceRange>& ranges) {
-  if (first == 0 && last == 24 * 60 - 1) return AddRange(x, 0, 0, kAnyPlace, kAnyPlace, ranges);
   for (int hour = first / 60; hour <= last / 60; ++hour) {
     const int minute1 = hour == first / 60 ? first % 60 : 0;
     const int minute2 = hour == last / 60 ? last % 60 : 59;
