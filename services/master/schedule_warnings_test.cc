@@ -156,8 +156,7 @@ TEST(ScheduleWarnings, ExclusionsThatMatchNothingAreTold) {
                  "exclusions: '* 5 * * *'"),
               ElementsAre(idle("* 5 * * *")));
   // 02:20, then the second 02:15: no leap to the next 02:15 may pass it.
-  EXPECT_THAT(Of("times { seconds: 1824942000 } times { seconds: 1824945300 } times { seconds: "
-                 "1900000000 } "
+  EXPECT_THAT(Of("times { seconds: 1824942000 } times { seconds: 1824945300 } "
                  "time_zone: 'Europe/Berlin' exclusions: '15 2 31 10 *'"),
               IsEmpty());
 }
