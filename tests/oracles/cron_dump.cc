@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/cron/cron_expression.h"
+#include "common/cron/evaluator.h"
 #include "common/cron/timetable.h"
 #include "common/cron/zone.h"
 
@@ -20,7 +21,7 @@ namespace escapement::cron {
 namespace {
 
 std::string Dump(const std::string& expression, const std::string& zone_name, int64_t after,
-                 int count) {
+                 int count, bool fixed) {
   absl::StatusOr<CronExpression> cron = ParseCron(expression);
   if (!cron.ok()) return absl::StrCat("refused\t", cron.status().message());
   absl::StatusOr<Zone> zone = Zone::Load(zone_name);
@@ -28,6 +29,7 @@ std::string Dump(const std::string& expression, const std::string& zone_name, in
   TimetableSpec spec;
   spec.cron = *cron;
   spec.zone = *zone;
+  if (fixed) spec.policy = {GapPolicy::kFireAfter, OverlapPolicy::kFirst};
   const Timetable timetable(spec);
   std::string line;
   absl::Time at = absl::FromUnixSeconds(after);
@@ -52,11 +54,12 @@ int Run() {
     const std::vector<std::string> parts = absl::StrSplit(line, '\t');
     int64_t after = 0;
     int count = 0;
-    if (parts.size() != 4 || !Parse(parts[2], &after) || !Parse(parts[3], &count)) {
+    const bool fixed = parts.size() == 5 && parts[4] == "fixed";
+    if ((parts.size() != 4 && !fixed) || !Parse(parts[2], &after) || !Parse(parts[3], &count)) {
       std::cerr << "cron_dump: malformed line: " << line << "\n";
       return 1;
     }
-    std::cout << Dump(parts[0], parts[1], after, count) << "\n";
+    std::cout << Dump(parts[0], parts[1], after, count, fixed) << "\n";
   }
   return 0;
 }

@@ -90,7 +90,7 @@ def loose(expression):
 
 class Croniter:
     name = "croniter"
-    horizon = 49 * YEAR  # of its 50, counted in calendar years
+    horizon = 49 * YEAR  # what lies further away than its 50 calendar years it does not find
 
     def why_only_theirs_refuses(self, expression):
         if wraps(expression, weekday_but=r"-(0|SUN)(/|$)"):
@@ -217,8 +217,6 @@ class Croniter:
         return "day that February lacks hides 1 March", min(answer for answer in answers if answer is not None)
 
     def gives_up(self, case, after, ours, theirs):
-        if theirs is None and ours is not None and ours - after > self.horizon:
-            return "gives up after 50 years"
         if ours is None and theirs is not None and theirs >= END:
             return "beyond 2199"
         return None
@@ -285,7 +283,18 @@ class Croner:
         return None
 
     def moves(self, ours, offsets, questions):
-        return [None] * len(questions)
+        """Only `*` and `/` make a rhythm, not a list of all values."""
+        answers = ours.next_of(questions, "fixed")
+        return [("full list is a time of day", answer) if answer and self.only_full_lists(split(text)) else None
+                for (text, _, _), answer in zip(questions, answers)]
+
+    @staticmethod
+    def only_full_lists(fields):
+        times = {name: fields[name] for name in ("second", "minute", "hour") if name in fields}
+        full = [name for name, text in times.items()
+                if len({v for _, low, high, _ in items(name, text) if low is not None for v in range(low, high + 1)})
+                == HIGHEST[name] + 1]
+        return full and not re.search(r"[*/]", "".join(times.values()))
 
     def gives_up(self, case, after, ours, theirs):
         if ours is None and theirs is not None and theirs >= END:

@@ -49,9 +49,9 @@ class Ours:
     def __init__(self, program):
         self.program = program
 
-    def occurrences(self, cases):
-        """For each case its occurrences [(instant, note)], or None if the expression is refused."""
-        lines = run("cron_dump", [self.program], ["\t".join(map(str, case)) for case in cases])
+    def occurrences(self, cases, *more):
+        """For each case its occurrences [(instant, note)], or None if the expression is refused. `more` are columns."""
+        lines = run("cron_dump", [self.program], ["\t".join(map(str, [*case, *more])) for case in cases])
         return [None if line.startswith(REFUSED) else self.parse(line) for line in lines]
 
     @staticmethod
@@ -59,10 +59,10 @@ class Ours:
         pairs = (word.split("/") for word in line.split())
         return [(int(instant), note) for instant, note in pairs]
 
-    def next_of(self, questions):
+    def next_of(self, questions, *more):
         """For (expression, zone, after) the next instant; None if there is none, or no expression."""
         asked = [question for question in questions if question[0] is not None]
-        found = iter(self.occurrences([random_cases.Case(*question, 1) for question in asked]))
+        found = iter(self.occurrences([random_cases.Case(*question, 1) for question in asked], *more))
         answers = [None if text is None else next(found) for text, _, _ in questions]
         return [answer[0][0] if answer else None for answer in answers]
 

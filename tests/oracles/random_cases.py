@@ -128,7 +128,12 @@ FIXED = [
     for zone, after in [("Pacific/Apia", 1325152800 - 86400 * 2), ("Pacific/Kwajalein", 745934400 - 86400 * 2)]
     for expression in ["0 12 * * *", "0 0 * * *", "30 23 * * *", "0 12 30 12 *", "0 12 21 8 *", "0 */6 * * *", "0 0 21,30 * *",
                        "0 12 L * *", "0 9 * * FRI", "0 9 * * SAT", "* 3 30 * *"]
-]
+] + [Case("@yearly", "UTC", 7_226_582_400 + DAY, 3)]  # 2199-01-02: the end of our years
+
+# Lists of all values, on the nights in which New York's clocks change in 2021.
+FIXED += [Case(expression, "America/New_York", after, 5)
+          for expression in ["0-59 2 * * *", "30 0-23 * * *", "0-59 1 * * *", "0,30 0-23 * * *"]
+          for after in (1615694400, 1636257600)]
 
 # Of which it matters only who refuses them.
 REFUSALS = """
