@@ -130,6 +130,25 @@ TEST_F(MasterGrpcTest, SchedulesAreMadeReadTriggeredAndTheirRunsListed) {
   }
   EXPECT_EQ(got.state(), v1::Run::ACTIVE);
   EXPECT_EQ(got.event_count(), 1);
+  {
+    grpc::ClientContext context;
+    v1::BackfillScheduleRequest request;
+    request.set_name(schedule.name());
+    request.mutable_start_time()->set_seconds(1'577'836'800);  // 2020
+    request.mutable_end_time()->set_seconds(1'672'531'200);    // 2023
+    v1::BackfillScheduleResponse response;
+    ASSERT_TRUE(schedules_->BackfillSchedule(&context, request, &response).ok());
+    EXPECT_EQ(response.fired_count(), 3);
+  }
+  {
+    grpc::ClientContext context;
+    v1::PreviewScheduleRequest request;
+    request.set_cron("0 3,6,9 * * *");
+    v1::PreviewScheduleResponse response;
+    ASSERT_TRUE(schedules_->PreviewSchedule(&context, request, &response).ok());
+    EXPECT_EQ(response.occurrences_size(), 10);
+    EXPECT_FALSE(response.description().empty());
+  }
 }
 
 TEST_F(MasterGrpcTest, ErrorsCarryTheirDetails) {

@@ -271,5 +271,39 @@ TEST(ScheduleTime, AResumeFiresNoMoreThanMaxRunsLeave) {
   EXPECT_EQ(resumed->state(), v1::Schedule::FINISHED);
 }
 
+TEST(ScheduleTime, CreateAndUpdateWarnAndGetDoesNot) {
+  ScheduleBench bench(2, 2);
+  const auto made =
+      bench.fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s", "0 0 31 * *"));
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_GT(made->warnings_size(), 0);
+  v1::GetScheduleRequest get;
+  get.set_name(kName);
+  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->warnings_size(), 0);
+  EXPECT_GT(
+      bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 5 31 * *"))->warnings_size(),
+      0);
+  EXPECT_EQ(
+      bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 5 1 * *"))->warnings_size(),
+      0);
+}
+
+TEST(ScheduleTime, APreviewIsAnsweredAsOfNowAndWritesNothing) {
+  ScheduleBench bench(2, 2);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(500));
+  const std::string before = bench.fixture.Dump();
+  v1::PreviewScheduleRequest request;
+  request.set_cron("* * * * * *");
+  request.set_count(3);
+  const auto preview = bench.fixture.Call(&ScheduleApi::PreviewSchedule, request);
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ASSERT_EQ(preview->occurrences_size(), 3);
+  EXPECT_EQ(preview->occurrences(0).time().seconds(), absl::ToUnixSeconds(bench.At(1)));
+  EXPECT_EQ(bench.fixture.Dump(), before);
+  request.set_cron("0 0 30 2 *");
+  EXPECT_EQ(ErrorReason(bench.fixture.Call(&ScheduleApi::PreviewSchedule, request).status()),
+            "IMPOSSIBLE_EXPRESSION");
+}
+
 }  // namespace
 }  // namespace escapement::master
