@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "common/base/micros.h"
+#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "services/emitter/launch_fixture.h"
+#include "services/emitter/limits.h"
 
 namespace escapement::emitter {
 namespace {
@@ -252,6 +254,25 @@ TEST_F(LaunchLoopTest, OverdueOnesAreLaunchedOldestFirstUnderThePolicy) {
   EXPECT_TRUE(LaunchedNames(cancel).contains(At(absl::Seconds(10))));
   EXPECT_TRUE(LaunchedNames(cancel).contains(At(absl::Seconds(12))));
   EXPECT_GE(StoredState(cancel).cancelled_before_micros(), ToMicros(start_ + absl::Seconds(12)));
+}
+
+// More than one commit holds.
+TEST_F(LaunchLoopTest, ManyThatAreDueAtOnceAreAllLaunched) {
+  for (size_t i = 0; i < kLaunchesDecidedMax + 500; ++i)
+    AddOverlapping("*/20 * * * * *", RUN_OVERLAP_KIND_SKIP);
+  const absl::Time due = absl::FromUnixSeconds((absl::ToUnixSeconds(Now()) / 20 + 2) * 20);
+  StartEmitter("a");
+  Advance(due - Now() + absl::Milliseconds(50));
+  std::set<Uid> launched;
+  for (const auto& [key, times] : puts_) {
+    if (DecodeEventKey(key)->due_time == due) launched.insert(DecodeEventKey(key)->uid);
+  }
+  // Of those whose occurrence before is active still.
+  for (const auto& [key, value] : Disk(ColumnFamily::kDone)) {
+    if (DecodeDoneKey(key)->occurrence == At(due - start_))
+      launched.insert(DecodeDoneKey(key)->uid);
+  }
+  EXPECT_EQ(launched.size(), schedules_.size());
 }
 
 // However it comes to that (a backfill, say): no second run of one name.
