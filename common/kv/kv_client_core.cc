@@ -6,8 +6,10 @@
 namespace escapement::kv {
 namespace {
 
-// The store's time runs at most this much slower than a monotonic clock.
-constexpr double kSlewMax = 500e-6;
+// The store's time runs at most this much slower than a monotonic clock of this machine: 500 ppm
+// while it is drawn back, and what the crystals of two machines differ by. Less would add up for as
+// long as it is drawn back.
+constexpr double kSlowerMax = 500e-6 + 250e-6;
 
 // Whether the commit may or may not have been applied.
 bool ResultUnknown(const absl::Status& status) {
@@ -291,7 +293,7 @@ void KvClient::Core::NoteTime(absl::Time store_time, CommitSeq seq) {
 absl::Time KvClient::Core::NowLowLocked(absl::Duration elapsed) const {
   if (time_base_ == absl::InfinitePast()) return time_base_;
   const absl::Duration since = std::max(elapsed - time_base_elapsed_, absl::ZeroDuration());
-  return time_base_ + since - since * kSlewMax;
+  return time_base_ + since - since * kSlowerMax;
 }
 
 absl::Time KvClient::Core::NowLow() const {

@@ -58,7 +58,7 @@ absl::Time StoreClock::Now(const ClockReading& now) {
   boottime_ = std::max(boottime_, now.boottime);
   store_time_ += elapsed;
   disagreement_ = now.wall - store_time_;
-  if (disagreement_ > kFollowMax) hold_ = true;
+  hold_ = disagreement_ > kFollowMax;
   const bool follow = absl::AbsDuration(disagreement_) <= kFollowMax || (draw_back_ && !hold_);
   if (disagreement_ >= absl::ZeroDuration()) draw_back_ = false;
   if (follow && !hold_) {

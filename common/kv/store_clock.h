@@ -7,9 +7,9 @@
 // unknown and the wall clock is asked, but the time never starts below the last record.
 //
 // A wall clock that disagrees by more than a second is not followed. If it is ahead, `hold()` is
-// set until an operator confirms (then store time steps forward to it); if it is behind, store time
-// keeps its own pace until an operator confirms (then it is drawn back by 500 ppm; it never goes
-// back).
+// set until an operator confirms (then store time steps forward to it) or it comes back by itself;
+// if it is behind, store time keeps its own pace until an operator confirms (then it is drawn back
+// by 500 ppm; it never goes back).
 //
 // Threads: one at a time.
 

@@ -28,6 +28,54 @@ TEST(StoreClock, HoldsWhenTheWallClockLeapsAhead) {
             kStart + absl::Seconds(11) + absl::Hours(1));
 }
 
+TEST(StoreClock, HoldsNoLongerThanTheWallClockIsAhead) {
+  for (const absl::Duration ahead : {absl::Milliseconds(1001), absl::Hours(1), absl::Hours(24)}) {
+    StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+    clock.Now(At(absl::Seconds(10), ahead));
+    EXPECT_TRUE(clock.hold()) << ahead;
+    EXPECT_TRUE(clock.Record(At(absl::Seconds(10), ahead)).hold);
+    EXPECT_EQ(clock.Now(At(absl::Seconds(11))), kStart + absl::Seconds(11)) << ahead;
+    EXPECT_FALSE(clock.hold()) << ahead;
+  }
+}
+
+TEST(StoreClock, KeepsItsPaceWhenTheWallClockIsSetBackAndIsDrawnBackOnceThatIsConfirmed) {
+  for (const absl::Duration behind : {absl::Milliseconds(1001), absl::Hours(1), absl::Hours(24)}) {
+    StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+    EXPECT_EQ(clock.Now(At(absl::Seconds(100), -behind)), kStart + absl::Seconds(100));
+    EXPECT_FALSE(clock.hold());
+    clock.Confirm(At(absl::Seconds(100), -behind));
+    EXPECT_EQ(clock.Now(At(absl::Seconds(200), -behind)),
+              kStart + absl::Seconds(200) - absl::Milliseconds(50));
+  }
+}
+
+TEST(StoreClock, IsNotMovedByAWallClockThatWasSetWhileTheStoreWasDown) {
+  for (const absl::Duration by : {absl::Hours(1), -absl::Hours(1), absl::Hours(24),
+                                  -absl::Hours(24), absl::Seconds(2), -absl::Seconds(2)}) {
+    StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+    const ClockRecord record = first.Record(At(absl::Seconds(9)));
+    const ClockReading restart = At(absl::Seconds(12), by);
+    StoreClock second(record, "boot", restart);
+    EXPECT_EQ(second.Now(restart), kStart + absl::Seconds(12)) << by;
+    EXPECT_EQ(second.hold(), by > absl::ZeroDuration()) << by;
+  }
+}
+
+// Of a reboot nobody knows how long it took; but a month is not believed without a word.
+TEST(StoreClock, BelievesTheWallClockAfterAReboot) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const ClockRecord record = first.Record(At(absl::Seconds(100)));
+  const ClockReading day = {absl::Seconds(1), kStart + absl::Hours(24)};
+  StoreClock next_day(record, "next boot", day);
+  EXPECT_EQ(next_day.Now(day), kStart + absl::Hours(24));
+  EXPECT_FALSE(next_day.hold());
+  const ClockReading year = {absl::Seconds(1), kStart + absl::Hours(24 * 365)};
+  StoreClock next_year(record, "next boot", year);
+  EXPECT_EQ(next_year.Now(year), record.store_time + StoreClock::kRecordInterval);
+  EXPECT_TRUE(next_year.hold());
+}
+
 TEST(StoreClock, NeverGoesBackWhenTheWallClockDoes) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   const absl::Time before = clock.Now(At(absl::Seconds(10)));

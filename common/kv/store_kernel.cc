@@ -82,7 +82,7 @@ StoreKernel::StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64
     : engine_(options.engine, base, seq),
       incarnation_(incarnation),
       lease_ttl_(options.lease_ttl),
-      started_(now.boottime),
+      stamps_since_(now.boottime),
       clock_(std::move(clock)),
       hold_stored_(hold_stored),
       recorded_(now.boottime - StoreClock::kRecordInterval) {}
@@ -92,12 +92,18 @@ bool StoreKernel::WantsBatch(const ClockReading& now) {
   return clock_.hold() != hold_stored_ || now.boottime - recorded_ >= StoreClock::kRecordInterval;
 }
 
+void StoreKernel::ConfirmClock(const ClockReading& now) {
+  const absl::Time before = clock_.Now(now);
+  clock_.Confirm(now);
+  if (clock_.Now(now) > before) stamps_since_ = now.boottime;
+}
+
 std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink,
                                                             const ClockReading& now) {
   const ClockRecord record = clock_.Record(now);
   batch_time_ = clock_.Now(now);
   batch_boottime_ = now.boottime;
-  engine_.BeginBatch(sink, batch_time_, now.boottime - started_ >= lease_ttl_);
+  engine_.BeginBatch(sink, batch_time_, now.boottime - stamps_since_ >= lease_ttl_);
   sink.Put(ColumnFamily::kMeta, kClockKey, EncodeClockRecord(record));
   if (clock_.hold() == hold_stored_) return nullptr;
   hold_stored_ = clock_.hold();

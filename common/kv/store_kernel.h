@@ -46,7 +46,9 @@ class StoreKernel {
 
   absl::Time Now(const ClockReading& now) { return clock_.Now(now); }
   const StoreClock& clock() const { return clock_; }
-  void ConfirmClock(const ClockReading& now) { clock_.Confirm(now); }
+  // No lease can be taken over for one TTL after a step forward, as after a start: their holders
+  // count by elapsed time, which has not stepped.
+  void ConfirmClock(const ClockReading& now);
 
   // Begins a batch at this instant. If the clock's hold has changed this is the batch's first
   // commit: its record.
@@ -67,7 +69,7 @@ class StoreKernel {
   CommitEngine engine_;
   const uint64_t incarnation_;
   const absl::Duration lease_ttl_;
-  const absl::Duration started_;  // boottime
+  absl::Duration stamps_since_;  // boottime of the start, or of the clock's last step forward
   StoreClock clock_;
   bool hold_stored_;
   absl::Duration recorded_;  // boottime of the last clock record that was written
