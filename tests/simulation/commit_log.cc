@@ -9,6 +9,7 @@
 #include "common/base/big_endian.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/kv/meta_keys.h"
 #include "common/lease/lease_table.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
@@ -152,6 +153,9 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
       break;
     case ColumnFamily::kInflight:
       ReadInflight(mutation, commit);
+      break;
+    case ColumnFamily::kMeta:
+      if (mutation.key == kv::kClockHoldKey) commit->clock_hold = put;
       break;
     case ColumnFamily::kDone:
       if (put) ReadDoneWrite(mutation, commit);

@@ -18,6 +18,14 @@ void FaultPlan::Schedule() {
       if (!healed_) CrashService(*parts_.services[random_.Below(parts_.services.size())]);
     });
   }
+  for (int i = 0; i < options_.freezes; ++i)
+    world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Freeze(); });
+  // One after the other: each is over before the next one comes.
+  for (int i = 0; i < options_.clock_steps; ++i) {
+    const absl::Duration each = (options_.end - options_.begin) / options_.clock_steps;
+    world_.After(options_.begin + i * each, "fault", [this] { StepClock(); });
+    world_.After(options_.begin + i * each + each * 0.7, "fault", [this] { StepBack(); });
+  }
   world_.After(options_.end, "heal", [this] { Heal(); });
 }
 
@@ -49,7 +57,8 @@ void FaultPlan::Draw() {
     case 9:
       return ForgetSessions();
     case 10:
-      return WrongWallClock();
+      if (options_.clock_steps == 0) WrongWallClock();
+      return;
     default:
       return random_.Below(2) == 0 ? Noise(parts_.consumer_network)
                                    : Partition(parts_.consumer_network, "consumer", host.name());
@@ -113,6 +122,35 @@ void FaultPlan::WrongWallClock() {
     parts_.store.SetWallClockOffset(absl::ZeroDuration());
     parts_.store.ConfirmClock();
   });
+}
+
+void FaultPlan::StepClock() {
+  absl::Duration by = random_.Below(3) == 0 ? absl::Seconds(1) : options_.clock_step;
+  if (random_.Below(2) == 0) by = -by;
+  // A crash: the clock is set while nobody looks.
+  if (random_.Below(3) == 0) CrashStore();
+  Tell(absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by)));
+  parts_.store.SetWallClockOffset(parts_.store.wall_clock_offset() + by);
+}
+
+void FaultPlan::Freeze() {
+  Host& host = *parts_.services[random_.Below(parts_.services.size())];
+  const absl::Duration pause = Lasting(absl::Seconds(6), absl::Seconds(15));
+  Tell(absl::StrCat(host.name(), " stands still for ", absl::FormatDuration(pause)));
+  host.Pause(pause);
+}
+
+// It is set right, with or without the operator's word; or what it shows is believed.
+void FaultPlan::StepBack() {
+  const uint64_t lot = random_.Below(4);
+  if (lot < 2) {
+    Tell("the store's wall clock is set right");
+    parts_.store.SetWallClockOffset(absl::ZeroDuration());
+  }
+  if (lot > 0) {
+    Tell("the operator believes it");
+    parts_.store.ConfirmClock();
+  }
 }
 
 void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from,

@@ -25,6 +25,11 @@ class FaultPlan {
     absl::Duration end;    // by then everything is healed
     int faults = 8;
     int kills = 0;  // of services, beside those
+    // Instead of other trouble with the store's wall clock: steps of a second and of this (hour or
+    // day), back and forth, also while the store is down, some of which the operator believes.
+    absl::Duration clock_step = absl::ZeroDuration();
+    int clock_steps = 0;
+    int freezes = 0;  // of services, for longer than their leases
   };
   struct Parts {
     StoreHost& store;
@@ -48,6 +53,9 @@ class FaultPlan {
   void CrashStore();
   void ForgetSessions();
   void WrongWallClock();
+  void StepClock();
+  void StepBack();
+  void Freeze();
   void Partition(sim::SimNetwork& network, const std::string& from, const std::string& to);
   void Noise(sim::SimNetwork& network);
   void Heal();

@@ -225,6 +225,7 @@ struct Commit {
   std::vector<DoneWrite> done;
   absl::Time time = {};                      // when it became durable
   std::vector<ThrottleWrite> throttle = {};  // in the order of the commit
+  std::optional<bool> clock_hold = {};       // the store's clock is held, or no more
 };
 
 // One event at the consumer that may be counted as out: from its arrival until the consumer answers
@@ -252,13 +253,14 @@ struct History {
   // From here on no fault is left, nor any trace of one in leases.
   absl::Time calm = absl::InfiniteFuture();
   std::vector<DoneRow> done;
-  std::vector<Commit> commits;        // in order of seq
-  std::vector<std::string> leftover;  // rows of queues that should be empty at the end
+  std::vector<Commit> commits;                   // in order of seq
+  std::vector<absl::Time> clock_confirmed = {};  // when an operator confirmed the wall clock
+  std::vector<std::string> leftover;             // rows of queues that should be empty at the end
 };
 
 // What a checker found: which rule was broken, and how.
 struct Violation {
-  std::string rule;  // lost, early, doubled, stale_epoch, cap, token_end, idle, sink
+  std::string rule;  // lost, early, doubled, stale_epoch, cap, token_end, idle, sink, clock
   std::string what;
 };
 

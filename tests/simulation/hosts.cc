@@ -29,7 +29,9 @@ void StoreHost::SetWallClockOffset(absl::Duration offset) {
 }
 
 void StoreHost::ConfirmClock() {
-  if (up()) store_->ConfirmClock();
+  if (!up()) return;
+  clock_confirmed_.push_back(world_.Now());
+  store_->ConfirmClock();
 }
 
 void StoreHost::KillAfterSync() {

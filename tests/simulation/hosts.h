@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
@@ -60,8 +61,11 @@ class StoreHost final : public Host {
   void ForgetSessions() { memory_.forgotten_to = memory_.last_session; }
   // Its machine's wall clock is wrong by so much from now on.
   void SetWallClockOffset(absl::Duration offset);
+  absl::Duration wall_clock_offset() const { return wall_clock_offset_; }
   // The operator says that the wall clock is right.
   void ConfirmClock();
+  // When that was done, while it was up.
+  const std::vector<absl::Time>& clock_confirmed() const { return clock_confirmed_; }
 
   const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
   const kv::MemDisk& disk() const { return *disk_; }
@@ -71,6 +75,7 @@ class StoreHost final : public Host {
   const kv::MemKvStore::Options options_;
   const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
   absl::Duration wall_clock_offset_ = absl::ZeroDuration();
+  std::vector<absl::Time> clock_confirmed_;
   ForgetfulKvStore::Memory memory_;
   std::unique_ptr<kv::MemKvStore> store_;
   std::unique_ptr<ForgetfulKvStore> front_;

@@ -8,6 +8,7 @@
 #include "common/sim/sim_world.h"
 #include "common/storage/grant_table.h"
 #include "tests/simulation/check_cap.h"
+#include "tests/simulation/check_clock.h"
 #include "tests/simulation/check_doubled.h"
 #include "tests/simulation/check_early.h"
 #include "tests/simulation/check_idle.h"
@@ -23,6 +24,7 @@
 #include "tests/simulation/policy_user.h"
 #include "tests/simulation/schedule_user.h"
 #include "tests/simulation/services.h"
+#include "tests/simulation/store_times.h"
 #include "tests/simulation/user_calls.h"
 #include "tests/simulation/worker.h"
 
@@ -48,6 +50,8 @@ Times TimesOf(Cast cast) {
       return {absl::Seconds(50), absl::Seconds(95)};
     case Cast::kBatches:
       return {absl::Seconds(90), absl::Seconds(240)};
+    case Cast::kClocks:
+      return {absl::Seconds(50), absl::Seconds(110)};  // a day is caught up with
   }
   return {};
 }
@@ -123,7 +127,13 @@ class Scenario {
   }
 
  private:
-  bool throttled() const { return options_.cast != Cast::kPlain; }
+  bool throttled() const {
+    return options_.cast == Cast::kThrottled || options_.cast == Cast::kBatches;
+  }
+  // By which the store's wall clock is set, in the cast that does that.
+  absl::Duration ClockStep() const {
+    return options_.seed % 2 == 0 ? absl::Hours(1) : absl::Hours(24);
+  }
 
   void MakeHosts() {
     kv::MemKvStore::Options store_options;
@@ -216,6 +226,7 @@ class Scenario {
       options.id = absl::StrCat("s", i);
       options.zones = {"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata",
                        "Australia/Lord_Howe"};
+      if (options_.cast == Cast::kClocks) options.leap = ClockStep();
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }
     if (throttled()) return;
@@ -277,6 +288,12 @@ class Scenario {
     FaultPlan::Options options{kFaultsBegin, times_.faults_end,
                                3 + static_cast<int>(random_.Below(12))};
     if (options_.cast == Cast::kBatches) options.kills = 40;
+    if (options_.cast == Cast::kClocks) {
+      options.faults = static_cast<int>(random_.Below(4));
+      options.clock_step = ClockStep();
+      options.clock_steps = 4;
+      options.freezes = 2;
+    }
     plan_ = std::make_unique<FaultPlan>(
         world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
         options);
@@ -350,8 +367,17 @@ class Scenario {
     history.done = ReadDone(store_->disk());
     history.leftover = ReadLeftover(store_->disk());
     history.commits = std::move(commits_);
-    for (const auto& check : {CheckLost, CheckEarly, CheckDoubled, CheckStaleEpoch, CheckCap,
-                              CheckTokenEnd, CheckIdle, CheckSink}) {
+    history.clock_confirmed = store_->clock_confirmed();
+    // Elsewhere the store's time is true time.
+    const bool clocks = options_.cast == Cast::kClocks;
+    const History due = clocks ? InStoreTime(history) : history;
+    for (const auto& check : {CheckLost, CheckEarly}) {
+      for (Violation& violation : check(due)) result.violations.push_back(std::move(violation));
+    }
+    for (Violation& violation : CheckDoubled(clocks ? InTrueTime(history) : history))
+      result.violations.push_back(std::move(violation));
+    for (const auto& check :
+         {CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckIdle, CheckSink, CheckClock}) {
       for (Violation& violation : check(history)) result.violations.push_back(std::move(violation));
     }
     result.trace_hash = world_.trace_hash();
@@ -391,7 +417,8 @@ ScenarioResult RunScenario(const ScenarioOptions& options) { return Scenario(opt
 
 std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
   if (result.violations.empty()) return "";
-  static constexpr const char* kCasts[] = {"", " --cast=throttled", " --cast=batches"};
+  static constexpr const char* kCasts[] = {"", " --cast=throttled", " --cast=batches",
+                                           " --cast=clocks"};
   std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults",
                                     ": ", result.violations.size(), " violations\n");
   for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {

@@ -27,6 +27,7 @@ enum class Cast {
   kPlain,      // schedules whose events go out as they fall due, and one-off events
   kThrottled,  // token managers, policies, and schedules of which most are throttled
   kBatches,    // the same with 20,000 events in four runs, and with many kills
+  kClocks,     // as kPlain, while the store's wall clock is set back and forth
 };
 
 struct ScenarioOptions {

@@ -244,6 +244,12 @@ std::string ScheduleUser::DrawCron() {
   const absl::CivilSecond soon =
       absl::ToCivilSecond(calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))),
                           absl::UTCTimeZone());
+  if (options_.leap > absl::ZeroDuration()) {
+    const uint64_t second = random.Below(60);
+    if (random.Below(2) == 0) return absl::StrCat(soon.second(), " ", soon.minute(), " * * * *");
+    return options_.leap > absl::Hours(1) ? absl::StrCat(second, " */20 * * * *")
+                                          : absl::StrCat(second, " * * * * *");
+  }
   switch (random.Below(6)) {
     case 0:
       return absl::StrCat("*/", 2 + random.Below(9), " * * * * *");
@@ -271,6 +277,8 @@ v1::Schedule ScheduleUser::Message(const Definition& definition) {
   schedule.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   schedule.set_payload(absl::StrCat("definition ", ++definitions_, " of ", options_.id));
   SetDelivery(&schedule);
+  // Most are tried again past their next occurrence, which is never far.
+  schedule.mutable_retry_policy()->set_keep(definitions_ % 3 != 0);
   schedule.mutable_target()->mutable_http()->set_uri(
       absl::StrCat("http://", options_.target, "/events"));
   schedule.MergeFrom(throttle_);

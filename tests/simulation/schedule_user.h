@@ -31,6 +31,8 @@ class ScheduleUser {
     absl::Duration rest_min = absl::Seconds(1);         // between two calls
     absl::Duration rest_max = absl::Seconds(9);
     bool changes = true;  // else it is made and deleted
+    // Its definitions have at most 100 occurrences in such a time; zero: any.
+    absl::Duration leap = absl::ZeroDuration();
     int64_t count_max = 40;
     std::vector<std::string> zones;  // not empty
     std::optional<Throttling> throttling = std::nullopt;

@@ -63,6 +63,19 @@ INSTANTIATE_TEST_SUITE_P(Thirty, Throttled, testing::Range<uint64_t>(1, 31));
 // again and the second handler did not send it.
 INSTANTIATE_TEST_SUITE_P(OnceFailed, Throttled, testing::Values(319, 409, 473, 499, 527, 539));
 
+class Clocks : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(Clocks, ThatAreSetBackAndForthMakeNothingEarlyLostOrDoubled) {
+  ScenarioOptions options;
+  options.seed = GetParam();
+  options.cast = Cast::kClocks;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.history.receipts.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Twenty, Clocks, testing::Range<uint64_t>(1, 21));
+
 TEST(Batches, OfTwentyThousandEventsKeepTheirPromisesUnderManyKills) {
   ScenarioOptions options;
   options.cast = Cast::kBatches;

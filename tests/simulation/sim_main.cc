@@ -17,7 +17,7 @@
 ABSL_FLAG(uint64_t, seeds, 50, "how many seeds to run");
 ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
-ABSL_FLAG(std::string, cast, "plain", "who takes part: plain, throttled or batches");
+ABSL_FLAG(std::string, cast, "plain", "who takes part: plain, throttled, batches or clocks");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
 ABSL_FLAG(bool, trace_commits, false, "print what commits did to queues, claims and Done as well");
@@ -38,6 +38,7 @@ void PrintTrace(absl::Time time, absl::string_view process, absl::string_view wh
 
 Cast CastOf(absl::string_view name) {
   if (name == "throttled") return Cast::kThrottled;
+  if (name == "clocks") return Cast::kClocks;
   return name == "batches" ? Cast::kBatches : Cast::kPlain;
 }
 
