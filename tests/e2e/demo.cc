@@ -107,6 +107,8 @@ class Demo {
     schedule.set_payload(absl::StrCat("{\"of\":\"", id, "\"}"));
     schedule.mutable_delivery_timeout()->set_seconds(absl::ToInt64Seconds(delivery_timeout));
     schedule.mutable_retry_policy()->set_max_attempts(20);
+    // Until it has got through, though the next occurrence may be but two seconds away.
+    schedule.mutable_retry_policy()->set_keep(true);
     *schedule.mutable_target() = std::move(target);
     return api_->CreateSchedule(id, schedule).status();
   }

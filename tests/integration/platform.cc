@@ -26,8 +26,13 @@ absl::Status Platform::Start(const std::vector<std::string>& services) {
 
 void Platform::Kill(const std::string& service) { services_.at(service).process->Kill(); }
 
-absl::Status Platform::Restart(const std::string& service) {
-  Served& served = services_[service];
+void Platform::Signal(const std::string& service, int signal) {
+  services_.at(service).process->Signal(signal);
+}
+
+absl::Status Platform::Restart(const std::string& name) {
+  Served& served = services_[name];
+  const std::string service = name.substr(0, name.find('.'));
   std::vector<std::string> arguments = {absl::StrCat("--listen=", served.grpc),
                                         absl::StrCat("--http_listen=", served.http)};
   if (service == "store" || service == "standalone") {
@@ -42,13 +47,13 @@ absl::Status Platform::Restart(const std::string& service) {
   auto process = ChildProcess::Start(
       {.program = absl::StrCat(options_.bin, "/services/", service, "/", service),
        .arguments = std::move(arguments),
-       .log = log(service)});
+       .log = log(name)});
   if (!process.ok()) return process.status();
   served.process = *std::move(process);
   const auto line = served.process->AwaitLine("listening ", absl::Seconds(30));
   if (!line.ok()) {
-    return absl::Status(line.status().code(), absl::StrCat(service, ": ", line.status().message(),
-                                                           "; see ", log(service)));
+    return absl::Status(line.status().code(),
+                        absl::StrCat(name, ": ", line.status().message(), "; see ", log(name)));
   }
   for (absl::string_view word : absl::StrSplit(*line, ' ')) {
     if (absl::ConsumePrefix(&word, "grpc=")) served.grpc = std::string(word);

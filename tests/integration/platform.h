@@ -2,7 +2,7 @@
 // data and logs in one folder.
 //
 // Ports are chosen by the system at the first start and kept over restarts, as those of a real
-// installation are.
+// installation are. "handler.2" is a second process of the service "handler", and so on.
 //
 // Threads: none of its own; the main thread only (see ChildProcess).
 
@@ -41,8 +41,10 @@ class Platform {
 
   // SIGKILL. The service must run.
   void Kill(const std::string& service);
+  // SIGSTOP, SIGCONT… The service must run.
+  void Signal(const std::string& service, int signal);
   // Starts it again on its former ports and waits for its line, not until it is ready.
-  absl::Status Restart(const std::string& service);
+  absl::Status Restart(const std::string& name);
   // SIGTERM; the exit code.
   absl::StatusOr<int> Terminate(const std::string& service,
                                 absl::Duration timeout = absl::Seconds(20));

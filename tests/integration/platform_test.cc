@@ -84,6 +84,8 @@ class PlatformTest : public ::testing::Test {
     schedule.mutable_delivery_timeout()->set_seconds(1);
     schedule.mutable_retry_policy()->set_max_attempts(50);
     schedule.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
+    // Until it has got through, though the next second is never far.
+    schedule.mutable_retry_policy()->set_keep(true);
     return schedule;
   }
 

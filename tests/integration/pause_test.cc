@@ -1,0 +1,167 @@
+// A handler and an emitter that stand still (SIGSTOP) for longer than their leases, while others
+// take over, and then go on as if nothing had happened.
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/receipts.h"
+#include "tests/integration/api_client.h"
+#include "tests/integration/http_get.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::integration {
+namespace {
+
+using fixtures::Receipt;
+
+constexpr char kSource[] = "/tenants/default/schedules/ticks";
+constexpr int kEvents = 20;  // of each second
+// What a handler had claimed when it was stopped: claims are made up to 20 ms ahead, and a pause
+// that the machine itself makes may come between.
+constexpr int64_t kClaimedAheadMicros = 200'000;
+
+class PauseTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = ::testing::TempDir() + "/pause.XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    const std::vector<std::string> short_leases = {"--lease_ttl=1s", "--lease_renew_every=200ms"};
+    platform_ = std::make_unique<Platform>(
+        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+                          .folder = folder,
+                          .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
+                                              {"emitter", short_leases},
+                                              {"handler", short_leases}}});
+    http_ = *fixtures::HttpReceiver::Start({}, &receipts_);
+    const absl::Status status = platform_->Start({"store", "master", "emitter", "handler"});
+    ASSERT_TRUE(status.ok()) << status;
+    api_ = std::make_unique<ApiClient>(platform_->grpc_address("master"));
+    v1::Schedule schedule;
+    schedule.set_cron("* * * * * *");
+    schedule.set_event_count(kEvents);
+    schedule.set_payload("{}");
+    *schedule.mutable_target() = HttpTo(http_->origin() + "/tick");
+    schedule.mutable_delivery_timeout()->set_seconds(1);
+    schedule.mutable_retry_policy()->set_max_attempts(50);
+    schedule.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
+    schedule.mutable_retry_policy()->set_keep(true);
+    ASSERT_TRUE(api_->CreateSchedule("ticks", schedule).ok());
+  }
+
+  static bool Await(const std::function<bool()>& done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(40);
+    while (!done()) {
+      if (absl::Now() > deadline) return false;
+      poll(nullptr, 0, 10);
+    }
+    return true;
+  }
+  // -1: it cannot be asked.
+  double MetricOf(const std::string& service, absl::string_view metric) {
+    const auto answer = HttpGet(platform_->http_address(service), "/metrics");
+    if (!answer.ok()) return -1;
+    for (absl::string_view line : absl::StrSplit(answer->body, '\n')) {
+      double value = -1;
+      if (absl::ConsumePrefix(&line, absl::StrCat(metric, " ")) && absl::SimpleAtod(line, &value))
+        return value;
+    }
+    return -1;
+  }
+  uint64_t Distinct() { return receipts_.Stats(kSource).distinct; }
+
+  // `service` stands still until "`service`.2" holds all that it held, and as long again as it
+  // takes to deliver two more seconds. Returns the wall time of the stop.
+  int64_t Freeze(const std::string& service, absl::string_view held_metric) {
+    EXPECT_TRUE(Await([&] { return Distinct() >= 2 * kEvents; }));
+    const double all = MetricOf(service, held_metric);
+    EXPECT_GT(all, 0);
+    const int64_t stopped = absl::ToUnixMicros(absl::Now());
+    platform_->Signal(service, SIGSTOP);
+    const absl::Status status = platform_->Restart(service + ".2");
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(Await([&] { return MetricOf(service + ".2", held_metric) == all; }));
+    const uint64_t before = Distinct();
+    EXPECT_TRUE(Await([&] { return Distinct() >= before + 2 * kEvents; }));
+    platform_->Signal(service, SIGCONT);
+    // It serves again, and finds that it holds nothing any more, or only what it was left since.
+    EXPECT_TRUE(Await([&] {
+      const double held = MetricOf(service, held_metric);
+      return held >= 0 && held < all;
+    }));
+    return stopped;
+  }
+
+  // Every second between the first and the last one is there and whole, each event under one id.
+  void ExpectWhole() {
+    const uint64_t before = Distinct();
+    EXPECT_TRUE(Await([&] { return Distinct() >= before + 3 * kEvents; }));
+    ASSERT_TRUE(api_->PauseSchedule("ticks").ok());
+    std::map<int64_t, std::set<std::string>> ids;
+    auto whole = [&] {
+      ids.clear();
+      for (const Receipt& receipt : receipts_.List(kSource))
+        ids[receipt.launch_micros].insert(receipt.event_id);
+      return std::all_of(ids.begin(), ids.end(),
+                         [](const auto& second) { return second.second.size() == kEvents; });
+    };
+    EXPECT_TRUE(Await(whole));
+    for (const auto& [second, of_second] : ids) {
+      EXPECT_EQ(of_second.size(), size_t{kEvents}) << "at " << second;
+      EXPECT_TRUE(second == ids.begin()->first || ids.count(second - 1'000'000) == 1)
+          << "nothing a second before " << second;
+    }
+    EXPECT_EQ(receipts_.Stats(kSource).early, 0u);
+    EXPECT_EQ(receipts_.Stats(kSource).changed, 0u);
+  }
+
+  // Those that arrived again after they had been accepted.
+  std::vector<Receipt> Doubled() {
+    std::vector<Receipt> doubled;
+    std::set<std::string> accepted;
+    for (const Receipt& receipt : receipts_.List(kSource)) {
+      if (accepted.count(receipt.event_id) > 0) doubled.push_back(receipt);
+      if (receipt.accepted()) accepted.insert(receipt.event_id);
+    }
+    return doubled;
+  }
+
+  fixtures::Receipts receipts_;
+  std::unique_ptr<fixtures::HttpReceiver> http_;
+  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<ApiClient> api_;
+};
+
+TEST_F(PauseTest, AHandlerThatStoodStillBeyondItsLeaseSendsNothingThatIsAnothersByThen) {
+  const int64_t stopped = Freeze("handler", "escapement_handler_shards_held");
+  ExpectWhole();
+  // W1: sent, and stopped before the end was committed.
+  for (const Receipt& receipt : Doubled()) {
+    EXPECT_LT(receipt.launch_micros, stopped + kClaimedAheadMicros)
+        << receipt.event_id << " attempt " << receipt.attempt;
+  }
+}
+
+TEST_F(PauseTest, AnEmitterThatStoodStillBeyondItsLeaseEmitsNothingTwice) {
+  Freeze("emitter", "escapement_emitter_partitions");
+  ExpectWhole();
+  EXPECT_TRUE(Doubled().empty());
+}
+
+}  // namespace
+}  // namespace escapement::integration
