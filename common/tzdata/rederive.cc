@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/cron/occurrence_id.h"
 
 namespace escapement::tzdata {
 namespace {
@@ -48,39 +47,32 @@ std::optional<absl::Time> InstantOf(const Timetable& timetable, absl::CivilSecon
   return at(cron::ToLocalSeconds(civil) - zone.spans()[info.gap - 1].offset);
 }
 
-MovedZone::MovedZone(Zone before, const Zone& now, absl::Time switch_time)
-    : before_(std::move(before)), switch_time_(switch_time) {
+MovedZone::MovedZone(Zone before, const Zone& now, absl::Time time) : before_(std::move(before)) {
   // What is decided by a switch may be owed from long before it, if nobody has emitted since.
-  const int64_t begin = absl::ToUnixSeconds(switch_time - absl::Hours(366 * 24));
-  const int64_t end = absl::ToUnixSeconds(switch_time + kSwitchReach);
+  const int64_t begin = absl::ToUnixSeconds(time - absl::Hours(366 * 24));
+  const int64_t end = absl::ToUnixSeconds(time + kSwitchReach);
   OffsetBounds bounds;
   Widen(before_, begin, end, &bounds);
   Widen(now, begin, end, &bounds);
   reach_ = absl::Seconds(bounds.max - bounds.min);
 }
 
-absl::Time MovedZone::ReadFrom(absl::Time emitted_to) const {
-  return std::min(emitted_to, switch_time_) - reach_;
-}
+absl::Time MovedZone::ReadFrom(absl::Time emitted_to) const { return emitted_to - reach_; }
+absl::Time MovedZone::JudgeTo(absl::Time emitted_to) const { return emitted_to + reach_; }
 
-absl::Time MovedZone::JudgeTo(absl::Time emitted_to) const {
-  return std::max(emitted_to, std::min(emitted_to, switch_time_) + reach_);
-}
-
-bool MovedZone::Emits(const Timetable& now, const Occurrence& occurrence,
-                      absl::Time emitted_to) const {
-  if (occurrence.instant >= JudgeTo(emitted_to)) return true;
+std::optional<absl::Time> MovedZone::Before(const Timetable& now,
+                                            const Occurrence& occurrence) const {
   cron::TimetableSpec spec = now.spec();
   spec.zone = before_;
-  const std::optional<absl::Time> before =
-      InstantOf(Timetable(std::move(spec)), occurrence.civil, occurrence.fold);
-  const absl::Time decided_to = std::min(emitted_to, switch_time_);
-  if (!before) return occurrence.instant >= decided_to;
-  if (*before < decided_to) return false;
-  return occurrence.instant >= emitted_to || *before != occurrence.instant;
+  return InstantOf(Timetable(std::move(spec)), occurrence.civil, occurrence.fold);
 }
 
-MovedZones::MovedZones(const Switch& change) : time_(change.time), committed_(change.committed()) {
+bool MovedZone::Emits(const std::optional<absl::Time>& before, absl::Time instant,
+                      absl::Time emitted_to) const {
+  return before.value_or(instant) >= emitted_to;
+}
+
+MovedZones::MovedZones(const Switch& change) : time_(change.time) {
   for (const auto& [name, rules] : change.before) {
     const auto now = Zone::Load(name);
     if (!now.ok()) continue;  // nothing of it can be emitted here
@@ -88,20 +80,15 @@ MovedZones::MovedZones(const Switch& change) : time_(change.time), committed_(ch
   }
 }
 
+absl::Time MovedZones::JudgeTo(absl::Time emitted_to) const {
+  absl::Time to = emitted_to;
+  for (const auto& [name, zone] : zones_) to = std::max(to, zone.JudgeTo(emitted_to));
+  return to;
+}
+
 const MovedZone* MovedZones::Find(absl::string_view zone) const {
   const auto it = zones_.find(zone);
   return it == zones_.end() ? nullptr : &it->second;
-}
-
-RowFate JudgeQueuedRow(const MovedZones& moved, const Timetable& timetable, absl::string_view id,
-                       absl::Time nominal) {
-  if (!timetable.calendar() || nominal < moved.time()) return RowFate::kStays;
-  if (moved.Find(timetable.spec().zone.name()) == nullptr) return RowFate::kStays;
-  if (timetable.Has(id, nominal)) return RowFate::kStays;
-  const auto occurrence = cron::ParseOccurrence(id);
-  if (!occurrence.ok() || !occurrence->calendar) return RowFate::kStays;
-  return InstantOf(timetable, occurrence->civil, occurrence->fold) ? RowFate::kElsewhere
-                                                                   : RowFate::kNowhere;
 }
 
 }  // namespace escapement::tzdata

@@ -1,19 +1,15 @@
 // What becomes of occurrences when a zone's rules change under a schedule.
 //
 // An occurrence keeps its name (civil time and fold) and may change its instant: `before` is the
-// instant that the former rules gave to that name, `now` the one that the present rules give. Up to
-// the frontier everything has been emitted by the former rules, and what they set before the switch
-// time stays so. Everything else belongs to the present rules:
+// instant that the former rules gave to that name, `now` the one that the present rules give. What
+// the former rules have emitted (up to emitted_to) stays so: it fires at its former instant.
+// Everything else belongs to the present rules:
 //
-//   before < decided_to                 done by the former rules: not emitted again, whenever `now`
-//   is else, now >= emitted_to             emitted when its window comes, like anything else else,
-//   now != before                 emitted at once: its window has passed under the former rules
-//   else                                its row is in the queue already
-//   no `before`, now >= decided_to      emitted
-//   no `before`, now < decided_to       was none when it would have been due: not emitted
-//
-// with decided_to = min(emitted_to, switch time). A row in the queue that the former rules set for
-// the switch time or later and the present ones do not: JudgeRow.
+//   before < emitted_to         done by the former rules: not emitted again, whenever `now` is
+//   else, now >= emitted_to     emitted when its window comes, like anything else
+//   else                        emitted at once: its window has passed under the former rules
+//   no `before`, now >= emitted_to   emitted
+//   no `before`, now < emitted_to    was none when it would have been due: not emitted
 //
 // Pure.
 
@@ -40,11 +36,10 @@ std::optional<absl::Time> InstantOf(const cron::Timetable& timetable, absl::Civi
 // Of one zone.
 class MovedZone {
  public:
-  MovedZone(cron::Zone before, const cron::Zone& now, absl::Time switch_time);
+  // `time`: of the switch.
+  MovedZone(cron::Zone before, const cron::Zone& now, absl::Time time);
 
   const cron::Zone& before() const { return before_; }
-  // No occurrence that was to be decided by the switch has moved further than this.
-  absl::Duration reach() const { return reach_; }
 
   // Of what was emitted up to `emitted_to` by the former rules: occurrences of the present rules
   // before ReadFrom need not be looked at for Emits, those at or after JudgeTo need not be asked
@@ -52,14 +47,16 @@ class MovedZone {
   absl::Time ReadFrom(absl::Time emitted_to) const;
   absl::Time JudgeTo(absl::Time emitted_to) const;
 
-  // Is this occurrence of the timetable (under the present rules) to be emitted?
-  bool Emits(const cron::Timetable& now, const cron::Occurrence& occurrence,
+  // When the former rules had this occurrence of the timetable, if at all.
+  std::optional<absl::Time> Before(const cron::Timetable& now,
+                                   const cron::Occurrence& occurrence) const;
+  // Is the occurrence that was at `before` and is at `instant` by the present rules to be emitted?
+  bool Emits(const std::optional<absl::Time>& before, absl::Time instant,
              absl::Time emitted_to) const;
 
  private:
   cron::Zone before_;
-  absl::Time switch_time_;
-  absl::Duration reach_;
+  absl::Duration reach_;  // no occurrence about the time of the switch has moved further
 };
 
 // The zones whose rules a switch has changed, on a machine that has the new revision.
@@ -67,26 +64,17 @@ class MovedZones {
  public:
   explicit MovedZones(const Switch& change);
 
-  absl::Time time() const { return time_; }
-  absl::Time committed() const { return committed_; }
+  absl::Time time() const { return time_; }  // of the switch
   bool empty() const { return zones_.empty(); }
+  // As of the zone for which it is latest.
+  absl::Time JudgeTo(absl::Time emitted_to) const;
   // Null: not moved.
   const MovedZone* Find(absl::string_view zone) const;
 
  private:
-  absl::Time time_, committed_;
+  absl::Time time_;
   std::map<std::string, MovedZone, std::less<>> zones_;
 };
-
-enum class RowFate {
-  kStays,
-  kElsewhere,  // emitted anew at its new instant: the row goes without an outcome
-  kNowhere,    // the present rules have no such civil time: skipped
-};
-// Of a row that waits in the queue. `timetable` is that of the definition; `id` and `nominal` are
-// the row's.
-RowFate JudgeQueuedRow(const MovedZones& moved, const cron::Timetable& timetable,
-                       absl::string_view id, absl::Time nominal);
 
 }  // namespace escapement::tzdata
 

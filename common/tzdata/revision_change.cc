@@ -52,7 +52,7 @@ SwitchPlan PlanSwitch(absl::string_view old_revision, absl::string_view revision
     ZoneRules rules = KeptRules(zone, now);
     const auto before = kept.find(zone.name());
     const bool known = before != kept.end();
-    if (known && !SameRules(before->second, rules, now + kHandOver + kSwitchReach)) {
+    if (known && !SameRules(before->second, rules, now + kSwitchReach)) {
       change.before.insert(*before);
       plan.moved.push_back(zone.name());
     }
@@ -63,8 +63,7 @@ SwitchPlan PlanSwitch(absl::string_view old_revision, absl::string_view revision
                                   .kind = Mutation::Kind::kPutStamped,
                                   .key = std::string(kSwitchKey),
                                   .value = EncodeSwitch(change),
-                                  .stamp_offset = kSwitchStampOffset,
-                                  .stamp_add = kHandOver});
+                                  .stamp_offset = kSwitchStampOffset});
   return plan;
 }
 

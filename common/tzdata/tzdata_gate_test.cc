@@ -143,8 +143,8 @@ TEST_F(TzdataGateTest, ANewerProcessSwitchesTheStoreAndTheOlderOnesLetGo) {
   EXPECT_EQ(change->old_revision, "2026a");
   EXPECT_EQ(change->new_revision, "2026b");
   // One second ago, to within the store's time between the two.
-  EXPECT_LE(change->committed(), world_.Now());
-  EXPECT_GE(change->committed(), world_.Now() - absl::Seconds(1));
+  EXPECT_LE(change->time, world_.Now());
+  EXPECT_GE(change->time, world_.Now() - absl::Seconds(1));
   // Only A is different within reach. B's new rules are kept as well.
   ASSERT_EQ(change->before.size(), 1u);
   EXPECT_EQ(change->before.begin()->first, "Test/A");

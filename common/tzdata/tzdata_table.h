@@ -25,19 +25,12 @@ inline constexpr absl::string_view kZonePrefix = "tz_zone/";
 std::string ZoneRulesKey(absl::string_view zone);  // → the zone's rules in force
 std::string FrontierKey(uint16_t partition);       // → PartitionFrontier
 
-// After a switch is durable the former rules still decide for so long: whoever works by them sees
-// it and lets go meanwhile.
-inline constexpr absl::Duration kHandOver = absl::Seconds(10);
-
 struct Switch {
-  // From here on the new rules decide: the switch's store time + kHandOver.
+  // Store time of its commit.
   absl::Time time = absl::InfinitePast();
   std::string old_revision = {}, new_revision = {};
   // The former rules of the zones whose rules changed before `time` + kSwitchReach.
   RulesByName before = {};
-
-  // When the switch became durable.
-  absl::Time committed() const { return time - kHandOver; }
 };
 // Rules that differ only later than this after a switch move nothing that has been emitted.
 inline constexpr absl::Duration kSwitchReach = absl::Hours(72);
