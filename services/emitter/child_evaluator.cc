@@ -64,15 +64,40 @@ absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
   cron::TimetableSpec spec = timetable->spec();
   spec.start = absl::InfinitePast();
   spec.end = absl::InfiniteFuture();
-  auto calendar = std::make_unique<Calendar>(Calendar{cron::Timetable(std::move(spec)), {}});
-  // One window holds at most one occurrence a second, so this is bounded by the window.
+  const tzdata::MovedZone* moved = rules_ == nullptr ? nullptr : rules_->moved->Find(zone);
+  if (moved != nullptr && rules_->by_former) {
+    spec.zone = moved->before();
+    moved = nullptr;
+  }
+  absl::Time begin = begin_;
+  if (moved != nullptr && rules_->first)
+    begin = std::min(begin, moved->ReadFrom(rules_->frontier.emitted_to));
+  auto calendar = std::make_unique<Calendar>(Calendar{cron::Timetable(std::move(spec)), {}, moved});
+  // One window holds at most one occurrence a second, so this is bounded by the window (and by how
+  // far a change of rules can move what is in it).
   for (const cron::Occurrence& o :
-       calendar->timetable.Enumerate(begin_, end_, std::numeric_limits<size_t>::max())) {
-    calendar->firings.push_back({o, calendar->timetable.IdOf(o),
-                                 cron::CanonicalPlace(*calendar->timetable.spec().cron, o.civil)});
+       calendar->timetable.Enumerate(begin, end_, std::numeric_limits<size_t>::max())) {
+    Firing& firing = calendar->firings.emplace_back(
+        Firing{o, calendar->timetable.IdOf(o),
+               cron::CanonicalPlace(*calendar->timetable.spec().cron, o.civil), std::nullopt});
+    if (moved != nullptr) firing.before = moved->Before(calendar->timetable, o);
   }
   if (calendars_.size() >= kWindowTimetablesMax) calendars_.clear();
   return calendars_.emplace(calendar_key_, std::move(calendar)).first->second.get();
+}
+
+bool ChildEvaluator::Owed(const Calendar& calendar, const Firing& firing,
+                          const storage::v1::ChildRecord& record) const {
+  const absl::Time instant = firing.occurrence.instant;
+  const absl::Time from = FromMicros(record.from_micros());
+  const absl::Time start = StartOf(record), end = EndOf(record);
+  if (instant < start || instant >= end) return false;
+  if (calendar.moved == nullptr || from > rules_->made_to())
+    return instant >= begin_ && instant >= from;
+  std::optional<absl::Time> before = firing.before;
+  if (before && (*before < start || *before >= end)) before.reset();
+  // Before `from` somebody else has emitted it by the former rules.
+  return calendar.moved->Emits(before, instant, std::max(rules_->frontier.emitted_to, from));
 }
 
 absl::StatusOr<ChildOccurrences> ChildEvaluator::OfCalendar(const ChildKey& key,
@@ -84,11 +109,9 @@ absl::StatusOr<ChildOccurrences> ChildEvaluator::OfCalendar(const ChildKey& key,
   if (!calendar.ok()) return calendar.status();
   ChildOccurrences result;
   result.timetable = &(*calendar)->timetable;
-  const absl::Time from = std::max(FromMicros(record.from_micros()), StartOf(record));
-  const absl::Time end = EndOf(record);
   for (const Firing& firing : (*calendar)->firings) {
     const absl::Time instant = firing.occurrence.instant;
-    if (instant < from || instant >= end || firing.place != *place) continue;
+    if (firing.place != *place || !Owed(**calendar, firing, record)) continue;
     if (source.jitter > absl::ZeroDuration()) {
       result.occurrences.push_back(ToEmitted(source, *result.timetable, firing.occurrence));
     } else {

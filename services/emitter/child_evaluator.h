@@ -23,11 +23,13 @@
 #include "common/cron/timetable.h"
 #include "common/storage/children_table.h"
 #include "common/storage/occurrence_rows.h"
+#include "services/emitter/rules_change.h"
 
 namespace escapement::emitter {
 
 struct ChildOccurrences {
-  std::vector<EmittedOccurrence> occurrences;  // in order
+  // In order. With changed rules some may be before the window, or before the child's `from`.
+  std::vector<EmittedOccurrence> occurrences;
   // Of an interval: its first instant after them, at or after `end` unless `max` was reached.
   std::optional<absl::Time> next;
   // When the child fires, its start and end left aside; of a list of instants only its own. Valid
@@ -37,7 +39,10 @@ struct ChildOccurrences {
 
 class ChildEvaluator {
  public:
-  ChildEvaluator(absl::Time begin, absl::Time end) : begin_(begin), end_(end) {}
+  // `rules` null: no rules have changed.
+  ChildEvaluator(absl::Time begin, absl::Time end,
+                 std::shared_ptr<const RulesChange> rules = nullptr)
+      : begin_(begin), end_(end), rules_(std::move(rules)) {}
 
   // Those at or after the child's `from` whose canonical place is its own. DATA_LOSS if the record
   // cannot be read.
@@ -55,15 +60,21 @@ class ChildEvaluator {
     cron::Occurrence occurrence;
     std::string id;
     cron::Place place;
+    std::optional<absl::Time> before;  // by the former rules; set where it is judged by
   };
   struct Calendar {
-    cron::Timetable timetable;    // without start and end
-    std::vector<Firing> firings;  // in the window
+    cron::Timetable timetable;                 // without start and end
+    std::vector<Firing> firings;               // in the window
+    const tzdata::MovedZone* moved = nullptr;  // if its firings are to be judged
   };
+  // Is it this child's to emit, apart from its place?
+  bool Owed(const Calendar& calendar, const Firing& firing,
+            const storage::v1::ChildRecord& record) const;
   absl::StatusOr<const Calendar*> CalendarOf(const std::string& zone,
                                              const storage::v1::ChildRecord& record);
 
   const absl::Time begin_, end_;
+  const std::shared_ptr<const RulesChange> rules_;
   absl::flat_hash_map<std::string, std::unique_ptr<Calendar>> calendars_;  // never iterated
   std::string calendar_key_;
   std::optional<cron::Timetable> instants_;

@@ -86,7 +86,9 @@ struct EmissionChunk::Building {
 };
 
 EmissionChunk::EmissionChunk(Options options, std::shared_ptr<CatchUp> catch_up)
-    : options_(options), catch_up_(std::move(catch_up)), evaluator_(options_.begin, options_.end) {}
+    : options_(std::move(options)),
+      catch_up_(std::move(catch_up)),
+      evaluator_(options_.begin, options_.end, options_.rules) {}
 
 void EmissionChunk::Clear() {
   schedules_.clear();
@@ -131,6 +133,7 @@ absl::StatusOr<EmissionChunk::Added> EmissionChunk::AddCalendar(const ChildKey& 
       OccurrenceRowCount(child.source, options_.layout) * found->occurrences.size();
   if (!Room(mutations)) return Added::kNoRoom;
   child.occurrences = std::move(found->occurrences);
+  child.owed_from = std::max(options_.begin, FromMicros(record_.from_micros()));
   Take(std::move(child), mutations, key.expression.zone, found->timetable);
   return Added::kDue;
 }
@@ -252,11 +255,20 @@ std::vector<kv::Key> EmissionChunk::StatesToRead() {
   return keys;
 }
 
+// Is it before what the child owes otherwise, for a change of rules has put it there, and nobody
+// has emitted by the present rules yet?
+bool EmissionChunk::Moved(const DueChild& child, const EmittedOccurrence& occurrence,
+                          const Building& building) const {
+  return options_.rules != nullptr && !options_.rules->by_former &&
+         occurrence.nominal_time < child.owed_from &&
+         building.covered_to <= options_.rules->made_to();
+}
+
 void EmissionChunk::BuildOccurrences(const DueChild& child, Building* building) const {
   const LatePlan* plan = building->schedule.plan.get();
   EmissionCounts& counts = building->counts;
   for (const EmittedOccurrence& o : child.occurrences) {
-    if (o.nominal_time < building->covered_to) continue;
+    if (o.nominal_time < building->covered_to && !Moved(child, o, *building)) continue;
     if (plan == nullptr || plan->misfire.Fires(o.nominal_time)) {
       AddOccurrenceRows(child.source, o, options_.layout, building->now,
                         &building->group.mutations);

@@ -52,7 +52,8 @@ class EmissionChunk {
  public:
   struct Options {
     kv::Layout layout;
-    absl::Time begin, end;  // of the window
+    absl::Time begin, end;                               // of the window
+    std::shared_ptr<const RulesChange> rules = nullptr;  // null: none have changed
   };
   // `catch_up` has been told of the window.
   EmissionChunk(Options options, std::shared_ptr<CatchUp> catch_up);
@@ -92,6 +93,7 @@ class EmissionChunk {
     kv::CommitSeq seq = 0;  // at which it was read
     OccurrenceSource source;
     std::vector<EmittedOccurrence> occurrences;
+    absl::Time owed_from;   // what is earlier was moved there by a change of rules
     bool instant = false;   // of an interval or a list
     bool expired = false;   // its end has passed
     std::string moved_key;  // of an interval: where it goes; empty: nowhere
@@ -125,6 +127,8 @@ class EmissionChunk {
   struct Building;
   void BuildChild(const DueChild& child, Building* building) const;
   void BuildOccurrences(const DueChild& child, Building* building) const;
+  bool Moved(const DueChild& child, const EmittedOccurrence& occurrence,
+             const Building& building) const;
 
   const Options options_;
   const std::shared_ptr<CatchUp> catch_up_;

@@ -8,6 +8,7 @@
 #include "common/kv/meta_keys.h"
 #include "common/service/log.h"
 #include "common/storage/children_table.h"
+#include "common/tzdata/tzdata_table.h"
 #include "services/emitter/limits.h"
 
 namespace escapement::emitter {
@@ -106,7 +107,8 @@ void EmissionLoop::ReadCheckpoints() {
     const auto p = static_cast<uint16_t>(partition);
     client_.MultiGet({{ColumnFamily::kCheckpoints, PlannedToKey(p)},
                       {ColumnFamily::kCheckpoints, EmittedToKey(p)},
-                      {ColumnFamily::kCheckpoints, CursorKey(p)}},
+                      {ColumnFamily::kCheckpoints, CursorKey(p)},
+                      {ColumnFamily::kMeta, tzdata::FrontierKey(p)}},
                      executor_,
                      [self = shared_from_this(), partition = partition,
                       generation = state.generation](absl::StatusOr<kv::GetResult> result) {
@@ -134,8 +136,62 @@ void EmissionLoop::OnCheckpoints(uint32_t partition, uint64_t generation,
         {{"partition", partition}});
     return;
   }
+  if (options_.moved != nullptr) {
+    if (const auto& frontier = result->values[3])
+      state->frontier = tzdata::DecodeFrontier(*frontier);
+    if (state->frontier && state->frontier->revision != options_.tz_rev) state->frontier.reset();
+    if (!state->frontier && !cursor) return MarkFrontier(partition, generation);
+  }
   state->loaded = true;
   Plan();
+}
+
+std::vector<Condition> EmissionLoop::RulesFence() const {
+  if (options_.tz_rev.empty()) return {};
+  return {tzdata::RevisionIs(options_.tz_rev)};
+}
+
+void EmissionLoop::MarkFrontier(uint32_t partition, uint64_t generation) {
+  Partition* state = Find(partition, generation);
+  if (!options_.leases.valid(partition)) return;
+  const auto p = static_cast<uint16_t>(partition);
+  kv::Group group;
+  group.conditions = {CheckpointIs(PlannedToKey(p), state->planned_to),
+                      CheckpointIs(EmittedToKey(p), state->emitted_to),
+                      Absent(ColumnFamily::kCheckpoints, CursorKey(p))};
+  Mutation mark;
+  mark.cf = ColumnFamily::kMeta;
+  mark.key = tzdata::FrontierKey(p);
+  mark.value = tzdata::EncodeFrontier({.revision = options_.tz_rev,
+                                       .emitted_to = state->emitted_to,
+                                       .planned_to = state->planned_to});
+  group.mutations = {std::move(mark)};
+  kv::Commit commit;
+  commit.fence = RulesFence();
+  commit.fence.push_back(options_.leases.fence(partition));
+  commit.groups = {std::move(group)};
+  state->reading = true;
+  client_.CommitAsync(
+      std::move(commit), executor_,
+      [self = shared_from_this(), partition, generation](absl::StatusOr<kv::CommitResult> result) {
+        Partition* state = self->Find(partition, generation);
+        if (state == nullptr) return;
+        state->reading = false;
+        // Else in the next round.
+        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
+      });
+}
+
+std::shared_ptr<const RulesChange> EmissionLoop::RulesFor(const Partition& state) const {
+  if (options_.moved == nullptr) return nullptr;
+  RulesChange rules{.moved = options_.moved, .by_former = !state.frontier.has_value()};
+  if (state.frontier) {
+    rules.frontier = *state.frontier;
+    rules.first =
+        state.emitted_to == rules.frontier.emitted_to && state.done_to == state.emitted_to;
+    if (!rules.first && state.done_to >= rules.judge_to()) return nullptr;
+  }
+  return std::make_shared<const RulesChange>(std::move(rules));
 }
 
 void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
@@ -148,7 +204,8 @@ void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
                       Absent(ColumnFamily::kCheckpoints, EmittedToKey(p))};
   group.mutations = {PutCheckpoint(PlannedToKey(p), now), PutCheckpoint(EmittedToKey(p), now)};
   kv::Commit commit;
-  commit.fence = {options_.leases.fence(partition)};
+  commit.fence = RulesFence();
+  commit.fence.push_back(options_.leases.fence(partition));
   commit.groups = {std::move(group)};
   state->reading = true;
   client_.CommitAsync(
@@ -206,6 +263,7 @@ void EmissionLoop::Plan() {
   if (!readable.empty()) ReadMarks(std::move(readable), target);
   if (ids.empty()) return;
   planning_ = true;
+  commit.fence = RulesFence();
   client_.CommitAsync(
       std::move(commit), executor_,
       [self = shared_from_this(), ids = std::move(ids), emitted = std::move(emitted),
@@ -307,7 +365,9 @@ void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   if (end <= state.done_to || end > state.readable_to) return;
   EmissionWindow::Options options;
   options.partition = static_cast<uint16_t>(partition);
-  options.lease = options_.leases.fence(partition);
+  options.fence = RulesFence();
+  options.fence.push_back(options_.leases.fence(partition));
+  options.rules = RulesFor(state);
   options.emitted_to = state.emitted_to;
   options.cursor = state.cursor;
   options.begin = state.done_to;
@@ -315,7 +375,8 @@ void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   options.layout = options_.layout;
   state.catch_up->OnWindow(options.begin, end, state.cursor.has_value(), client_.NowLow());
   options.catch_up = state.catch_up;
-  ChildRanges ranges = RangesToRead(options.partition, state.in_use, options.begin, options.end);
+  ChildRanges ranges = RangesToRead(options.partition, state.in_use, options.begin, options.end,
+                                    options.rules.get());
   for (const std::string& zone : ranges.unknown_zones) {
     metrics_.records_broken.Increment();
     Log(LogLevel::kError, "emitter.loop", "a zone in use is not in the zone database",
@@ -343,6 +404,11 @@ void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time 
           {{"partition", partition}, {"error", std::string(status.message())}});
     }
     return Reload(partition, *state);
+  }
+  if (options_.moved != nullptr && !state->frontier) {
+    // That was the window of the former rules.
+    Reload(partition, *state);
+    return ReadCheckpoints();
   }
   state->window = nullptr;
   state->done_to = end;

@@ -7,6 +7,10 @@
 // (emission_window.h). Whatever fails is read again in the next round. Planned ahead of rows:
 // whoever changes a schedule sees how far its old version may have been emitted.
 //
+// When the rules of zones have changed (common/tzdata), the first who takes a partition with the
+// new ones finishes what was begun by the former ones, notes how far they have emitted, and goes on
+// from there. No commit of who has other rules applies.
+//
 // A partition that is behind catches up window after window, judged as catch_up.h says.
 //
 // While the store's clock is held (kClockHoldKey) nothing is planned.
@@ -32,6 +36,7 @@
 #include "services/emitter/emission_plan.h"
 #include "services/emitter/emission_window.h"
 #include "services/emitter/metrics.h"
+#include "services/emitter/rules_change.h"
 
 namespace escapement::emitter {
 
@@ -47,6 +52,9 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     kv::Layout layout;
     absl::Duration ahead = absl::Seconds(5);
     PartitionLeases leases;
+    std::string tz_rev = {};  // this process's rules; empty: none are asked for
+    // What the switch to tz_rev has moved; null: nothing.
+    std::shared_ptr<const tzdata::MovedZones> moved = nullptr;
   };
 
   // `client` and `metrics` outlive the loop; the loop is made by make_shared.
@@ -73,6 +81,9 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     absl::Time planned_to;  // as stored
     absl::Time emitted_to;  // as stored
     std::optional<EmissionCursor> cursor;
+    // Where the present rules have begun. Absent: nothing has moved, or the cursor is of the former
+    // rules.
+    std::optional<tzdata::PartitionFrontier> frontier;
     // Everything before it is emitted; after emitted_to if nothing was due since.
     absl::Time done_to;
     absl::Time readable_to;  // in_use is known for windows up to here
@@ -93,6 +104,9 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   void ReadCheckpoints();
   void OnCheckpoints(uint32_t partition, uint64_t generation, absl::StatusOr<kv::GetResult> result);
   void MakeCheckpoints(uint32_t partition, uint64_t generation);
+  void MarkFrontier(uint32_t partition, uint64_t generation);
+  std::shared_ptr<const RulesChange> RulesFor(const Partition& state) const;
+  std::vector<kv::Condition> RulesFence() const;
 
   void Plan();
   kv::Group PlanGroup(uint32_t partition, const Partition& state, absl::Time target) const;

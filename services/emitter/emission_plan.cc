@@ -41,19 +41,24 @@ bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
   return true;
 }
 
-ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin,
-                         absl::Time end) {
+ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end,
+                         const RulesChange* rules) {
   ChildRanges result;
   // Whatever is there is due: it goes when it is emitted.
   result.ranges.push_back(
       {.begin = InstantChildPrefix(partition), .end = InstantChildrenFrom(partition, end)});
   for (const auto& [name, expressions] : in_use) {
-    const absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name);
+    absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name);
     if (!zone.ok()) {
       result.unknown_zones.push_back(name);
       continue;
     }
-    for (const cron::PlaceRange& range : cron::PlacesToRead(*zone, begin, end, expressions)) {
+    absl::Time from = begin;
+    if (const auto* moved = rules == nullptr ? nullptr : rules->moved->Find(name)) {
+      if (rules->by_former) zone = moved->before();
+      if (rules->first) from = std::min(from, moved->ReadFrom(rules->frontier.emitted_to));
+    }
+    for (const cron::PlaceRange& range : cron::PlacesToRead(*zone, from, end, expressions)) {
       const ExpressionKey key = KeyOf(partition, name, range.first.expression);
       result.ranges.push_back(
           {.begin = ChildPrefix(key, range.first.hour, range.first.minute),

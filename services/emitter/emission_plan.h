@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/cron/launch_expression.h"
 #include "common/storage/children_table.h"
+#include "services/emitter/rules_change.h"
 
 namespace escapement::storage::v1 {
 class StateRecord;
@@ -46,8 +47,9 @@ struct ChildRanges {
   std::vector<std::string> unknown_zones;  // in use, but not in this machine's zone database
 };
 // Where the children of everything that can fire in [begin, end) are: those of intervals and lists
-// with an instant before `end`, then those of cron expressions.
-ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end);
+// with an instant before `end`, then those of cron expressions. `rules` null: none have changed.
+ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end,
+                         const RulesChange* rules = nullptr);
 
 // What is left of the ranges after `last_key`.
 std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key);

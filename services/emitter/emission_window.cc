@@ -47,7 +47,10 @@ EmissionWindow::EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> e
       metrics_(metrics),
       options_(std::move(options)),
       done_(std::move(done)),
-      chunk_({.layout = options_.layout, .begin = options_.begin, .end = options_.end},
+      chunk_({.layout = options_.layout,
+              .begin = options_.begin,
+              .end = options_.end,
+              .rules = options_.rules},
              options_.catch_up != nullptr ? options_.catch_up : std::make_shared<CatchUp>()) {}
 
 void EmissionWindow::Start() {
@@ -158,7 +161,7 @@ void EmissionWindow::OnStates(absl::StatusOr<kv::GetResult> result) {
 }
 
 std::vector<Condition> EmissionWindow::Fence() const {
-  std::vector<Condition> fence = {options_.lease};
+  std::vector<Condition> fence = options_.fence;
   fence.push_back(Equals(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
                          EncodeCheckpoint(options_.emitted_to), 0));
   if (options_.cursor) {

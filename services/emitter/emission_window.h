@@ -34,7 +34,7 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
  public:
   struct Options {
     uint16_t partition = 0;
-    kv::Condition lease;                   // the fence of the partition's epoch
+    std::vector<kv::Condition> fence;      // the partition's epoch, the rules in force
     absl::Time emitted_to;                 // as stored
     std::optional<EmissionCursor> cursor;  // as stored
     absl::Time begin, end;                 // emitted_to <= begin
@@ -42,6 +42,7 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
     kv::Layout layout;
     // Has been told of the window; null: nothing in it is late.
     std::shared_ptr<CatchUp> catch_up = nullptr;
+    std::shared_ptr<const RulesChange> rules = nullptr;  // null: none have changed
   };
   // OK: everything in the window is emitted; `stored` tells whether emitted_to = end is (else
   // nothing was due). An error: nothing is known about the last commit but that no other one is

@@ -1,12 +1,15 @@
 #include "services/emitter/emitter_service.h"
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
+#include "common/tzdata/rederive.h"
+#include "common/tzdata/tzdata_table.h"
 #include "services/emitter/emission_loop.h"
 #include "services/emitter/launch_loop.h"
 #include "services/emitter/launch_metrics.h"
@@ -58,7 +61,8 @@ class EmitterService::Core {
     };
     return options;
   }
-  void MakeLoops(const kv::Layout& layout);
+  void MakeLoops(const kv::Layout& layout, std::shared_ptr<const tzdata::MovedZones> moved);
+  std::shared_ptr<const tzdata::MovedZones> MovedBy(const std::optional<std::string>& tz_switch);
   void StopLoops();
   void StepLater();
 
@@ -79,25 +83,43 @@ class EmitterService::Core {
 };
 
 void EmitterService::Core::Begin() {
-  client_.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)}}, executor_,
-                   [this](absl::StatusOr<kv::GetResult> result) {
+  client_.MultiGet({{kv::ColumnFamily::kMeta, std::string(kv::kLayoutKey)},
+                    {kv::ColumnFamily::kMeta, std::string(tzdata::kSwitchKey)}},
+                   executor_, [this](absl::StatusOr<kv::GetResult> result) {
                      if (draining_) return;
                      if (result.ok() && result->values[0].has_value()) {
                        const absl::StatusOr<kv::Layout> layout =
                            kv::DecodeLayout(*result->values[0]);
-                       if (layout.ok()) return MakeLoops(*layout);
+                       if (layout.ok()) return MakeLoops(*layout, MovedBy(result->values[1]));
                      }
                      executor_->PostAfter(kRetryStart, [this] { Begin(); });
                    });
 }
 
-void EmitterService::Core::MakeLoops(const kv::Layout& layout) {
+std::shared_ptr<const tzdata::MovedZones> EmitterService::Core::MovedBy(
+    const std::optional<std::string>& tz_switch) {
+  if (options_.tz_rev.empty() || !tz_switch) return nullptr;
+  const std::optional<tzdata::Switch> change = tzdata::DecodeSwitch(*tz_switch);
+  if (!change) {
+    metrics_.records_broken.Increment();
+    return nullptr;
+  }
+  if (change->new_revision != options_.tz_rev) return nullptr;
+  auto moved = std::make_shared<const tzdata::MovedZones>(*change);
+  return moved->empty() ? nullptr : moved;
+}
+
+void EmitterService::Core::MakeLoops(const kv::Layout& layout,
+                                     std::shared_ptr<const tzdata::MovedZones> moved) {
   const PartitionLeases leases = {
       .valid = [this](uint32_t partition) { return keeper_->Valid(partition); },
       .fence = [this](uint32_t partition) { return keeper_->Fence(partition); }};
-  loop_ = std::make_shared<EmissionLoop>(
-      client_, executor_, metrics_,
-      EmissionLoop::Options{.layout = layout, .ahead = options_.ahead, .leases = leases});
+  loop_ = std::make_shared<EmissionLoop>(client_, executor_, metrics_,
+                                         EmissionLoop::Options{.layout = layout,
+                                                               .ahead = options_.ahead,
+                                                               .leases = leases,
+                                                               .tz_rev = options_.tz_rev,
+                                                               .moved = std::move(moved)});
   closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
                                         RunCloser::Options{.layout = layout, .leases = leases});
   launcher_ = std::make_shared<LaunchLoop>(client_, executor_, launch_metrics_,

@@ -31,7 +31,10 @@ class EmitterService {
     // without lateness. A change of a schedule emits what falls into it.
     absl::Duration ahead = absl::Seconds(5);
     absl::Duration step_every = absl::Seconds(1);  // of store time; less than `ahead`
-    Metrics* metrics = nullptr;                    // null: not shown. Outlives the service
+    // The revision of this process's time zone database, which must be in force for its commits to
+    // apply (common/tzdata); empty: none is asked for.
+    std::string tz_rev = {};
+    Metrics* metrics = nullptr;  // null: not shown. Outlives the service
   };
 
   // `store` and `runtime` outlive it.

@@ -2,6 +2,7 @@
 
 #include "absl/flags/flag.h"
 #include "common/service/lease_flags.h"
+#include "common/tzdata/database.h"
 
 ABSL_FLAG(absl::Duration, emit_ahead, absl::Seconds(5),
           "how long before they are due events are written to the queue");
@@ -15,6 +16,7 @@ EmitterService::Options OptionsFromFlags(const ServiceContext& context) {
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
   options.ahead = absl::GetFlag(FLAGS_emit_ahead);
+  options.tz_rev = tzdata::ThisMachine().revision;
   options.metrics = &context.metrics;
   return options;
 }
