@@ -36,6 +36,7 @@ class EmitterTzdataTest : public EmitterFixture {
  protected:
   EmitterTzdataTest() {
     on_durable_ = [this](const kv::CommitRequest& request) {
+      if (request.groups.size() > 1000) ++large_commits_;
       for (const kv::Group& group : request.groups) {
         for (const kv::Mutation& mutation : group.mutations) {
           // From the switch on the process-wide rules are the new ones.
@@ -159,6 +160,7 @@ class EmitterTzdataTest : public EmitterFixture {
   uint64_t incarnations_ = 0;
   Spans old_, new_;
   std::unique_ptr<cron::ZoneOverride> rules_;
+  size_t large_commits_ = 0;
 };
 
 // The offset changes by `by` a little before the news of it come.
@@ -224,6 +226,50 @@ TEST_F(EmitterTzdataTest, ALateCommitOfTheOldRulesIsRefused) {
   EXPECT_EQ(puts_.size(), before);
   Advance(absl::Minutes(70));
   EXPECT_GT(ExpectExact(Now()), 200u);
+}
+
+// Part of the children of a window has been emitted when the rules change: the rest is emitted by
+// the same rules.
+TEST_F(EmitterTzdataTest, AWindowThatWasBegunIsFinishedByTheRulesItWasBegunWith) {
+  SetRules({{.offset = 0}}, ChangedBy(-3600));
+  std::vector<kv::Group> groups;
+  const absl::Time start = Now();
+  for (size_t i = 0; i < 24'000; ++i) {
+    const Uid uid = Uid::FromHalves(i + 1, i * 0x9e3779b97f4a7c15);
+    Schedule& schedule = schedules_[uid];
+    schedule.from = start;
+    schedule.definition.set_tenant("default");
+    schedule.definition.set_uid(std::string(uid.bytes()));
+    schedule.definition.set_version(1);
+    schedule.definition.set_cron("1 0 * * *");
+    schedule.definition.set_time_zone(kZone);
+    schedule.definition.set_event_count(1);
+    schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+    schedule.state.set_version(1);
+    if (i % 500 == 0) groups.emplace_back();
+    groups.back().mutations.push_back({.cf = ColumnFamily::kStates,
+                                       .key = StateKey(uid),
+                                       .value = schedule.state.SerializeAsString()});
+    AddChildren(schedule.definition, TimetableOf(schedule.definition).value(), start, layout_,
+                &groups.back().mutations);
+  }
+  for (kv::Group& group : groups) Commit({std::move(group)});
+  StartOld("old");
+  ASSERT_TRUE(world_.RunUntil([&] { return large_commits_ >= 3; }, absl::Minutes(2)));
+  Kill("old");
+  size_t cursors = 0;
+  for (uint16_t p = 0; p < layout_.partitions; ++p)
+    cursors += Disk(ColumnFamily::kCheckpoints).contains(CursorKey(p));
+  EXPECT_GT(cursors, 0u);
+  StartNew("new");
+  Advance(absl::Minutes(65));
+  EXPECT_GT(large_commits_, 2u * layout_.partitions - 1);
+  // None has moved to where the new rules have it.
+  EXPECT_EQ(ExpectExact(Now()), 0u);
+  EXPECT_EQ(puts_.size(), 24'000u);
+  std::set<absl::Time> instants;
+  for (const auto& [bytes, times] : puts_) instants.insert(DecodeEventKey(bytes)->due_time);
+  EXPECT_EQ(instants.size(), 1u);
 }
 
 TEST_F(EmitterTzdataTest, AnOlderEmitterTakesNoLeases) {

@@ -6,6 +6,7 @@
 #include "common/base/micros.h"
 #include "common/records/row_judge.h"
 #include "common/service/log.h"
+#include "common/tzdata/tzdata_table.h"
 #include "services/emitter/limits.h"
 
 namespace escapement::emitter {
@@ -275,7 +276,9 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
 
 void LaunchLoop::Commit(LaunchBatch batch, std::set<Uid> uids) {
   committing_ = true;
-  client_.CommitAsync(batch.TakeCommit(), executor_,
+  kv::Commit commit = batch.TakeCommit();
+  if (!options_.tz_rev.empty()) commit.fence.push_back(tzdata::RevisionIs(options_.tz_rev));
+  client_.CommitAsync(std::move(commit), executor_,
                       [self = shared_from_this(), decided = batch.TakeDecided(),
                        uids = std::move(uids)](absl::StatusOr<kv::CommitResult> result) {
                         if (!self->stopped_) self->OnCommitted(decided, uids, result);

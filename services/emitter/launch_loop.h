@@ -39,6 +39,7 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   struct Options {
     kv::Layout layout;
     PartitionLeases leases;
+    std::string tz_rev = {};  // as EmissionLoop's
   };
 
   // `client` and `metrics` outlive it; made by make_shared.
