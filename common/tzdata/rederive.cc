@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-
 namespace escapement::tzdata {
 namespace {
 
