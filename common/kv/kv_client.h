@@ -63,7 +63,7 @@ class KvClient {
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, bool excluding_own,
                                    std::shared_ptr<Executor> on, WatchObserver observer);
 
-  // The largest of (store time of an answer + time elapsed since it was received, less 500 ppm):
+  // The largest of (store time of an answer + time elapsed since it was received, less 750 ppm):
   // never above the store's time. InfinitePast before the first answer.
   absl::Time NowLow() const;
 

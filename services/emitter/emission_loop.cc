@@ -293,9 +293,23 @@ void EmissionLoop::OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Tim
     if (emitted[i] != absl::InfinitePast()) state->emitted_to = emitted[i];
     planned.push_back(ids[i]);
   }
-  metrics_.held.Set(held ? 1 : 0);
+  ShowHeld(held);
   if (!planned.empty()) ReadMarks(std::move(planned), target);
   if (std::exchange(plan_again_, false)) Plan();
+}
+
+void EmissionLoop::ShowHeld(bool held) {
+  metrics_.held.Set(held ? 1 : 0);
+  if (std::exchange(held_, held) == held) return;
+  if (held) {
+    Log(LogLevel::kError, "emitter.loop",
+        "emission is held: the store's wall clock is ahead of store time by more than is followed; "
+        "set it right, or confirm it at the store",
+        {});
+  } else {
+    Log(LogLevel::kInfo, "emitter.loop", "emission goes on: the store's clock is not held any more",
+        {});
+  }
 }
 
 void EmissionLoop::ReadMarks(Ids ids, absl::Time target) {

@@ -113,6 +113,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
                  absl::StatusOr<kv::CommitResult> result);
 
+  void ShowHeld(bool held);
   void ReadMarks(Ids ids, absl::Time target);
   void OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result);
   void ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark,
@@ -131,6 +132,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   const Options options_;
   bool stopped_ = false;
   bool planning_ = false;    // a plan's commit is under way
+  bool held_ = false;        // the last plan was refused for the store's clock
   bool plan_again_ = false;  // something became ready meanwhile
   uint64_t steps_ = 0;
   uint64_t generations_ = 0;

@@ -70,6 +70,32 @@ absl::StatusOr<v1::Schedule> ApiClient::PauseSchedule(const std::string& id) {
                             timeout_);
 }
 
+absl::StatusOr<v1::Schedule> ApiClient::ResumeSchedule(const std::string& id) {
+  v1::ResumeScheduleRequest request;
+  request.set_name(ScheduleName(id));
+  return Call<v1::Schedule>(stubs_->schedules, &v1::ScheduleService::Stub::ResumeSchedule, request,
+                            timeout_);
+}
+
+absl::StatusOr<v1::BackfillScheduleResponse> ApiClient::BackfillSchedule(const std::string& id,
+                                                                         absl::Time start,
+                                                                         absl::Time end,
+                                                                         int max_occurrences) {
+  v1::BackfillScheduleRequest request;
+  request.set_name(ScheduleName(id));
+  *request.mutable_start_time() = ToTimestamp(start);
+  *request.mutable_end_time() = ToTimestamp(end);
+  request.set_max_occurrences(max_occurrences);
+  return Call<v1::BackfillScheduleResponse>(
+      stubs_->schedules, &v1::ScheduleService::Stub::BackfillSchedule, request, timeout_);
+}
+
+absl::StatusOr<v1::PreviewScheduleResponse> ApiClient::PreviewSchedule(
+    const v1::PreviewScheduleRequest& request) {
+  return Call<v1::PreviewScheduleResponse>(
+      stubs_->schedules, &v1::ScheduleService::Stub::PreviewSchedule, request, timeout_);
+}
+
 absl::Status ApiClient::DeleteSchedule(const std::string& id) {
   v1::DeleteScheduleRequest request;
   request.set_name(ScheduleName(id));
@@ -136,6 +162,14 @@ absl::StatusOr<v1::Event> ApiClient::GetEvent(const std::string& name) {
   v1::GetEventRequest request;
   request.set_name(name);
   return Call<v1::Event>(stubs_->events, &v1::EventService::Stub::GetEvent, request, timeout_);
+}
+
+google::protobuf::Timestamp ToTimestamp(absl::Time time) {
+  const int64_t micros = absl::ToUnixMicros(time);
+  google::protobuf::Timestamp timestamp;
+  timestamp.set_seconds(micros / 1'000'000);
+  timestamp.set_nanos(static_cast<int32_t>(micros % 1'000'000 * 1000));
+  return timestamp;
 }
 
 v1::Target HttpTo(const std::string& uri) {

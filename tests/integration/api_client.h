@@ -30,6 +30,13 @@ class ApiClient {
   absl::StatusOr<v1::Schedule> CreateSchedule(const std::string& id, const v1::Schedule& schedule);
   absl::StatusOr<v1::Schedule> GetSchedule(const std::string& id);
   absl::StatusOr<v1::Schedule> PauseSchedule(const std::string& id);
+  absl::StatusOr<v1::Schedule> ResumeSchedule(const std::string& id);
+  // [start, end), at most max_occurrences of it.
+  absl::StatusOr<v1::BackfillScheduleResponse> BackfillSchedule(const std::string& id,
+                                                                absl::Time start, absl::Time end,
+                                                                int max_occurrences);
+  absl::StatusOr<v1::PreviewScheduleResponse> PreviewSchedule(
+      const v1::PreviewScheduleRequest& request);
   absl::Status DeleteSchedule(const std::string& id);
   // `request_id`, if given, makes it safe to repeat.
   absl::StatusOr<v1::Run> TriggerSchedule(const std::string& id, int64_t event_count = 0,
@@ -49,6 +56,8 @@ class ApiClient {
   std::unique_ptr<Stubs> stubs_;
   const absl::Duration timeout_;
 };
+
+google::protobuf::Timestamp ToTimestamp(absl::Time time);
 
 // Targets.
 v1::Target HttpTo(const std::string& uri);
