@@ -92,10 +92,13 @@ void RecordCache::OpenWatch() {
                                   }});
 }
 
+// One commit may write a state several times (launches of one schedule): the last word counts, and
+// nobody is told of a change before it.
 void RecordCache::OnBatch(const kv::WatchBatch& batch) {
+  std::vector<std::string> changed;
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     const auto known = states_.find(mutation.key);
-    if (known == states_.end() || known->second->seq >= batch.seq) continue;
+    if (known == states_.end() || known->second->seq > batch.seq) continue;
     if (mutation.kind == kv::Mutation::Kind::kPut && mutation.value_omitted) {
       states_.erase(known);
     } else if (mutation.kind == kv::Mutation::Kind::kPut) {
@@ -103,8 +106,10 @@ void RecordCache::OnBatch(const kv::WatchBatch& batch) {
     } else {
       known->second = MakeState(std::nullopt, batch.seq);
     }
-    if (on_changed_ && mutation.key.size() == Uid::kBytes)
-      on_changed_(Uid::FromBytes(mutation.key));
+    if (mutation.key.size() == Uid::kBytes) changed.push_back(mutation.key);
+  }
+  for (const std::string& key : changed) {
+    if (on_changed_) on_changed_(Uid::FromBytes(key));
   }
 }
 

@@ -72,5 +72,44 @@ TEST(RecordCacheTest, NoReadAsksForMoreDefinitionsThanAnAnswerCanHold) {
   }
 }
 
+// As when several runs of one schedule are launched together.
+TEST(RecordCacheTest, OfAStateThatACommitWritesTwiceTheLastWordCounts) {
+  sim::SimRuntime runtime{5};
+  kv::MemKvStore store(runtime, {});
+  const std::shared_ptr<Executor> executor = runtime.NewExecutor("handler");
+  kv::KvClient::Options options;
+  options.name = "test";
+  kv::KvClient client(store, runtime, std::move(options));
+  const auto put = [&](std::vector<int64_t> cancelled_before) {
+    kv::Commit commit;
+    for (const int64_t micros : cancelled_before) {
+      storage::v1::StateRecord record;
+      record.set_cancelled_before_micros(micros);
+      commit.groups.emplace_back().mutations.push_back({.cf = ColumnFamily::kStates,
+                                                        .key = StateKey(Uid()),
+                                                        .value = record.SerializeAsString()});
+    }
+    client.CommitAsync(std::move(commit), executor, [](absl::StatusOr<kv::CommitResult>) {});
+    runtime.AdvanceBy(absl::Seconds(1));
+  };
+  RecordCache cache(client, executor, [] {});
+  std::vector<int64_t> told;
+  cache.NotifyChanges([&](const Uid& uid) {
+    told.push_back(cache.StateIfKnown(uid)->record->cancelled_before_micros());
+  });
+  executor->Post([&] { cache.Start(); });
+  put({1});
+  executor->Post([&] {
+    EXPECT_EQ(cache.State(Uid()), nullptr);
+    cache.Fetch();
+  });
+  runtime.AdvanceBy(absl::Seconds(1));
+  told.clear();
+  put({16, 20});
+  ASSERT_NE(cache.StateIfKnown(Uid()), nullptr);
+  EXPECT_EQ(cache.StateIfKnown(Uid())->record->cancelled_before_micros(), 20);
+  EXPECT_EQ(told, (std::vector<int64_t>{20, 20}));
+}
+
 }  // namespace
 }  // namespace escapement
