@@ -12,6 +12,14 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using Stub = v1::RunService::Stub;
 
+// Why the occurrence set off nothing, and of a summary for how many it stands.
+std::string ReasonOf(const v1::Run& r) {
+  if (r.skip_reason().empty()) return "-";
+  if (r.occurrence_count() <= 1) return r.skip_reason();
+  return absl::StrCat(r.skip_reason(), " (", r.occurrence_count(), " occurrences, to ",
+                      TimeUtil::ToString(r.last_nominal_time()), ")");
+}
+
 Row ToRow(const v1::Run& r) {
   return {r.name(),
           v1::Run::State_Name(r.state()),
@@ -23,12 +31,13 @@ Row ToRow(const v1::Run& r) {
           absl::StrCat(r.cancelled_count()),
           absl::StrCat(r.expired_count()),
           absl::StrCat(r.retry_count()),
-          r.has_complete_time() ? TimeUtil::ToString(r.complete_time()) : "-"};
+          r.has_complete_time() ? TimeUtil::ToString(r.complete_time()) : "-",
+          ReasonOf(r)};
 }
 
 const Row& RunHeader() {
   static const Row header = {"RUN",     "STATE",     "NOMINAL", "N",       "SUCCEEDED", "FAILED",
-                             "SKIPPED", "CANCELLED", "EXPIRED", "RETRIES", "COMPLETED"};
+                             "SKIPPED", "CANCELLED", "EXPIRED", "RETRIES", "COMPLETED", "REASON"};
   return header;
 }
 
