@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "tests/e2e/consumer.h"
 #include "tests/e2e/judge.h"
 #include "tests/e2e/throttled_phase.h"
+#include "tests/e2e/time_phase.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
 
@@ -75,6 +77,7 @@ class Demo {
     if (auto status = BatchWithKills(); !status.ok()) return status;
     if (auto status = ThrottledBatch(); !status.ok()) return status;
     if (auto status = ThrottledBatchWithKills(); !status.ok()) return status;
+    if (auto status = Time(); !status.ok()) return status;
     std::fputs(FormatVerdicts(verdicts_).c_str(), stdout);
     bool held = true;
     for (const Verdict& verdict : verdicts_) held = held && verdict.problems.empty();
@@ -334,6 +337,22 @@ class Demo {
          .delivery_timeout = kDeliveryTimeout,
          .victims = victims,
          .kill_every = options_.kill_every});
+  }
+
+  // (g)
+  absl::Status Time() {
+    const TimePhase phase = {.timeout = options_.phase_timeout,
+                             .show = [this](const std::string& words) { progress_.Show(words); },
+                             .say =
+                                 [this](const std::string& words) {
+                                   progress_.Clear();
+                                   Say(words);
+                                 }};
+    auto verdicts = RunTime(phase, platform_, *api_, *consumer_);
+    progress_.Clear();
+    if (!verdicts.ok()) return verdicts.status();
+    std::move(verdicts->begin(), verdicts->end(), std::back_inserter(verdicts_));
+    return absl::OkStatus();
   }
 
   // The consumer's word, then the platform's own: the run is complete, every event counted once.

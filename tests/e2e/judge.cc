@@ -1,6 +1,7 @@
 #include "tests/e2e/judge.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -78,6 +79,53 @@ std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_a
   return events;
 }
 
+// One event for each of `instants`. Returns how many came for each launch time.
+std::map<int64_t, int> JudgeFired(const std::vector<Arrival>& arrivals,
+                                  const std::set<int64_t>& instants, bool again_allowed,
+                                  Verdict* verdict, Problems* problems) {
+  verdict->expected = instants.size();
+  std::map<int64_t, int> fired;
+  for (const Seen& seen : JudgeCommon(arrivals, again_allowed, verdict, problems))
+    ++fired[seen.first->launch_micros];
+  for (const int64_t instant : instants) {
+    if (fired.count(instant) == 0)
+      problems->Add(absl::StrCat("nothing came for instant ", instant));
+  }
+  for (const auto& [instant, count] : fired) {
+    if (instants.count(instant) == 0)
+      problems->Add(absl::StrCat("something came for the wrong instant ", instant));
+    if (count > 1) problems->Add(absl::StrCat(count, " events came for instant ", instant));
+  }
+  return fired;
+}
+
+// Takes what was skipped out of `due`, each once.
+void TakeSkipped(const OccurrenceFacts& facts, std::set<int64_t>* due, Problems* problems) {
+  for (const Skipped& skipped : facts.skipped) {
+    if (skipped.reason != facts.reason)
+      problems->Add(absl::StrCat(skipped.first_micros, " was skipped: ", skipped.reason));
+    const auto begin = due->lower_bound(skipped.first_micros);
+    const auto end = due->upper_bound(skipped.last_micros);
+    const int64_t count = begin == due->end() || *begin > skipped.last_micros
+                              ? 0
+                              : static_cast<int64_t>(std::distance(begin, end));
+    if (count != skipped.count) {
+      problems->Add(absl::StrCat(skipped.count, " skipped from ", skipped.first_micros, " to ",
+                                 skipped.last_micros, ", where ", count, " were left"));
+    }
+    if (count > 0) due->erase(begin, end);
+  }
+}
+
+std::string SkippedFigure(const OccurrenceFacts& facts) {
+  int64_t singly = 0, in_summaries = 0;
+  for (const Skipped& skipped : facts.skipped)
+    (skipped.count > 1 ? in_summaries : singly) += skipped.count;
+  return absl::StrCat("of ", facts.due.size(), " occurrences ", singly + in_summaries,
+                      " skipped, reason ", facts.reason, ": ", in_summaries, " in a summary, ",
+                      singly, " with records of their own");
+}
+
 }  // namespace
 
 Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals,
@@ -85,17 +133,33 @@ Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals,
   Verdict verdict;
   Problems problems;
   verdict.what = std::move(what);
-  verdict.expected = instants.size();
-  std::map<int64_t, int> fired;
-  for (const Seen& seen : JudgeCommon(arrivals, again_allowed, &verdict, &problems))
-    ++fired[seen.first->launch_micros];
-  for (const int64_t instant : instants) {
-    if (fired.count(instant) == 0) problems.Add(absl::StrCat("nothing came for instant ", instant));
+  JudgeFired(arrivals, instants, again_allowed, &verdict, &problems);
+  verdict.problems = problems.Take();
+  return verdict;
+}
+
+Verdict JudgeOccurrences(std::string what, const std::vector<Arrival>& arrivals,
+                         const OccurrenceFacts& facts) {
+  Verdict verdict;
+  Problems problems;
+  verdict.what = std::move(what);
+  std::set<int64_t> due = facts.due;
+  TakeSkipped(facts, &due, &problems);
+  JudgeFired(arrivals, due, /*again_allowed=*/false, &verdict, &problems);
+  if (facts.completed != due) {
+    problems.Add(absl::StrCat("the platform's own record says: ", facts.completed.size(),
+                              " runs completed"));
   }
-  for (const auto& [instant, count] : fired) {
-    if (instants.count(instant) == 0)
-      problems.Add(absl::StrCat("something came for the wrong instant ", instant));
-    if (count > 1) problems.Add(absl::StrCat(count, " events came for instant ", instant));
+  if (!facts.reason.empty()) {
+    verdict.figures.push_back(SkippedFigure(facts));
+    if (facts.skipped.empty()) problems.Add(absl::StrCat("nothing was skipped: ", facts.reason));
+  }
+  std::vector<int64_t> begun;
+  for (const Arrival& arrival : arrivals) begun.push_back(arrival.wall_micros);
+  std::sort(begun.begin(), begun.end());
+  for (size_t i = 1; i < begun.size(); ++i) {
+    if (begun[i] - begun[i - 1] < facts.apart_micros)
+      problems.Add(absl::StrCat("a run began ", begun[i] - begun[i - 1], " µs after another"));
   }
   verdict.problems = problems.Take();
   return verdict;

@@ -33,6 +33,23 @@ struct Verdict {
   std::vector<std::string> figures;   // shown below the line, whatever the verdict
 };
 
+// Occurrences that set off nothing, as the platform's record says.
+struct Skipped {
+  int64_t first_micros = 0;  // nominal times
+  int64_t last_micros = 0;
+  int64_t count = 1;  // > 1: a summary
+  std::string reason = {};
+};
+
+// What is known of a schedule whose occurrences are over.
+struct OccurrenceFacts {
+  std::set<int64_t> due = {};         // nominal times, all that it had
+  std::vector<Skipped> skipped = {};  // by the platform's own record, as what follows
+  std::set<int64_t> completed = {};   // nominal times of runs that have ended with success
+  std::string reason = {};            // the only one that `skipped` may have; empty: none may be
+  int64_t apart_micros = 0;           // no two runs begin nearer to each other
+};
+
 // What is known of a batch under a policy when it is over.
 struct ThrottleFacts {
   int64_t concurrent = 0;    // the policy's limit
@@ -51,6 +68,11 @@ struct ThrottleFacts {
 // none early. Arrivals of an id after the first are a problem unless `again_allowed`.
 Verdict JudgeInstants(std::string what, const std::vector<Arrival>& arrivals,
                       const std::set<int64_t>& instants, bool again_allowed);
+
+// Exactly one event for each of `due` that was not skipped, and one record for each that was; the
+// rest as above. Launch times are nominal times: there is no jitter.
+Verdict JudgeOccurrences(std::string what, const std::vector<Arrival>& arrivals,
+                         const OccurrenceFacts& facts);
 
 // A run of n events: each index from 0 to n - 1 exactly one id, and the rest as above.
 Verdict JudgeBatch(std::string what, const std::vector<Arrival>& arrivals, uint64_t n,

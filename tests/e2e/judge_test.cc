@@ -77,6 +77,51 @@ TEST(JudgeTest, ComparesInstants) {
               Contains(HasSubstr("2 events came for instant 1000")));
 }
 
+TEST(JudgeTest, EveryOccurrenceIsFiredOrSkippedOnce) {
+  const std::vector<Arrival> arrivals = {{"a", 0, 1000, 1001, ""}, {"e", 0, 5000, 5001, ""}};
+  const OccurrenceFacts good = {.due = {1000, 2000, 3000, 4000, 5000},
+                                .skipped = {{2000, 3000, 2, "misfire"}, {4000, 4000, 1, "misfire"}},
+                                .completed = {1000, 5000},
+                                .reason = "misfire",
+                                .apart_micros = 4000};
+  const Verdict verdict = JudgeOccurrences("", arrivals, good);
+  EXPECT_THAT(verdict.problems, IsEmpty());
+  EXPECT_EQ(verdict.expected, 2u);
+  EXPECT_THAT(verdict.figures, Contains(HasSubstr("of 5 occurrences 3 skipped")));
+  const auto problems_of = [&](const OccurrenceFacts& facts) {
+    return JudgeOccurrences("", arrivals, facts).problems;
+  };
+  OccurrenceFacts facts = good;
+  facts.due.insert(6000);
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("nothing came for instant 6000")));
+  facts = good;
+  facts.due.erase(5000);
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("wrong instant 5000")));
+  facts = good;
+  facts.skipped[1] = {5000, 5000, 1, "misfire"};
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("wrong instant 5000")));
+  facts = good;
+  facts.skipped.push_back(facts.skipped[1]);
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("from 4000 to 4000, where 0 were left")));
+  facts = good;
+  facts.skipped[0].count = 3;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("3 skipped from 2000 to 3000, where 2")));
+  facts = good;
+  facts.skipped[0].reason = "paused";
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("2000 was skipped: paused")));
+  facts = good;
+  facts.skipped.clear();
+  facts.due = {1000, 5000};
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("nothing was skipped: misfire")));
+  facts.reason.clear();
+  EXPECT_THAT(problems_of(facts), IsEmpty());
+  facts.completed.erase(1000);
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("1 runs completed")));
+  facts = good;
+  facts.apart_micros = 4001;
+  EXPECT_THAT(problems_of(facts), Contains(HasSubstr("4000 µs after another")));
+}
+
 TEST(JudgeTest, ABatchUnderAPolicyIsJudgedByWhatWasOutByTimeAndByTheRecord) {
   const ThrottleFacts good = {.concurrent = 2,
                               .out_max = 2,
