@@ -76,7 +76,7 @@ class Phase {
   }
 
   absl::Status Create() {
-    start_ = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()) + 2);
+    start_ = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now()) + 3);
     end_ = start_ + options_.length;
     v1::Schedule cron = Within("/time/cron");
     cron.set_cron("* * * * * *");
