@@ -64,7 +64,10 @@ EmissionLoop::Partition* EmissionLoop::Find(uint32_t partition, uint64_t generat
 void EmissionLoop::AddPartition(uint32_t partition) {
   if (stopped_) return;
   DropPartition(partition);
-  partitions_[partition].generation = ++generations_;
+  Partition& state = partitions_[partition];
+  state.generation = ++generations_;
+  state.sweep = std::make_shared<InUseSweep>(client_, executor_, options_.leases,
+                                             static_cast<uint16_t>(partition));
   metrics_.partitions.Set(static_cast<double>(partitions_.size()));
   ReadCheckpoints();
 }
@@ -84,9 +87,10 @@ void EmissionLoop::Stop() {
 
 void EmissionLoop::Reload(uint32_t partition, Partition& state) {
   if (state.window != nullptr) state.window->Cancel();
-  std::shared_ptr<CatchUp> catch_up = std::move(state.catch_up);
-  state = Partition();
-  state.catch_up = std::move(catch_up);
+  Partition fresh;
+  fresh.catch_up = std::move(state.catch_up);
+  fresh.sweep = std::move(state.sweep);
+  state = std::move(fresh);
   state.generation = ++generations_;
 }
 
@@ -96,7 +100,7 @@ void EmissionLoop::Step() {
   ReadCheckpoints();
   Plan();
   for (auto& [partition, state] : partitions_) {
-    if ((steps_ + partition) % kSweepEverySteps == 0) Sweep(partition, state);
+    if ((steps_ + partition) % kSweepEverySteps == 0) state.sweep->Step();
   }
 }
 
@@ -434,62 +438,6 @@ void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time 
       if (Partition* state = self->Find(partition, generation)) self->Emit(partition, *state);
     });
   }
-}
-
-void EmissionLoop::Sweep(uint32_t partition, Partition& state) {
-  if (!state.in_use_known || state.in_use.empty() || !options_.leases.valid(partition)) return;
-  kv::ScanRequest next;
-  next.cf = ColumnFamily::kInUse;
-  const std::string prefix = ChildrenPartitionPrefix(static_cast<uint16_t>(partition));
-  next.begin =
-      state.sweep_key.empty() ? prefix : absl::StrCat(state.sweep_key, absl::string_view("\0", 1));
-  next.end = PrefixEnd(prefix);
-  next.limit = 1;
-  next.keys_only = true;
-  client_.Scan(std::move(next), executor_,
-               [self = shared_from_this(), partition,
-                generation = state.generation](absl::StatusOr<kv::ScanResult> result) {
-                 Partition* state = self->Find(partition, generation);
-                 if (state == nullptr || !result.ok()) return;
-                 state->sweep_key = result->entries.empty() ? "" : result->entries[0].key;
-                 if (!result->entries.empty())
-                   self->RemoveIfEmpty(partition, generation, state->sweep_key);
-               });
-}
-
-void EmissionLoop::RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key) {
-  kv::ScanRequest any;
-  any.cf = ColumnFamily::kChildren;
-  any.begin = in_use_key;
-  any.end = PrefixEnd(in_use_key);
-  any.limit = 1;
-  any.keys_only = true;
-  client_.Scan(std::move(any), executor_,
-               [self = shared_from_this(), partition, generation,
-                in_use_key](absl::StatusOr<kv::ScanResult> result) {
-                 Partition* state = self->Find(partition, generation);
-                 if (state == nullptr || !result.ok() || !result->entries.empty()) return;
-                 if (!self->options_.leases.valid(partition)) return;
-                 kv::Group group;
-                 Condition empty;
-                 empty.cf = ColumnFamily::kChildren;
-                 empty.kind = Condition::Kind::kRangeCount;
-                 empty.key = in_use_key;
-                 empty.value = PrefixEnd(in_use_key);
-                 empty.number = 0;
-                 group.conditions = {self->options_.leases.fence(partition), std::move(empty)};
-                 Mutation forget;
-                 forget.cf = ColumnFamily::kInUse;
-                 forget.kind = Mutation::Kind::kDelete;
-                 forget.key = in_use_key;
-                 group.mutations = {std::move(forget)};
-                 kv::Commit commit;
-                 commit.groups = {std::move(group)};
-                 // Removed or not, and known here or not: reading a LaunchExpression without
-                 // children finds nothing.
-                 self->client_.CommitAsync(std::move(commit), self->executor_,
-                                           [](absl::StatusOr<kv::CommitResult>) {});
-               });
 }
 
 void EmissionLoop::ShowProgress(absl::Time now) {

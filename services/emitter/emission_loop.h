@@ -21,7 +21,6 @@
 #define SERVICES_EMITTER_EMISSION_LOOP_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,16 +34,12 @@
 #include "services/emitter/catch_up.h"
 #include "services/emitter/emission_plan.h"
 #include "services/emitter/emission_window.h"
+#include "services/emitter/in_use_sweep.h"
 #include "services/emitter/metrics.h"
+#include "services/emitter/partition_leases.h"
 #include "services/emitter/rules_change.h"
 
 namespace escapement::emitter {
-
-// What the loop asks of lease::LeaseKeeper.
-struct PartitionLeases {
-  std::function<bool(uint32_t partition)> valid;
-  std::function<kv::Condition(uint32_t partition)> fence;  // of a held partition
-};
 
 class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
  public:
@@ -91,9 +86,9 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     bool in_use_known = false;
     std::string in_use_mark;
     InUse in_use;
-    std::string sweep_key;  // the in_use key looked at last
-    // Outlives Reload: what is read again is the same downtime's.
+    // These outlive Reload: what is read again is the same downtime's.
     std::shared_ptr<CatchUp> catch_up = std::make_shared<CatchUp>();
+    std::shared_ptr<InUseSweep> sweep;
   };
   using Ids = std::vector<std::pair<uint32_t, uint64_t>>;  // partition and generation
 
@@ -122,8 +117,6 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   void OnWindow(uint32_t partition, uint64_t generation, absl::Time end, absl::Status status,
                 bool stored);
 
-  void Sweep(uint32_t partition, Partition& state);
-  void RemoveIfEmpty(uint32_t partition, uint64_t generation, std::string in_use_key);
   void ShowProgress(absl::Time now);
 
   kv::KvClient& client_;

@@ -27,10 +27,10 @@
 #include "common/kv/layout.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
-#include "services/emitter/emission_loop.h"
 #include "services/emitter/launch_batch.h"
 #include "services/emitter/launch_metrics.h"
 #include "services/emitter/launch_watch.h"
+#include "services/emitter/partition_leases.h"
 
 namespace escapement::emitter {
 

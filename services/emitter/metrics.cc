@@ -20,9 +20,8 @@ EmitterMetrics::EmitterMetrics(Metrics& metrics)
       groups_refused(
           *metrics.GetCounter("escapement_emitter_groups_refused_total",
                               "Children whose schedule changed between scan and commit.")),
-      children_removed(
-          *metrics.GetCounter("escapement_emitter_children_removed_total",
-                              "Children deleted because they can fire no more.")),
+      children_removed(*metrics.GetCounter("escapement_emitter_children_removed_total",
+                                           "Children deleted because they can fire no more.")),
       records_broken(*metrics.GetCounter("escapement_emitter_records_broken_total",
                                          "Records that could not be read.")),
       runs_closed(*metrics.GetCounter("escapement_emitter_runs_closed_total",

@@ -27,8 +27,8 @@
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
 #include "common/storage/one_off_rows.h"
-#include "services/emitter/emission_loop.h"
 #include "services/emitter/metrics.h"
+#include "services/emitter/partition_leases.h"
 #include "services/emitter/run_end_event.h"
 
 namespace escapement::emitter {

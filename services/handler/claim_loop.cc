@@ -109,9 +109,8 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
     case ResolvedRow::Action::kSkip:
     case ResolvedRow::Action::kMove:
     case ResolvedRow::Action::kDrop: {
-      EndKind kind = resolved.outcome == storage::v1::OUTCOME_KIND_CANCELLED
-                         ? EndKind::kCancelled
-                         : EndKind::kSkipped;
+      EndKind kind = resolved.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
+                                                                             : EndKind::kSkipped;
       std::vector<kv::Mutation> moved;
       if (resolved.action == ResolvedRow::Action::kMove) {
         kind = EndKind::kMove;

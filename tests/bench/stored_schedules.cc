@@ -253,8 +253,11 @@ absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
     if (!got->values[0].has_value()) continue;  // no schedule has come into it
     emitter::EmissionWindow::Options& options = windows.emplace_back();
     options.partition = partition;
-    options.lease = {
-        .cf = ColumnFamily::kMeta, .key = "bench", .kind = kv::Condition::Kind::kAbsent};
+    // As many conditions as an emitter's: they hold.
+    for (const char* absent : {"lease", "rules"}) {
+      options.fence.push_back(
+          {.cf = ColumnFamily::kMeta, .key = absent, .kind = kv::Condition::Kind::kAbsent});
+    }
     options.emitted_to = DecodeCheckpoint(*got->values[0]);
     options.begin = begin;
     options.end = end;

@@ -1,0 +1,20 @@
+// What the loops of the emitter ask of lease::LeaseKeeper.
+
+#ifndef SERVICES_EMITTER_PARTITION_LEASES_H_
+#define SERVICES_EMITTER_PARTITION_LEASES_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "common/kv/kv_store.h"
+
+namespace escapement::emitter {
+
+struct PartitionLeases {
+  std::function<bool(uint32_t partition)> valid;
+  std::function<kv::Condition(uint32_t partition)> fence;  // of a held partition
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_PARTITION_LEASES_H_
