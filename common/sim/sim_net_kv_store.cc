@@ -16,6 +16,7 @@ struct Connection {
   bool closed = false;
   // The store's half.
   std::unique_ptr<kv::Watch> watch;
+  bool opened = false;
 
   bool Broken() const { return to_client->broken || to_store->broken || to_client->from->dead; }
 };
@@ -29,6 +30,7 @@ void EndAtStore(const std::shared_ptr<Connection>& connection) {
 
 void OpenAtStore(const std::shared_ptr<Connection>& connection, kv::KvStore& store,
                  kv::WatchRequest request) {
+  if (std::exchange(connection->opened, true)) return;
   // The store's watcher must not keep the connection alive that holds the watch.
   std::weak_ptr<Connection> weak = connection;
   kv::WatchObserver forward;
@@ -99,6 +101,40 @@ class RefusedWatch final : public kv::Watch {
 
 }  // namespace
 
+// Watches whose opening is on its way to the store.
+struct SimNetKvStore::Openings {
+  struct Opening {
+    uint64_t number = 0;
+    std::shared_ptr<Connection> connection;
+    kv::WatchRequest request;
+  };
+  uint64_t last = 0;
+  std::vector<Opening> on_the_way;
+
+  // At the store: what was sent before and not lost is there by now.
+  void Arrive(uint64_t to, kv::KvStore& store) {
+    std::vector<Opening> left;
+    for (Opening& opening : on_the_way) {
+      if (opening.number > to) {
+        left.push_back(std::move(opening));
+      } else if (!opening.connection->Broken()) {
+        OpenAtStore(opening.connection, store, std::move(opening.request));
+      }
+    }
+    on_the_way = std::move(left);
+  }
+};
+
+SimNetKvStore::SimNetKvStore(SimNetwork& network, SimProcess& client,
+                             const SimStoreEndpoint& endpoint, Options options)
+    : network_(network),
+      client_(client.state()),
+      endpoint_(endpoint),
+      options_(options),
+      openings_(std::make_shared<Openings>()) {}
+
+SimNetKvStore::~SimNetKvStore() = default;
+
 void SimNetKvStore::OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen,
                                 Callback<kv::SessionInfo> done) {
   SimCall<kv::SessionInfo, kv::KvStore>(
@@ -113,7 +149,9 @@ void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                            Callback<kv::CommitResult> done) {
   SimCall<kv::CommitResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
-      [request = std::move(request)](kv::KvStore& store, auto answer) {
+      [openings = openings_, to = openings_->last, request = std::move(request)](kv::KvStore& store,
+                                                                                 auto answer) {
+        openings->Arrive(to, store);
         store.Commit(request, std::move(answer));
       },
       std::move(done));
@@ -122,7 +160,9 @@ void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
 void SimNetKvStore::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) {
   SimCall<kv::GetResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
-      [keys = std::move(keys)](kv::KvStore& store, auto answer) {
+      [openings = openings_, to = openings_->last, keys = std::move(keys)](kv::KvStore& store,
+                                                                           auto answer) {
+        openings->Arrive(to, store);
         store.MultiGet(keys, std::move(answer));
       },
       std::move(done));
@@ -131,7 +171,9 @@ void SimNetKvStore::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> 
 void SimNetKvStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
   SimCall<kv::ScanResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
-      [request = std::move(request)](kv::KvStore& store, auto answer) {
+      [openings = openings_, to = openings_->last, request = std::move(request)](kv::KvStore& store,
+                                                                                 auto answer) {
+        openings->Arrive(to, store);
         store.Scan(request, std::move(answer));
       },
       std::move(done));
@@ -153,11 +195,13 @@ std::unique_ptr<kv::Watch> SimNetKvStore::OpenWatch(kv::WatchRequest request,
   }
   auto connection = std::make_shared<Connection>(
       Connection{network_, network_.OpenStream(store, client_), network_.OpenStream(client_, store),
-                 std::move(observer), false, nullptr});
+                 std::move(observer), false, nullptr, false});
   const SimStoreEndpoint& endpoint = endpoint_;
-  network_.Send(*connection->to_store, [connection, &endpoint, request = std::move(request)] {
-    if (endpoint.service != nullptr) OpenAtStore(connection, *endpoint.service, request);
+  const uint64_t number = ++openings_->last;
+  const bool sent = network_.Send(*connection->to_store, [&endpoint, openings = openings_, number] {
+    if (endpoint.service != nullptr) openings->Arrive(number, *endpoint.service);
   });
+  if (sent) openings_->on_the_way.push_back({number, connection, std::move(request)});
   if (!client_->dead) KeepAlive(connection, options_.keepalive);
   return std::make_unique<ClientWatch>(std::move(connection));
 }

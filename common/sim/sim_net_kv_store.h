@@ -27,6 +27,8 @@ namespace escapement::sim {
 
 using SimStoreEndpoint = SimEndpoint<kv::KvStore>;
 
+// As on one connection, a watch is open at the store before what is called after it is done there,
+// though messages overtake one another.
 class SimNetKvStore final : public kv::KvStore {
  public:
   struct Options {
@@ -37,8 +39,8 @@ class SimNetKvStore final : public kv::KvStore {
   // All outlive the store and its watches; the endpoint's service changes when the store's process
   // ends or starts.
   SimNetKvStore(SimNetwork& network, SimProcess& client, const SimStoreEndpoint& endpoint,
-                Options options)
-      : network_(network), client_(client.state()), endpoint_(endpoint), options_(options) {}
+                Options options);
+  ~SimNetKvStore() override;
 
   void OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen,
                    Callback<kv::SessionInfo> done) override;
@@ -51,10 +53,13 @@ class SimNetKvStore final : public kv::KvStore {
                                        kv::WatchObserver observer) override;
 
  private:
+  struct Openings;
+
   SimNetwork& network_;
   const std::shared_ptr<ProcessState> client_;
   const SimStoreEndpoint& endpoint_;
   const Options options_;
+  const std::shared_ptr<Openings> openings_;
 };
 
 }  // namespace escapement::sim

@@ -33,8 +33,10 @@ class LostChecker {
       }
     }
     for (auto& [key, of_run] : rows) CheckRows(key, of_run);
+    CheckSummaries(rows);
     for (const auto& [key, run] : expected_) {
-      if (run.required && rows.count(key) == 0) Report(Name(key, run), " has no outcome");
+      if (run.required && rows.count(key) == 0 && !InSummary(key.first, run.due))
+        Report(Name(key, run), " has no outcome");
     }
     for (const OneOff& one_off : history_.one_offs) {
       CheckOneOff(one_off, one_off_rows[one_off.event_id]);
@@ -57,11 +59,58 @@ class LostChecker {
                         absl::FormatTime(run.due, absl::UTCTimeZone()));
   }
 
+  // A summary stands for occurrences that have no record of their own, the one that it is kept
+  // under among them.
+  void CheckSummaries(const RunRows& rows) {
+    for (const auto& [key, of_run] : rows) {
+      for (const DoneRow* row : of_run) {
+        if (row->occurrences > 1) summaries_[key.first].push_back(row);
+      }
+    }
+    for (auto& [uid, of_life] : summaries_) {
+      std::sort(of_life.begin(), of_life.end(),
+                [](const DoneRow* a, const DoneRow* b) { return a->nominal < b->nominal; });
+      for (size_t i = 0; i < of_life.size(); ++i) {
+        if (i > 0 && of_life[i]->nominal <= of_life[i - 1]->last)
+          Report("summary ", of_life[i]->occurrence, " of ", uid, " begins within the one before");
+        CheckSummary(rows, *of_life[i]);
+      }
+    }
+  }
+
+  void CheckSummary(const RunRows& rows, const DoneRow& summary) {
+    uint64_t at_least = 0;
+    uint64_t at_most = 0;
+    for (auto it = expected_.lower_bound({summary.uid, ""});
+         it != expected_.end() && it->first.first == summary.uid; ++it) {
+      const ExpectedRun& run = it->second;
+      if (run.due < summary.nominal || run.due > summary.last) continue;
+      const bool own = it->first.second == summary.occurrence;
+      const bool other = !own && rows.count(it->first) > 0;
+      // What a backfill fired out of the midst of a summary is still counted in it.
+      if (own || (run.required && !other)) ++at_least;
+      if (!other || run.backfilled) ++at_most;
+    }
+    if (summary.occurrences < at_least || summary.occurrences > at_most) {
+      Report("summary ", summary.occurrence, " of ", summary.uid, " to ",
+             absl::FormatTime(summary.last, absl::UTCTimeZone()), " counts ", summary.occurrences,
+             " occurrences, not ", at_least, " to ", at_most);
+    }
+  }
+
+  bool InSummary(const std::string& uid, absl::Time due) const {
+    const auto of_life = summaries_.find(uid);
+    return of_life != summaries_.end() &&
+           std::any_of(of_life->second.begin(), of_life->second.end(),
+                       [&](const DoneRow* row) { return due >= row->nominal && due <= row->last; });
+  }
+
   // The rows of one run must cover [0, n) once.
   void CheckRows(const std::pair<std::string, std::string>& key,
                  std::vector<const DoneRow*>& rows) {
     const bool none_sent = std::all_of(rows.begin(), rows.end(), [](const DoneRow* row) {
-      return row->outcome == Outcome::kSkipped || row->outcome == Outcome::kExpired;
+      return row->outcome == Outcome::kSkipped || row->outcome == Outcome::kExpired ||
+             row->outcome == Outcome::kCancelled;
     });
     auto expected = expected_.find(key);
     if (expected == expected_.end()) {
@@ -108,7 +157,8 @@ class LostChecker {
 
   const History& history_;
   const ExpectedRuns expected_;
-  std::set<std::string> may_drop_;  // uids
+  std::set<std::string> may_drop_;                                // uids
+  std::map<std::string, std::vector<const DoneRow*>> summaries_;  // by uid, in order
   std::vector<Violation> violations_;
 };
 

@@ -80,6 +80,10 @@ class StaleEpochChecker {
   }
 
   void CheckDone(const DoneWrite& write) {
+    if (write.deleted) {
+      done_.erase(write.key);
+      return;
+    }
     auto [it, fresh] = done_.try_emplace(write.key, write.value_digest);
     if (!fresh) Report(write.key, " ended as ", it->second, " and again as ", write.value_digest);
   }

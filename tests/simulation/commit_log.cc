@@ -1,5 +1,6 @@
 #include "tests/simulation/commit_log.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -85,12 +86,16 @@ std::string PolicyShardFence(const Commit& commit) {
   return "";
 }
 
-void ReadDoneWrite(const Mutation& mutation, Commit* commit) {
+void ReadDoneWrite(const Mutation& mutation, bool put, Commit* commit) {
   const auto key = DecodeDoneKey(mutation.key);
   storage::v1::DoneRecord record;
-  if (!key.has_value() || !record.ParseFromString(mutation.value)) return;
-  const std::string name = absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first,
-                                        " +", record.count(), "]");
+  if (!key.has_value()) return;
+  const std::string name =
+      absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first, "]");
+  if (mutation.kind == Mutation::Kind::kDelete) commit->done.push_back({name, "", true});
+  if (!put || !record.ParseFromString(mutation.value)) return;
+  // A summary is counted up.
+  if (record.skipped_occurrences() > 1) return;
   commit->done.push_back(
       {name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
   const Outcome outcome = OutcomeOf(record.outcome());
@@ -158,7 +163,7 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
       if (mutation.key == kv::kClockHoldKey) commit->clock_hold = put;
       break;
     case ColumnFamily::kDone:
-      if (put) ReadDoneWrite(mutation, commit);
+      ReadDoneWrite(mutation, put, commit);
       break;
     default:
       break;
@@ -200,8 +205,23 @@ std::string Describe(const Mutation& mutation) {
                             " ", record.reason());
       }
       break;
-    case ColumnFamily::kStates:
-      return absl::StrCat(verb, "state ", absl::BytesToHexString(mutation.key));
+    case ColumnFamily::kStates: {
+      storage::v1::StateRecord record;
+      const std::string text = absl::StrCat(verb, "state ", absl::BytesToHexString(mutation.key));
+      if (!record.ParseFromString(mutation.value) || record.cancelled_before_micros() == 0)
+        return text;
+      return absl::StrCat(
+          text, " cancelled before ",
+          absl::FormatTime(FromMicros(record.cancelled_before_micros()), absl::UTCTimeZone()));
+    }
+    case ColumnFamily::kCheckpoints:
+      if (const auto launch = DecodeLaunchKey(mutation.key)) {
+        return absl::StrCat(verb, "launch ", launch->uid.ToHex(), " ", launch->occurrence, " due ",
+                            absl::FormatTime(launch->launch_time, absl::UTCTimeZone()));
+      }
+      if (const auto run = DecodeActiveRunKey(mutation.key))
+        return absl::StrCat(verb, "active ", run->uid.ToHex(), " ", run->occurrence);
+      break;
     case ColumnFamily::kLeases:
       return absl::StrCat(verb, "lease ", LeaseName(mutation.key).value_or(""));
     default:
@@ -274,6 +294,10 @@ std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
     row.outcome = OutcomeOf(record.outcome());
     row.reason = record.reason();
     row.nominal = FromMicros(record.nominal_time_micros());
+    row.version = record.version();
+    row.run_skipped = record.run_skipped();
+    row.occurrences = std::max<uint64_t>(record.skipped_occurrences(), 1);
+    row.last = row.occurrences > 1 ? FromMicros(record.last_nominal_time_micros()) : row.nominal;
     rows.push_back(std::move(row));
   }
   return rows;

@@ -3,100 +3,83 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/simulation/life_model.h"
 #include "tests/simulation/naive_expander.h"
 
 namespace escapement::simulation {
 namespace {
 
-// Events are claimed up to this much ahead of their time, and what was claimed before a change is
-// sent after it.
-constexpr absl::Duration kClaimLead = absl::Milliseconds(25);
-
-// What a schedule is between two changes.
-struct Phase {
-  bool fires = false;
-  bool paused = false;
-  bool resumed = false;  // later
-  Definition definition;
-  absl::Time begins_first, begins_last;  // its begin lies between them
-  absl::Time ends_first, ends_last;
-  bool May(absl::Time t) const { return t >= begins_first && t < ends_last; }
-};
-
-std::vector<Phase> PhasesOf(const ScheduleLife& life, absl::Time end) {
-  std::vector<Phase> phases;
-  for (const ScheduleChange& change : life.changes) {
-    Phase next;
-    if (!phases.empty()) {
-      phases.back().ends_first = change.called;
-      phases.back().ends_last = change.answered;
-      next = phases.back();
-    }
-    next.begins_first = change.called;
-    next.begins_last = change.answered;
-    next.ends_first = next.ends_last = end;
-    switch (change.kind) {
-      case ScheduleChange::Kind::kCreate:
-        next.fires = true;
-        next.definition = change.definition;
-        break;
-      case ScheduleChange::Kind::kUpdate:
-        next.definition = change.definition;  // a paused schedule stays paused
-        break;
-      case ScheduleChange::Kind::kResume:
-        next.fires = true;
-        next.paused = false;
-        for (Phase& phase : phases) phase.resumed = true;
-        break;
-      case ScheduleChange::Kind::kPause:
-        next.fires = false;
-        next.paused = true;
-        break;
-      case ScheduleChange::Kind::kDelete:
-        next.fires = next.paused = false;
-        break;
-    }
-    phases.push_back(next);
+// By version of which a phase would fire the occurrence late: at the resume.
+bool AfterPause(const LifeModel& model, const LifeModel::Phase& phase, const std::string& id,
+                absl::Time due) {
+  if (!phase.paused || !phase.resumed) return false;
+  for (const LifeModel::Phase& later : model.phases()) {
+    if (later.begins_first >= phase.begins_first && (later.paused || later.enabled) &&
+        model.MayHave(later, id, due))
+      return true;
+    if (later.begins_first > phase.begins_first && !later.paused) break;
   }
-  return phases;
+  return false;
+}
+
+void ExpectOne(const LifeModel& model, const std::string& id, ExpectedRun* run) {
+  bool any = false;
+  bool all = true;
+  const absl::Time due = run->due;
+  for (const LifeModel::Phase& phase : model.phases()) {
+    const bool claimed = due >= phase.ends_first && due < phase.ends_last + kClaimLead;
+    if (claimed && phase.enabled && model.MayHave(phase, id, due)) any = true;
+    if (!phase.May(due)) continue;
+    // A row that was made ahead, and that no handler came to see before the resume, is delivered
+    // after it.
+    any = any || (phase.enabled && model.MayHave(phase, id, due)) ||
+          AfterPause(model, phase, id, due);
+    all = all && (phase.enabled || phase.owed) && model.SurelyHas(phase, id, due);
+  }
+  run->only_skips = !any;
+  run->required = any && all && due >= model.phases().front().begins_last;
+}
+
+// What a backfill was to fire may have fired, whatever the schedule was then. What was before the
+// schedule was made was owed by nobody else.
+void ExpectBackfill(const ScheduleLife& life, const LifeModel& model, const Backfill& backfill,
+                    ExpectedRuns* runs) {
+  // The user makes one call after the other.
+  const LifeModel::Version* version = nullptr;
+  for (const LifeModel::Version& candidate : model.versions()) {
+    if (candidate.called <= backfill.called) version = &candidate;
+  }
+  if (version == nullptr) return;
+  // The schedule's own start is left aside.
+  Definition definition = version->definition;
+  definition.start = absl::InfinitePast();
+  for (const ExpectedOccurrence& occurrence :
+       ExpandNaively(definition, backfill.begin, backfill.end)) {
+    ExpectedRun& run = (*runs)[{life.uid, occurrence.id}];
+    run.due = occurrence.instant;
+    run.counts.insert(definition.count);
+    run.only_skips = false;
+    run.backfilled = true;
+    if (occurrence.instant < backfill.done_to &&
+        occurrence.instant < model.phases().front().begins_first)
+      run.required = true;
+  }
 }
 
 void ExpectLife(const ScheduleLife& life, absl::Time end, ExpectedRuns* runs) {
-  const std::vector<Phase> phases = PhasesOf(life, end);
-  if (phases.empty()) return;
-  std::vector<std::set<std::string>> has(phases.size());  // by phase, also outside its own time
-  for (size_t i = 0; i < phases.size(); ++i) {
-    const Phase& phase = phases[i];
-    // Rows are made ahead: of a definition that is replaced before they fall due they end as
-    // skipped.
-    for (const ExpectedOccurrence& occurrence :
-         ExpandNaively(phase.definition.cron, phase.definition.zone, phase.begins_first,
-                       phase.ends_last + absl::Minutes(5))) {
-      ExpectedRun& run = (*runs)[{life.uid, occurrence.id}];
-      run.due = occurrence.instant;
-      run.counts.insert(phase.definition.count);
-      has[i].insert(occurrence.id);
+  const LifeModel model(life, end);
+  if (model.phases().empty()) return;
+  ExpectedRuns own;
+  for (const LifeModel::Version& version : model.versions()) {
+    for (const auto& [id, instant] : version.occurrences) {
+      ExpectedRun& run = own[{life.uid, id}];
+      run.due = instant;
+      run.counts.insert(version.definition.count);
     }
   }
-  for (auto& [key, run] : *runs) {
-    if (key.first != life.uid) continue;
-    bool any = false;
-    bool all = true;
-    for (size_t i = 0; i < phases.size(); ++i) {
-      const bool claimed =
-          run.due >= phases[i].ends_first && run.due < phases[i].ends_last + kClaimLead;
-      if (claimed && phases[i].fires && has[i].count(key.second) > 0) any = true;
-      if (!phases[i].May(run.due)) continue;
-      const bool fires = phases[i].fires && has[i].count(key.second) > 0;
-      // A row that was made ahead, and that no handler came to see before the resume, is delivered
-      // after it.
-      const bool late = phases[i].paused && phases[i].resumed && has[i].count(key.second) > 0;
-      any = any || fires || late;
-      all = all && fires;
-    }
-    run.only_skips = !any;
-    run.required = any && all && run.due >= phases.front().begins_last;
-  }
+  for (auto& [key, run] : own) ExpectOne(model, key.second, &run);
+  for (const Backfill& backfill : life.backfills) ExpectBackfill(life, model, backfill, &own);
+  runs->merge(own);
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 // Which runs a history's users had a right to, by the naive expander.
 //
-// A change takes effect somewhere between its call and its answer: what falls due in between may
-// follow either side.
-//
 // Pure.
 
 #ifndef TESTS_SIMULATION_EXPECTATIONS_H_
@@ -22,11 +19,13 @@ namespace escapement::simulation {
 struct ExpectedRun {
   absl::Time due;
   std::set<int64_t> counts;  // n by each definition that has the occurrence
-  // It must end. Else it may have been: of a time at which the schedule was just being changed.
+  // It must have an outcome. Else it may have one: of a time at which the schedule was just being
+  // changed.
   bool required = false;
   // The schedule never was in a state that fires it: rows of it may have been made ahead, and may
   // only end as skipped.
   bool only_skips = true;
+  bool backfilled = false;
 };
 
 // (uid, occurrence) → run.

@@ -1,10 +1,17 @@
 #include "tests/simulation/fault_plan.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace escapement::simulation {
+namespace {
+
+bool IsEmitter(const Host& host) { return absl::StartsWith(host.name(), "emitter"); }
+
+}  // namespace
 
 FaultPlan::FaultPlan(sim::SimWorld& world, Parts parts, Options options)
     : world_(world), parts_(std::move(parts)), options_(options), random_(world.seed(), "faults") {}
@@ -20,6 +27,8 @@ void FaultPlan::Schedule() {
   }
   for (int i = 0; i < options_.freezes; ++i)
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Freeze(); });
+  for (int i = 0; i < options_.downtimes; ++i)
+    world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Downtime(); });
   // One after the other: each is over before the next one comes.
   for (int i = 0; i < options_.clock_steps; ++i) {
     const absl::Duration each = (options_.end - options_.begin) / options_.clock_steps;
@@ -68,6 +77,8 @@ void FaultPlan::Draw() {
 void FaultPlan::StartLater(Host& host, absl::Duration after) {
   world_.After(after, "start", [this, &host] {
     if (host.up()) return;
+    if (IsEmitter(host) && world_.Now() < emitters_down_to_)
+      return StartLater(host, emitters_down_to_ - world_.Now());
     Tell(absl::StrCat(host.name(), " starts"));
     host.Start();
   });
@@ -131,6 +142,19 @@ void FaultPlan::StepClock() {
   if (random_.Below(3) == 0) CrashStore();
   Tell(absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by)));
   parts_.store.SetWallClockOffset(parts_.store.wall_clock_offset() + by);
+}
+
+void FaultPlan::Downtime() {
+  if (healed_) return;
+  const absl::Duration lasting = Lasting(absl::Seconds(5), absl::Seconds(12));
+  emitters_down_to_ = std::max(emitters_down_to_, world_.Now() + lasting);
+  Tell(absl::StrCat("all emitters are down for ", absl::FormatDuration(lasting)));
+  for (Host* host : parts_.services) {
+    if (!IsEmitter(*host) || !host->up()) continue;
+    host->Kill();
+    ++killed_;
+    StartLater(*host, lasting);
+  }
 }
 
 void FaultPlan::Freeze() {

@@ -30,6 +30,8 @@ class FaultPlan {
     absl::Duration clock_step = absl::ZeroDuration();
     int clock_steps = 0;
     int freezes = 0;  // of services, for longer than their leases
+    // In which all emitters are down, longer than misfire thresholds.
+    int downtimes = 0;
   };
   struct Parts {
     StoreHost& store;
@@ -56,6 +58,7 @@ class FaultPlan {
   void StepClock();
   void StepBack();
   void Freeze();
+  void Downtime();
   void Partition(sim::SimNetwork& network, const std::string& from, const std::string& to);
   void Noise(sim::SimNetwork& network);
   void Heal();
@@ -71,6 +74,7 @@ class FaultPlan {
   const Options options_;
   sim::SimRandom random_;
   bool healed_ = false;
+  absl::Time emitters_down_to_ = absl::InfinitePast();
   int killed_ = 0;
 };
 

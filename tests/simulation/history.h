@@ -23,6 +23,21 @@ struct Definition {
   int64_t count = 1;
   // Of an even window; else zero.
   absl::Duration paced = absl::ZeroDuration();
+  // Instead of `cron`: an interval, or instants in ascending order.
+  absl::Duration every = absl::ZeroDuration();
+  absl::Time anchor = {};
+  std::vector<absl::Time> times = {};
+  std::vector<std::string> exclusions = {};
+  absl::Time start = absl::InfinitePast();
+  absl::Time end = absl::InfiniteFuture();
+  int64_t max_runs = 0;  // 0: no limit
+  absl::Duration jitter = absl::ZeroDuration();
+  enum class Misfire { kFireAll, kFireLatest, kSkip };
+  Misfire misfire = Misfire::kFireAll;
+  absl::Duration threshold = absl::Seconds(60);
+  size_t max_catch_up = 100;
+  enum class Overlap { kAllow, kSkip, kBufferOne, kCancelPrevious };
+  Overlap overlap = Overlap::kAllow;
 };
 
 // A call that changed a schedule, and was answered OK in the end.
@@ -41,6 +56,15 @@ struct TriggeredRun {
   absl::Time called;
 };
 
+// A range whose occurrences were to be fired by BackfillSchedule, answered OK in the end.
+struct Backfill {
+  absl::Time begin, end;
+  absl::Time called, answered;
+  // Up to here the range has been looked at.
+  absl::Time done_to;
+  int64_t fired = 0;
+};
+
 // One incarnation of a schedule.
 struct ScheduleLife {
   std::string id;
@@ -48,6 +72,7 @@ struct ScheduleLife {
   // In order; each was called after the one before it had been answered.
   std::vector<ScheduleChange> changes;
   std::vector<TriggeredRun> triggered;
+  std::vector<Backfill> backfills = {};
   std::string target = {};  // authority; the same for all definitions
   bool may_drop = false;    // a definition of it drops what its window leaves over
 };
@@ -100,6 +125,11 @@ struct DoneRow {
   Outcome outcome = Outcome::kNone;
   std::string reason;
   absl::Time nominal;
+  uint64_t version = 0;
+  // The whole occurrence, and `occurrences` of them from `nominal` to `last`.
+  bool run_skipped = false;
+  uint64_t occurrences = 1;
+  absl::Time last = {};
 };
 
 // A lease as a commit wrote it.
@@ -129,6 +159,7 @@ struct CheckpointWrite {
 struct DoneWrite {
   std::string key;
   std::string value_digest;  // outcome and reason
+  bool deleted = false;
 };
 
 // Events [first, first + count) of a run.
@@ -214,6 +245,50 @@ struct ReportWrite {
 using ThrottleWrite = std::variant<PolicyWrite, ScheduleStateWrite, GrantWrite, RowWrite,
                                    ClaimWrite, EndWrite, ReportWrite>;
 
+// The writes that say what becomes of occurrences (only noted in the cast `times`).
+struct EmissionWrite {  // a row or launch record of it
+  std::string uid;
+  std::string occurrence;
+  uint64_t version = 0;
+  absl::Time nominal;
+  absl::Time launch;
+  bool triggered = false;
+};
+
+struct MarkWrite {  // a run is active, or has ended
+  std::string uid;
+  std::string occurrence;
+  bool deleted = false;
+};
+
+struct LaunchWrite {  // a run's record, in place of its launch record
+  std::string uid;
+  std::string occurrence;
+  uint64_t version = 0;
+  absl::Time nominal;
+};
+
+struct CancelWrite {  // runs with an earlier nominal time are cancelled
+  std::string uid;
+  absl::Time before;
+};
+
+struct OutcomeWrite {
+  std::string uid;
+  std::string occurrence;
+  uint64_t first = 0;
+  bool deleted = false;
+  Outcome outcome = Outcome::kNone;
+  std::string reason = {};
+  uint64_t version = 0;
+  absl::Time nominal = {};
+  bool run_skipped = false;
+  uint64_t occurrences = 1;
+  absl::Time last = {};
+};
+
+using TimesWrite = std::variant<EmissionWrite, MarkWrite, LaunchWrite, CancelWrite, OutcomeWrite>;
+
 // A durable commit.
 struct Commit {
   uint64_t seq = 0;
@@ -226,6 +301,7 @@ struct Commit {
   absl::Time time = {};                      // when it became durable
   std::vector<ThrottleWrite> throttle = {};  // in the order of the commit
   std::optional<bool> clock_hold = {};       // the store's clock is held, or no more
+  std::vector<TimesWrite> times = {};        // in the order of the commit
 };
 
 // One event at the consumer that may be counted as out: from its arrival until the consumer answers
@@ -244,6 +320,9 @@ struct Work {
 struct History {
   uint64_t seed = 0;
   bool fault_free = false;
+  // Nothing but emitters that are down at times, and what consumers do: what is late is judged in
+  // time.
+  bool only_downtimes = false;
   absl::Time begin;
   absl::Time end;  // of the run: what falls due later is not expected
   std::vector<ScheduleLife> schedules;
@@ -260,7 +339,8 @@ struct History {
 
 // What a checker found: which rule was broken, and how.
 struct Violation {
-  std::string rule;  // lost, early, doubled, stale_epoch, cap, token_end, idle, sink, clock
+  std::string
+      rule;  // lost, early, doubled, stale_epoch, cap, token_end, idle, sink, clock, times, overlap
   std::string what;
 };
 

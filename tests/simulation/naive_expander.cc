@@ -86,22 +86,31 @@ bool Matches(const Fields& fields, absl::CivilSecond civil) {
   return by_day && by_weekday;
 }
 
-}  // namespace
+bool Excluded(const std::vector<Fields>& exclusions, absl::CivilSecond civil) {
+  return std::any_of(exclusions.begin(), exclusions.end(),
+                     [&](const Fields& fields) { return Matches(fields, civil); });
+}
 
-std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone_name,
-                                              absl::Time begin, absl::Time end) {
+absl::TimeZone ZoneOf(absl::string_view name) {
   absl::TimeZone zone;
-  if (!absl::LoadTimeZone(std::string(zone_name), &zone)) {
-    std::fprintf(stderr, "naive expander: no zone %s\n", std::string(zone_name).c_str());
+  if (!absl::LoadTimeZone(std::string(name), &zone)) {
+    std::fprintf(stderr, "naive expander: no zone %s\n", std::string(name).c_str());
     std::abort();
   }
+  return zone;
+}
+
+std::vector<ExpectedOccurrence> ExpandCron(absl::string_view cron, absl::string_view zone_name,
+                                           const std::vector<Fields>& exclusions, absl::Time begin,
+                                           absl::Time end) {
+  const absl::TimeZone zone = ZoneOf(zone_name);
   const Fields fields = Parse(cron);
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> found;
   // A change of the offset may bring in civil times of some hours around.
   const absl::CivilSecond last = absl::ToCivilSecond(end, zone) + 4 * 3600;
   for (absl::CivilSecond civil(absl::CivilMinute(absl::ToCivilSecond(begin, zone) - 4 * 3600));
        civil <= last; civil += fields.with_seconds ? 1 : 60) {
-    if (!Matches(fields, civil)) continue;
+    if (!Matches(fields, civil) || Excluded(exclusions, civil)) continue;
     const absl::TimeZone::TimeInfo info = zone.At(civil);
     const absl::Duration change = absl::AbsDuration(info.pre - info.post);
     const bool as_rhythm = fields.rhythm || change > absl::Hours(3);
@@ -133,6 +142,52 @@ std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::stri
     std::snprintf(text, sizeof(text), "%04d%02d%02dT%02d%02d%02d", static_cast<int>(c.year()),
                   c.month(), c.day(), c.hour(), c.minute(), c.second());
     occurrences.push_back({instant, absl::StrCat(text, "-", nominal.second, "-", zone_text)});
+  }
+  return occurrences;
+}
+
+std::vector<absl::Time> InstantsIn(const Definition& definition, absl::Time begin, absl::Time end) {
+  std::vector<absl::Time> instants;
+  if (definition.every == absl::ZeroDuration()) {
+    for (absl::Time time : definition.times) {
+      if (time >= begin && time < end) instants.push_back(time);
+    }
+    return instants;
+  }
+  absl::Time at = definition.anchor;
+  while (at >= begin) at -= definition.every;
+  for (; at < end; at += definition.every) {
+    if (at >= begin) instants.push_back(at);
+  }
+  return instants;
+}
+
+}  // namespace
+
+std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone,
+                                              absl::Time begin, absl::Time end) {
+  return ExpandCron(cron, zone, {}, begin, end);
+}
+
+std::vector<ExpectedOccurrence> ExpandNaively(const Definition& definition, absl::Time begin,
+                                              absl::Time end) {
+  begin = std::max(begin, definition.start);
+  end = std::min(end, definition.end);
+  if (begin >= end) return {};
+  std::vector<Fields> exclusions;
+  for (const std::string& exclusion : definition.exclusions) {
+    exclusions.push_back(Parse(exclusion));
+    if (exclusions.back().with_seconds) continue;
+    for (int second = 0; second < 60; ++second) exclusions.back().seconds.insert(second);
+  }
+  if (!definition.cron.empty())
+    return ExpandCron(definition.cron, definition.zone, exclusions, begin, end);
+  const absl::TimeZone zone = ZoneOf(definition.zone);
+  std::vector<ExpectedOccurrence> occurrences;
+  for (absl::Time instant : InstantsIn(definition, begin, end)) {
+    if (Excluded(exclusions, absl::ToCivilSecond(instant, zone))) continue;
+    occurrences.push_back(
+        {instant, absl::FormatTime("%Y%m%dT%H%M%E6SZ", instant, absl::UTCTimeZone())});
   }
   return occurrences;
 }

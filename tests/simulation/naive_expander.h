@@ -12,6 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tests/simulation/history.h"
 
 namespace escapement::simulation {
 
@@ -24,6 +25,11 @@ struct ExpectedOccurrence {
 // aborts on anything else.
 std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone,
                                               absl::Time begin, absl::Time end);
+
+// The same of all that a definition may be: of cron expressions, intervals and instants, what its
+// exclusions, start and end leave. (max_runs left aside.)
+std::vector<ExpectedOccurrence> ExpandNaively(const Definition& definition, absl::Time begin,
+                                              absl::Time end);
 
 }  // namespace escapement::simulation
 

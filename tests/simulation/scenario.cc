@@ -13,8 +13,10 @@
 #include "tests/simulation/check_early.h"
 #include "tests/simulation/check_idle.h"
 #include "tests/simulation/check_lost.h"
+#include "tests/simulation/check_overlap.h"
 #include "tests/simulation/check_sink.h"
 #include "tests/simulation/check_stale_epoch.h"
+#include "tests/simulation/check_times.h"
 #include "tests/simulation/check_token_end.h"
 #include "tests/simulation/commit_log.h"
 #include "tests/simulation/consumer.h"
@@ -25,6 +27,7 @@
 #include "tests/simulation/schedule_user.h"
 #include "tests/simulation/services.h"
 #include "tests/simulation/store_times.h"
+#include "tests/simulation/times_log.h"
 #include "tests/simulation/user_calls.h"
 #include "tests/simulation/worker.h"
 
@@ -50,6 +53,8 @@ Times TimesOf(Cast cast) {
       return {absl::Seconds(50), absl::Seconds(95)};
     case Cast::kBatches:
       return {absl::Seconds(90), absl::Seconds(240)};
+    case Cast::kTimes:
+      return {absl::Seconds(50), absl::Seconds(70)};
     case Cast::kClocks:
       return {absl::Seconds(50), absl::Seconds(110)};  // a day is caught up with
   }
@@ -60,6 +65,8 @@ ConsumerHabits HabitsOf(const ScenarioOptions& options) {
   if (!options.faults) return {.fails = 50'000, .rejects = 10'000};
   if (options.cast == Cast::kBatches)
     return {.fails = 20'000, .rejects = 1'000, .hangs = 1'000, .dawdles = 5'000};
+  if (options.cast == Cast::kTimes)
+    return {.fails = 40'000, .rejects = 10'000, .hangs = 10'000, .dawdles = 200'000};
   return {.fails = 60'000,
           .asks_for_delay = 20'000,
           .rejects = 10'000,
@@ -130,6 +137,7 @@ class Scenario {
   bool throttled() const {
     return options_.cast == Cast::kThrottled || options_.cast == Cast::kBatches;
   }
+  bool OnlyDowntimes() const { return options_.cast == Cast::kTimes && options_.seed % 3 == 0; }
   // By which the store's wall clock is set, in the cast that does that.
   absl::Duration ClockStep() const {
     return options_.seed % 2 == 0 ? absl::Hours(1) : absl::Hours(24);
@@ -143,6 +151,7 @@ class Scenario {
       store_options.layout.policy_shards = static_cast<uint32_t>(1 + random_.Below(4));
     store_options.on_durable = [this](const kv::CommitRecord& record) {
       commits_.push_back(ReadCommit(record, world_.Now()));
+      if (options_.cast == Cast::kTimes) commits_.back().times = ReadTimesWrites(record);
       if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
     };
     store_ = std::make_unique<StoreHost>(world_, store_options);
@@ -227,6 +236,12 @@ class Scenario {
       options.zones = {"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata",
                        "Australia/Lord_Howe"};
       if (options_.cast == Cast::kClocks) options.leap = ClockStep();
+      options.times = options_.cast == Cast::kTimes;
+      // Some change little: what they miss in a downtime is judged by emitters.
+      if (options.times && i % 2 == 0) {
+        options.rest_min = absl::Seconds(8);
+        options.rest_max = absl::Seconds(30);
+      }
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }
     if (throttled()) return;
@@ -294,6 +309,10 @@ class Scenario {
       options.clock_steps = 4;
       options.freezes = 2;
     }
+    if (options_.cast == Cast::kTimes) {
+      options.downtimes = 2 + static_cast<int>(random_.Below(3));
+      if (OnlyDowntimes()) options.faults = 0;
+    }
     plan_ = std::make_unique<FaultPlan>(
         world_, FaultPlan::Parts{*store_, std::move(services), store_network_, consumer_network_},
         options);
@@ -332,6 +351,7 @@ class Scenario {
                                 kv::ColumnFamily::kParked, kv::ColumnFamily::kWaiting}) {
       if (!Empty(cf)) return false;
     }
+    if (options_.cast == Cast::kTimes && !ReadTimesLeftover(store_->disk()).empty()) return false;
     return !AnyGrant() && (worker_ == nullptr || worker_->idle());
   }
 
@@ -340,6 +360,7 @@ class Scenario {
     History& history = result.history;
     history.seed = options_.seed;
     history.fault_free = !options_.faults;
+    history.only_downtimes = OnlyDowntimes() || history.fault_free;
     history.begin = world_.options().start_time;
     history.end = world_.Now();
     auto complain = [&](const std::string& what) { result.violations.push_back({"answer", what}); };
@@ -366,6 +387,10 @@ class Scenario {
     history.receipts = consumer_.receipts();
     history.done = ReadDone(store_->disk());
     history.leftover = ReadLeftover(store_->disk());
+    if (options_.cast == Cast::kTimes) {
+      for (std::string& row : ReadTimesLeftover(store_->disk()))
+        history.leftover.push_back(std::move(row));
+    }
     history.commits = std::move(commits_);
     history.clock_confirmed = store_->clock_confirmed();
     // Elsewhere the store's time is true time.
@@ -376,8 +401,8 @@ class Scenario {
     }
     for (Violation& violation : CheckDoubled(clocks ? InTrueTime(history) : history))
       result.violations.push_back(std::move(violation));
-    for (const auto& check :
-         {CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckIdle, CheckSink, CheckClock}) {
+    for (const auto& check : {CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckIdle, CheckSink,
+                              CheckClock, CheckTimes, CheckOverlap}) {
       for (Violation& violation : check(history)) result.violations.push_back(std::move(violation));
     }
     result.trace_hash = world_.trace_hash();
@@ -418,7 +443,7 @@ ScenarioResult RunScenario(const ScenarioOptions& options) { return Scenario(opt
 std::string Report(const ScenarioOptions& options, const ScenarioResult& result) {
   if (result.violations.empty()) return "";
   static constexpr const char* kCasts[] = {"", " --cast=throttled", " --cast=batches",
-                                           " --cast=clocks"};
+                                           " --cast=clocks", " --cast=times"};
   std::string report = absl::StrCat("seed ", options.seed, options.faults ? "" : " without faults",
                                     ": ", result.violations.size(), " violations\n");
   for (size_t i = 0; i < std::min<size_t>(result.violations.size(), 20); ++i) {

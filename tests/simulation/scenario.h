@@ -28,6 +28,7 @@ enum class Cast {
   kThrottled,  // token managers, policies, and schedules of which most are throttled
   kBatches,    // the same with 20,000 events in four runs, and with many kills
   kClocks,     // as kPlain, while the store's wall clock is set back and forth
+  kTimes,      // as kPlain; schedules of all kinds with all policies, and times without emitters
 };
 
 struct ScenarioOptions {

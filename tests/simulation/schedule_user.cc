@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/schedule_service.pb.h"
+#include "google/protobuf/util/time_util.h"
+#include "tests/simulation/draw_times.h"
 #include "tests/simulation/message_parts.h"
 
 namespace escapement::simulation {
@@ -33,6 +35,11 @@ void ScheduleUser::Next() {
         if (lot < 6) return Delete();
         if (lot < 36) return Update();
         if (state_ == State::kPaused) return Resume();
+        // Refused of a schedule that may have no more occurrences; an earlier try may take effect
+        // nevertheless.
+        if (MayFinish(current_, lives_.back().changes.front().called, calls_.Now()))
+          return Update();
+        if (options_.times && lot >= 82) return BackfillRange();
         return lot < 62 ? Pause() : Trigger();
       });
 }
@@ -44,17 +51,19 @@ void ScheduleUser::Change(ScheduleChange change, State state, UserCalls::Invoke<
   calls_.UntilKnown<T>(std::move(invoke), [this, change, state, then = std::move(then)](
                                               absl::StatusOr<T> answer) mutable {
     if (!answer.ok()) {
-      Complain("a change", answer.status());
+      Complain(absl::StrCat("a change (", Describe(change.definition), ")"), answer.status());
       return Next();
     }
+    if (change.kind == ScheduleChange::Kind::kCreate ||
+        change.kind == ScheduleChange::Kind::kUpdate)
+      current_ = change.definition;
     change.answered = calls_.Now();
     if (then) then(*answer);
     static constexpr absl::string_view kKinds[] = {"created", "updated", "paused", "resumed",
                                                    "deleted"};
     calls_.Note(absl::StrCat(lives_.back().uid, " ", kKinds[static_cast<int>(change.kind)],
                              " since ", absl::FormatDuration(change.answered - change.called), " ",
-                             change.definition.cron, " ", change.definition.zone, " ",
-                             change.definition.count));
+                             Describe(change.definition)));
     lives_.back().changes.push_back(std::move(change));
     state_ = state;
     Next();
@@ -93,7 +102,10 @@ void ScheduleUser::Update() {
   v1::UpdateScheduleRequest request;
   *request.mutable_schedule() = Message(definition);
   request.mutable_schedule()->set_name(Name());
-  for (const char* path : {"cron", "time_zone", "event_count", "payload"})
+  for (const char* path : {"time_zone", "event_count", "payload"})
+    request.mutable_update_mask()->add_paths(path);
+  for (const std::string& path :
+       options_.times ? TimesPaths(request.schedule()) : std::vector<std::string>{"cron"})
     request.mutable_update_mask()->add_paths(path);
   if (options_.throttling.has_value()) {
     for (const char* path : {"policy", "window", "completion"})
@@ -165,6 +177,47 @@ void ScheduleUser::Trigger() {
       });
 }
 
+void ScheduleUser::BackfillRange() {
+  const absl::Time called = calls_.Now();
+  Backfill backfill;
+  backfill.called = called;
+  const auto ago = [&](absl::Time from, absl::Duration most) {
+    return absl::FromUnixMicros(
+        absl::ToUnixMicros(from - calls_.Between(absl::Milliseconds(100), most)));
+  };
+  backfill.end = ago(called, absl::Seconds(6));
+  backfill.begin = ago(backfill.end, absl::Seconds(50));
+  v1::BackfillScheduleRequest request;
+  request.set_name(Name());
+  *request.mutable_start_time() = ToTimestamp(backfill.begin);
+  *request.mutable_end_time() = ToTimestamp(backfill.end);
+  request.set_max_occurrences(static_cast<int32_t>(1 + calls_.random().Below(60)));
+  request.set_request_id(calls_.NewRequestId());
+  calls_.UntilKnown<v1::BackfillScheduleResponse>(
+      [request](MasterApis& master, auto done) {
+        master.schedules->BackfillSchedule(request, std::move(done));
+      },
+      [this, backfill](absl::StatusOr<v1::BackfillScheduleResponse> answer) mutable {
+        if (answer.ok()) {
+          backfill.answered = calls_.Now();
+          backfill.fired = answer->fired_count();
+          backfill.done_to =
+              answer->has_next_start_time()
+                  ? absl::FromUnixMicros(google::protobuf::util::TimeUtil::TimestampToMicroseconds(
+                        answer->next_start_time()))
+                  : backfill.end;
+          calls_.Note(absl::StrCat(lives_.back().uid, " backfilled ", backfill.fired, " from ",
+                                   absl::FormatTime(backfill.begin, absl::UTCTimeZone()), " to ",
+                                   absl::FormatTime(backfill.done_to, absl::UTCTimeZone()), ", ",
+                                   answer->present_count(), " were there"));
+          lives_.back().backfills.push_back(backfill);
+        } else {
+          Complain("backfill", answer.status());
+        }
+        Next();
+      });
+}
+
 void ScheduleUser::Complain(absl::string_view call, const absl::Status& status) {
   complaints_.push_back(absl::StrCat(call, " of ", options_.id, " at ",
                                      absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ",
@@ -174,7 +227,8 @@ void ScheduleUser::Complain(absl::string_view call, const absl::Status& status) 
 Definition ScheduleUser::DrawDefinition() {
   Definition definition;
   definition.zone = options_.zones[calls_.random().Below(options_.zones.size())];
-  definition.cron = DrawCron();
+  bool frequent = false;
+  definition.cron = DrawCron(&frequent);
   if (options_.throttling.has_value()) {
     DrawThrottle(&definition);
     return definition;
@@ -183,6 +237,7 @@ Definition ScheduleUser::DrawDefinition() {
   definition.count =
       lot < 5 ? 1
               : 1 + static_cast<int64_t>(calls_.random().Below(lot < 8 ? 4 : options_.count_max));
+  if (options_.times) DrawTimes(calls_.random(), calls_.Now(), frequent, &definition);
   return definition;
 }
 
@@ -238,7 +293,7 @@ void ScheduleUser::DrawWindow(Definition* definition) {
   }
 }
 
-std::string ScheduleUser::DrawCron() {
+std::string ScheduleUser::DrawCron(bool* frequent) {
   sim::SimRandom& random = calls_.random();
   // Times of day of the next minutes, in some zone whose offset is whole hours.
   const absl::CivilSecond soon =
@@ -250,7 +305,9 @@ std::string ScheduleUser::DrawCron() {
     return options_.leap > absl::Hours(1) ? absl::StrCat(second, " */20 * * * *")
                                           : absl::StrCat(second, " * * * * *");
   }
-  switch (random.Below(6)) {
+  const uint64_t kind = random.Below(6);
+  *frequent = kind < 3;
+  switch (kind) {
     case 0:
       return absl::StrCat("*/", 2 + random.Below(9), " * * * * *");
     case 1:
@@ -271,11 +328,16 @@ std::string ScheduleUser::DrawCron() {
 
 v1::Schedule ScheduleUser::Message(const Definition& definition) {
   v1::Schedule schedule;
-  schedule.set_cron(definition.cron);
+  ++definitions_;
+  if (options_.times) {
+    SetTimes(definition, definitions_ % 4 == 0, &schedule);
+  } else {
+    schedule.set_cron(definition.cron);
+  }
   schedule.set_time_zone(definition.zone);
   schedule.set_event_count(definition.count);
   schedule.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
-  schedule.set_payload(absl::StrCat("definition ", ++definitions_, " of ", options_.id));
+  schedule.set_payload(absl::StrCat("definition ", definitions_, " of ", options_.id));
   SetDelivery(&schedule);
   // Most are tried again past their next occurrence, which is never far.
   schedule.mutable_retry_policy()->set_keep(definitions_ % 3 != 0);

@@ -34,6 +34,8 @@ class ScheduleUser {
     // Its definitions have at most 100 occurrences in such a time; zero: any.
     absl::Duration leap = absl::ZeroDuration();
     int64_t count_max = 40;
+    // Definitions of all kinds, with all policies, and ranges that are fired belatedly.
+    bool times = false;
     std::vector<std::string> zones;  // not empty
     std::optional<Throttling> throttling = std::nullopt;
     std::string target = "consumer.test";
@@ -60,6 +62,7 @@ class ScheduleUser {
   void Resume();
   void Delete();
   void Trigger();
+  void BackfillRange();
   template <typename T>
   void Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
               std::function<void(const T&)> then = nullptr);
@@ -68,7 +71,7 @@ class ScheduleUser {
   Definition DrawDefinition();
   void DrawThrottle(Definition* definition);
   void DrawWindow(Definition* definition);
-  std::string DrawCron();
+  std::string DrawCron(bool* frequent);
   v1::Schedule Message(const Definition& definition);
   std::string Name() const { return "tenants/default/schedules/" + options_.id; }
 
@@ -78,6 +81,7 @@ class ScheduleUser {
   bool finishing_ = false;
   bool finished_ = false;
   int definitions_ = 0;
+  Definition current_;
   v1::Schedule throttle_;  // policy, window and completion of the last definition
   bool may_drop_ = false;  // of any
   std::vector<ScheduleLife> lives_;

@@ -1,0 +1,162 @@
+#include "tests/simulation/check_overlap.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace escapement::simulation {
+namespace {
+
+using Overlap = Definition::Overlap;
+
+// What was claimed before a run was cancelled is sent within this.
+constexpr absl::Duration kSentAfterClaim = absl::Seconds(1);
+
+class OverlapChecker {
+ public:
+  explicit OverlapChecker(const History& history) : history_(history) {
+    for (const ScheduleLife& life : history.schedules) {
+      for (const ScheduleChange& change : life.changes) {
+        if (change.kind == ScheduleChange::Kind::kCreate ||
+            change.kind == ScheduleChange::Kind::kUpdate)
+          versions_[life.uid].push_back(&change);
+      }
+    }
+  }
+
+  std::vector<Violation> Run() {
+    for (const Commit& commit : history_.commits) {
+      commit_ = &commit;
+      for (const TimesWrite& write : commit.times)
+        std::visit([this](const auto& one) { Take(one); }, write);
+    }
+    if (history_.only_downtimes) CheckReceipts();
+    return std::move(violations_);
+  }
+
+ private:
+  struct Schedule {
+    std::set<std::string> active;
+    std::set<std::string> set_off;  // triggered or backfilled
+    std::optional<LaunchWrite> launched;
+    std::map<absl::Time, absl::Time> cancelled;  // before which nominal time → since when
+    absl::Time cancelled_before = absl::InfinitePast();
+  };
+
+  template <typename... Parts>
+  void Report(const Parts&... parts) {
+    violations_.push_back(
+        {"overlap",
+         absl::StrCat("commit ", commit_->seq, " at ",
+                      absl::FormatTime(commit_->store_time, absl::UTCTimeZone()), ": ", parts...)});
+  }
+
+  // nullopt: there is no such version.
+  std::optional<Overlap> PolicyOf(const std::string& uid, uint64_t version) const {
+    const auto of_life = versions_.find(uid);
+    if (of_life == versions_.end() || version == 0 || version > of_life->second.size())
+      return std::nullopt;
+    return of_life->second[version - 1]->definition.overlap;
+  }
+
+  void Take(const EmissionWrite& write) {
+    if (write.triggered) schedules_[write.uid].set_off.insert(write.occurrence);
+  }
+
+  void Take(const MarkWrite& write) {
+    std::set<std::string>& active = schedules_[write.uid].active;
+    if (write.deleted) {
+      active.erase(write.occurrence);
+    } else {
+      active.insert(write.occurrence);
+    }
+  }
+
+  void Take(const LaunchWrite& write) {
+    Schedule& schedule = schedules_[write.uid];
+    const std::optional<Overlap> policy = PolicyOf(write.uid, write.version);
+    if (!policy.has_value()) Report(write.occurrence, " is launched for an unknown version");
+    const bool alone = policy == Overlap::kSkip || policy == Overlap::kBufferOne;
+    if (alone && !schedule.active.empty())
+      Report(write.occurrence, " of ", write.uid, " is launched while ", *schedule.active.begin(),
+             " is active");
+    schedule.launched = write;
+  }
+
+  void Take(const CancelWrite& write) {
+    Schedule& schedule = schedules_[write.uid];
+    if (write.before == schedule.cancelled_before) return;
+    if (write.before < schedule.cancelled_before)
+      Report("runs of ", write.uid, " that were cancelled are no more");
+    const bool explained =
+        schedule.launched.has_value() && schedule.launched->nominal == write.before &&
+        PolicyOf(write.uid, schedule.launched->version) == Overlap::kCancelPrevious;
+    if (!explained) Report("runs of ", write.uid, " are cancelled by no launch");
+    schedule.cancelled_before = write.before;
+    schedule.cancelled[write.before] = commit_->time;
+  }
+
+  void Take(const OutcomeWrite& write) {
+    if (write.deleted) return;
+    const Schedule& schedule = schedules_[write.uid];
+    const bool gave_way = write.nominal < schedule.cancelled_before;
+    if (write.outcome == Outcome::kCancelled) {
+      if (write.reason != "overlap" || !gave_way || schedule.set_off.count(write.occurrence) > 0)
+        Report(write.occurrence, " of ", write.uid, " is cancelled (", write.reason,
+               "), and gave way to no run");
+    }
+    if (write.outcome != Outcome::kSkipped || write.reason != "overlap") return;
+    if (!write.run_skipped)
+      Report(write.occurrence, " of ", write.uid, " has rows, and is skipped");
+    if (schedule.active.empty() && !gave_way)
+      Report(write.occurrence, " of ", write.uid, " is skipped (overlap), and no run is active");
+    if (!AnyPolicy(write.uid))
+      Report(write.occurrence, " of ", write.uid, " is skipped (overlap), and may overlap");
+  }
+
+  bool AnyPolicy(const std::string& uid) const {
+    const auto of_life = versions_.find(uid);
+    return of_life != versions_.end() &&
+           std::any_of(of_life->second.begin(), of_life->second.end(),
+                       [&](const ScheduleChange* change) {
+                         return change->definition.overlap != Overlap::kAllow &&
+                                change->called <= commit_->time;
+                       });
+  }
+
+  void CheckReceipts() {
+    for (const Receipt& receipt : history_.receipts) {
+      const auto schedule = schedules_.find(receipt.uid);
+      if (schedule == schedules_.end() || schedule->second.set_off.count(receipt.occurrence) > 0)
+        continue;
+      const auto cancelled = schedule->second.cancelled.upper_bound(receipt.nominal);
+      if (cancelled == schedule->second.cancelled.end()) continue;
+      if (receipt.sent <= cancelled->second + kSentAfterClaim) continue;
+      violations_.push_back(
+          {"overlap", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[",
+                                   receipt.index, "] of ", receipt.uid, " was sent at ",
+                                   absl::FormatTime(receipt.sent, absl::UTCTimeZone()),
+                                   ", and its run had given way at ",
+                                   absl::FormatTime(cancelled->second, absl::UTCTimeZone()))});
+    }
+  }
+
+  const History& history_;
+  std::map<std::string, std::vector<const ScheduleChange*>> versions_;  // by uid
+  std::map<std::string, Schedule> schedules_;                           // by uid
+  const Commit* commit_ = nullptr;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckOverlap(const History& history) {
+  return OverlapChecker(history).Run();
+}
+
+}  // namespace escapement::simulation
