@@ -117,6 +117,11 @@ void LaunchBatch::AddOutcome(const Basis& basis, const Launch& launch,
     Require(group, decided.checks, Check::kNoneActive, NoneActive(launch.key));
   AddLaunchedRows(SourceOf(*basis.definition->record), OccurrenceOf(launch), layout_, now_,
                   &group.mutations);
+  for (const Mutation& row : group.mutations) {
+    if (row.cf != ColumnFamily::kWaiting) continue;
+    Require(group, decided.checks, Check::kRow,
+            {.cf = row.cf, .key = row.key, .kind = Condition::Kind::kAbsent});
+  }
   active_ = MarkOf(launch.key);
   if (decision.kind != Kind::kCancelPrevious) return;
   // No change of the schedule: change_count stays, and with it the etag.

@@ -2,7 +2,9 @@
 //
 // Each decision is a group with conditions of its own: the partition's lease, the record and the
 // schedule's state as they were judged, no run of the occurrence yet, and of the schedule's active
-// runs what was assumed. So what was assumed wrongly changes nothing and is decided anew.
+// runs what was assumed. So what was assumed wrongly changes nothing and is decided anew. Nor is a
+// row of `waiting` written over another one (one that a former version has left over): the token
+// manager takes no other row's place.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -37,7 +39,16 @@ struct Launch {
 
 class LaunchBatch {
  public:
-  enum class Check : uint8_t { kLease, kRecord, kState, kRun, kNoneActive, kActive, kWaiting };
+  enum class Check : uint8_t {
+    kLease,
+    kRecord,
+    kState,
+    kRun,
+    kNoneActive,
+    kActive,
+    kWaiting,
+    kRow
+  };
 
   struct Decided {
     LaunchKey key;

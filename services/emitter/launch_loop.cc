@@ -351,6 +351,7 @@ bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t conditi
   const bool same = launch != schedule.launches.end() && launch->second.seq == decided.seq;
   switch (decided.checks[condition]) {
     case Check::kLease:
+    case Check::kRow:  // until it is gone
       return false;
     case Check::kRecord:
       // Gone, or written anew: then the watch tells of it.

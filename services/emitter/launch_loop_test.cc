@@ -289,6 +289,38 @@ TEST_F(LaunchLoopTest, WhatHasBeenLaunchedAlreadyGoesWithoutAnOutcome) {
   EXPECT_TRUE(Skipped(uid).empty());
 }
 
+// Whoever grants what waits would know the former row only.
+TEST_F(LaunchLoopTest, WhileARowOfAFormerVersionWaitsInItsPlaceNothingIsLaunched) {
+  const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP, 3,
+                                 [](storage::v1::DefinitionRecord* definition) {
+                                   definition->mutable_throttle()->set_policy_id("gpu");
+                                 });
+  Begin();
+  AdvanceWithRuns(absl::Seconds(7), absl::Seconds(1));
+  ASSERT_EQ(Waiting(uid), Names({10}));
+  const absl::Time due = start_ + absl::Seconds(10);
+  kv::Group group;
+  AddLaunchedRows(SourceOf(schedules_[uid].definition),
+                  {.id = At(absl::Seconds(10)), .nominal_time = due, .launch_time = due}, layout_,
+                  Now(), &group.mutations);
+  std::erase_if(group.mutations,
+                [](const kv::Mutation& m) { return m.cf != ColumnFamily::kWaiting; });
+  ASSERT_EQ(group.mutations.size(), 1u);
+  kv::Mutation& row = group.mutations[0];
+  row.value = "left over";
+  Commit({group});
+  AdvanceWithRuns(absl::Seconds(5), absl::Seconds(1));
+  EXPECT_EQ(Waiting(uid), Names({10}));
+  EXPECT_EQ(Disk(ColumnFamily::kWaiting).at(row.key), "left over");
+  row.kind = kv::Mutation::Kind::kDelete;
+  Commit({group});
+  AdvanceWithRuns(absl::Milliseconds(300), absl::Seconds(1));
+  EXPECT_TRUE(Waiting(uid).empty());
+  storage::v1::EventRecord launched;
+  ASSERT_TRUE(launched.ParseFromString(Disk(ColumnFamily::kWaiting).at(row.key)));
+  EXPECT_EQ(launched.count(), 3u);
+}
+
 TEST_F(LaunchLoopTest, JitterPutsOffTheLaunchAndIsNoPartOfTheName) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
                                  [](storage::v1::DefinitionRecord* definition) {

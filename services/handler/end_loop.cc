@@ -142,8 +142,9 @@ void EndLoop::Flush(ShardState& state, absl::Time now) {
   Send(state, std::move(flight));
 }
 
-// Each row is a group of its own: it may have changed. Of each run at most one row goes into a
-// commit, so that no count is based on another group's that may not apply.
+// Each row is a group of its own: it may have changed, or another one been written in its place (of
+// an occurrence that a later version launches). Of each run at most one row goes into a commit, so
+// that no count is based on another group's that may not apply.
 void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   RunParts touched = flight.batch.parts;
   std::vector<WaitingRow> later;
@@ -160,8 +161,11 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
       continue;
     }
     kv::Group group;
-    group.conditions.push_back(
-        {.cf = ColumnFamily::kEvents, .key = row.row.key, .kind = kv::Condition::Kind::kPresent});
+    group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                                .key = row.row.key,
+                                .kind = kv::Condition::Kind::kValueEquals,
+                                .value = row.row.value,
+                                .since = row.row.seq});
     if (row.cached != nullptr)
       group.conditions.push_back(StateUnchanged(entry.key.uid, *row.cached));
     RunParts changed;
@@ -232,7 +236,12 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
                                                                     : stats.skipped;
     HandlerStats::Add(count, row.end.entry.event.count());
     for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
-    state.held.erase(row.row.key);
+    // What was written there since was not taken in while the key was held.
+    if (row.end.kind == EndKind::kGone) {
+      ReadAgain(state, row.row.key);
+    } else {
+      state.held.erase(row.row.key);
+    }
   }
   state.core.wake();
 }
@@ -240,7 +249,11 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
 // The row is gone, or its schedule has changed: it is read and judged anew.
 void EndLoop::OnRowRefused(ShardState& state, WaitingRow row) {
   state.core.cache.ForgetState(row.end.entry.key.uid);
-  const kv::Key key{.cf = ColumnFamily::kEvents, .key = row.row.key};
+  ReadAgain(state, row.row.key);
+}
+
+void EndLoop::ReadAgain(ShardState& state, const std::string& row_key) {
+  const kv::Key key{.cf = ColumnFamily::kEvents, .key = row_key};
   state.core.client.MultiGet(
       {key}, state.core.executor, [weak = state_, key](absl::StatusOr<kv::GetResult> result) {
         const std::shared_ptr<ShardState> state = weak.lock();

@@ -141,6 +141,33 @@ TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
   EXPECT_GT(failed, 0u);
 }
 
+// The schedule was changed away from the occurrence and back to it, now with an overlap policy: the
+// row of the first version is left over, and the launch writes another one in its place.
+TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
+  const Uid uid = world_.AddSchedule("s");
+  const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
+  const HandlerWorld::Row row{
+      .due = due_,
+      .occurrence = cron::FormatCalendarOccurrence(three, 0, "UTC"),
+      .count = 1,
+      .nominal_micros = ToMicros(absl::FromCivil(three, absl::UTCTimeZone()))};
+  const std::string key = world_.AddRow(uid, row);
+  world_.AddDefinition(uid, 2, "0 4 * * *");
+  world_.AddDefinition(uid, 3, "0 3 * * *");
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 3);
+  storage::v1::EventRecord launched;
+  ASSERT_TRUE(launched.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
+  launched.set_version(3);
+  // While the end of the row that is left over is decided, waits for its commit and is committed.
+  world_.Advance(due_ - world_.now() - absl::Microseconds(20'100) +
+                 absl::Microseconds(100) * GetParam());
+  world_.Put(ColumnFamily::kEvents, key, launched.SerializeAsString());
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(world_.transport("a").sent.size(), 1u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Instants, ClaimRaceTest, ::testing::Range(0, 80));
 
 }  // namespace
