@@ -57,7 +57,10 @@ struct HandlerOptions {
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
   absl::Duration drain_max = absl::Seconds(12);  // sends still open then are left to the next owner
 
-  absl::Duration retention = absl::Hours(24 * 7);  // of Done days
+  absl::Duration retention = absl::Hours(24 * 7);  // of outcomes, from when they ended
+  // Days older than the retention that are kept for what ended later on them (backfills), of one
+  // shard; beyond it the later days wait until one of them goes.
+  size_t kept_days_max = 4096;
   absl::Duration sweep_every = absl::Minutes(1);
 };
 

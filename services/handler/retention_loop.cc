@@ -1,5 +1,6 @@
 #include "services/handler/retention_loop.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -39,6 +40,12 @@ void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
   auto sweep = std::make_shared<Sweep>();
   sweep->now = now;
   sweep->shards = std::move(shards);
+  std::map<uint16_t, std::map<uint32_t, absl::Time>> kept;
+  for (const SweptShard& swept : sweep->shards) {
+    auto& days = kept[swept.shard] = std::move(kept_[swept.shard]);
+    std::erase_if(days, [now](const auto& day) { return day.second <= now; });
+  }
+  kept_ = std::move(kept);
   FindDay(std::move(sweep));
 }
 
@@ -66,15 +73,24 @@ void RetentionLoop::Commit(SweepPtr sweep, kv::Group group, std::function<void()
 }
 
 void RetentionLoop::NextShard(SweepPtr sweep) {
+  sweep->watch.reset();
+  sweep->from_day = 0;
   if (++sweep->at == sweep->shards.size()) return Finish();
+  FindDay(std::move(sweep));
+}
+
+void RetentionLoop::NextDay(SweepPtr sweep) {
+  sweep->watch.reset();
+  sweep->from_day = sweep->day + 1;
   FindDay(std::move(sweep));
 }
 
 void RetentionLoop::FindDay(SweepPtr sweep) {
   const uint16_t shard = sweep->shard().shard;
+  while (kept_[shard].contains(sweep->from_day)) ++sweep->from_day;
   Scan(sweep,
        {.cf = ColumnFamily::kDone,
-        .begin = DoneDayKey(shard, 0),
+        .begin = DoneDayKey(shard, sweep->from_day),
         .end = PrefixEnd(KeyWriter().U16(shard).Take()),
         .limit = 1,
         .keys_only = true},
@@ -85,6 +101,7 @@ void RetentionLoop::FindDay(SweepPtr sweep) {
            return NextShard(sweep);
          }
          sweep->day = key->day;
+         if (kept_[sweep->shard().shard].contains(key->day)) return NextDay(sweep);
          sweep->lane = 0;
          CheckLane(sweep);
        });
@@ -92,18 +109,47 @@ void RetentionLoop::FindDay(SweepPtr sweep) {
 
 void RetentionLoop::CheckLane(SweepPtr sweep) {
   const uint16_t shard = sweep->shard().shard;
+  // Day 0 has everything before it, too.
+  const absl::Time begin = sweep->day == 0 ? absl::InfinitePast() : BeginOfDay(sweep->day);
   Scan(sweep,
        {.cf = ColumnFamily::kEvents,
-        .begin = EventLaneKey(shard, sweep->lane, absl::InfinitePast()),
+        .begin = EventLaneKey(shard, sweep->lane, begin),
         .end = EventLaneKey(shard, sweep->lane, BeginOfDay(sweep->day + 1)),
         .limit = 1,
         .keys_only = true},
        [this, sweep](kv::ScanResult result) {
-         if (!result.entries.empty()) return NextShard(sweep);
+         if (!result.entries.empty()) return NextDay(sweep);
          if (++sweep->lane < kLaneCount) return CheckLane(sweep);
-         sweep->cursor = DoneDayKey(sweep->shard().shard, sweep->day);
-         ReadDay(sweep);
+         BeginDay(sweep, result.seq);
        });
+}
+
+void RetentionLoop::BeginDay(SweepPtr sweep, kv::CommitSeq seq) {
+  const std::string begin = DoneDayKey(sweep->shard().shard, sweep->day);
+  sweep->dropping = false;
+  sweep->blind = false;
+  sweep->newest = absl::InfinitePast();
+  sweep->cursor = begin;
+  const std::weak_ptr<Sweep> weak = sweep;
+  // Observer calls of the watch over an earlier day may still be posted.
+  const auto present = [weak, shard = sweep->at, day = sweep->day]() -> SweepPtr {
+    SweepPtr sweep = weak.lock();
+    return sweep != nullptr && sweep->at == shard && sweep->day == day ? sweep : nullptr;
+  };
+  sweep->watch = core_.client.OpenWatch(
+      {.cf = ColumnFamily::kDone, .begin = begin, .end = PrefixEnd(begin), .from_seq = seq},
+      /*excluding_own=*/false, core_.executor,
+      {.on_batch =
+           [present](const kv::WatchBatch& batch) {
+             const SweepPtr sweep = present();
+             if (sweep == nullptr || batch.mutations.empty()) return;
+             sweep->newest = std::max(sweep->newest, batch.store_time);
+           },
+       .on_lagged =
+           [present](const absl::Status&) {
+             if (const SweepPtr sweep = present()) sweep->blind = true;
+           }});
+  ReadDay(sweep);
 }
 
 void RetentionLoop::ReadDay(SweepPtr sweep) {
@@ -123,7 +169,8 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     storage::v1::DoneRecord done;
     const std::optional<DoneKey> key = DecodeDoneKey(entry.key);
     if (!key.has_value() || !done.ParseFromString(entry.value)) continue;
-    if (!done.event_id().empty() &&
+    sweep->newest = std::max(sweep->newest, FromMicros(done.complete_time_micros()));
+    if (sweep->dropping && !done.event_id().empty() &&
         UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
       Delete(group, ColumnFamily::kEventNames, EventNameKey(done.tenant(), done.event_id()));
     }
@@ -155,11 +202,13 @@ void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<DoneRu
               result->values[i].has_value() && run.ParseFromString(*result->values[i]);
           if (there && run.complete_time_micros() == 0) continue;
           if (there) {
+            sweep->newest = std::max(sweep->newest, FromMicros(run.complete_time_micros()));
             Delete(group, ColumnFamily::kRuns, EncodeRunKey(runs[i].run));
             ended.push_back(runs[i].run);
           }
           Delete(group, ColumnFamily::kRunParts, RunPartKey(runs[i].run, runs[i].shard));
         }
+        if (!sweep->dropping || TooNew(*sweep)) return GoOnWithDay(sweep, kv::Group(), more);
         DropOwnerlessParts(sweep, std::move(group), std::move(ended), more);
       });
 }
@@ -184,9 +233,32 @@ void RetentionLoop::DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vec
 }
 
 void RetentionLoop::GoOnWithDay(SweepPtr sweep, kv::Group group, bool more) {
-  const auto go_on = [this, sweep, more] { more ? ReadDay(sweep) : DropDay(sweep); };
+  if (sweep->dropping && TooNew(*sweep)) return KeepDay(sweep);
+  const auto go_on = [this, sweep, more] { more ? ReadDay(sweep) : EndReading(sweep); };
   if (group.mutations.empty()) return go_on();
   Commit(sweep, std::move(group), go_on);
+}
+
+void RetentionLoop::EndReading(SweepPtr sweep) {
+  if (TooNew(*sweep)) return KeepDay(sweep);
+  if (sweep->blind) return NextDay(sweep);
+  if (sweep->dropping) return DropDay(sweep);
+  sweep->dropping = true;
+  sweep->cursor = DoneDayKey(sweep->shard().shard, sweep->day);
+  ReadDay(sweep);
+}
+
+bool RetentionLoop::TooNew(const Sweep& sweep) const {
+  return sweep.newest + core_.options.retention > sweep.now;
+}
+
+void RetentionLoop::KeepDay(SweepPtr sweep) {
+  auto& days = kept_[sweep->shard().shard];
+  // Days that cannot be remembered would be read in every sweep.
+  if (days.size() >= core_.options.kept_days_max) return NextShard(sweep);
+  // An end that the store's time has not reached yet is not waited for.
+  days[sweep->day] = std::min(sweep->newest, sweep->now) + core_.options.retention;
+  NextDay(sweep);
 }
 
 void RetentionLoop::DropDay(SweepPtr sweep) {
@@ -196,7 +268,7 @@ void RetentionLoop::DropDay(SweepPtr sweep) {
                              .kind = Mutation::Kind::kDeleteRange,
                              .key = DoneDayKey(shard, sweep->day),
                              .value = PrefixEnd(DoneDayKey(shard, sweep->day))});
-  Commit(sweep, std::move(group), [this, sweep] { FindDay(sweep); });
+  Commit(sweep, std::move(group), [this, sweep] { NextDay(sweep); });
 }
 
 }  // namespace escapement::handler
