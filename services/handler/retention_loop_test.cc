@@ -68,6 +68,37 @@ TEST(RetentionLoopTest, ADayThatWasKeptIsLookedAtInFullBeforeItGoes) {
   EXPECT_EQ(world.Count(ColumnFamily::kDone), 0u);
 }
 
+TEST(RetentionLoopTest, ADayThatIsKeptIsNotReadAgainMeanwhile) {
+  HandlerWorld world;
+  const absl::Time now = world.now();
+  const DoneKey key = KeyOf(now - 30 * kDay, "b");
+  AddDone(world, key, now - kRetention + absl::Minutes(10));
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(2));
+  AddDone(world, key, now - 30 * kDay);  // a reading would find that the day may go
+  world.Advance(absl::Minutes(7));
+  EXPECT_TRUE(Has(world, key));
+  world.Advance(absl::Minutes(3));
+  EXPECT_FALSE(Has(world, key));
+}
+
+TEST(RetentionLoopTest, DaysBeyondThoseThatCanBeRememberedWait) {
+  HandlerOptions options;
+  options.kept_days_max = 1;
+  HandlerWorld world(options);
+  const absl::Time now = world.now();
+  AddDone(world, KeyOf(now - 30 * kDay, "a"), now - kRetention + absl::Minutes(5));
+  AddDone(world, KeyOf(now - 29 * kDay, "b"), now - kRetention + absl::Minutes(15));
+  const DoneKey old = KeyOf(now - 20 * kDay, "c");
+  AddDone(world, old, now - 20 * kDay);
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(4));
+  EXPECT_TRUE(Has(world, old));
+  world.Advance(absl::Minutes(3));
+  EXPECT_FALSE(Has(world, old));
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 1u);
+}
+
 TEST(RetentionLoopTest, ARunIsKeptFromItsEndWithTheOutcomesOfItsFirstEvents) {
   HandlerWorld world;
   const absl::Time now = world.now();
@@ -105,13 +136,15 @@ TEST(RetentionLoopTest, ARowHoldsItsOwnDayAndNoOther) {
 }
 
 TEST(RetentionLoopTest, ARecordThatIsWrittenWhileItsDayIsReadStays) {
-  for (absl::Duration at = absl::Milliseconds(5); at < absl::Seconds(6);
-       at += absl::Milliseconds(50)) {
+  // Until the day has gone before the record comes.
+  for (absl::Duration at = absl::Milliseconds(5);; at += absl::Milliseconds(50)) {
+    ASSERT_LT(at, absl::Seconds(10));
     HandlerWorld world({}, /*read_delay=*/absl::Milliseconds(100));
     const absl::Time launch = world.now() - 30 * kDay;
     for (int i = 0; i < 2500; ++i) AddDone(world, KeyOf(launch, "o" + std::to_string(i)), launch);
     world.StartHandler("a");
     world.Advance(at);
+    if (world.Count(ColumnFamily::kDone) == 0) break;
     const DoneKey late = KeyOf(launch, "a");  // before the others
     AddDone(world, late, world.now());
     world.Advance(absl::Minutes(2));
