@@ -8,6 +8,7 @@
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
+#include "common/storage/child_rows.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -165,8 +166,10 @@ absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
   state.set_kind(SCHEDULE_STATE_KIND_PAUSED);
   state.set_pause_reason(request.reason());
   state.set_pause_time_micros(ToMicros(input.now));
-  // Not planned_to: what an emitter has planned and not emitted yet it will not emit any more.
-  state.set_covered_to_micros(ToMicros(std::max(builder.now(), builder.covered())));
+  // Not planned_to: what an emitter has planned and not emitted yet it will not emit any more. Not
+  // beyond the finish: it moves if fewer fire, and nothing has rows there.
+  const absl::Time covered = std::min(builder.covered(), FinishOf(snapshot.state));
+  state.set_covered_to_micros(ToMicros(std::max(builder.now(), covered)));
   state.set_runs_used(RunsUsedAt(snapshot.state, *snapshot.definition, input.now));
   builder.PutState(state);
   return ToDecision(&builder, std::make_unique<v1::Schedule>(ShownAfter(

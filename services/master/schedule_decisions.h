@@ -18,6 +18,8 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
                                       const v1::UpdateScheduleRequest& request);
 absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
                                       const v1::DeleteScheduleRequest& request);
+// Notes as covered_to how far every occurrence has its rows; those at or beyond the end of max_runs
+// have none.
 absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
                                      const v1::PauseScheduleRequest& request);
 // The run passes by the overlap policy: it is launched at once, whatever else is active.

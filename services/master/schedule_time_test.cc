@@ -271,6 +271,24 @@ TEST(ScheduleTime, AResumeFiresNoMoreThanMaxRunsLeave) {
   EXPECT_EQ(resumed->state(), v1::Schedule::FINISHED);
 }
 
+TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves) {
+  Limited limited(3, 8, 8);
+  ScheduleBench& bench = limited.bench;
+  EXPECT_EQ(limited.Finish(), 3);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  Park(&bench.fixture, bench.At(2));
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4000));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  // At 5.5: 2 and 3, which had rows, and 4, which had none, are skipped; 5 and 6 fire, and are the
+  // last ones.
+  EXPECT_EQ(SkippedSince(bench.fixture, bench.start), Strings{"4 paused"});
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "5@1", "6@1"}));
+  EXPECT_EQ(limited.Finish(), 6);
+}
+
 TEST(ScheduleTime, CreateAndUpdateWarnAndGetDoesNot) {
   ScheduleBench bench(2, 2);
   const auto made =
