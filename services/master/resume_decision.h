@@ -3,7 +3,8 @@
 // The pause was a downtime of the schedule's own: cron::PlanMissed, asked from the moment of the
 // pause on, decides what becomes of the occurrences that fell due meanwhile, whether they were
 // emitted before (their rows are parked) or never. What fires goes on; what does not is skipped
-// with reason "paused".
+// with reason "paused". (An update that changes the
+// times begins the pause anew: schedule_decisions.h.)
 //  - Parked rows of occurrences before the pause go on if the plan fires everything since, else
 //    they are skipped, too: they are older than what is skipped. Throttled ones that were due
 //    before the pause go on in any case: they waited for their turn; and so do those of runs that

@@ -1,11 +1,13 @@
 #include "services/master/schedule_decisions.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/cron/misfire.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
 #include "common/storage/child_rows.h"
@@ -17,7 +19,9 @@
 #include "google/protobuf/empty.pb.h"
 #include "services/master/change_builder.h"
 #include "services/master/errors.h"
+#include "services/master/limits.h"
 #include "services/master/max_runs.h"
+#include "services/master/missed_split.h"
 #include "services/master/proto_time.h"
 #include "services/master/schedule_warnings.h"
 #include "services/master/throttle_codec.h"
@@ -64,6 +68,63 @@ absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder
   Decision decision = ToDecision(builder, nullptr);
   decision.partial = true;
   return decision;
+}
+
+// But for how many runs there are, and how late they are launched.
+bool SameTimes(const storage::v1::DefinitionRecord& a, const storage::v1::DefinitionRecord& b) {
+  const auto times = [](const storage::v1::DefinitionRecord& record) {
+    storage::v1::TimingRecord timing = record.timing();
+    timing.clear_max_runs();
+    timing.clear_jitter_micros();
+    return timing.SerializeAsString();
+  };
+  return a.cron() == b.cron() && a.time_zone() == b.time_zone() && times(a) == times(b);
+}
+
+// Ends the time of a version that another one takes the place of while the schedule is paused: what
+// it had until now and never emitted is skipped, and the pause begins anew for the next version,
+// which fires nothing from before it. What was emitted for then and the next version has, too,
+// counts: a resume will not know it from what had fired. `former` is without the end of max_runs.
+absl::Status EndPausedVersion(const ChangeInput& input, const Definition& former,
+                              const Definition& next, ChangeBuilder* builder,
+                              storage::v1::StateRecord* state) {
+  const absl::Time begin = FromMicros(state->pause_time_micros());
+  const uint64_t max_runs = former.record.timing().max_runs();
+  const bool finished = max_runs > 0 && state->runs_used() >= max_runs;
+  const cron::Timetable& timetable =
+      finished ? input.snapshot.definition->timetable : former.timetable;
+  cron::MisfirePolicy policy = MisfirePolicyOf(former.record.misfire());
+  policy.action = cron::MisfireAction::kSkip;
+  policy.threshold = absl::ZeroDuration();
+  const absl::Time covered = std::clamp(builder->covered(), std::min(begin, input.now), input.now);
+  RETURN_IF_ERROR(builder->EmitMissed(
+      former,
+      SplitMissed(timetable, cron::PlanMissed(timetable, policy, covered, input.now), covered,
+                  input.now, /*fire_max=*/0),
+      "paused"));
+  if (max_runs > 0 && begin < covered) {
+    uint64_t used = state->runs_used();
+    for (const cron::Occurrence& occurrence : timetable.Enumerate(begin, covered, kMaxRunsMax))
+      used += next.timetable.Has(timetable.IdOf(occurrence), occurrence.instant);
+    state->set_runs_used(std::min(used, max_runs));
+  }
+  state->set_pause_time_micros(ToMicros(input.now));
+  state->set_covered_to_micros(ToMicros(std::max(builder->covered(), input.now)));
+  return absl::OkStatus();
+}
+
+// What a resume counts on: every occurrence of the definition in [pause_time, covered_to) has its
+// rows, those beyond the end of max_runs included, since that end may yet move.
+absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder* builder, Definition* next,
+                          storage::v1::StateRecord* state) {
+  absl::StatusOr<Definition> former = LoadDefinition(input.snapshot.definition->record);
+  if (!former.ok()) return former.status();
+  RETURN_IF_ERROR(builder->EmitAdded(*former, *next));
+  if (!SameTimes(former->record, next->record))
+    RETURN_IF_ERROR(EndPausedVersion(input, *former, *next, builder, state));
+  const absl::Time paused_at = FromMicros(state->pause_time_micros());
+  LimitRuns(RunsUsedAt(*state, *former, input.now), paused_at, paused_at, next, state);
+  return absl::OkStatus();
 }
 
 // The answer of Create and Update.
@@ -134,14 +195,14 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
     state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
     state.set_covered_to_micros(ToMicros(builder.from()));
   }
-  LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
-            paused ? input.now : builder.from(), &next, &state);
-  if (Enabled(snapshot)) {
+  if (paused) {
+    RETURN_IF_ERROR(UpdatePaused(input, &builder, &next, &state));
+  } else {
+    LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
+              builder.from(), &next, &state);
     RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
     builder.DeleteChildren(*snapshot.definition);
-  }
-  RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
-  if (!paused) {
+    RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
     RETURN_IF_ERROR(builder.EmitUpcoming(next));
     builder.PutChildren(next);
   }

@@ -128,5 +128,60 @@ TEST(ScheduleResume, AVeryLongPauseIsCountedUpToABound) {
   EXPECT_EQ(pause.Skipped(), (Strings{"1*100000 paused", "172798 paused"}));
 }
 
+v1::UpdateScheduleRequest PayloadUpdate() {
+  v1::UpdateScheduleRequest request;
+  request.mutable_schedule()->set_name(kName);
+  request.mutable_schedule()->set_payload("other");
+  request.mutable_update_mask()->add_paths("payload");
+  return request;
+}
+
+TEST(ScheduleResume, AVersionMadeInThePauseFiresNothingFromBeforeIt) {
+  ScheduleBench bench(1, 1);
+  bench.MakeSchedule("0 0 1 1 *");
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(5500));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
+  bench.Plan(8, 9);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(2));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"6@2", "7@2", "8@2"}));
+  EXPECT_EQ(SkippedSince(bench.fixture, bench.start), Strings{});
+}
+
+TEST(ScheduleResume, AnUpdateInThePauseRecordsWhatTheFormerVersionHadUntilThen) {
+  ScheduleBench bench(3, 3);
+  bench.change = [](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 60, 2, s); };
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(6500));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 0 1 1 *")).ok());
+  // 1 and 2 have rows.
+  EXPECT_EQ(SkippedSince(bench.fixture, bench.start),
+            (Strings{"3*2 paused", "5 paused", "6 paused"}));
+  // Another update closes no more than there is.
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(2));
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
+  bench.Plan(9, 10);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(1));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "9@3"}));
+  EXPECT_EQ(SkippedSince(bench.fixture, bench.start).size(), 3u);
+}
+
+TEST(ScheduleResume, AnUpdateThatLeavesTheTimesAsTheyAreLeavesThePauseAsItIs) {
+  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
+  pause.bench.fixture.runtime.AdvanceBy(absl::Milliseconds(5500));
+  ASSERT_TRUE(pause.bench.fixture.Call(&ScheduleApi::UpdateSchedule, PayloadUpdate()).ok());
+  EXPECT_EQ(pause.Skipped(), Strings{});
+  pause.Resume(10);
+  EXPECT_EQ(pause.Skipped(), Strings{"1*5 paused"});
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"6@2", "7@2", "8@2", "9@2", "10@2", "11@2", "12@2"}));
+}
+
 }  // namespace
 }  // namespace escapement::master
