@@ -7,6 +7,15 @@ namespace escapement {
 using storage::v1::EventRecord;
 using storage::v1::StateRecord;
 
+namespace {
+
+// A row that a resume or an update has made may prove to be one too many for max_runs.
+bool BeforeFinish(const EventRecord& row, const StateRecord& state) {
+  return state.finish_micros() == 0 || row.nominal_time_micros() < state.finish_micros();
+}
+
+}  // namespace
+
 bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrence,
                    int64_t nominal_micros, absl::Time finish) {
   const absl::Time nominal = FromMicros(nominal_micros);
@@ -23,7 +32,9 @@ Currency JudgeRow(const EventRecord& row, const StateRecord* state,
     return Currency::kDeleted;
   if (RunCancelled(row, *state)) return Currency::kCancelled;
   if (state->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED) return Currency::kPark;
-  if (state->version() == row.version() || row.triggered()) return Currency::kSend;
+  if (row.triggered()) return Currency::kSend;
+  if (state->version() == row.version())
+    return BeforeFinish(row, *state) ? Currency::kSend : Currency::kSuperseded;
   if (!current_has.has_value()) return Currency::kNeedsDefinition;
   return *current_has ? Currency::kSend : Currency::kSuperseded;
 }

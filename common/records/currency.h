@@ -25,7 +25,8 @@ enum class Currency : uint8_t {
 };
 
 // `state` null: there is none. `current_has`: does the definition of state->version() have the
-// row's occurrence (HasOccurrence)? nullopt if that is not known yet.
+// row's occurrence (HasOccurrence)? nullopt if that is not known yet. A row of that version itself
+// is superseded only if it is beyond the end that max_runs make (FinishOf).
 Currency JudgeRow(const storage::v1::EventRecord& row, const storage::v1::StateRecord* state,
                   std::optional<bool> current_has);
 

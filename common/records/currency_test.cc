@@ -41,6 +41,15 @@ class CurrencyTest : public ::testing::Test {
 
 TEST_F(CurrencyTest, ARowOfTheCurrentVersionIsSent) { EXPECT_EQ(Judge(nullptr), Currency::kSend); }
 
+TEST_F(CurrencyTest, AtOrAfterTheFinishOfItsOwnVersionItIsSuperseded) {
+  state_.set_finish_micros(row_.nominal_time_micros() + 1);
+  EXPECT_EQ(Judge(nullptr), Currency::kSend);
+  state_.set_finish_micros(row_.nominal_time_micros());
+  EXPECT_EQ(Judge(nullptr), Currency::kSuperseded);
+  row_.set_triggered(true);
+  EXPECT_EQ(Judge(nullptr), Currency::kSend);
+}
+
 TEST_F(CurrencyTest, PausedRowsArePark) {
   state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   EXPECT_EQ(Judge(nullptr), Currency::kPark);

@@ -4,8 +4,10 @@
 // StateRecord.runs_used counts the occurrences before covered_to, those ahead of now that were
 // emitted with a change included; a change at `now` takes these back and counts those of the next
 // definition instead. While a schedule is paused its count stands at the moment of the pause: of
-// what falls due meanwhile only what the resume fires is counted. A definition without max_runs
-// counts nothing: one that gets them later has them all from then on.
+// what falls due meanwhile only what the resume fires is counted, and, of an update that begins the
+// pause anew, what had been emitted for before it. Rows beyond the end, wherever it has moved, are
+// superseded when they are claimed (currency.h). A definition without max_runs counts nothing: one
+// that gets them later has them all from then on.
 //
 // Pure. Work is bounded by max_runs (at most kMaxRunsMax).
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/records/currency.h"
 #include "common/status/errors.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
@@ -287,6 +288,34 @@ TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves)
   EXPECT_EQ(SkippedSince(bench.fixture, bench.start), Strings{"4 paused"});
   EXPECT_EQ(bench.Rows(), (Strings{"1@1", "5@1", "6@1"}));
   EXPECT_EQ(limited.Finish(), 6);
+}
+
+TEST(ScheduleTime, AnUpdateOfAPausedScheduleMakesNoRunBeyondMaxRuns) {
+  ScheduleBench bench(8, 8);
+  bench.change = [](v1::Schedule* s) {
+    s->set_max_runs(5);
+    SetMisfire(v1::MisfirePolicy::FIRE_ALL, 60, 100, s);
+  };
+  bench.MakeSchedule("* * * * * *");
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2000));
+  Park(&bench.fixture, bench.At(2));
+  // Other words for the same.
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("*/1 * * * * *")).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  const storage::v1::StateRecord state = StateOf(bench.fixture);
+  std::vector<int64_t> sent;
+  for (const auto& [key, row] : bench.fixture.Events()) {
+    const bool has =
+        state.finish_micros() == 0 || row.nominal_time_micros() < state.finish_micros();
+    if (JudgeRow(row, &state, has) == Currency::kSend)
+      sent.push_back(absl::ToInt64Seconds(key.due_time - bench.start));
+  }
+  std::sort(sent.begin(), sent.end());
+  EXPECT_EQ(sent, (Numbers{1, 2, 3, 4, 5}));
 }
 
 TEST(ScheduleTime, CreateAndUpdateWarnAndGetDoesNot) {
