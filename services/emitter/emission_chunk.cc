@@ -79,10 +79,10 @@ struct EmissionChunk::Building {
   absl::Time now;         // store time
   bool fires;             // the children's version, as the state says
   absl::Time covered_to;  // before it everything has been emitted by a change
-  bool summary_usable;
   kv::Group group;
   EmissionCounts counts;
   Counted summarised;
+  std::optional<EmittedOccurrence> first_summarised;
 };
 
 EmissionChunk::EmissionChunk(Options options, std::shared_ptr<CatchUp> catch_up)
@@ -278,7 +278,9 @@ void EmissionChunk::BuildOccurrences(const DueChild& child, Building* building) 
       continue;
     }
     ++counts.skipped;
-    if (building->summary_usable && plan->InSummary(o.nominal_time)) {
+    if (plan->InSummary(o.nominal_time)) {
+      if (!building->first_summarised || o.nominal_time < building->first_summarised->nominal_time)
+        building->first_summarised = o;
       ++building->summarised.occurrences;
       building->summarised.last = std::max(building->summarised.last, o.nominal_time);
     } else {
@@ -306,6 +308,26 @@ void EmissionChunk::BuildChild(const DueChild& child, Building* building) const 
       AsRead(ColumnFamily::kChildren, child.key, child.value, child.seq));
 }
 
+void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq,
+                                 Building* building, std::vector<Condition>* fence) const {
+  const DueSchedule& schedule = building->schedule;
+  EmittedOccurrence first = *schedule.summary;
+  std::optional<Counted> counted = CountedIn(read);
+  // Nobody but the emitter writes or deletes the record before the window has gone by.
+  const bool begun = first.nominal_time < options_.begin;
+  if (!counted || (begun && !read)) {
+    first = *building->first_summarised;
+    counted = Counted();
+  } else {
+    fence->push_back(read ? AsRead(ColumnFamily::kDone, schedule.summary_key, *read, seq)
+                          : Absent(ColumnFamily::kDone, schedule.summary_key));
+  }
+  building->group.mutations.push_back(SkippedOccurrences(
+      schedule.children[0].source, first, counted->occurrences + building->summarised.occurrences,
+      std::max(counted->last, building->summarised.last), kMisfire, options_.layout,
+      building->now));
+}
+
 EmissionChunk::Groups EmissionChunk::Build(const kv::GetResult& states) {
   Groups out;
   for (size_t i = 0; i < schedules_.size(); ++i) {
@@ -314,30 +336,19 @@ EmissionChunk::Groups EmissionChunk::Build(const kv::GetResult& states) {
     storage::v1::StateRecord state;
     if (value && !state.ParseFromString(*value)) continue;
     const bool fires = value && Fires(schedule.children[0].source.version, state);
-    std::optional<Counted> counted;
-    if (schedule.summary.has_value()) counted = CountedIn(states.values[schedule.summary_read]);
     Building building{.schedule = schedule,
                       .now = states.store_time,
                       .fires = fires,
                       .covered_to = FromMicros(state.covered_to_micros()),
-                      .summary_usable = counted.has_value(),
                       .group = {},
                       .counts = {},
-                      .summarised = {}};
+                      .summarised = {},
+                      .first_summarised = std::nullopt};
     building.group.conditions.push_back(StateAsRead(schedule.uid, value, state, states.seq));
     for (const DueChild& child : schedule.children) BuildChild(child, &building);
     if (building.counts.children == 0) continue;
-    if (building.summarised.occurrences > 0) {
-      building.group.mutations.push_back(
-          SkippedOccurrences(schedule.children[0].source, *schedule.summary,
-                             counted->occurrences + building.summarised.occurrences,
-                             std::max(counted->last, building.summarised.last), kMisfire,
-                             options_.layout, building.now));
-      const std::optional<std::string>& summary = states.values[schedule.summary_read];
-      out.fence.push_back(
-          summary ? AsRead(ColumnFamily::kDone, schedule.summary_key, *summary, states.seq)
-                  : Absent(ColumnFamily::kDone, schedule.summary_key));
-    }
+    if (building.summarised.occurrences > 0)
+      BuildSummary(states.values[schedule.summary_read], states.seq, &building, &out.fence);
     out.groups.push_back(std::move(building.group));
     out.counts.push_back(building.counts);
   }

@@ -10,7 +10,8 @@
 //    instant goes; both go if their version does not fire, so that none stays behind;
 //  - a child whose end has passed goes.
 // Who has counted before is the fence of the commit: what a summary was read as. Nothing is lost if
-// that does not hold; the window is begun anew.
+// that does not hold; the window is begun anew. Where a summary was begun and is not there any more
+// (a backfill has fired the occurrence it stood under), this commit has one of its own.
 //
 // Pure. Threads: one.
 
@@ -127,6 +128,9 @@ class EmissionChunk {
   struct Building;
   void BuildChild(const DueChild& child, Building* building) const;
   void BuildOccurrences(const DueChild& child, Building* building) const;
+  // `read`: what the schedule's summary was read as.
+  void BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq, Building* building,
+                    std::vector<kv::Condition>* fence) const;
   bool Moved(const DueChild& child, const EmittedOccurrence& occurrence,
              const Building& building) const;
 

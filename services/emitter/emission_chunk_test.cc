@@ -207,8 +207,9 @@ class LateChunkTest : public EmissionChunkTest {
 TEST_F(LateChunkTest, ASummaryIsCountedUpAsItWasRead) {
   DefinitionRecord definition = Definition("*/10 0,1 0 * * *");
   *definition.mutable_misfire() = policy_;
-  EmissionChunk chunk = Chunk(At(30), At(90));
-  for (const kv::Entry& child : Children(definition, kStart)) ASSERT_TRUE(chunk.Add(child, 5).ok());
+  const auto children = Children(definition, kStart);
+  EmissionChunk chunk = Chunk(At(0), At(60));
+  for (const kv::Entry& child : children) ASSERT_TRUE(chunk.Add(child, 5).ok());
   // Of twelve missed ones, from 00:00:00 to 00:01:50, seven are in the summary: up to 00:01:00.
   auto built = Build(chunk, {Enabled(1), std::nullopt});
   ASSERT_EQ(built.groups.size(), 1u);
@@ -216,35 +217,55 @@ TEST_F(LateChunkTest, ASummaryIsCountedUpAsItWasRead) {
   EXPECT_EQ(built.counts[0].occurrences, 0u);
   ASSERT_EQ(built.fence.size(), 1u);
   EXPECT_EQ(built.fence[0].kind, Condition::Kind::kAbsent);
-  EXPECT_EQ(Count(built.groups[0], ColumnFamily::kDone, Mutation::Kind::kPut), 3u);
+  EXPECT_EQ(Count(built.groups[0], ColumnFamily::kDone, Mutation::Kind::kPut), 1u);
   storage::v1::DoneRecord summary;
   const Mutation first = built.groups[0].mutations.back();
   EXPECT_EQ(first.key, keys_[1].key);
   EXPECT_EQ(first.key, built.fence[0].key);
   ASSERT_TRUE(summary.ParseFromString(first.value));
   EXPECT_EQ(FromMicros(summary.nominal_time_micros()), kStart) << "under the first of all";
-  EXPECT_EQ(summary.skipped_occurrences(), 4u);
-  EXPECT_EQ(FromMicros(summary.last_nominal_time_micros()), At(60));
+  EXPECT_EQ(summary.skipped_occurrences(), 6u);
+  EXPECT_EQ(FromMicros(summary.last_nominal_time_micros()), At(50));
 
-  built = Build(chunk, {Enabled(1), first.value});
+  EmissionChunk next = Chunk(At(60), At(120));
+  for (const kv::Entry& child : children) ASSERT_TRUE(next.Add(child, 5).ok());
+  built = Build(next, {Enabled(1), first.value});
+  ASSERT_EQ(built.fence.size(), 1u);
   EXPECT_EQ(built.fence[0].kind, Condition::Kind::kValueEquals);
   EXPECT_EQ(built.fence[0].value, first.value);
+  EXPECT_EQ(built.counts[0].occurrences, 1u);
+  EXPECT_EQ(built.counts[0].skipped, 5u);
+  EXPECT_EQ(Count(built.groups[0], ColumnFamily::kDone, Mutation::Kind::kPut), 5u);
+  EXPECT_EQ(built.groups[0].mutations.back().key, first.key);
   ASSERT_TRUE(summary.ParseFromString(built.groups[0].mutations.back().value));
-  EXPECT_EQ(summary.skipped_occurrences(), 8u);
+  EXPECT_EQ(summary.skipped_occurrences(), 7u);
+  EXPECT_EQ(FromMicros(summary.last_nominal_time_micros()), At(60));
 }
 
-// Such as of a backfill, which fires it after all.
-TEST_F(LateChunkTest, WhereAnotherRecordStandsEachIsSkippedByItself) {
-  DefinitionRecord definition = Definition("*/10 0,1 0 * * *");
+// A backfill fires the first occurrence after all: its run is active, or has ended.
+TEST_F(LateChunkTest, WhereTheSummaryHasGoneEachCommitHasItsOwn) {
+  DefinitionRecord definition = Definition("*/10 0-2 0 * * *");
   *definition.mutable_misfire() = policy_;
-  EmissionChunk chunk = Chunk(At(30), At(90));
-  for (const kv::Entry& child : Children(definition, kStart)) ASSERT_TRUE(chunk.Add(child, 5).ok());
-  storage::v1::DoneRecord other;
-  other.set_outcome(storage::v1::OUTCOME_KIND_SUCCEEDED);
-  other.set_count(1);
-  const auto built = Build(chunk, {Enabled(1), other.SerializeAsString()});
-  EXPECT_TRUE(built.fence.empty());
-  EXPECT_EQ(Count(built.groups[0], ColumnFamily::kDone, Mutation::Kind::kPut), 6u);
+  storage::v1::DoneRecord ended;
+  ended.set_outcome(storage::v1::OUTCOME_KIND_SUCCEEDED);
+  ended.set_count(1);
+  for (const std::optional<std::string>& read :
+       {std::optional<std::string>(), std::optional<std::string>(ended.SerializeAsString())}) {
+    EmissionChunk chunk = Chunk(At(60), At(120));
+    for (const kv::Entry& child : Children(definition, kStart))
+      ASSERT_TRUE(chunk.Add(child, 5).ok());
+    const auto built = Build(chunk, {Enabled(1), read});
+    EXPECT_TRUE(built.fence.empty());
+    EXPECT_EQ(built.counts[0].skipped, 6u);
+    ASSERT_EQ(Count(built.groups[0], ColumnFamily::kDone, Mutation::Kind::kPut), 1u);
+    const Mutation& put = built.groups[0].mutations.back();
+    EXPECT_NE(put.key, keys_[1].key);
+    storage::v1::DoneRecord summary;
+    ASSERT_TRUE(summary.ParseFromString(put.value));
+    EXPECT_EQ(FromMicros(summary.nominal_time_micros()), At(60));
+    EXPECT_EQ(summary.skipped_occurrences(), 6u);
+    EXPECT_EQ(FromMicros(summary.last_nominal_time_micros()), At(110));
+  }
 }
 
 TEST_F(LateChunkTest, AListIsPlannedByItsDefinition) {
