@@ -268,8 +268,10 @@ void EmissionChunk::BuildOccurrences(const DueChild& child, Building* building) 
   const LatePlan* plan = building->schedule.plan.get();
   EmissionCounts& counts = building->counts;
   for (const EmittedOccurrence& o : child.occurrences) {
-    if (o.nominal_time < building->covered_to && !Moved(child, o, *building)) continue;
-    if (plan == nullptr || plan->misfire.Fires(o.nominal_time)) {
+    const bool moved = Moved(child, o, *building);
+    if (o.nominal_time < building->covered_to && !moved) continue;
+    // What was moved into the past was not missed: no plan reaches back to there.
+    if (plan == nullptr || moved || plan->misfire.Fires(o.nominal_time)) {
       AddOccurrenceRows(child.source, o, options_.layout, building->now,
                         &building->group.mutations);
       ++counts.occurrences;

@@ -2,12 +2,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/cron/zone.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/tzdata/rederive.h"
+#include "common/tzdata/tzdata_table.h"
+#include "common/tzdata/zone_rules.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
 #include "services/emitter/limits.h"
+#include "services/emitter/rules_change.h"
 
 namespace escapement::emitter {
 namespace {
@@ -265,6 +270,35 @@ TEST_F(LateChunkTest, WhereTheSummaryHasGoneEachCommitHasItsOwn) {
     EXPECT_EQ(FromMicros(summary.nominal_time_micros()), At(60));
     EXPECT_EQ(summary.skipped_occurrences(), 6u);
     EXPECT_EQ(FromMicros(summary.last_nominal_time_micros()), At(110));
+  }
+}
+
+// It has not been missed: its time was another one, and is in the past at once.
+TEST_F(LateChunkTest, WhatARuleChangeHasMovedIntoThePastFires) {
+  constexpr char kZone[] = "Test/Moved";
+  const cron::ZoneOverride present(kZone, {{.offset = 3600}});
+  tzdata::Switch change{.time = kStart, .old_revision = "2026a", .new_revision = "2026b"};
+  change.before[kZone] = tzdata::RulesOf(cron::Zone::FromSpans(kZone, {{.offset = 0}}),
+                                         kStart - absl::Hours(24), kStart + absl::Hours(24));
+  auto rules = std::make_shared<RulesChange>();
+  rules->moved = std::make_shared<tzdata::MovedZones>(change);
+  rules->frontier.emitted_to = rules->frontier.planned_to = kStart;
+  rules->first = true;
+  for (const auto action :
+       {storage::v1::MISFIRE_KIND_FIRE_ALL, storage::v1::MISFIRE_KIND_FIRE_LATEST}) {
+    policy_.set_action(action);
+    // Half an hour after kStart by the former rules, half an hour before it by the present ones.
+    DefinitionRecord definition = Definition("30 0 * * *");
+    definition.set_time_zone(kZone);
+    *definition.mutable_misfire() = policy_;
+    EmissionChunk chunk({.layout = kLayout, .begin = kStart, .end = At(60), .rules = rules},
+                        catch_up_);
+    for (const kv::Entry& child : Children(definition, kStart - absl::Hours(2)))
+      ASSERT_EQ(chunk.Add(child, 5).value(), EmissionChunk::Added::kDue);
+    const auto built = Build(chunk, {Enabled(1)});
+    ASSERT_EQ(built.groups.size(), 1u);
+    EXPECT_EQ(built.counts[0].occurrences, 1u);
+    EXPECT_EQ(built.counts[0].skipped, 0u);
   }
 }
 
