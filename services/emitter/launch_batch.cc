@@ -45,6 +45,16 @@ EmittedOccurrence OccurrenceOf(const Launch& launch) {
           .launch_time = launch.key.launch_time};
 }
 
+// The window of a run that was held back begins when it is launched.
+void BeginWindow(absl::Time now, Mutation* mutation) {
+  storage::v1::EventRecord row;
+  if (!row.ParseFromString(mutation->value) || !row.throttle().has_window() ||
+      row.throttle().window_begin_micros() >= ToMicros(now))
+    return;
+  row.mutable_throttle()->set_window_begin_micros(ToMicros(now));
+  mutation->value = row.SerializeAsString();
+}
+
 }  // namespace
 
 std::string MarkOf(const LaunchKey& key) {
@@ -117,8 +127,9 @@ void LaunchBatch::AddOutcome(const Basis& basis, const Launch& launch,
     Require(group, decided.checks, Check::kNoneActive, NoneActive(launch.key));
   AddLaunchedRows(SourceOf(*basis.definition->record), OccurrenceOf(launch), layout_, now_,
                   &group.mutations);
-  for (const Mutation& row : group.mutations) {
+  for (Mutation& row : group.mutations) {
     if (row.cf != ColumnFamily::kWaiting) continue;
+    BeginWindow(now_, &row);
     Require(group, decided.checks, Check::kRow,
             {.cf = row.cf, .key = row.key, .kind = Condition::Kind::kAbsent});
   }

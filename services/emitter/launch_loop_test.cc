@@ -7,8 +7,10 @@
 #include "common/base/micros.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
+#include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
 #include "services/emitter/launch_fixture.h"
 #include "services/emitter/limits.h"
 
@@ -319,6 +321,27 @@ TEST_F(LaunchLoopTest, WhileARowOfAFormerVersionWaitsInItsPlaceNothingIsLaunched
   storage::v1::EventRecord launched;
   ASSERT_TRUE(launched.ParseFromString(Disk(ColumnFamily::kWaiting).at(row.key)));
   EXPECT_EQ(launched.count(), 3u);
+}
+
+TEST_F(LaunchLoopTest, TheWindowOfABufferedRunBeginsWhenItIsLaunched) {
+  const Uid uid = AddOverlapping(
+      kEveryTen, RUN_OVERLAP_KIND_BUFFER_ONE, 1, [](storage::v1::DefinitionRecord* definition) {
+        storage::v1::WindowRecord& window = *definition->mutable_throttle()->mutable_window();
+        window.set_duration_micros(5'000'000);
+        window.set_on_close(storage::v1::ON_CLOSE_KIND_DROP);
+      });
+  Begin();
+  AdvanceWithRuns(absl::Seconds(22), absl::Seconds(17));
+  std::map<std::string, absl::Time> begins;
+  for (const auto& [bytes, value] : Disk(ColumnFamily::kWaiting)) {
+    storage::v1::EventRecord row;
+    ASSERT_TRUE(row.ParseFromString(value));
+    EXPECT_EQ(DecodeWaitingKey(bytes)->uid, uid);
+    begins[DecodeWaitingKey(bytes)->occurrence] = FromMicros(row.throttle().window_begin_micros());
+  }
+  ASSERT_TRUE(begins.contains(At(absl::Seconds(10))));
+  EXPECT_GE(begins[At(absl::Seconds(10))], start_ + absl::Seconds(17));
+  EXPECT_LE(begins[At(absl::Seconds(10))], start_ + absl::Seconds(17) + kCloseMax);
 }
 
 TEST_F(LaunchLoopTest, JitterPutsOffTheLaunchAndIsNoPartOfTheName) {
