@@ -19,6 +19,11 @@ using Kind = LaunchDecision::Kind;
 // Timers are at least this long: no step makes the next one due at once.
 constexpr absl::Duration kTimerMin = absl::Microseconds(20);
 
+// By jitter.
+size_t PutOff(const Launch& launch) {
+  return FromMicros(launch.record.nominal_time_micros()) < launch.key.launch_time ? 1 : 0;
+}
+
 }  // namespace
 
 LaunchLoop::LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
@@ -112,11 +117,13 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   }
   Launch& kept = schedule->second.launches[key_bytes];
   if (known && kept.seq >= seq) return true;
+  if (known) schedule->second.put_off -= PutOff(kept);
   if (!known) ++launches_;
   launch.key = *key;
   launch.bytes = value;
   launch.seq = seq;
   kept = std::move(launch);
+  schedule->second.put_off += PutOff(kept);
   // What it will be judged by is there when it is due.
   JudgeScheduledRow(cache_, key->uid, key->occurrence, RowToJudge(kept.record));
   if (!schedule->second.busy) LookAt(key->uid, schedule->second, key->launch_time);
@@ -125,7 +132,11 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
 
 void LaunchLoop::Forget(const Uid& uid, const std::string& key) {
   const auto schedule = schedules_.find(uid);
-  if (schedule == schedules_.end() || schedule->second.launches.erase(key) == 0) return;
+  if (schedule == schedules_.end()) return;
+  const auto launch = schedule->second.launches.find(key);
+  if (launch == schedule->second.launches.end()) return;
+  schedule->second.put_off -= PutOff(launch->second);
+  schedule->second.launches.erase(launch);
   --launches_;
   if (schedule->second.launches.empty()) Drop(schedule);
   watch_->ReadOn();
@@ -258,7 +269,8 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
   OverlapState state{.run_active = !schedule.active.empty()};
   if (basis.definition != nullptr) {
     state.policy = basis.definition->record->run_overlap();
-    state.jittered = basis.definition->record->timing().jitter_micros() > 0;
+    state.jittered = basis.definition->record->timing().jitter_micros() > 0 ||
+                     schedule.put_off > 0 || !watch_->AllRead(schedule.partition);
   }
   const std::vector<LaunchDecision> decisions = PlanLaunches(due, state);
   const auto waiting = std::count_if(decisions.begin(), decisions.end(), [](const auto& decision) {

@@ -65,6 +65,7 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
     kv::CommitSeq marks_seq = 0;             // of the last change of a mark that was told
     bool busy = false;                       // a commit or read for it is under way
     size_t waiting = 0;                      // records that are due and stay for now
+    size_t put_off = 0;                      // records whose launch is later than their time
   };
   using Schedules = std::map<Uid, Schedule>;
 

@@ -344,6 +344,33 @@ TEST_F(LaunchLoopTest, TheWindowOfABufferedRunBeginsWhenItIsLaunched) {
   EXPECT_LE(begins[At(absl::Seconds(10))], start_ + absl::Seconds(17) + kCloseMax);
 }
 
+// A run of a version with jitter may be due only after a later one of a version without.
+TEST_F(LaunchLoopTest, AfterAnUpdateThatTakesAwayTheJitterNoEarlierRunFollowsALaterOne) {
+  const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
+                                 [](storage::v1::DefinitionRecord* definition) {
+                                   definition->mutable_timing()->set_jitter_micros(90'000'000);
+                                 });
+  Begin();
+  AdvanceWithRuns(absl::Minutes(1), absl::Seconds(1));
+  Update(uid, [](storage::v1::DefinitionRecord* definition) {
+    definition->mutable_timing()->clear_jitter_micros();
+  });
+  const absl::Time updated = Now();
+  AdvanceWithRuns(absl::Minutes(2), absl::Seconds(1));
+  absl::Time latest = absl::InfinitePast();
+  for (const auto& [occurrence, launched] : LaunchedRuns(uid)) {
+    if (launched.at < updated) continue;
+    EXPECT_GE(launched.at, latest) << occurrence;
+    latest = launched.at;
+  }
+  EXPECT_FALSE(Skipped(uid).empty());
+  EXPECT_TRUE(Waiting(uid).size() <= 1);
+  // Once none is left whose launch is put off, runs that meet no other change nothing.
+  const int64_t cancelled_before = StoredState(uid).cancelled_before_micros();
+  AdvanceWithRuns(absl::Seconds(30), absl::Seconds(1));
+  EXPECT_EQ(StoredState(uid).cancelled_before_micros(), cancelled_before);
+}
+
 TEST_F(LaunchLoopTest, JitterPutsOffTheLaunchAndIsNoPartOfTheName) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
                                  [](storage::v1::DefinitionRecord* definition) {

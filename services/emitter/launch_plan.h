@@ -37,7 +37,8 @@ DueLaunch Judged(const RowJudgement& judged, absl::Time nominal_time);
 struct OverlapState {
   storage::v1::RunOverlapKind policy = storage::v1::RUN_OVERLAP_KIND_ALLOW;  // as of now
   bool run_active = false;
-  // Launches may come in another order than nominal times.
+  // Launches may come in another order than nominal times: of the version that launches, or of
+  // records that a former one has left.
   bool jittered = false;
 };
 

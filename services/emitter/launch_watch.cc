@@ -96,6 +96,11 @@ void LaunchWatch::ReadFrom(uint32_t partition, const std::string& key) {
   ReadOn();
 }
 
+bool LaunchWatch::AllRead(uint32_t partition) const {
+  const auto it = partitions_.find(partition);
+  return it != partitions_.end() && !it->second.unread.has_value() && !it->second.reading;
+}
+
 void LaunchWatch::ReadOn() {
   if (!observer_.has_room()) return;
   for (auto& [partition, state] : partitions_) {

@@ -44,6 +44,8 @@ class LaunchWatch : public std::enable_shared_from_this<LaunchWatch> {
   void DropPartition(uint32_t partition);
   void Stop();
 
+  // All records of the partition have been told of.
+  bool AllRead(uint32_t partition) const;
   // There is room again, perhaps.
   void ReadOn();
   // Records from this key on are told of once more.
