@@ -6,6 +6,7 @@
 
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
+#include "common/storage/child_rows.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "services/token_manager/record_reader.h"
@@ -101,8 +102,8 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
     return false;
   }
   if (Add(policy, key, row, judged)) return true;
-  std::optional<storage::v1::EventRecord> carried =
-      CarryOver(record, row.first, *judged.definition->record, now);
+  std::optional<storage::v1::EventRecord> carried = CarryOver(
+      record, row.first, *judged.definition->record, FinishOf(*judged.state->record), now);
   if (!carried.has_value()) {
     policy.FinishLate(key, row);
     return true;

@@ -3,6 +3,7 @@
 
 #include "common/base/micros.h"
 #include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
 
@@ -405,6 +406,31 @@ TEST(WindowsTest, WhatAWindowCarriesOverWaitsForTheNextOne) {
   world.Advance(minute + absl::Minutes(1) + absl::Seconds(1) - world.now());
   EXPECT_EQ(world.Handle().size(), 3);
   EXPECT_EQ(world.Held(policy), 3);
+}
+
+// max_runs leave no next window to wait for.
+TEST(WindowsTest, WhatTheLastRunLeavesFinishesLate) {
+  TokenWorld world;
+  TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
+  schedule.cron = "* * * * *";  // each minute
+  world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
+  storage::v1::StateRecord state;
+  ASSERT_TRUE(state.ParseFromString(world.Rows(ColumnFamily::kStates).at(StateKey(uid))));
+  state.set_finish_micros(ToMicros(minute) + 1);
+  world.Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
+  world.AddRow(uid, schedule, {.due = minute, .count = 6});
+  world.Start("a");
+  world.Advance(minute - world.now() + absl::Seconds(5));
+  std::vector<SentEvent> out = world.Handle();
+  ASSERT_EQ(out.size(), 3);
+  world.Advance(absl::Seconds(20));  // the window has closed
+  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Handle().size(), 3);
 }
 
 }  // namespace

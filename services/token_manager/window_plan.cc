@@ -57,11 +57,11 @@ WindowClose CloseAction(const EventRecord& row, absl::Time now) {
 
 std::optional<EventRecord> CarryOver(const EventRecord& row, uint64_t first,
                                      const storage::v1::DefinitionRecord& definition,
-                                     absl::Time now) {
+                                     absl::Time finish, absl::Time now) {
   if (!HasWindow(row) || !definition.throttle().has_window()) return std::nullopt;
   const storage::v1::WindowRecord& window = definition.throttle().window();
   if (window.duration_micros() <= 0) return std::nullopt;
-  const absl::StatusOr<cron::Timetable> timetable = TimetableOf(definition);
+  const absl::StatusOr<cron::Timetable> timetable = TimetableOf(definition, finish);
   if (!timetable.ok()) return std::nullopt;
   // Open at `now`: begin + duration > now.
   const absl::Time after = std::max(OpensAt(row), now - DurationOf(window));

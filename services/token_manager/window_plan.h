@@ -34,12 +34,12 @@ WindowClose CloseAction(const storage::v1::EventRecord& row, absl::Time now);
 // The row, whose key has `first`, in the window of the schedule's first occurrence after the begin
 // of its present window that is not closed at `now` (it may not have begun). What is left of it is
 // spread over that window if that is even. The key stays. `definition` is the current one: its
-// window is the new one's form. nullopt: there is no such occurrence or no window any more; the
-// row finishes late.
+// window is the new one's form; it has no occurrence from `finish` on (FinishOf its state).
+// nullopt: there is no such occurrence or no window any more; the row finishes late.
 std::optional<storage::v1::EventRecord> CarryOver(const storage::v1::EventRecord& row,
                                                   uint64_t first,
                                                   const storage::v1::DefinitionRecord& definition,
-                                                  absl::Time now);
+                                                  absl::Time finish, absl::Time now);
 
 }  // namespace escapement::token_manager
 

@@ -10,6 +10,8 @@ namespace {
 using storage::v1::DefinitionRecord;
 using storage::v1::EventRecord;
 
+constexpr absl::Time kForever = absl::InfiniteFuture();
+
 absl::Time Utc(int day, int hour, int minute = 0) {
   return absl::FromCivil(absl::CivilMinute(2026, 11, day, hour, minute), absl::UTCTimeZone());
 }
@@ -66,7 +68,7 @@ TEST(WindowPlanTest, ClosesAtItsEndAsItSays) {
 TEST(WindowPlanTest, CarriesOverToTheNextOccurrence) {
   EventRecord row = Row(Utc(21, 1));
   row.mutable_throttle()->set_taken(40);
-  const auto carried = CarryOver(row, /*first=*/200, Definition(), Utc(21, 3));
+  const auto carried = CarryOver(row, /*first=*/200, Definition(), kForever, Utc(21, 3));
   ASSERT_TRUE(carried.has_value());
   EXPECT_EQ(OpensAt(*carried), Utc(22, 1));
   EXPECT_EQ(ClosesAt(*carried), Utc(22, 3));
@@ -82,24 +84,33 @@ TEST(WindowPlanTest, CarriesOverToTheNextOccurrence) {
 }
 
 TEST(WindowPlanTest, ClosedWindowsAreLeapedOver) {
-  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(1, 1)), 0, Definition(), Utc(21, 2))), Utc(21, 1));
-  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(1, 1)), 0, Definition(), Utc(21, 3))), Utc(22, 1));
-  EXPECT_EQ(
-      OpensAt(*CarryOver(Row(Utc(1, 1)), 0, Definition(), Utc(21, 3) - absl::Microseconds(1))),
-      Utc(21, 1));
+  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(1, 1)), 0, Definition(), kForever, Utc(21, 2))), Utc(21, 1));
+  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(1, 1)), 0, Definition(), kForever, Utc(21, 3))), Utc(22, 1));
+  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(1, 1)), 0, Definition(), kForever,
+                               Utc(21, 3) - absl::Microseconds(1))),
+            Utc(21, 1));
+}
+
+// The end that max_runs make.
+TEST(WindowPlanTest, BeyondTheFinishThereIsNoOccurrence) {
+  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, Definition(), Utc(22, 1), Utc(21, 3)), std::nullopt);
+  const auto carried =
+      CarryOver(Row(Utc(21, 1)), 0, Definition(), Utc(22, 1) + absl::Microseconds(1), Utc(21, 3));
+  ASSERT_TRUE(carried.has_value());
+  EXPECT_EQ(OpensAt(*carried), Utc(22, 1));
 }
 
 // Windows that are longer than the time between occurrences overlap.
 TEST(WindowPlanTest, OverlappingWindowsAreTakenInTurn) {
   DefinitionRecord definition = Definition();
   definition.set_cron("0 * * * *");
-  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(21, 1)), 0, definition, Utc(21, 3))), Utc(21, 2));
+  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(21, 1)), 0, definition, kForever, Utc(21, 3))), Utc(21, 2));
 }
 
 TEST(WindowPlanTest, TheZoneOfTheScheduleCounts) {
   DefinitionRecord definition = Definition();
   definition.set_time_zone("Asia/Kolkata");
-  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(20, 19, 30)), 0, definition, Utc(20, 21, 30))),
+  EXPECT_EQ(OpensAt(*CarryOver(Row(Utc(20, 19, 30)), 0, definition, kForever, Utc(20, 21, 30))),
             Utc(21, 19, 30));
 }
 
@@ -108,7 +119,7 @@ TEST(WindowPlanTest, TheNextWindowHasTheFormOfTheCurrentDefinition) {
   definition.mutable_throttle()->mutable_window()->set_even(false);
   definition.mutable_throttle()->mutable_window()->set_duration_micros(
       absl::ToInt64Microseconds(absl::Hours(5)));
-  const auto carried = CarryOver(Row(Utc(21, 1)), 0, definition, Utc(21, 3));
+  const auto carried = CarryOver(Row(Utc(21, 1)), 0, definition, kForever, Utc(21, 3));
   EXPECT_EQ(ClosesAt(*carried), Utc(22, 6));
   EXPECT_EQ(PacingOf(*carried).count, 0u);
 }
@@ -116,13 +127,13 @@ TEST(WindowPlanTest, TheNextWindowHasTheFormOfTheCurrentDefinition) {
 TEST(WindowPlanTest, WithoutAnotherOccurrenceOrWindowItFinishesLate) {
   DefinitionRecord definition = Definition();
   definition.mutable_throttle()->clear_window();
-  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, definition, Utc(21, 3)), std::nullopt);
+  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, definition, kForever, Utc(21, 3)), std::nullopt);
   definition = Definition();
   definition.set_cron("0 0 30 2 *");
-  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, definition, Utc(21, 3)), std::nullopt);
+  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, definition, kForever, Utc(21, 3)), std::nullopt);
   definition.set_cron("broken");
-  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, definition, Utc(21, 3)), std::nullopt);
-  EXPECT_EQ(CarryOver(EventRecord(), 0, Definition(), Utc(21, 3)), std::nullopt);
+  EXPECT_EQ(CarryOver(Row(Utc(21, 1)), 0, definition, kForever, Utc(21, 3)), std::nullopt);
+  EXPECT_EQ(CarryOver(EventRecord(), 0, Definition(), kForever, Utc(21, 3)), std::nullopt);
 }
 
 }  // namespace
