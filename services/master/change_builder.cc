@@ -270,6 +270,26 @@ absl::Status ChangeBuilder::SkipParked(const ParkedRow& parked, absl::string_vie
   return HasRun(row) ? CountSkipped(parked) : absl::OkStatus();
 }
 
+void ChangeBuilder::SkipLaunch(const WaitingLaunch& launch, absl::string_view reason) {
+  const std::string key = EncodeLaunchKey(launch.key);
+  group_.conditions.push_back({.cf = ColumnFamily::kCheckpoints,
+                               .key = key,
+                               .kind = ConditionKind::kValueEquals,
+                               .value = launch.bytes});
+  group_.conditions.push_back({.cf = ColumnFamily::kRuns,
+                               .key = EncodeRunKey({launch.key.uid, launch.key.occurrence}),
+                               .kind = ConditionKind::kAbsent});
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kCheckpoints, .kind = MutationKind::kDelete, .key = key});
+  const EmittedOccurrence occurrence = {
+      .id = launch.key.occurrence,
+      .nominal_time = FromMicros(launch.record.nominal_time_micros()),
+      .launch_time = launch.key.launch_time};
+  group_.mutations.push_back(SkippedOccurrence(SourceOf(launch.key.uid, launch.record), occurrence,
+                                               reason, layout_, now_));
+  parked_mutations_ += 2;
+}
+
 absl::Status ChangeBuilder::CountSkipped(const ParkedRow& parked) {
   const std::string part_key = RunPartKey({parked.uid, parked.occurrence}, kMasterRunPart);
   const auto [part, fresh] = run_parts_.try_emplace(part_key);

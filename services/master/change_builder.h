@@ -35,6 +35,7 @@
 #include "services/master/parked_row.h"
 #include "services/master/resource_name.h"
 #include "services/master/schedule_snapshot.h"
+#include "services/master/waiting_launch.h"
 
 namespace escapement::master {
 
@@ -82,6 +83,8 @@ class ChangeBuilder {
   // Where it was or, if the definition wants its events to wait elsewhere, there.
   void ReturnParked(const ParkedRow& parked, const Definition& definition);
   absl::Status SkipParked(const ParkedRow& parked, absl::string_view reason);
+  // A launch record's occurrence is skipped; it is still as it was read, and has no run.
+  void SkipLaunch(const WaitingLaunch& launch, absl::string_view reason);
   // Writes the masters' run parts that SkipParked has counted up.
   void PutRunParts();
 

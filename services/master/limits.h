@@ -108,6 +108,9 @@ inline constexpr size_t kBackfillCarriersMax = 100;
 inline constexpr uint32_t kParkedChunkMax = 10'000;
 // Rows that such a commit may write to end them all: beyond it, it takes fewer.
 inline constexpr size_t kParkedRowsMax = 20'000;
+// Launch records, of all schedules of a partition, that a resume reads; later ones it does not
+// judge.
+inline constexpr size_t kLaunchRowsMax = 100'000;
 // Tries of a cancel against claims of the same shard before ABORTED.
 inline constexpr int kCancelAttemptsMax = 50;
 

@@ -8,6 +8,7 @@
 #include "common/base/micros.h"
 #include "common/cron/misfire.h"
 #include "common/storage/child_rows.h"
+#include "common/storage/occurrence_rows.h"
 #include "services/master/change_builder.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
@@ -23,8 +24,9 @@ namespace {
 
 class Resume {
  public:
-  explicit Resume(const ChangeInput& input)
+  Resume(const ChangeInput& input, const std::vector<WaitingLaunch>& launches)
       : input_(input),
+        launches_(launches),
         builder_(input.snapshot, input.name, input.layout, input.now),
         paused_at_(FromMicros(input.snapshot.state.pause_time_micros())),
         definition_(*input.snapshot.definition) {}
@@ -32,6 +34,7 @@ class Resume {
   absl::StatusOr<Decision> Decide() {
     const ScheduleSnapshot& snapshot = input_.snapshot;
     RETURN_IF_ERROR(MakePlan());
+    if (SkipLaunches()) return SomeOfIt();
     if (snapshot.parked_more) return SkipSomeParked();
     builder_.GuardParked();
     for (const ParkedRow& parked : snapshot.parked) {
@@ -76,8 +79,31 @@ class Resume {
   bool Skips(const ParkedRow& parked) const {
     if (parked.due_time >= input_.now || parked.row.triggered()) return false;
     if (parked.throttled() && parked.due_time < paused_at_) return false;
-    const absl::Time nominal = FromMicros(parked.row.nominal_time_micros());
+    return Missed(FromMicros(parked.row.nominal_time_micros()));
+  }
+
+  bool Missed(absl::Time nominal) const {
     return nominal < paused_at_ ? plan_.fire_from > paused_at_ : !plan_.Fires(nominal);
+  }
+
+  // True if there are more than one commit takes: those of this group go first, and the schedule
+  // stays paused meanwhile.
+  bool SkipLaunches() {
+    size_t skipped = 0;
+    for (const WaitingLaunch& launch : launches_) {
+      if (launch.key.launch_time >= input_.now ||
+          !Missed(FromMicros(launch.record.nominal_time_micros())))
+        continue;
+      if (skipped++ == kParkedChunkMax) return true;
+      builder_.SkipLaunch(launch, "paused");
+    }
+    return false;
+  }
+
+  Decision SomeOfIt() {
+    Decision decision = ToDecision(&builder_, nullptr);
+    decision.partial = true;
+    return decision;
   }
 
   // More rows are parked than one commit takes: those that are skipped go first, and the schedule
@@ -93,9 +119,7 @@ class Resume {
       }
       if (skipped == 0) continue;
       builder_.PutRunParts();
-      Decision decision = ToDecision(&builder_, nullptr);
-      decision.partial = true;
-      return decision;
+      return SomeOfIt();
     }
     return EmissionBehind(input_.name.ToString());
   }
@@ -112,10 +136,13 @@ class Resume {
     }
     const uint64_t left = RunsLeft();
     // Those whose rows are there already.
-    std::vector<cron::Occurrence> fired;
     const absl::Time fire_from = std::max(plan_.fire_from, paused_at_);
-    if (fire_from < covered)
-      fired = definition_.timetable.Enumerate(fire_from, covered, kMaxRunsMax);
+    std::vector<cron::Occurrence> fired = StillToCome(std::min(fire_from, covered));
+    if (fire_from < covered) {
+      const std::vector<cron::Occurrence> there =
+          definition_.timetable.Enumerate(fire_from, covered, kMaxRunsMax);
+      fired.insert(fired.end(), there.begin(), there.end());
+    }
     fired.insert(fired.end(), missed.fired.begin(), missed.fired.end());
     if (fired.size() >= left) {
       // Its last occurrence is one of these.
@@ -131,7 +158,20 @@ class Resume {
     return builder_.EmitUpcoming(definition_);
   }
 
+  // Those of the pause that were emitted before `end`, and have a launch time that is not past.
+  std::vector<cron::Occurrence> StillToCome(absl::Time end) const {
+    const OccurrenceSource source = SourceOf(definition_.record);
+    if (source.jitter == absl::ZeroDuration() || paused_at_ >= end) return {};
+    std::vector<cron::Occurrence> to_come =
+        definition_.timetable.Enumerate(paused_at_, end, kMaxRunsMax);
+    std::erase_if(to_come, [&](const cron::Occurrence& occurrence) {
+      return ToEmitted(source, definition_.timetable, occurrence).launch_time < input_.now;
+    });
+    return to_come;
+  }
+
   const ChangeInput& input_;
+  const std::vector<WaitingLaunch>& launches_;
   ChangeBuilder builder_;
   const absl::Time paused_at_;
   Definition definition_;
@@ -141,12 +181,13 @@ class Resume {
 }  // namespace
 
 absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
+                                      const std::vector<WaitingLaunch>& launches,
                                       const v1::ResumeScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const storage::v1::ScheduleStateKind kind = input.snapshot.state.kind();
   if (kind != storage::v1::SCHEDULE_STATE_KIND_PAUSED)
     return WrongState(input.name.ToString(), StateName(kind), "PAUSED");
-  return Resume(input).Decide();
+  return Resume(input, launches).Decide();
 }
 
 }  // namespace escapement::master

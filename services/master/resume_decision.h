@@ -9,6 +9,7 @@
 //    they are skipped, too: they are older than what is skipped. Throttled ones that were due
 //    before the pause go on in any case: they waited for their turn; and so do those of runs that
 //    were triggered.
+//  - Launch records that are due are parked rows, too; what is not skipped stays to be launched.
 //  - Occurrences that were never emitted: their rows, or records as the plan says. If the rows
 //  would
 //    be more than one change may write, only the latest occurrences fire, as many as there is room
@@ -20,14 +21,19 @@
 #ifndef SERVICES_MASTER_RESUME_DECISION_H_
 #define SERVICES_MASTER_RESUME_DECISION_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "services/master/decision.h"
+#include "services/master/waiting_launch.h"
 
 namespace escapement::master {
 
 // NOT_FOUND, ABORTED as the others (schedule_decisions.h); FAILED_PRECONDITION if it is not PAUSED.
+// `launches`: ReadWaitingLaunches of the same snapshot.
 absl::StatusOr<Decision> DecideResume(const ChangeInput& input,
+                                      const std::vector<WaitingLaunch>& launches,
                                       const v1::ResumeScheduleRequest& request);
 
 }  // namespace escapement::master

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
+#include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/master/master_fixture.h"
 #include "services/master/schedule_bench.h"
@@ -181,6 +183,102 @@ TEST(ScheduleResume, AnUpdateThatLeavesTheTimesAsTheyAreLeavesThePauseAsItIs) {
   pause.Resume(10);
   EXPECT_EQ(pause.Skipped(), Strings{"1*5 paused"});
   EXPECT_EQ(pause.bench.Rows(), (Strings{"6@2", "7@2", "8@2", "9@2", "10@2", "11@2", "12@2"}));
+}
+
+// Nominal seconds after `start` of the launch records.
+std::vector<int64_t> Launches(const ScheduleBench& bench) {
+  std::vector<int64_t> seconds;
+  for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kCheckpoints)) {
+    storage::v1::LaunchRecord record;
+    if (!DecodeLaunchKey(key).has_value() || !record.ParseFromString(value)) continue;
+    seconds.push_back((record.nominal_time_micros() - ToMicros(bench.start)) / 1'000'000);
+  }
+  return seconds;
+}
+using Numbers = std::vector<int64_t>;
+
+TEST(ScheduleResume, LaunchRecordsAreJudgedByTheSamePlan) {
+  for (const auto action : {Misfire::SKIP, Misfire::FIRE_LATEST, Misfire::FIRE_ALL}) {
+    ScheduleBench bench(4, 4);
+    bench.change = [&](v1::Schedule* s) {
+      s->set_overlap_policy(v1::Schedule::SKIP);
+      SetMisfire(action, 1, 100, s);
+    };
+    bench.MakeSchedule("* * * * * *");
+    ASSERT_EQ(Launches(bench), (Numbers{1, 2, 3}));
+    bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    bench.Plan(7, 7);
+    bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+    // At 6.5: 1 to 5 are missed, 4 to 6 were never emitted.
+    switch (action) {
+      case Misfire::SKIP:
+        EXPECT_EQ(Launches(bench), Numbers{6});
+        EXPECT_EQ(SkippedSince(bench.fixture, bench.start),
+                  (Strings{"1 paused", "2 paused", "3 paused", "4 paused", "5 paused"}));
+        break;
+      case Misfire::FIRE_LATEST:
+        EXPECT_EQ(Launches(bench), (Numbers{5, 6}));
+        EXPECT_EQ(SkippedSince(bench.fixture, bench.start),
+                  (Strings{"1 paused", "2 paused", "3 paused", "4 paused"}));
+        break;
+      default:
+        EXPECT_EQ(Launches(bench), (Numbers{1, 2, 3, 4, 5, 6}));
+        EXPECT_EQ(SkippedSince(bench.fixture, bench.start), Strings{});
+    }
+  }
+}
+
+TEST(ScheduleResume, ALaunchRecordThatIsLeftOverIsNoOccurrenceToSkip) {
+  ScheduleBench bench(4, 4);
+  bench.change = [](v1::Schedule* s) {
+    s->set_overlap_policy(v1::Schedule::SKIP);
+    SkipMissed(s);
+  };
+  bench.MakeSchedule("* * * * * *");
+  for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kCheckpoints)) {
+    const auto launch = DecodeLaunchKey(key);
+    if (!launch.has_value() || launch->launch_time != bench.At(2)) continue;
+    bench.fixture.Put(ColumnFamily::kRuns, EncodeRunKey({launch->uid, launch->occurrence}),
+                      storage::v1::RunRecord().SerializeAsString());
+    break;
+  }
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.Plan(4, 4);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(6500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(Launches(bench), (Numbers{2, 6}));
+}
+
+TEST(ScheduleResume, OfMaxRunsWhatJitterHasNotLaunchedYetCounts) {
+  ScheduleBench bench(6, 6);
+  bench.change = [](v1::Schedule* s) {
+    s->set_max_runs(10);
+    s->mutable_jitter()->set_seconds(3600);
+    SkipMissed(s);
+  };
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_EQ(bench.Rows().size(), 5u);
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.Plan(10, 10);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(10500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  int64_t to_come = 0;
+  for (const auto& [key, row] : bench.fixture.Events()) {
+    to_come +=
+        key.due_time >= bench.fixture.Now() && row.nominal_time_micros() < ToMicros(bench.At(6));
+  }
+  ASSERT_GT(to_come, 0);
+  // From 10 on.
+  EXPECT_EQ(FromMicros(StateOf(bench.fixture).finish_micros()),
+            bench.At(static_cast<int>(10 + 10 - to_come - 1)) + absl::Microseconds(1));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "services/master/backfill_reader.h"
 #include "services/master/delivery_codec.h"
 #include "services/master/errors.h"
+#include "services/master/launch_reader.h"
 #include "services/master/limits.h"
 #include "services/master/page_token.h"
 #include "services/master/preview.h"
@@ -216,10 +217,26 @@ void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::S
 
 void ScheduleService::ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  using Decide = absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::ResumeScheduleRequest&);
   absl::StatusOr<ScheduleChange> change =
-      ChangeOf<v1::Schedule>("ResumeSchedule", request.name(), "name", request, &DecideResume);
+      ChangeOf<v1::Schedule>("ResumeSchedule", request.name(), "name", request, Decide(nullptr));
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   change->takes_parked = true;
+  auto launches = std::make_shared<std::vector<WaitingLaunch>>();
+  change->read_more = [this, launches](const ChangeInput& input, auto read) {
+    launches->clear();
+    if (input.snapshot.state.kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+      return read(absl::OkStatus());
+    ReadWaitingLaunches(context_, input,
+                        [launches, read = std::move(read)](
+                            absl::StatusOr<std::vector<WaitingLaunch>> found) mutable {
+                          if (found.ok()) *launches = *std::move(found);
+                          read(found.status());
+                        });
+  };
+  change->decide = [launches, request](const ChangeInput& input) {
+    return DecideResume(input, *launches, request);
+  };
   ChangeSchedule(context_, *std::move(change), As(std::move(done)));
 }
 

@@ -124,6 +124,10 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     snapshot_.definition = *std::move(definition);
     const bool paused = snapshot_.state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED;
     if (change_.takes_parked && paused) return ReadParked();
+    ReadMore();
+  }
+
+  void ReadMore() {
     if (change_.read_more == nullptr) return Decide();
     change_.read_more({snapshot_, change_.name, context_.layout, context_.client.NowLow()},
                       [self = shared_from_this()](absl::Status status) {
@@ -162,7 +166,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
         snapshot_.run_parts[RunPartKey({parked->uid, parked->occurrence}, kMasterRunPart)];
       snapshot_.parked.push_back(*std::move(parked));
     }
-    if (snapshot_.run_parts.empty()) return Decide();
+    if (snapshot_.run_parts.empty()) return ReadMore();
     std::vector<kv::Key> keys;
     for (const auto& [key, unread] : snapshot_.run_parts)
       keys.push_back({ColumnFamily::kRunParts, key});
@@ -172,7 +176,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   void OnRunParts(kv::GetResult result) {
     size_t i = 0;
     for (auto& [key, part] : snapshot_.run_parts) part = std::move(result.values[i++]);
-    Decide();
+    ReadMore();
   }
 
   void Decide() {
