@@ -98,7 +98,7 @@ void EmitterFixture::StartEmitter(const std::string& name) {
   sim::SimProcess::Options process;
   process.incarnation = ++starts_;
   emitter.process = std::make_unique<sim::SimProcess>(world_, name, process);
-  EmitterService::Options options;
+  EmitterService::Options options = service_options_;
   options.instance = absl::StrCat(name, "-", starts_);
   emitter.service = std::make_unique<EmitterService>(options, *hooked_, *emitter.process);
   emitter.service->Start();

@@ -40,6 +40,8 @@ class HookedKvStore final : public kv::ForwardingKvStore {
 
 class EmitterFixture : public ::testing::Test {
  protected:
+  EmitterService::Options service_options_;  // of emitters started from now on, but for the name
+
   // 2026-03-01T00:00:00Z.
   explicit EmitterFixture(absl::Time start = absl::FromUnixSeconds(1'772'323'200));
   ~EmitterFixture() override;

@@ -122,9 +122,12 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout,
                                                                .moved = std::move(moved)});
   closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
                                         RunCloser::Options{.layout = layout, .leases = leases});
-  launcher_ = std::make_shared<LaunchLoop>(
-      client_, executor_, launch_metrics_,
-      LaunchLoop::Options{.layout = layout, .leases = leases, .tz_rev = options_.tz_rev});
+  launcher_ =
+      std::make_shared<LaunchLoop>(client_, executor_, launch_metrics_,
+                                   LaunchLoop::Options{.layout = layout,
+                                                       .leases = leases,
+                                                       .tz_rev = options_.tz_rev,
+                                                       .launches_max = options_.launches_max});
   lease::LeaseKeeper::Callbacks callbacks;
   callbacks.on_acquired = [this](const lease::HeldLease& lease) {
     loop_->AddPartition(lease.index);

@@ -18,6 +18,7 @@
 #include "common/kv/kv_store.h"
 #include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
+#include "services/emitter/limits.h"
 
 namespace escapement::emitter {
 
@@ -34,7 +35,8 @@ class EmitterService {
     // The revision of this process's time zone database, which must be in force for its commits to
     // apply (common/tzdata); empty: none is asked for.
     std::string tz_rev = {};
-    Metrics* metrics = nullptr;  // null: not shown. Outlives the service
+    size_t launches_max = kLaunchesMax;  // launch records in memory
+    Metrics* metrics = nullptr;          // null: not shown. Outlives the service
   };
 
   // `store` and `runtime` outlive it.

@@ -37,7 +37,7 @@ LaunchLoop::LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
 
 LaunchWatch::Observer LaunchLoop::MakeObserver() {
   LaunchWatch::Observer observer;
-  observer.has_room = [this] { return launches_ <= kLaunchesMax / 2; };
+  observer.has_room = [this](const std::string& key) { return RoomFrom(key); };
   observer.on_record = [this](const std::string& key, const std::string& value, kv::CommitSeq seq) {
     return Keep(key, value, seq);
   };
@@ -110,10 +110,21 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   }
   auto schedule = schedules_.find(key->uid);
   const bool known = schedule != schedules_.end() && schedule->second.launches.contains(key_bytes);
-  if (!known && launches_ >= kLaunchesMax) return false;
+  if (!known) {
+    const auto is_beyond = [&] {
+      return schedule != schedules_.end() && !schedule->second.beyond.empty() &&
+             key_bytes >= schedule->second.beyond;
+    };
+    if (is_beyond()) return true;
+    if (!MakeRoom(key->launch_time)) return false;
+    schedule = schedules_.find(key->uid);
+    if (is_beyond()) return true;
+  }
   if (schedule == schedules_.end()) {
     schedule = schedules_.try_emplace(key->uid).first;
     schedule->second.partition = key->partition;
+    schedule->second.last = key->launch_time;
+    last_.insert({key->launch_time, key->uid});
   }
   Launch& kept = schedule->second.launches[key_bytes];
   if (known && kept.seq >= seq) return true;
@@ -124,6 +135,11 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   launch.seq = seq;
   kept = std::move(launch);
   schedule->second.put_off += PutOff(kept);
+  if (key->launch_time > schedule->second.last) {
+    last_.erase({schedule->second.last, key->uid});
+    schedule->second.last = key->launch_time;
+    last_.insert({key->launch_time, key->uid});
+  }
   // What it will be judged by is there when it is due.
   JudgeScheduledRow(cache_, key->uid, key->occurrence, RowToJudge(kept.record));
   if (!schedule->second.busy) LookAt(key->uid, schedule->second, key->launch_time);
@@ -135,11 +151,76 @@ void LaunchLoop::Forget(const Uid& uid, const std::string& key) {
   if (schedule == schedules_.end()) return;
   const auto launch = schedule->second.launches.find(key);
   if (launch == schedule->second.launches.end()) return;
-  schedule->second.put_off -= PutOff(launch->second);
-  schedule->second.launches.erase(launch);
-  --launches_;
-  if (schedule->second.launches.empty()) Drop(schedule);
+  Erase(schedule, launch);
   watch_->ReadOn();
+}
+
+void LaunchLoop::Erase(Schedules::iterator schedule,
+                       std::map<std::string, Launch>::iterator launch) {
+  Schedule& of = schedule->second;
+  of.put_off -= PutOff(launch->second);
+  of.launches.erase(launch);
+  --launches_;
+  if (of.launches.empty()) {
+    const uint16_t partition = of.partition;
+    const std::string beyond = std::move(of.beyond);
+    Drop(schedule);
+    if (!beyond.empty()) watch_->ReadFrom(partition, beyond);
+    return;
+  }
+  last_.erase({of.last, schedule->first});
+  of.last = of.launches.rbegin()->second.key.launch_time;
+  last_.insert({of.last, schedule->first});
+}
+
+bool LaunchLoop::MakeRoom(absl::Time launch_time) {
+  while (launches_ >= options_.launches_max && !paused_.empty())
+    LetGoOfPaused(schedules_.find(*paused_.begin()));
+  if (launches_ < options_.launches_max) return true;
+  if (last_.empty() || last_.rbegin()->first <= launch_time) return false;
+  LetGoOfLast();
+  return true;
+}
+
+void LaunchLoop::LetGoOfLast() {
+  const auto schedule = schedules_.find(last_.rbegin()->second);
+  const uint16_t partition = schedule->second.partition;
+  const auto launch = std::prev(schedule->second.launches.end());
+  const std::string key = launch->first;
+  Erase(schedule, launch);
+  watch_->ReadFrom(partition, key);
+}
+
+// Its first record is what it is judged by.
+void LaunchLoop::LetGoOfPaused(Schedules::iterator schedule) {
+  paused_.erase(schedule->first);
+  Schedule& of = schedule->second;
+  while (of.launches.size() > 1) {
+    const auto launch = std::prev(of.launches.end());
+    of.beyond = launch->first;
+    Erase(schedule, launch);
+  }
+  SetWaiting(of, std::min<size_t>(of.waiting, 1));
+}
+
+bool LaunchLoop::RoomFrom(const std::string& key) const {
+  if (launches_ <= options_.launches_max / 2) return true;
+  const auto decoded = DecodeLaunchKey(key);
+  const absl::Time at = decoded ? decoded->launch_time : absl::InfinitePast();
+  // Either way the next record read is taken in.
+  if (!last_.empty() && at < last_.rbegin()->first) return true;
+  return at <= client_.NowLow() + kLaunchReadAhead &&
+         (launches_ < options_.launches_max || !paused_.empty());
+}
+
+void LaunchLoop::OnPaused(const Uid& uid, Schedule& schedule, bool paused) {
+  if (paused && schedule.launches.size() > 1) {
+    paused_.insert(uid);
+    return;
+  }
+  paused_.erase(uid);
+  if (!paused && !schedule.beyond.empty())
+    watch_->ReadFrom(schedule.partition, std::exchange(schedule.beyond, {}));
 }
 
 void LaunchLoop::Drop(Schedules::iterator schedule) {
@@ -147,6 +228,8 @@ void LaunchLoop::Drop(Schedules::iterator schedule) {
   SetWaiting(schedule->second, 0);
   if (schedule->second.at.has_value()) agenda_.erase({*schedule->second.at, schedule->first});
   fetching_.erase(schedule->first);
+  last_.erase({schedule->second.last, schedule->first});
+  paused_.erase(schedule->first);
   schedules_.erase(schedule);
 }
 
@@ -205,6 +288,7 @@ void LaunchLoop::Sweep() {
   for (const auto& [uid, schedule] : schedules_) {
     if (schedule.waiting > 0 && cache_.StateIfKnown(uid) == nullptr) LookAgain(uid);
   }
+  watch_->ReadOn();
   Step();
 }
 
@@ -252,6 +336,7 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
   std::vector<const Launch*> launches;
   std::vector<DueLaunch> due;
   LaunchBatch::Basis basis{.active = schedule.active};
+  bool paused = false;
   for (const auto& [bytes, launch] : schedule.launches) {
     if (launch.key.launch_time > now || due.size() >= kLaunchesOfScheduleMax) break;
     const storage::v1::EventRecord row = RowToJudge(launch.record);
@@ -260,12 +345,14 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
       fetching_.insert(uid);
       return false;
     }
+    paused |= judged.action == RowJudgement::Action::kPark;
     basis.state = judged.state;
     if (judged.definition != nullptr) basis.definition = judged.definition;
     launches.push_back(&launch);
     due.push_back(Judged(judged, FromMicros(launch.record.nominal_time_micros())));
     if (launch.has_run) due.back().wish = DueLaunch::Wish::kDrop;
   }
+  OnPaused(uid, schedule, paused);
   OverlapState state{.run_active = !schedule.active.empty()};
   if (basis.definition != nullptr) {
     state.policy = basis.definition->record->run_overlap();

@@ -6,7 +6,8 @@
 // its state changes and when one of its runs ends. Never early: store time decides. One commit is
 // under way at a time: what falls due meanwhile goes with the next. Whether a run is active is
 // assumed from what the watch has told and decided by the store (launch_batch.h); only what the
-// store has refused is read.
+// store has refused is read. More records than may be held are let go of and read again in time:
+// those that are launched last, and of paused schedules all but the first.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -30,6 +31,7 @@
 #include "services/emitter/launch_batch.h"
 #include "services/emitter/launch_metrics.h"
 #include "services/emitter/launch_watch.h"
+#include "services/emitter/limits.h"
 #include "services/emitter/partition_leases.h"
 
 namespace escapement::emitter {
@@ -40,6 +42,7 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
     kv::Layout layout;
     PartitionLeases leases;
     std::string tz_rev = {};  // as EmissionLoop's
+    size_t launches_max = kLaunchesMax;
   };
 
   // `client` and `metrics` outlive it; made by make_shared.
@@ -66,6 +69,9 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
     bool busy = false;                       // a commit or read for it is under way
     size_t waiting = 0;                      // records that are due and stay for now
     size_t put_off = 0;                      // records whose launch is later than their time
+    absl::Time last;                         // launch time of the last record; as in last_
+    // Records from this key on are not in memory, since the schedule is paused; empty: all are.
+    std::string beyond;
   };
   using Schedules = std::map<Uid, Schedule>;
 
@@ -74,6 +80,13 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   // False: there is no room.
   bool Keep(const std::string& key_bytes, const std::string& value, kv::CommitSeq seq);
   void Forget(const Uid& uid, const std::string& key);
+  void Erase(Schedules::iterator schedule, std::map<std::string, Launch>::iterator launch);
+  // For a record of this launch time. False: there is none.
+  bool MakeRoom(absl::Time launch_time);
+  void LetGoOfLast();
+  void LetGoOfPaused(Schedules::iterator schedule);
+  bool RoomFrom(const std::string& key) const;
+  void OnPaused(const Uid& uid, Schedule& schedule, bool paused);
   void Drop(Schedules::iterator schedule);
   void Clear();
 
@@ -106,8 +119,10 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   const std::shared_ptr<LaunchWatch> watch_;
   bool stopped_ = false;
   Schedules schedules_;
-  size_t launches_ = 0;  // records in memory
-  size_t waiting_ = 0;   // of those: due, and stay for now
+  size_t launches_ = 0;                        // records in memory
+  std::set<std::pair<absl::Time, Uid>> last_;  // of each schedule
+  std::set<Uid> paused_;                       // of which all records but one may go
+  size_t waiting_ = 0;                         // of those: due, and stay for now
   std::set<std::pair<absl::Time, Uid>> agenda_;
   std::set<Uid> fetching_;  // to be looked at once the cache has read something
   bool committing_ = false;

@@ -371,6 +371,57 @@ TEST_F(LaunchLoopTest, AfterAnUpdateThatTakesAwayTheJitterNoEarlierRunFollowsALa
   EXPECT_EQ(StoredState(uid).cancelled_before_micros(), cancelled_before);
 }
 
+// Fewer records than there are may be held: what is due counts.
+TEST_F(LaunchLoopTest, RecordsOfALaterTimeDoNotStandInTheWay) {
+  service_options_.launches_max = 20;
+  std::vector<Uid> later;
+  for (int i = 0; i < 5; ++i) {
+    later.push_back(AddOverlapping("* * * * * *", RUN_OVERLAP_KIND_SKIP, 1,
+                                   [](storage::v1::DefinitionRecord* definition) {
+                                     definition->mutable_timing()->set_jitter_micros(100'000'000);
+                                   }));
+  }
+  Begin();
+  AdvanceWithRuns(absl::Seconds(30), absl::Milliseconds(500));
+  const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP);
+  AdvanceWithRuns(absl::Minutes(2), absl::Milliseconds(500));
+  for (int s = 40; s < 150; s += 10) ExpectLaunchedAt(uid, s, absl::Seconds(s), kLateMax);
+  size_t waiting = 0;
+  for (const auto& [bytes, value] : Disk(ColumnFamily::kCheckpoints)) {
+    const auto launch = DecodeLaunchKey(bytes);
+    if (!launch) continue;
+    ++waiting;
+    EXPECT_GE(launch->launch_time, Now() - absl::Milliseconds(50));
+  }
+  EXPECT_GT(waiting, 100u);
+}
+
+TEST_F(LaunchLoopTest, RecordsOfPausedSchedulesDoNotStandInTheWay) {
+  service_options_.launches_max = 20;
+  std::vector<Uid> paused;
+  for (int i = 0; i < 10; ++i)
+    paused.push_back(AddOverlapping("* * * * * *", RUN_OVERLAP_KIND_SKIP));
+  const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP);
+  Begin();
+  AdvanceWithRuns(absl::Seconds(8), absl::Milliseconds(500));
+  for (const Uid& schedule : paused) SetState(schedule, SCHEDULE_STATE_KIND_PAUSED);
+  AdvanceWithRuns(absl::Minutes(1), absl::Milliseconds(500));
+  for (int s = 10; s < 60; s += 10) ExpectLaunchedAt(uid, s, absl::Seconds(s), kLateMax);
+  size_t parked = 0;
+  for (const Uid& schedule : paused) {
+    parked += Waiting(schedule).size();
+    SetState(schedule, SCHEDULE_STATE_KIND_ENABLED);
+  }
+  EXPECT_GT(parked, service_options_.launches_max);
+  AdvanceWithRuns(absl::Seconds(10), absl::Milliseconds(500));
+  for (const auto& [bytes, value] : Disk(ColumnFamily::kCheckpoints)) {
+    const auto launch = DecodeLaunchKey(bytes);
+    if (launch) {
+      EXPECT_GE(launch->launch_time, Now() - absl::Milliseconds(50));
+    }
+  }
+}
+
 TEST_F(LaunchLoopTest, JitterPutsOffTheLaunchAndIsNoPartOfTheName) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
                                  [](storage::v1::DefinitionRecord* definition) {

@@ -102,9 +102,9 @@ bool LaunchWatch::AllRead(uint32_t partition) const {
 }
 
 void LaunchWatch::ReadOn() {
-  if (!observer_.has_room()) return;
   for (auto& [partition, state] : partitions_) {
-    if (state.unread.has_value() && !state.reading) Read(partition, state);
+    if (state.unread.has_value() && !state.reading && observer_.has_room(*state.unread))
+      Read(partition, state);
   }
 }
 

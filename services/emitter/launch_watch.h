@@ -2,7 +2,8 @@
 // this instance holds: records are read once when a partition is taken, then both are watched.
 //
 // A record may be told of several times, and once after it has gone: whoever acts upon one has the
-// condition that it is there. While there is no room the rest of a partition stays unread.
+// condition that it is there. While there is no room the rest of a partition stays unread, from one
+// key on.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -25,7 +26,8 @@ namespace escapement::emitter {
 class LaunchWatch : public std::enable_shared_from_this<LaunchWatch> {
  public:
   struct Observer {
-    std::function<bool()> has_room;  // for records that are not known
+    // For records from this key on.
+    std::function<bool(const std::string& key)> has_room;
     // False: it was not kept for want of room.
     std::function<bool(const std::string& key, const std::string& value, kv::CommitSeq seq)>
         on_record;

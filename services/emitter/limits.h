@@ -49,9 +49,12 @@ inline constexpr absl::Duration kCloseEvery = absl::Milliseconds(50);
 // After a failed commit of the closer.
 inline constexpr absl::Duration kCloseRetry = absl::Seconds(1);
 
-// Launch records in memory (about 500 bytes each): further ones are read when half of them are
-// gone. Those of paused schedules stay, and so count.
+// Launch records in memory (about 600 bytes each). Beyond, of paused schedules only the first stays
+// in memory, and otherwise those that are launched last are let go of; they are read again when
+// half of all are gone, or when they are due within kLaunchReadAhead. (So many paused schedules
+// that each has a record would hold up launches.)
 inline constexpr size_t kLaunchesMax = 200'000;
+inline constexpr absl::Duration kLaunchReadAhead = absl::Seconds(30);
 // Launch records of one schedule that are decided together.
 inline constexpr size_t kLaunchesOfScheduleMax = 200;
 // A commit holds so many decisions, or mutations (but all of one schedule's).
@@ -59,7 +62,8 @@ inline constexpr size_t kLaunchesDecidedMax = 2000;
 inline constexpr size_t kLaunchMutationsMax = 20'000;
 // After a failed commit of launches, and while a lease is in doubt.
 inline constexpr absl::Duration kLaunchRetry = absl::Milliseconds(200);
-// What waits for a change of its schedule is looked at this often in case its state was forgotten.
+// What waits for a change of its schedule is looked at this often in case its state was forgotten;
+// and so is whether unread records are due soon. Less than kLaunchReadAhead.
 inline constexpr absl::Duration kLaunchSweepEvery = absl::Seconds(5);
 
 }  // namespace escapement::emitter
