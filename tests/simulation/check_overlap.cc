@@ -42,7 +42,8 @@ class OverlapChecker {
  private:
   struct Schedule {
     std::set<std::string> active;
-    std::set<std::string> set_off;  // triggered or backfilled
+    std::map<std::string, int64_t> open;  // of launched runs, events that have not ended
+    std::set<std::string> set_off;        // triggered or backfilled
     std::optional<LaunchWrite> launched;
     std::map<absl::Time, absl::Time> cancelled;  // before which nominal time → since when
     absl::Time cancelled_before = absl::InfinitePast();
@@ -65,7 +66,8 @@ class OverlapChecker {
   }
 
   void Take(const EmissionWrite& write) {
-    if (write.triggered) schedules_[write.uid].set_off.insert(write.occurrence);
+    Schedule& schedule = schedules_[write.uid];
+    if (write.triggered) schedule.set_off.insert(write.occurrence);
   }
 
   void Take(const MarkWrite& write) {
@@ -85,6 +87,10 @@ class OverlapChecker {
     if (alone && !schedule.active.empty())
       Report(write.occurrence, " of ", write.uid, " is launched while ", *schedule.active.begin(),
              " is active");
+    if (alone && !schedule.open.empty())
+      Report(write.occurrence, " of ", write.uid, " is launched, and events of ",
+             schedule.open.begin()->first, " have not ended");
+    schedule.open[write.occurrence] = static_cast<int64_t>(write.count);
     schedule.launched = write;
   }
 
@@ -103,7 +109,11 @@ class OverlapChecker {
 
   void Take(const OutcomeWrite& write) {
     if (write.deleted) return;
-    const Schedule& schedule = schedules_[write.uid];
+    Schedule& schedule = schedules_[write.uid];
+    if (const auto run = schedule.open.find(write.occurrence); run != schedule.open.end()) {
+      run->second -= static_cast<int64_t>(write.count);
+      if (run->second <= 0) schedule.open.erase(run);
+    }
     const bool gave_way = write.nominal < schedule.cancelled_before;
     if (write.outcome == Outcome::kCancelled) {
       if (write.reason != "overlap" || !gave_way || schedule.set_off.count(write.occurrence) > 0)

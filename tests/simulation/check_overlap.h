@@ -1,5 +1,5 @@
-// Runs of one schedule overlap only as its policy allows, by the marks of active runs in commit
-// order:
+// Runs of one schedule overlap only as its policy allows, in commit order. Active is a run by its
+// mark, and as long as events of it have not ended:
 //  - under SKIP and BUFFER_ONE no run is launched while another is active (those that were set off
 //    by a trigger or backfill are, but are not launched that way);
 //  - an occurrence is skipped (overlap) only while a run is active, or if a later one had taken its

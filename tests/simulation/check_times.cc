@@ -164,16 +164,36 @@ class TimesChecker {
     if (!Unwanted(life, write)) Report(write, "is skipped (misfire) against its policy");
   }
 
+  // What a resume does not fire: of the pause, as the policy wants; of before, whatever has not
+  // been launched. What an update of a paused schedule finds: all.
   void CheckPaused(const Life& life, const OutcomeWrite& write) {
-    // Rows of occurrences before the pause are skipped with those of it.
-    const bool within = std::any_of(
-        life.model.phases().begin(), life.model.phases().end(), [&](const LifeModel::Phase& phase) {
-          return phase.paused && phase.resumed && write.nominal < phase.ends_last &&
-                 (!write.run_skipped || write.nominal >= phase.begins_first);
-        });
-    if (!within) return Report(write, "is skipped (paused), and fell due in no pause");
-    if (write.run_skipped && !Unwanted(life, write))
-      Report(write, "is skipped (paused) against its policy");
+    bool explained = false;
+    bool wanted = false;
+    for (const LifeModel::Phase& phase : life.model.phases()) {
+      if (!phase.paused || phase.begins_first > commit_->time || write.nominal >= phase.ends_last)
+        continue;
+      const bool before = write.nominal < phase.begins_first;
+      if (before && write.run_skipped && !MayWait(life)) continue;
+      if (!phase.owed()) continue;
+      const bool policy_counts =
+          !before && write.run_skipped && !phase.replaced && phase.version + 1 == write.version;
+      if (!policy_counts || Unwanted(life, write)) {
+        explained = true;
+      } else {
+        wanted = true;
+      }
+    }
+    if (explained) return;
+    Report(write, wanted ? "is skipped (paused) against its policy"
+                         : "is skipped (paused), and fell due in no pause");
+  }
+
+  // For its launch.
+  static bool MayWait(const Life& life) {
+    return std::any_of(life.model.versions().begin(), life.model.versions().end(),
+                       [](const LifeModel::Version& version) {
+                         return version.definition.overlap != Definition::Overlap::kAllow;
+                       });
   }
 
   bool PausedAt(const Life& life, absl::Time due) const {
@@ -190,7 +210,8 @@ class TimesChecker {
   bool Superseded(const Life& life, const OutcomeWrite& write) const {
     return std::any_of(life.model.phases().begin(), life.model.phases().end(),
                        [&](const LifeModel::Phase& phase) {
-                         return phase.version > 0 &&
+                         const LifeModel::Version& version = life.model.versions()[phase.version];
+                         return (phase.version > 0 || version.definition.max_runs > 0) &&
                                 life.model.versions()[phase.version].called <= commit_->time &&
                                 !life.model.SurelyHas(phase, write.occurrence, write.nominal);
                        });

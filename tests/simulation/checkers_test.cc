@@ -178,7 +178,12 @@ TEST(CheckLost, LetsPassWhatWasClaimedJustBeforeAChangeOrWaitedForAResume) {
                                        {ScheduleChange::Kind::kResume, At(25), At(25.1), {}}});
   EXPECT_EQ(First(CheckLost(history)), "") << "delivered after the resume";
   history.done.erase(history.done.begin() + 1);
-  EXPECT_EQ(First(CheckLost(history)), "") << "or not at all";
+  EXPECT_NE(First(CheckLost(history)).find("has no outcome"), std::string::npos);
+  changes.erase(changes.begin() + 2);
+  history.done.pop_back();  // of the one-off event
+  history.done.pop_back();
+  history.one_offs.clear();
+  EXPECT_EQ(First(CheckLost(history)), "") << "without a resume it is owed nothing";
 }
 
 TEST(CheckLost, LetsEventsExpireOnlyWhereAWindowDrops) {

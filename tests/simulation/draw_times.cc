@@ -25,7 +25,8 @@ google::protobuf::Duration Message(absl::Duration duration) {
 
 void DrawInterval(sim::SimRandom& random, absl::Time now, Definition* definition) {
   definition->cron.clear();
-  definition->every = WholeMicros(random.Between(absl::Seconds(1), absl::Seconds(7)));
+  definition->every =
+      WholeMicros(random.Between(absl::Seconds(1), absl::Seconds(random.Below(2) == 0 ? 2 : 7)));
   if (random.Below(2) == 0) definition->every = absl::Ceil(definition->every, absl::Seconds(1));
   definition->anchor = absl::FromUnixMicros(
       absl::ToUnixMicros(now + random.Between(-absl::Minutes(2), absl::Minutes(2))));
@@ -64,8 +65,9 @@ void DrawRestrictions(sim::SimRandom& random, absl::Time now, bool frequent,
   if (frequent && random.Below(4) == 0) definition->start = soon(-5, 15);
   if (frequent && random.Below(4) == 0) definition->end = soon(90, 150);
   if (frequent && random.Below(8) == 0) definition->end = soon(40, 80);
-  if (frequent && random.Below(3) == 0) {
-    const bool minutes = definition->end == absl::InfiniteFuture();
+  const bool ends = definition->end != absl::InfiniteFuture();
+  if (frequent && random.Below(3) == 0 && (!ends || definition->every > absl::ZeroDuration())) {
+    const bool minutes = !ends;
     definition->exclusions.push_back(DrawExclusion(random, now, minutes));
     // Two parts of a minute may be all that a cron expression has.
     if (definition->every > absl::ZeroDuration() && minutes && random.Below(2) == 0)

@@ -9,15 +9,15 @@
 namespace escapement::simulation {
 namespace {
 
-// By version of which a phase would fire the occurrence late: at the resume.
+// May a row of it, made ahead, be delivered after the pause? Updates of the pause may have it, too.
 bool AfterPause(const LifeModel& model, const LifeModel::Phase& phase, const std::string& id,
                 absl::Time due) {
-  if (!phase.paused || !phase.resumed) return false;
+  if (!phase.paused) return false;
+  bool may_have = false;
   for (const LifeModel::Phase& later : model.phases()) {
-    if (later.begins_first >= phase.begins_first && (later.paused || later.enabled) &&
-        model.MayHave(later, id, due))
-      return true;
-    if (later.begins_first > phase.begins_first && !later.paused) break;
+    if (later.begins_first < phase.begins_first) continue;
+    may_have = may_have || ((later.paused || later.enabled) && model.MayHave(later, id, due));
+    if (!later.paused) return later.enabled && may_have;
   }
   return false;
 }
@@ -34,7 +34,7 @@ void ExpectOne(const LifeModel& model, const std::string& id, ExpectedRun* run) 
     // after it.
     any = any || (phase.enabled && model.MayHave(phase, id, due)) ||
           AfterPause(model, phase, id, due);
-    all = all && (phase.enabled || phase.owed) && model.SurelyHas(phase, id, due);
+    all = all && (phase.enabled || phase.owed()) && model.SurelyHas(phase, id, due);
   }
   run->only_skips = !any;
   run->required = any && all && due >= model.phases().front().begins_last;

@@ -146,7 +146,7 @@ void FaultPlan::StepClock() {
 
 void FaultPlan::Downtime() {
   if (healed_) return;
-  const absl::Duration lasting = Lasting(absl::Seconds(5), absl::Seconds(12));
+  const absl::Duration lasting = Lasting(absl::Seconds(7), absl::Seconds(18));
   emitters_down_to_ = std::max(emitters_down_to_, world_.Now() + lasting);
   Tell(absl::StrCat("all emitters are down for ", absl::FormatDuration(lasting)));
   for (Host* host : parts_.services) {

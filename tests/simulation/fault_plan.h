@@ -30,7 +30,7 @@ class FaultPlan {
     absl::Duration clock_step = absl::ZeroDuration();
     int clock_steps = 0;
     int freezes = 0;  // of services, for longer than their leases
-    // In which all emitters are down, longer than misfire thresholds.
+    // In which all emitters are down: longer than they plan ahead.
     int downtimes = 0;
   };
   struct Parts {

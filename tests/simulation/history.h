@@ -266,6 +266,7 @@ struct LaunchWrite {  // a run's record, in place of its launch record
   std::string occurrence;
   uint64_t version = 0;
   absl::Time nominal;
+  uint64_t count = 1;  // events of it
 };
 
 struct CancelWrite {  // runs with an earlier nominal time are cancelled
@@ -278,6 +279,7 @@ struct OutcomeWrite {
   std::string occurrence;
   uint64_t first = 0;
   bool deleted = false;
+  uint64_t count = 0;
   Outcome outcome = Outcome::kNone;
   std::string reason = {};
   uint64_t version = 0;

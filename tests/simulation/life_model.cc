@@ -10,7 +10,7 @@ using Kind = ScheduleChange::Kind;
 
 LifeModel::LifeModel(const ScheduleLife& life, absl::Time end) {
   MakePhases(life, end);
-  MarkOwed();
+  MarkPauses();
   Expand(life);
   CountRuns();
 }
@@ -50,18 +50,20 @@ void LifeModel::MakePhases(const ScheduleLife& life, absl::Time end) {
   }
 }
 
-// From the end: what comes after a phase decides about a pause.
-void LifeModel::MarkOwed() {
-  bool resumed = false;
-  size_t version = 0;
-  for (auto phase = phases_.rbegin(); phase != phases_.rend(); ++phase) {
-    if (!phase->paused) {
-      resumed = phase->enabled;
-      version = phase->version;
-      continue;
-    }
-    phase->resumed = resumed;
-    phase->owed = resumed && phase->version == version;
+void LifeModel::MarkPauses() {
+  const auto same_times = [&](size_t a, size_t b) {
+    const Definition& one = versions_[a].definition;
+    const Definition& other = versions_[b].definition;
+    return one.cron == other.cron && one.every == other.every && one.times == other.times;
+  };
+  for (size_t i = phases_.size(); i-- > 1;) {
+    Phase& phase = phases_[i - 1];
+    const Phase& next = phases_[i];
+    if (!phase.paused) continue;
+    // What it is that an update of a pause leaves as it is shows only if all is the same.
+    const bool same = next.paused && same_times(phase.version, next.version);
+    phase.resumed = next.enabled || (same && next.resumed);
+    phase.replaced = next.paused && (!same || next.replaced);
   }
 }
 

@@ -40,10 +40,11 @@ class LifeModel {
     size_t version = 0;                    // index in versions()
     absl::Time begins_first, begins_last;  // its begin lies between them
     absl::Time ends_first, ends_last;
-    // Of a paused one. What falls due in it is owed by the version of the resume, if there is one,
-    // and certainly if it was the current one already.
+    // Of a paused one: it ends with a resume, or with an update that takes over (what fell due
+    // until then is skipped). Either way what falls due in it is owed.
     bool resumed = false;
-    bool owed = false;
+    bool replaced = false;
+    bool owed() const { return resumed || replaced; }
     // Of max_runs so many have been used when it begins, at least and at most.
     int64_t used_low = 0, used_high = 0;
 
@@ -68,7 +69,7 @@ class LifeModel {
 
  private:
   void MakePhases(const ScheduleLife& life, absl::Time end);
-  void MarkOwed();
+  void MarkPauses();
   void Expand(const ScheduleLife& life);
   void CountRuns();
   int64_t CountIn(const Phase& phase, absl::Time begin, absl::Time end) const;

@@ -1,11 +1,14 @@
 #include "tests/simulation/mutants.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "common/kv/forwarding_kv_store.h"
+#include "common/storage/children_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -225,6 +228,47 @@ class ReturningKvStore final : public kv::ForwardingKvStore {
   int delivered_ = 0;
 };
 
+// An emitter's commits go out changed.
+class ChangingKvStore final : public kv::ForwardingKvStore {
+ public:
+  using Change = std::function<void(kv::Group*)>;
+  ChangingKvStore(kv::KvStore& inner, Change change)
+      : ForwardingKvStore(inner), change_(std::move(change)) {}
+
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    auto changed = std::make_shared<kv::CommitRequest>(*request);
+    for (kv::Group& group : changed->groups) change_(&group);
+    inner_.Commit(std::move(changed), std::move(done));
+  }
+
+ private:
+  const Change change_;
+};
+
+StoreDecorator OfEmitters(std::function<ChangingKvStore::Change()> make) {
+  return [make](kv::KvStore& inner, sim::SimProcess& process) -> std::unique_ptr<kv::KvStore> {
+    if (!IsEmitter(process)) return nullptr;
+    return std::make_unique<ChangingKvStore>(inner, make());
+  };
+}
+
+template <typename Predicate>
+void EraseMutations(kv::Group* group, Predicate predicate) {
+  group->mutations.erase(
+      std::remove_if(group->mutations.begin(), group->mutations.end(), predicate),
+      group->mutations.end());
+}
+
+// A record of skipped occurrences; nullopt for every other mutation.
+std::optional<storage::v1::DoneRecord> SkippedBy(const kv::Mutation& mutation) {
+  storage::v1::DoneRecord record;
+  if (mutation.cf != kv::ColumnFamily::kDone || mutation.kind != kv::Mutation::Kind::kPut ||
+      !record.ParseFromString(mutation.value) || !record.run_skipped())
+    return std::nullopt;
+  return record;
+}
+
 class TwiceTransport final : public handler::DeliveryTransport {
  public:
   TwiceTransport(std::unique_ptr<handler::DeliveryTransport> inner, int nth)
@@ -298,6 +342,54 @@ StoreDecorator HandlersReportReturned(int nth) {
     if (!IsHandler(process)) return nullptr;
     return std::make_unique<ReturningKvStore>(inner, nth);
   };
+}
+
+StoreDecorator EmittersLeaveIntervals() {
+  return OfEmitters([] {
+    return [](kv::Group* group) {
+      EraseMutations(group, [](const kv::Mutation& mutation) {
+        return mutation.cf == kv::ColumnFamily::kChildren &&
+               DecodeInstantChildKey(mutation.key).has_value();
+      });
+    };
+  });
+}
+
+StoreDecorator EmittersForgetSkipped(int nth) {
+  return OfEmitters([nth] {
+    return [nth, skipped = 0](kv::Group* group) mutable {
+      EraseMutations(group, [&](const kv::Mutation& mutation) {
+        const auto record = SkippedBy(mutation);
+        return record.has_value() && record->reason() == "misfire" &&
+               record->skipped_occurrences() == 0 && ++skipped % nth == 0;
+      });
+    };
+  });
+}
+
+StoreDecorator EmittersForgetActiveRuns() {
+  return OfEmitters([] {
+    return [](kv::Group* group) {
+      EraseMutations(group, [](const kv::Mutation& mutation) {
+        return mutation.cf == kv::ColumnFamily::kCheckpoints &&
+               mutation.kind == kv::Mutation::Kind::kPut &&
+               DecodeActiveRunKey(mutation.key).has_value();
+      });
+    };
+  });
+}
+
+StoreDecorator EmittersMiscountSummaries() {
+  return OfEmitters([] {
+    return [](kv::Group* group) {
+      for (kv::Mutation& mutation : group->mutations) {
+        auto record = SkippedBy(mutation);
+        if (!record.has_value() || record->skipped_occurrences() < 2) continue;
+        record->set_skipped_occurrences(record->skipped_occurrences() - 1);
+        mutation.value = record->SerializeAsString();
+      }
+    };
+  });
 }
 
 TransportDecorator SendsTwice(int nth) {

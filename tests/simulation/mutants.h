@@ -44,6 +44,18 @@ StoreDecorator TokenManagersAreSlow(absl::Duration delay);
 // Every `nth` report of handlers that says "delivered" says "returned" instead.
 StoreDecorator HandlersReportReturned(int nth);
 
+// The children of intervals stay where they are when their occurrences are emitted.
+StoreDecorator EmittersLeaveIntervals();
+
+// Every `nth` occurrence that emitters skip (misfire) leaves no record.
+StoreDecorator EmittersForgetSkipped(int nth);
+
+// Emitters launch runs without the mark that they are active.
+StoreDecorator EmittersForgetActiveRuns();
+
+// Summaries that emitters write count one occurrence too few.
+StoreDecorator EmittersMiscountSummaries();
+
 // Every `nth` attempt goes out twice.
 TransportDecorator SendsTwice(int nth);
 

@@ -72,5 +72,39 @@ TEST(Mutants, ATokenThatIsTakenBackFromAConsumerAtWorkIsCaught) {
   EXPECT_EQ(Caught("sink", Throttled(HandlersReportReturned(20)), {1, 2}), 2);
 }
 
+ScenarioOptions Times(StoreDecorator decorate) {
+  ScenarioOptions options;
+  options.cast = Cast::kTimes;
+  options.decorate_store = std::move(decorate);
+  return options;
+}
+
+// In these seeds nothing happens but that all emitters are down at times.
+constexpr std::initializer_list<uint64_t> kDowntimes = {6, 24, 39, 60, 87, 129};
+
+TEST(Mutants, NoneCriesInTheSeedsOfTheNextOnes) {
+  for (uint64_t seed : kDowntimes) {
+    ScenarioOptions options = Times(nullptr);
+    options.seed = seed;
+    EXPECT_EQ(Report(options, RunScenario(options)), "");
+  }
+}
+
+TEST(Mutants, AnIntervalThatDoesNotMoveOnIsCaught) {
+  EXPECT_GE(Caught("doubled", Times(EmittersLeaveIntervals()), kDowntimes), 4);
+}
+
+TEST(Mutants, AMissedOccurrenceWithoutARecordIsCaught) {
+  EXPECT_GE(Caught("lost", Times(EmittersForgetSkipped(2)), kDowntimes), 3);
+}
+
+TEST(Mutants, ARunThatIsLaunchedWhileAnotherIsActiveIsCaught) {
+  EXPECT_GE(Caught("overlap", Times(EmittersForgetActiveRuns()), kDowntimes), 2);
+}
+
+TEST(Mutants, ASummaryThatDoesNotCountAllIsCaught) {
+  EXPECT_GE(Caught("lost", Times(EmittersMiscountSummaries()), kDowntimes), 2);
+}
+
 }  // namespace
 }  // namespace escapement::simulation

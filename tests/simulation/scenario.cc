@@ -401,9 +401,15 @@ class Scenario {
     }
     for (Violation& violation : CheckDoubled(clocks ? InTrueTime(history) : history))
       result.violations.push_back(std::move(violation));
-    for (const auto& check : {CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckIdle, CheckSink,
-                              CheckClock, CheckTimes, CheckOverlap}) {
+    for (const auto& check :
+         {CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckIdle, CheckSink, CheckClock}) {
       for (Violation& violation : check(history)) result.violations.push_back(std::move(violation));
+    }
+    if (options_.cast == Cast::kTimes) {
+      for (const auto& check : {CheckTimes, CheckOverlap}) {
+        for (Violation& violation : check(history))
+          result.violations.push_back(std::move(violation));
+      }
     }
     result.trace_hash = world_.trace_hash();
     result.events_run = world_.events_run();

@@ -76,6 +76,33 @@ TEST_P(Clocks, ThatAreSetBackAndForthMakeNothingEarlyLostOrDoubled) {
 
 INSTANTIATE_TEST_SUITE_P(Twenty, Clocks, testing::Range<uint64_t>(1, 21));
 
+class Times : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(Times, EachOccurrenceHasOneOutcomeAndAReason) {
+  ScenarioOptions options;
+  options.seed = GetParam();
+  options.cast = Cast::kTimes;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.history.receipts.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Eighty, Times, testing::Range<uint64_t>(1, 81));
+
+class FaultFreeTimes : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(FaultFreeTimes, EachOccurrenceHasOneOutcomeAndAReason) {
+  ScenarioOptions options;
+  options.seed = GetParam();
+  options.cast = Cast::kTimes;
+  options.faults = false;
+  const ScenarioResult result = RunScenario(options);
+  EXPECT_EQ(Report(options, result), "");
+  EXPECT_GT(result.history.receipts.size(), 20u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Six, FaultFreeTimes, testing::Range<uint64_t>(0, 6));
+
 TEST(Batches, OfTwentyThousandEventsKeepTheirPromisesUnderManyKills) {
   ScenarioOptions options;
   options.cast = Cast::kBatches;

@@ -46,22 +46,23 @@ Cast CastOf(absl::string_view name) {
 
 int killed = 0;  // in all seeds
 
-// "misfire 12, overlap 3, …; 2 summaries of 9, 40 cancelled": what became of occurrences.
+// "misfire 12, overlap 3, 2 + 1 summaries of 9, 40 cancelled": summaries of downtimes and pauses.
 std::string OutcomesOf(const History& history) {
   std::map<std::string, int> skipped;
-  int summaries = 0;
+  std::map<std::string, int> summaries;
   uint64_t summarised = 0;
   int cancelled = 0;
   for (const DoneRow& row : history.done) {
     if (row.outcome == Outcome::kCancelled && !row.uid.empty()) ++cancelled;
     if (row.outcome == Outcome::kSkipped) ++skipped[row.reason];
     if (row.occurrences <= 1) continue;
-    ++summaries;
+    ++summaries[row.reason];
     summarised += row.occurrences;
   }
   std::string text;
   for (const auto& [reason, count] : skipped) absl::StrAppend(&text, reason, " ", count, ", ");
-  return absl::StrCat(text, summaries, " summaries of ", summarised, ", ", cancelled, " cancelled");
+  return absl::StrCat(text, summaries["misfire"], " + ", summaries["paused"], " summaries of ",
+                      summarised, ", ", cancelled, " cancelled");
 }
 
 bool RunSeed(uint64_t seed) {

@@ -94,7 +94,7 @@ class GroupReader {
     storage::v1::RunRecord record;
     if (!key.has_value() || !record.ParseFromString(mutation.value)) return;
     out_->push_back(LaunchWrite{key->uid.ToHex(), key->occurrence, record.version(),
-                                FromMicros(record.nominal_time_micros())});
+                                FromMicros(record.nominal_time_micros()), record.event_count()});
   }
 
   void ReadState(const Mutation& mutation) {
@@ -115,6 +115,7 @@ class GroupReader {
     write.deleted = !put;
     storage::v1::DoneRecord record;
     if (put && record.ParseFromString(mutation.value)) {
+      write.count = record.count();
       write.outcome = OutcomeOf(record.outcome());
       write.reason = record.reason();
       write.version = record.version();
