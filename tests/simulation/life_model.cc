@@ -54,7 +54,8 @@ void LifeModel::MarkPauses() {
   const auto same_times = [&](size_t a, size_t b) {
     const Definition& one = versions_[a].definition;
     const Definition& other = versions_[b].definition;
-    return one.cron == other.cron && one.every == other.every && one.times == other.times;
+    return one.cron == other.cron && one.every == other.every && one.anchor == other.anchor &&
+           one.times == other.times;
   };
   for (size_t i = phases_.size(); i-- > 1;) {
     Phase& phase = phases_[i - 1];
@@ -62,6 +63,7 @@ void LifeModel::MarkPauses() {
     if (!phase.paused) continue;
     // What it is that an update of a pause leaves as it is shows only if all is the same.
     const bool same = next.paused && same_times(phase.version, next.version);
+    phase.updated = next.paused;
     phase.resumed = next.enabled || (same && next.resumed);
     phase.replaced = next.paused && (!same || next.replaced);
   }

@@ -43,7 +43,8 @@ class LifeModel {
     // Of a paused one: it ends with a resume, or with an update that takes over (what fell due
     // until then is skipped). Either way what falls due in it is owed.
     bool resumed = false;
-    bool replaced = false;
+    bool replaced = false;  // surely: by other times
+    bool updated = false;
     bool owed() const { return resumed || replaced; }
     // Of max_runs so many have been used when it begins, at least and at most.
     int64_t used_low = 0, used_high = 0;
