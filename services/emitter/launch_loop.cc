@@ -1,6 +1,7 @@
 #include "services/emitter/launch_loop.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
@@ -19,11 +20,6 @@ using Kind = LaunchDecision::Kind;
 // Timers are at least this long: no step makes the next one due at once.
 constexpr absl::Duration kTimerMin = absl::Microseconds(20);
 
-// By jitter.
-size_t PutOff(const Launch& launch) {
-  return FromMicros(launch.record.nominal_time_micros()) < launch.key.launch_time ? 1 : 0;
-}
-
 }  // namespace
 
 LaunchLoop::LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
@@ -33,11 +29,17 @@ LaunchLoop::LaunchLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
       metrics_(metrics),
       options_(std::move(options)),
       cache_(client, executor_, [this] { OnFetched(); }),
-      watch_(std::make_shared<LaunchWatch>(client, executor_, MakeObserver())) {}
+      watch_(std::make_shared<LaunchWatch>(client, executor_, MakeObserver())),
+      memory_(options_.launches_max,
+              {.read_from = [this](uint16_t partition,
+                                   const std::string& key) { watch_->ReadFrom(partition, key); },
+               .on_left = [this](const Uid& uid, size_t left) { OnLeft(uid, left); }}) {}
 
 LaunchWatch::Observer LaunchLoop::MakeObserver() {
   LaunchWatch::Observer observer;
-  observer.has_room = [this](const std::string& key) { return RoomFrom(key); };
+  observer.has_room = [this](const std::string& key) {
+    return memory_.RoomFrom(key, client_.NowLow());
+  };
   observer.on_record = [this](const std::string& key, const std::string& value, kv::CommitSeq seq) {
     return Keep(key, value, seq);
   };
@@ -47,7 +49,7 @@ LaunchWatch::Observer LaunchLoop::MakeObserver() {
   observer.on_mark = [this](const ActiveRun& run, const std::string& key, bool put,
                             kv::CommitSeq seq) { OnMark(run, key, put, seq); };
   observer.on_told = [this] { Step(); };
-  observer.on_lost = [this] { Clear(); };
+  observer.on_lost = [this] { memory_.Clear(); };
   return observer;
 }
 
@@ -63,11 +65,7 @@ void LaunchLoop::Start() {
 void LaunchLoop::Stop() {
   stopped_ = true;
   watch_->Stop();
-  Clear();
-}
-
-void LaunchLoop::Clear() {
-  while (!schedules_.empty()) Drop(schedules_.begin());
+  memory_.Clear();
 }
 
 // --- what there is ---
@@ -80,10 +78,7 @@ void LaunchLoop::AddPartition(uint32_t partition) {
 
 void LaunchLoop::DropPartition(uint32_t partition) {
   watch_->DropPartition(partition);
-  for (auto it = schedules_.begin(); it != schedules_.end();) {
-    const auto schedule = it++;
-    if (schedule->second.partition == partition) Drop(schedule);
-  }
+  memory_.DropPartition(partition);
 }
 
 void LaunchLoop::OnMark(const ActiveRun& run, const std::string& key, bool put, kv::CommitSeq seq) {
@@ -108,129 +103,33 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
     Log(LogLevel::kError, "emitter.launch", "a launch record cannot be read and stays");
     return true;
   }
-  auto schedule = schedules_.find(key->uid);
-  const bool known = schedule != schedules_.end() && schedule->second.launches.contains(key_bytes);
-  if (!known) {
-    const auto is_beyond = [&] {
-      return schedule != schedules_.end() && !schedule->second.beyond.empty() &&
-             key_bytes >= schedule->second.beyond;
-    };
-    if (is_beyond()) return true;
-    if (!MakeRoom(key->launch_time)) return false;
-    schedule = schedules_.find(key->uid);
-    if (is_beyond()) return true;
-  }
-  if (schedule == schedules_.end()) {
-    schedule = schedules_.try_emplace(key->uid).first;
-    schedule->second.partition = key->partition;
-    schedule->second.last = key->launch_time;
-    last_.insert({key->launch_time, key->uid});
-  }
-  Launch& kept = schedule->second.launches[key_bytes];
-  if (known && kept.seq >= seq) return true;
-  if (known) schedule->second.put_off -= PutOff(kept);
-  if (!known) ++launches_;
   launch.key = *key;
   launch.bytes = value;
   launch.seq = seq;
-  kept = std::move(launch);
-  schedule->second.put_off += PutOff(kept);
-  if (key->launch_time > schedule->second.last) {
-    last_.erase({schedule->second.last, key->uid});
-    schedule->second.last = key->launch_time;
-    last_.insert({key->launch_time, key->uid});
-  }
+  const LaunchMemory::Kept kept = memory_.Keep(key_bytes, std::move(launch));
+  if (kept != LaunchMemory::Kept::kKept) return kept != LaunchMemory::Kept::kNoRoom;
+  Schedule& schedule = schedules_[key->uid];
+  schedule.records = memory_.Find(key->uid);
   // What it will be judged by is there when it is due.
-  JudgeScheduledRow(cache_, key->uid, key->occurrence, RowToJudge(kept.record));
-  if (!schedule->second.busy) LookAt(key->uid, schedule->second, key->launch_time);
+  JudgeScheduledRow(cache_, key->uid, key->occurrence,
+                    RowToJudge(schedule.records->launches.at(key_bytes).record));
+  if (!schedule.busy) LookAt(key->uid, schedule, key->launch_time);
   return true;
 }
 
 void LaunchLoop::Forget(const Uid& uid, const std::string& key) {
-  const auto schedule = schedules_.find(uid);
-  if (schedule == schedules_.end()) return;
-  const auto launch = schedule->second.launches.find(key);
-  if (launch == schedule->second.launches.end()) return;
-  Erase(schedule, launch);
-  watch_->ReadOn();
+  if (memory_.Forget(uid, key)) watch_->ReadOn();
 }
 
-void LaunchLoop::Erase(Schedules::iterator schedule,
-                       std::map<std::string, Launch>::iterator launch) {
-  Schedule& of = schedule->second;
-  of.put_off -= PutOff(launch->second);
-  of.launches.erase(launch);
-  --launches_;
-  if (of.launches.empty()) {
-    const uint16_t partition = of.partition;
-    const std::string beyond = std::move(of.beyond);
-    Drop(schedule);
-    if (!beyond.empty()) watch_->ReadFrom(partition, beyond);
-    return;
-  }
-  last_.erase({of.last, schedule->first});
-  of.last = of.launches.rbegin()->second.key.launch_time;
-  last_.insert({of.last, schedule->first});
-}
-
-bool LaunchLoop::MakeRoom(absl::Time launch_time) {
-  while (launches_ >= options_.launches_max && !paused_.empty())
-    LetGoOfPaused(schedules_.find(*paused_.begin()));
-  if (launches_ < options_.launches_max) return true;
-  if (last_.empty() || last_.rbegin()->first <= launch_time) return false;
-  LetGoOfLast();
-  return true;
-}
-
-void LaunchLoop::LetGoOfLast() {
-  const auto schedule = schedules_.find(last_.rbegin()->second);
-  const uint16_t partition = schedule->second.partition;
-  const auto launch = std::prev(schedule->second.launches.end());
-  const std::string key = launch->first;
-  Erase(schedule, launch);
-  watch_->ReadFrom(partition, key);
-}
-
-// Its first record is what it is judged by.
-void LaunchLoop::LetGoOfPaused(Schedules::iterator schedule) {
-  paused_.erase(schedule->first);
-  Schedule& of = schedule->second;
-  while (of.launches.size() > 1) {
-    const auto launch = std::prev(of.launches.end());
-    of.beyond = launch->first;
-    Erase(schedule, launch);
-  }
-  SetWaiting(of, std::min<size_t>(of.waiting, 1));
-}
-
-bool LaunchLoop::RoomFrom(const std::string& key) const {
-  if (launches_ <= options_.launches_max / 2) return true;
-  const auto decoded = DecodeLaunchKey(key);
-  const absl::Time at = decoded ? decoded->launch_time : absl::InfinitePast();
-  // Either way the next record read is taken in.
-  if (!last_.empty() && at < last_.rbegin()->first) return true;
-  return at <= client_.NowLow() + kLaunchReadAhead &&
-         (launches_ < options_.launches_max || !paused_.empty());
-}
-
-void LaunchLoop::OnPaused(const Uid& uid, Schedule& schedule, bool paused) {
-  if (paused && schedule.launches.size() > 1) {
-    paused_.insert(uid);
-    return;
-  }
-  paused_.erase(uid);
-  if (!paused && !schedule.beyond.empty())
-    watch_->ReadFrom(schedule.partition, std::exchange(schedule.beyond, {}));
-}
-
-void LaunchLoop::Drop(Schedules::iterator schedule) {
-  launches_ -= schedule->second.launches.size();
-  SetWaiting(schedule->second, 0);
-  if (schedule->second.at.has_value()) agenda_.erase({*schedule->second.at, schedule->first});
-  fetching_.erase(schedule->first);
-  last_.erase({schedule->second.last, schedule->first});
-  paused_.erase(schedule->first);
-  schedules_.erase(schedule);
+void LaunchLoop::OnLeft(const Uid& uid, size_t left) {
+  const auto it = schedules_.find(uid);
+  if (it == schedules_.end()) return;
+  Schedule& schedule = it->second;
+  SetWaiting(schedule, std::min(schedule.waiting, left));
+  if (left > 0) return;
+  if (schedule.at.has_value()) agenda_.erase({*schedule.at, uid});
+  fetching_.erase(uid);
+  schedules_.erase(it);
 }
 
 // --- when to look at what ---
@@ -247,12 +146,12 @@ void LaunchLoop::LookAt(const Uid& uid, Schedule& schedule, absl::Time at) {
 void LaunchLoop::LookAgain(const Uid& uid) {
   const auto it = schedules_.find(uid);
   if (it == schedules_.end() || it->second.busy) return;
-  LookAt(uid, it->second, it->second.launches.begin()->second.key.launch_time);
+  LookAt(uid, it->second, it->second.records->launches.begin()->second.key.launch_time);
 }
 
 // What is due stays for now.
 void LaunchLoop::LookAtNext(const Uid& uid, Schedule& schedule, absl::Time after) {
-  for (const auto& [bytes, launch] : schedule.launches) {
+  for (const auto& [bytes, launch] : schedule.records->launches) {
     if (launch.key.launch_time > after) return LookAt(uid, schedule, launch.key.launch_time);
   }
 }
@@ -319,7 +218,7 @@ void LaunchLoop::Step() {
     agenda_.erase(agenda_.begin());
     Schedule& schedule = schedules_.at(uid);
     schedule.at.reset();
-    if (!options_.leases.valid(schedule.partition)) {
+    if (!options_.leases.valid(schedule.records->partition)) {
       // Either the partition is about to be dropped, or a late renewal finds the lease still ours.
       LookAt(uid, schedule, now + kLaunchRetry);
     } else if (Decide(uid, schedule, now, batch)) {
@@ -337,7 +236,7 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
   std::vector<DueLaunch> due;
   LaunchBatch::Basis basis{.active = schedule.active};
   bool paused = false;
-  for (const auto& [bytes, launch] : schedule.launches) {
+  for (const auto& [bytes, launch] : schedule.records->launches) {
     if (launch.key.launch_time > now || due.size() >= kLaunchesOfScheduleMax) break;
     const storage::v1::EventRecord row = RowToJudge(launch.record);
     const RowJudgement judged = JudgeScheduledRow(cache_, uid, launch.key.occurrence, row);
@@ -352,12 +251,12 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
     due.push_back(Judged(judged, FromMicros(launch.record.nominal_time_micros())));
     if (launch.has_run) due.back().wish = DueLaunch::Wish::kDrop;
   }
-  OnPaused(uid, schedule, paused);
+  memory_.OnPaused(uid, paused);
   OverlapState state{.run_active = !schedule.active.empty()};
   if (basis.definition != nullptr) {
     state.policy = basis.definition->record->run_overlap();
     state.jittered = basis.definition->record->timing().jitter_micros() > 0 ||
-                     schedule.put_off > 0 || !watch_->AllRead(schedule.partition);
+                     schedule.records->put_off > 0 || !watch_->AllRead(schedule.records->partition);
   }
   const std::vector<LaunchDecision> decisions = PlanLaunches(due, state);
   const auto waiting = std::count_if(decisions.begin(), decisions.end(), [](const auto& decision) {
@@ -368,7 +267,7 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
     LookAtNext(uid, schedule, now);
     return false;
   }
-  basis.lease = options_.leases.fence(schedule.partition);
+  basis.lease = options_.leases.fence(schedule.records->partition);
   batch.Add(basis, launches, decisions);
   return true;
 }
@@ -446,8 +345,8 @@ bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t conditi
   const auto it = schedules_.find(uid);
   if (it == schedules_.end() || condition >= decided.checks.size()) return true;
   Schedule& schedule = it->second;
-  const auto launch = schedule.launches.find(key);
-  const bool same = launch != schedule.launches.end() && launch->second.seq == decided.seq;
+  const Launch* launch = memory_.Find(uid, key);
+  const bool same = launch != nullptr && launch->seq == decided.seq;
   switch (decided.checks[condition]) {
     case Check::kLease:
     case Check::kRow:  // until it is gone
@@ -460,7 +359,7 @@ bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t conditi
       cache_.ForgetState(uid);
       return true;
     case Check::kRun:
-      if (same) launch->second.has_run = true;
+      if (same) memory_.SetHasRun(uid, key);
       return true;
     case Check::kNoneActive:
       ReadActive(uid, schedule);
@@ -480,7 +379,7 @@ void LaunchLoop::ReadActive(const Uid& uid, Schedule& schedule) {
   if (std::exchange(schedule.busy, true)) return;
   kv::ScanRequest request;
   request.cf = ColumnFamily::kCheckpoints;
-  request.begin = ActiveRunsOf(schedule.partition, uid);
+  request.begin = ActiveRunsOf(schedule.records->partition, uid);
   request.end = PrefixEnd(request.begin);
   request.limit = 1;
   request.keys_only = true;

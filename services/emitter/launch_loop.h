@@ -6,8 +6,8 @@
 // its state changes and when one of its runs ends. Never early: store time decides. One commit is
 // under way at a time: what falls due meanwhile goes with the next. Whether a run is active is
 // assumed from what the watch has told and decided by the store (launch_batch.h); only what the
-// store has refused is read. More records than may be held are let go of and read again in time:
-// those that are launched last, and of paused schedules all but the first.
+// store has refused is read. More records than may be held are let go of (launch_memory.h) and read
+// again in time.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -29,6 +29,7 @@
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
 #include "services/emitter/launch_batch.h"
+#include "services/emitter/launch_memory.h"
 #include "services/emitter/launch_metrics.h"
 #include "services/emitter/launch_watch.h"
 #include "services/emitter/limits.h"
@@ -57,38 +58,26 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   void DropPartition(uint32_t partition);
   void Stop();
 
-  size_t launches() const { return launches_; }
+  size_t launches() const { return memory_.launches(); }
 
  private:
+  // As long as the memory has records of it.
   struct Schedule {
-    uint16_t partition = 0;
-    std::map<std::string, Launch> launches;  // by key, so by launch time; never empty
-    std::optional<absl::Time> at;            // when it is looked at; as in agenda_
-    std::string active;                      // key of the mark of an active run, as far as known
-    kv::CommitSeq marks_seq = 0;             // of the last change of a mark that was told
-    bool busy = false;                       // a commit or read for it is under way
-    size_t waiting = 0;                      // records that are due and stay for now
-    size_t put_off = 0;                      // records whose launch is later than their time
-    absl::Time last;                         // launch time of the last record; as in last_
-    // Records from this key on are not in memory, since the schedule is paused; empty: all are.
-    std::string beyond;
+    const LaunchMemory::Schedule* records = nullptr;  // in memory_
+    std::optional<absl::Time> at;                     // when it is looked at; as in agenda_
+    std::string active;           // key of the mark of an active run, as far as known
+    kv::CommitSeq marks_seq = 0;  // of the last change of a mark that was told
+    bool busy = false;            // a commit or read for it is under way
+    size_t waiting = 0;           // records that are due and stay for now
   };
-  using Schedules = std::map<Uid, Schedule>;
 
   LaunchWatch::Observer MakeObserver();
   void OnMark(const ActiveRun& run, const std::string& key, bool put, kv::CommitSeq seq);
   // False: there is no room.
   bool Keep(const std::string& key_bytes, const std::string& value, kv::CommitSeq seq);
   void Forget(const Uid& uid, const std::string& key);
-  void Erase(Schedules::iterator schedule, std::map<std::string, Launch>::iterator launch);
-  // For a record of this launch time. False: there is none.
-  bool MakeRoom(absl::Time launch_time);
-  void LetGoOfLast();
-  void LetGoOfPaused(Schedules::iterator schedule);
-  bool RoomFrom(const std::string& key) const;
-  void OnPaused(const Uid& uid, Schedule& schedule, bool paused);
-  void Drop(Schedules::iterator schedule);
-  void Clear();
+  // As the memory's observer is told.
+  void OnLeft(const Uid& uid, size_t left);
 
   void LookAt(const Uid& uid, Schedule& schedule, absl::Time at);
   void LookAgain(const Uid& uid);
@@ -117,12 +106,10 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   const Options options_;
   RecordCache cache_;
   const std::shared_ptr<LaunchWatch> watch_;
+  LaunchMemory memory_;
   bool stopped_ = false;
-  Schedules schedules_;
-  size_t launches_ = 0;                        // records in memory
-  std::set<std::pair<absl::Time, Uid>> last_;  // of each schedule
-  std::set<Uid> paused_;                       // of which all records but one may go
-  size_t waiting_ = 0;                         // of those: due, and stay for now
+  std::map<Uid, Schedule> schedules_;
+  size_t waiting_ = 0;  // of all schedules: records that are due and stay for now
   std::set<std::pair<absl::Time, Uid>> agenda_;
   std::set<Uid> fetching_;  // to be looked at once the cache has read something
   bool committing_ = false;
