@@ -170,20 +170,24 @@ void EmissionLoop::MarkFrontier(uint32_t partition, uint64_t generation) {
                                        .emitted_to = state->emitted_to,
                                        .planned_to = state->planned_to});
   group.mutations = {std::move(mark)};
+  WriteCheckpoints(partition, *state, std::move(group));
+}
+
+void EmissionLoop::WriteCheckpoints(uint32_t partition, Partition& state, kv::Group group) {
   kv::Commit commit;
   commit.fence = RulesFence();
   commit.fence.push_back(options_.leases.fence(partition));
   commit.groups = {std::move(group)};
-  state->reading = true;
-  client_.CommitAsync(
-      std::move(commit), executor_,
-      [self = shared_from_this(), partition, generation](absl::StatusOr<kv::CommitResult> result) {
-        Partition* state = self->Find(partition, generation);
-        if (state == nullptr) return;
-        state->reading = false;
-        // Else in the next round.
-        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
-      });
+  state.reading = true;
+  client_.CommitAsync(std::move(commit), executor_,
+                      [self = shared_from_this(), partition,
+                       generation = state.generation](absl::StatusOr<kv::CommitResult> result) {
+                        Partition* state = self->Find(partition, generation);
+                        if (state == nullptr) return;
+                        state->reading = false;
+                        // Else in the next round: an updater was quicker, or the lease is lost.
+                        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
+                      });
 }
 
 std::shared_ptr<const RulesChange> EmissionLoop::RulesFor(const Partition& state) const {
@@ -207,20 +211,7 @@ void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
   group.conditions = {Absent(ColumnFamily::kCheckpoints, PlannedToKey(p)),
                       Absent(ColumnFamily::kCheckpoints, EmittedToKey(p))};
   group.mutations = {PutCheckpoint(PlannedToKey(p), now), PutCheckpoint(EmittedToKey(p), now)};
-  kv::Commit commit;
-  commit.fence = RulesFence();
-  commit.fence.push_back(options_.leases.fence(partition));
-  commit.groups = {std::move(group)};
-  state->reading = true;
-  client_.CommitAsync(
-      std::move(commit), executor_,
-      [self = shared_from_this(), partition, generation](absl::StatusOr<kv::CommitResult> result) {
-        Partition* state = self->Find(partition, generation);
-        if (state == nullptr) return;
-        state->reading = false;
-        // Else in the next round: an updater was quicker, or the lease is lost.
-        if (result.ok() && result->verdicts[0].applied) self->ReadCheckpoints();
-      });
+  WriteCheckpoints(partition, *state, std::move(group));
 }
 
 kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state,

@@ -100,6 +100,8 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   void OnCheckpoints(uint32_t partition, uint64_t generation, absl::StatusOr<kv::GetResult> result);
   void MakeCheckpoints(uint32_t partition, uint64_t generation);
   void MarkFrontier(uint32_t partition, uint64_t generation);
+  // Then they are read again.
+  void WriteCheckpoints(uint32_t partition, Partition& state, kv::Group group);
   std::shared_ptr<const RulesChange> RulesFor(const Partition& state) const;
   std::vector<kv::Condition> RulesFence() const;
 

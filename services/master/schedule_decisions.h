@@ -14,8 +14,8 @@ namespace escapement::master {
 absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDraft& draft);
 // All others: NOT_FOUND if there is none, ABORTED (ETAG_MISMATCH) if an etag is given and not the
 // current one.
-// Of a paused schedule, if it changes when the schedule fires: what the former version had until now
-// and never emitted is skipped ("paused"), and a resume goes by the time of the update.
+// Of a paused schedule, if it changes when the schedule fires: what the former version had until
+// now and never emitted is skipped ("paused"), and a resume goes by the time of the update.
 absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
                                       const v1::UpdateScheduleRequest& request);
 absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,

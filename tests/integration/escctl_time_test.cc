@@ -1,0 +1,237 @@
+// escctl against a real platform: previews, when schedules fire, what becomes of occurrences.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/escctl_fixture.h"
+
+namespace escapement::integration {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+TEST_F(EscctlTest, PreviewsWithDataOnStdoutAndWordsOnStderr) {
+  const std::vector<std::string> night = {"schedule",    "preview",
+                                          "--cron",      "30 2 * * *",
+                                          "--time-zone", "Europe/Berlin",
+                                          "--from",      "2027-03-27T00:00:00Z",
+                                          "-n",          "3"};
+  const Said table = Run(night);
+  EXPECT_EQ(table.exit_code, 0) << table.words;
+  EXPECT_THAT(table.data, StartsWith("TIME "));
+  EXPECT_EQ(std::count(table.data.begin(), table.data.end(), '\n'), 4);
+  EXPECT_THAT(table.data, HasSubstr("2027-03-28T03:00:00+02:00  GAP_FIRED_AFTER"));
+  EXPECT_THAT(table.data, Not(HasSubstr("every day")));
+  EXPECT_THAT(table.words, StartsWith("At 02:30, every day (tzdata 20"));
+  EXPECT_THAT(table.words, HasSubstr("warning: 02:30 on 2027-03-28 does not exist"));
+
+  const auto json = Json(night);
+  EXPECT_THAT(KeysOf(json), UnorderedElementsAre("description", "occurrences", "children",
+                                                 "warnings", "tzVersion"));
+  EXPECT_EQ(json["description"], "At 02:30, every day");
+  ASSERT_EQ(json["occurrences"].size(), 3u);
+  EXPECT_EQ(json["occurrences"][0],
+            nlohmann::json({{"time", "2027-03-27T01:30:00Z"},
+                            {"localTime", "2027-03-27T02:30:00+01:00"},
+                            {"occurrence", "20270327T023000-0-Europe~Berlin"}}));
+  EXPECT_EQ(json["occurrences"][1]["time"], "2027-03-28T01:00:00Z");
+  EXPECT_EQ(json["occurrences"][1]["localTime"], "2027-03-28T03:00:00+02:00");
+  EXPECT_EQ(json["occurrences"][1]["note"], "GAP_FIRED_AFTER");
+  EXPECT_EQ(
+      json["children"],
+      nlohmann::json::array(
+          {{{"launchExpression", "H:2"}, {"class", "HOUR"}, {"hour", "2"}, {"minute", "30"}}}));
+
+  // The other ways of saying when.
+  const auto fields =
+      Json({"schedule", "preview", "--cron-field", "hour=3,6,9", "--cron-field", "minute=0",
+            "--exclude", "* 6 * * *", "-n", "2", "--from", "2027-01-01T00:00:00Z"});
+  EXPECT_EQ(fields["occurrences"][0]["time"], "2027-01-01T03:00:00Z");
+  EXPECT_EQ(fields["occurrences"][1]["time"], "2027-01-01T09:00:00Z");
+  const auto every = Json({"schedule", "preview", "--every", "90s", "--anchor",
+                           "2027-01-01T00:00:07Z", "-n", "1", "--from", "2027-01-01T00:01:37Z"});
+  EXPECT_EQ(every["occurrences"][0]["time"], "2027-01-01T00:03:07Z");
+  EXPECT_EQ(every["children"][0]["class"], "INSTANT");
+  const auto times = Json({"schedule", "preview", "--at", "+2h", "--at", "+1h"});
+  EXPECT_EQ(times["occurrences"].size(), 2u);
+
+  const Said impossible = Run({"schedule", "preview", "--cron", "0 0 30 2 *"});
+  EXPECT_EQ(impossible.exit_code, 1);
+  EXPECT_EQ(impossible.data, "");
+  EXPECT_THAT(impossible.words, HasSubstr("  cron: "));
+  EXPECT_EQ(Run({"schedule", "preview"}).exit_code, 1);
+  EXPECT_EQ(Run({"schedule", "preview", "--cron", "@daily", "--every", "1m"}).exit_code, 2);
+  EXPECT_EQ(Run({"schedule", "preview", "--cron", "@daily", "--from", "soon"}).exit_code, 2);
+  EXPECT_EQ(Run({"schedule", "preview", "--cron", "@daily", "--gap", "WIDE"}).exit_code, 2);
+}
+
+TEST_F(EscctlTest, ShowsTheTimesAndPoliciesOfASchedule) {
+  const std::string uri = receiver_->origin() + "/hook";
+  auto made = Json({"schedule",
+                    "create",
+                    "pulse",
+                    "--every",
+                    "90s",
+                    "--anchor",
+                    "2026-01-01T00:00:07Z",
+                    "--time-zone",
+                    "Asia/Kolkata",
+                    "--exclude",
+                    "* 13 * * *",
+                    "--exclude",
+                    "* * 25 12 *",
+                    "--jitter",
+                    "30s",
+                    "--misfire",
+                    "fire-latest",
+                    "--misfire-threshold",
+                    "5s",
+                    "--max-catch-up",
+                    "7",
+                    "--overlap",
+                    "buffer-one",
+                    "--max-runs",
+                    "1000",
+                    "--start",
+                    "+1h",
+                    "--end",
+                    "+240h",
+                    "--http",
+                    uri});
+  EXPECT_EQ(made["interval"],
+            nlohmann::json({{"every", "90s"}, {"anchorTime", "2026-01-01T00:00:07Z"}}));
+  EXPECT_THAT(made["exclusions"], ElementsAre("* 13 * * *", "* * 25 12 *"));
+  EXPECT_EQ(made["jitter"], "30s");
+  EXPECT_EQ(made["misfirePolicy"],
+            nlohmann::json({{"action", "FIRE_LATEST"}, {"threshold", "5s"}, {"maxCatchUp", 7}}));
+  EXPECT_EQ(made["overlapPolicy"], "BUFFER_ONE");
+  EXPECT_EQ(made["maxRuns"], "1000");
+  EXPECT_TRUE(made.contains("startTime") && made.contains("endTime") && made.contains("nextTime"));
+  EXPECT_FALSE(made.contains("cron"));
+  // Warnings are of create and update alone.
+  made.erase("warnings");
+  EXPECT_EQ(Json({"schedule", "get", "pulse"}), made);
+
+  // The id after the last time, which takes one value only.
+  const auto once = Json({"schedule", "create", "--http", uri, "--at", "2198-01-02T03:04:05Z",
+                          "--at", "2197-01-02T03:04:05.5Z", "--at", "+1h", "once"});
+  EXPECT_EQ(once["name"], "tenants/default/schedules/once");
+  EXPECT_EQ(once["times"].size(), 3u);
+  EXPECT_EQ(once["nextTime"], once["times"][0]) << "sorted";
+  EXPECT_EQ(once["times"][1], "2197-01-02T03:04:05.500Z");
+
+  EXPECT_THAT(Json({"schedule", "list"}), UnorderedElementsAre(made, once));
+  const Said list = Run({"schedule", "list"});
+  EXPECT_THAT(list.data, HasSubstr("every 1m30s"));
+  EXPECT_THAT(list.data, HasSubstr("3 times"));
+  EXPECT_EQ(
+      Run({"schedule", "create", "--every", "90s", "--overlap", "maybe", "--http", uri}).exit_code,
+      2);
+}
+
+TEST_F(EscctlTest, ChangesTheWayOfSayingWhen) {
+  const std::string uri = receiver_->origin() + "/hook";
+  Json({"schedule", "create", "night", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin",
+        "--gap", "skip", "--http", uri});
+  auto now = Json({"schedule", "update", "night", "--every", "6h"});
+  EXPECT_EQ(now["interval"]["every"], "21600s");
+  EXPECT_FALSE(now.contains("cron"));
+  EXPECT_FALSE(now.contains("dstPolicy"));
+  EXPECT_EQ(now["version"], "2");
+  now = Json({"schedule", "update", "night", "--anchor", "2026-01-01T00:00:00Z"});
+  EXPECT_EQ(now["interval"],
+            nlohmann::json({{"every", "21600s"}, {"anchorTime", "2026-01-01T00:00:00Z"}}));
+  now = Json({"schedule", "update", "night", "--at", "+1h", "--at", "+2h"});
+  EXPECT_EQ(now["times"].size(), 2u);
+  EXPECT_FALSE(now.contains("interval"));
+  now = Json({"schedule", "update", "night", "--cron-field", "hour=4", "--cron-field", "minute=5"});
+  EXPECT_EQ(now["cronFields"]["hour"], "4");
+  EXPECT_FALSE(now.contains("times"));
+  EXPECT_THAT(Run({"schedule", "get", "night"}).data, HasSubstr("5 4 * * *"));
+  now = Json({"schedule", "update", "night", "--exclude", "* * 24 12 *", "--jitter", "5s"});
+  EXPECT_EQ(now["cronFields"]["hour"], "4");
+  EXPECT_THAT(now["exclusions"], ElementsAre("* * 24 12 *"));
+  now = Json({"schedule", "update", "night", "--exclude", "", "--jitter", "", "--cron", "@daily"});
+  EXPECT_FALSE(now.contains("exclusions") || now.contains("jitter"));
+  EXPECT_EQ(now["cron"], "@daily");
+}
+
+TEST_F(EscctlTest, WarnsOnStderrOfRetriesThatOutlastThePeriod) {
+  const std::vector<std::string> create = absl::StrSplit(
+      absl::StrCat("schedule create busy --every 1m --max-attempts 20 --validate-only --http ",
+                   receiver_->origin()),
+      ' ');
+  const Said table = Run(create);
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_THAT(table.words, HasSubstr("warning: retries can last "));
+  EXPECT_THAT(table.data, Not(HasSubstr("retries")));
+  auto kept = create;
+  kept.push_back("--retry-keep");
+  EXPECT_EQ(Run(kept).words, "");
+}
+
+TEST_F(EscctlTest, BackfillsAPastRangeInParts) {
+  Json({"schedule", "create", "nightly", "--cron", "*/5 * * * *", "--start", "+1h", "--http",
+        receiver_->origin() + "/hook"});
+  // Before it was made.
+  const absl::Time from = absl::Now() - absl::Hours(3);
+  const auto time = [](absl::Time at) {
+    return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", at, absl::UTCTimeZone());
+  };
+  const std::vector<std::string> backfill =
+      absl::StrSplit(absl::StrCat("schedule backfill nightly --at-once 5 --from ", time(from),
+                                  " --to ", time(from + absl::Hours(1))),
+                     ' ');
+  const Said table = Run(backfill);
+  EXPECT_EQ(table.exit_code, 0) << table.words;
+  EXPECT_EQ(table.data, "FIRED  PRESENT\n12     0\n");
+  receiver_->AwaitRequests(12);
+  EXPECT_EQ(receipts_.Stats().distinct, 12u);
+  EXPECT_EQ(Json(backfill)["presentCount"], "12");
+  EXPECT_EQ(Json({"schedule", "runs", "nightly"}).size(), 12u);
+  EXPECT_EQ(receiver_->requests(), 12u);
+
+  EXPECT_EQ(Run({"schedule", "backfill", "nightly"}).exit_code, 2);
+  EXPECT_EQ(Run({"schedule", "backfill", "nightly", "--from=-1h", "--to", "yesterday"}).exit_code,
+            2);
+  const Said ahead = Run({"schedule", "backfill", "nightly", "--from=-1h", "--to", "+1h"});
+  EXPECT_EQ(ahead.exit_code, 1);
+  EXPECT_EQ(ahead.data, "");
+  EXPECT_THAT(ahead.words, HasSubstr("end_time"));
+}
+
+TEST_F(EscctlTest, ShowsWhyARunWasSkipped) {
+  // The first answer takes longer than the test may.
+  Json({"schedule", "create", "slow", "--every", "1s", "--overlap", "skip", "--delivery-timeout",
+        "10m", "--http", receiver_->origin() + "/hang"});
+  receiver_->AwaitRequests(1);
+  const auto skipped = [&] {
+    const auto runs = Json({"schedule", "runs", "slow"});
+    return std::find_if(runs.begin(), runs.end(),
+                        [](const auto& run) { return run["state"] == "SKIPPED"; }) != runs.end();
+  };
+  while (!skipped()) continue;
+  for (const auto& run : Json({"schedule", "runs", "slow"})) {
+    if (run["state"] == "SKIPPED") {
+      EXPECT_EQ(run["skipReason"], "overlap");
+    }
+  }
+  const Said table = Run({"schedule", "runs", "slow"});
+  EXPECT_THAT(table.data, ContainsRegex("SKIPPED .* overlap\n"));
+  EXPECT_THAT(table.data, ContainsRegex("ACTIVE .* -\n"));
+}
+
+}  // namespace
+}  // namespace escapement::integration
