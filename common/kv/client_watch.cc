@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/runtime/perturb.h"
+
 namespace escapement::kv {
 namespace {
 
@@ -36,7 +38,7 @@ void ClientWatch::OnBatch(WatchBatch batch) {
   const size_t bytes = BytesOf(batch);
   absl::MutexLock lock(&posted_mu_);
   if (lagged_) return;
-  if (posted_bytes_ + bytes > kPostedBytesMax) {
+  if (posted_bytes_ + bytes > kPostedBytesMax || Perturb(runtime_, Site::kKvWatchLagged)) {
     lagged_ = true;
     on_->Post([self = shared_from_this()] {
       self->gate_.Lagged(absl::ResourceExhaustedError("the watcher does not keep up"));

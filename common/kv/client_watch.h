@@ -23,9 +23,11 @@ class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
   // More bytes than this posted and not yet run: the watcher is too slow and lags.
   static constexpr size_t kPostedBytesMax = 16 << 20;
 
-  ClientWatch(WatchRequest request, bool excluding_own, std::shared_ptr<Executor> on,
-              WatchObserver observer)
-      : excluding_own_(excluding_own),
+  // `runtime` is that of the client, which detaches the watch before it ends.
+  ClientWatch(Runtime& runtime, WatchRequest request, bool excluding_own,
+              std::shared_ptr<Executor> on, WatchObserver observer)
+      : runtime_(runtime),
+        excluding_own_(excluding_own),
         on_(std::move(on)),
         gate_(std::move(observer)),
         request_(std::move(request)) {}
@@ -46,6 +48,7 @@ class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
  private:
   void OnBatch(WatchBatch batch);
 
+  Runtime& runtime_;
   const bool excluding_own_;
   const std::shared_ptr<Executor> on_;
   ObserverGate gate_;

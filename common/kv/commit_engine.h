@@ -63,6 +63,9 @@ class CommitEngine {
 
   uint64_t OpenSession();
 
+  // As after a start: no key is known to be unchanged since an earlier commit.
+  void ForgetRecent() { recent_.Forget(seq_); }
+
   // Writes the sequence if it has moved. True if the sink has received anything in this batch.
   bool EndBatch();
 

@@ -64,4 +64,6 @@ absl::Time KvClient::NowLow() const { return core_->NowLow(); }
 
 bool KvClient::Connected() const { return core_->Connected(); }
 
+Runtime& KvClient::runtime() const { return core_->runtime(); }
+
 }  // namespace escapement::kv

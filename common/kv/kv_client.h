@@ -70,6 +70,9 @@ class KvClient {
   // True once a session is open.
   bool Connected() const;
 
+  // The one given: for perturbation points of those who have nothing else of it.
+  Runtime& runtime() const;
+
  private:
   class Core;
   std::shared_ptr<Core> core_;

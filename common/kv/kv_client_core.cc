@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/runtime/perturb.h"
+
 namespace escapement::kv {
 namespace {
 
@@ -117,7 +119,9 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
 }
 
 void KvClient::Core::Number() {
-  while (session_ != 0 && unknown_ == 0 && !waiting_.empty() && next_ < oldest_ + kSessionWindow) {
+  // An answer is what makes room: with one outstanding there will be one.
+  const uint64_t window = Perturb(runtime_, Site::kKvOneCommitOutstanding) ? 1 : kSessionWindow;
+  while (session_ != 0 && unknown_ == 0 && !waiting_.empty() && next_ < oldest_ + window) {
     Waiting& waiting = waiting_.front();
     auto request = std::make_shared<CommitRequest>();
     request->session = session_;
@@ -163,7 +167,7 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
     if (stopped_ || session != session_ || slot.request == nullptr ||
         slot.request->number != number)
       return;
-    if (ResultUnknown(answer.status())) {
+    if (ResultUnknown(answer.status()) || Perturb(runtime_, Site::kKvCommitAnswerLost)) {
       if (!slot.unknown) ++unknown_;
       slot.unknown = true;
       if (resend_timer_) return;
@@ -256,7 +260,8 @@ template <typename T>
 void KvClient::Core::OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> answer) {
   absl::MutexLock lock(&mu_);
   if (stopped_) return;
-  if (ResultUnknown(answer.status()) || absl::IsResourceExhausted(answer.status())) {
+  if (ResultUnknown(answer.status()) || absl::IsResourceExhausted(answer.status()) ||
+      Perturb(runtime_, Site::kKvReadAnswerLost)) {
     timers_->PostAfter(Backoff(read->attempts++),
                        [self = shared_from_this(), read] { self->StartRead(read); });
     return;
@@ -268,8 +273,8 @@ void KvClient::Core::OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> ans
 std::shared_ptr<ClientWatch> KvClient::Core::OpenWatch(WatchRequest request, bool excluding_own,
                                                        std::shared_ptr<Executor> on,
                                                        WatchObserver observer) {
-  auto watch = std::make_shared<ClientWatch>(std::move(request), excluding_own, std::move(on),
-                                             std::move(observer));
+  auto watch = std::make_shared<ClientWatch>(runtime_, std::move(request), excluding_own,
+                                             std::move(on), std::move(observer));
   uint64_t session = 0;
   {
     absl::MutexLock lock(&mu_);

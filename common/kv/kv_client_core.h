@@ -48,6 +48,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Time NowLow() const ABSL_LOCKS_EXCLUDED(mu_);
   bool Connected() const ABSL_LOCKS_EXCLUDED(mu_);
+  Runtime& runtime() const { return runtime_; }
 
  private:
   struct Waiting {

@@ -11,6 +11,7 @@
 #include "common/kv/pending_answer.h"
 #include "common/kv/store_kernel.h"
 #include "common/kv/watch_hub.h"
+#include "common/runtime/perturb.h"
 
 namespace escapement::kv {
 namespace {
@@ -162,7 +163,8 @@ class MemKvStore::Process {
   }
 
   void Enqueue(Work work) {
-    work.refused = queue_.size() >= options_.commits_queued_max;
+    work.refused = queue_.size() >= options_.commits_queued_max ||
+                   (work.request != nullptr && Perturb(runtime_, Site::kStoreQueueFull));
     queue_.push_back(std::move(work));
     if (!syncing_) StartSync();
   }
@@ -180,6 +182,12 @@ class MemKvStore::Process {
   }
 
   WatchHub& hub() { return *hub_; }
+  void AddWatch(std::shared_ptr<WatchHub::Watcher> watcher) {
+    if (watcher->request.from_seq != kWatchFromNow &&
+        Perturb(runtime_, Site::kStoreWatchHistoryForgotten))
+      return watcher->gate.Lagged(absl::OutOfRangeError("commits are not kept that far back"));
+    hub_->Add(std::move(watcher));
+  }
 
   GetResult Get(const std::vector<Key>& keys) {
     GetResult result;
@@ -195,7 +203,8 @@ class MemKvStore::Process {
     return result;
   }
 
-  ScanResult Scan(const ScanRequest& request) {
+  ScanResult Scan(ScanRequest request) {
+    if (Perturb(runtime_, Site::kStoreScanEndsEarly)) request.bytes_max = 1;
     ScanResult result = ScanDisk(*disk_, request);
     result.seq = synced_seq_;
     result.store_time = kernel_->Now(Read(runtime_.clock()));
@@ -207,10 +216,15 @@ class MemKvStore::Process {
     syncing_ = true;
     if (auto record = kernel_->BeginBatch(pending_, Read(runtime_.clock())))
       records_.push_back(std::move(record));
-    for (Work& work : queue_) Decide(std::move(work));
-    queue_.clear();
+    if (Perturb(runtime_, Site::kStoreRecentWritesForgotten)) kernel_->engine().ForgetRecent();
+    do {
+      if (queue_.empty()) break;
+      Decide(std::move(queue_.front()));
+      queue_.pop_front();
+    } while (!Perturb(runtime_, Site::kStoreBatchOfOne));
     if (!kernel_->EndBatch()) pending_.Clear();
-    executor_.PostAfter(options_.sync_delay, [this, alive = alive_] {
+    const int slower = Perturb(runtime_, Site::kStoreSyncSlow) ? 100 : 1;
+    executor_.PostAfter(slower * options_.sync_delay, [this, alive = alive_] {
       if (*alive) FinishSync();
     });
   }
@@ -391,7 +405,7 @@ std::unique_ptr<Watch> MemKvStore::OpenWatch(WatchRequest request, WatchObserver
   auto watcher = std::make_shared<WatchHub::Watcher>(std::move(request), std::move(observer));
   core_->Post([watcher](Process* process) {
     if (process == nullptr) return watcher->gate.Lagged(Down());
-    process->hub().Add(watcher);
+    process->AddWatch(watcher);
   });
   return std::make_unique<Handle>(core_, watcher);
 }

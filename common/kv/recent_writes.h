@@ -32,6 +32,8 @@ class RecentWrites {
   // All keys of [begin, end); an empty end means all from begin on.
   void TouchRange(ColumnFamily cf, absl::string_view begin, absl::string_view end, CommitSeq seq);
 
+  // What happened up to `seq`, the last that was given out, is unknown from now on.
+  void Forget(CommitSeq seq) { start_seq_ = seq; }
   // True only if no commit after `since` has touched the key. `since` must be a sequence that has
   // been given out.
   bool UnchangedSince(ColumnFamily cf, absl::string_view key, CommitSeq since) const;
@@ -52,7 +54,7 @@ class RecentWrites {
   };
   size_t SlotOf(absl::string_view key) const;
 
-  const CommitSeq start_seq_;
+  CommitSeq start_seq_;
   const size_t mask_;
   std::array<Family, kColumnFamilyCount> families_;
 };

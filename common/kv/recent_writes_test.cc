@@ -15,6 +15,9 @@ TEST(RecentWritesTest, WhatHappenedBeforeItBeganIsUnknown) {
   RecentWrites recent(4, 100);
   EXPECT_FALSE(recent.UnchangedSince(kCf, "k", 99));
   EXPECT_TRUE(recent.UnchangedSince(kCf, "k", 100));
+  recent.Forget(105);
+  EXPECT_FALSE(recent.UnchangedSince(kCf, "k", 104));
+  EXPECT_TRUE(recent.UnchangedSince(kCf, "k", 105));
 }
 
 TEST(RecentWritesTest, FamiliesAreApart) {

@@ -70,7 +70,8 @@ SimProcess::SimProcess(SimWorld& world, std::string name, Options options)
     : world_(world),
       state_(std::make_shared<ProcessState>()),
       clock_(world, options),
-      random_(world.seed(), absl::StrCat(name, "#", options.incarnation)) {
+      random_(world.seed(), absl::StrCat(name, "#", options.incarnation)),
+      perturbations_(options.perturbations) {
   state_->name = std::move(name);
   world_.Register(state_);
 }

@@ -26,7 +26,8 @@ class SimProcess : public Runtime {
     absl::Duration wall_clock_offset = absl::ZeroDuration();  // of WallNow() from true time
     // How much faster than true time Elapsed() runs, in millionths; may be negative.
     int32_t elapsed_rate_ppm = 0;
-    uint64_t incarnation = 1;  // gives each incarnation its own stream of chance
+    uint64_t incarnation = 1;                // gives each incarnation its own stream of chance
+    Perturbations* perturbations = nullptr;  // outlives the process
   };
 
   SimProcess(SimWorld& world, std::string name) : SimProcess(world, std::move(name), Options()) {}
@@ -38,6 +39,7 @@ class SimProcess : public Runtime {
   Clock& clock() override { return clock_; }
   SimRandom& random() override { return random_; }
   std::shared_ptr<Executor> NewExecutor(std::string name) override;
+  Perturbations* perturbations() override { return perturbations_; }
 
   // Its executors drop everything and take nothing any more. Idempotent.
   void Kill();
@@ -81,6 +83,7 @@ class SimProcess : public Runtime {
   const std::shared_ptr<ProcessState> state_;
   SimClock clock_;
   SimRandom random_;
+  Perturbations* const perturbations_;
 };
 
 }  // namespace escapement::sim
