@@ -23,32 +23,38 @@ namespace escapement {
 
 // Every point has one site; its name says what happens there. The number is how often it may happen
 // at most, in percent of its passages: what the contract allows now and then can, done half of the
-// time, keep work from ever getting on.
-#define ESCAPEMENT_PERTURBATION_SITES(SITE) \
-  SITE(kKvCommitAnswerLost, 50)             \
-  SITE(kKvOneCommitOutstanding, 50)         \
-  SITE(kKvReadAnswerLost, 50)               \
-  SITE(kKvWatchLagged, 10)                  \
-  SITE(kStoreBatchOfOne, 50)                \
-  SITE(kStoreQueueFull, 10)                 \
-  SITE(kStoreRecentWritesForgotten, 10)     \
-  SITE(kStoreScanEndsEarly, 50)             \
-  SITE(kStoreSyncSlow, 10)                  \
-  SITE(kStoreWatchHistoryForgotten, 50)
+// time, keep work from ever getting on. kWhileFaults: it costs about as much time as a fault, and
+// does not happen any more once a simulation has come to the time without them.
+#define ESCAPEMENT_PERTURBATION_SITES(SITE)      \
+  /* common/kv: the client */                    \
+  SITE(kKvCommitAnswerLost, 10, kAlways)         \
+  SITE(kKvOneCommitOutstanding, 50, kAlways)     \
+  SITE(kKvReadAnswerLost, 10, kAlways)           \
+  SITE(kKvWatchLagged, 10, kAlways)              \
+  /* common/kv: the store in memory */           \
+  SITE(kStoreBatchOfOne, 50, kAlways)            \
+  SITE(kStoreQueueFull, 10, kAlways)             \
+  SITE(kStoreRecentWritesForgotten, 10, kAlways) \
+  SITE(kStoreScanEndsEarly, 50, kAlways)         \
+  SITE(kStoreSyncSlow, 10, kAlways)              \
+  SITE(kStoreWatchHistoryForgotten, 50, kAlways)
 
 enum class Site : uint16_t {
-#define ESCAPEMENT_SITE(name, percent_max) name,
+#define ESCAPEMENT_SITE(name, percent_max, when) name,
   ESCAPEMENT_PERTURBATION_SITES(ESCAPEMENT_SITE)
 #undef ESCAPEMENT_SITE
 };
 
 struct SiteTraits {
+  enum class When : uint8_t { kAlways, kWhileFaults };
   absl::string_view name;  // without the k
   uint32_t percent_max;
+  When when;
 };
 
 inline constexpr SiteTraits kSites[] = {
-#define ESCAPEMENT_SITE(name, percent_max) {absl::string_view(#name).substr(1), percent_max},
+#define ESCAPEMENT_SITE(name, percent_max, when) \
+  {absl::string_view(#name).substr(1), percent_max, SiteTraits::When::when},
     ESCAPEMENT_PERTURBATION_SITES(ESCAPEMENT_SITE)
 #undef ESCAPEMENT_SITE
 };

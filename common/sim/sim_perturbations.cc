@@ -19,6 +19,12 @@ SimPerturbations::SimPerturbations(SimWorld& world)
   }
 }
 
+void SimPerturbations::Calm() {
+  for (size_t i = 0; i < kSiteCount; ++i) {
+    if (kSites[i].when == SiteTraits::When::kWhileFaults) chances_[i] = 0;
+  }
+}
+
 bool SimPerturbations::Hits(Site site) {
   const size_t i = Index(site);
   ++passages_[i];

@@ -28,6 +28,9 @@ class SimPerturbations final : public Perturbations {
 
   bool Hits(Site site) override;
 
+  // The time without faults has come: sites that are kWhileFaults hit no more.
+  void Calm();
+
   // Sets a site's chance, in millionths, whatever the seed says.
   void Set(Site site, uint32_t per_million) { chances_[Index(site)] = per_million; }
   uint32_t chance(Site site) const { return chances_[Index(site)]; }

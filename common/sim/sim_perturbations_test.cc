@@ -65,6 +65,15 @@ TEST(SimPerturbations, HitsAsOftenAsItsChanceSaysAndCounts) {
   EXPECT_EQ(perturbations.passages()[1], 10'000);
 }
 
+TEST(SimPerturbations, InTheCalmOnlyThoseHitThatAlwaysMay) {
+  SimWorld world(1);
+  SimPerturbations perturbations(world);
+  for (size_t i = 0; i < kSiteCount; ++i) perturbations.Set(SiteAt(i), 1'000'000);
+  perturbations.Calm();
+  for (size_t i = 0; i < kSiteCount; ++i)
+    EXPECT_EQ(perturbations.Hits(SiteAt(i)), kSites[i].when == SiteTraits::When::kAlways);
+}
+
 uint64_t TraceOf(uint64_t seed, uint32_t per_million) {
   SimWorld world(seed);
   SimPerturbations perturbations(world);
