@@ -1,0 +1,116 @@
+// Chaos for as long as is wished: run after run of real processes, each of a seed of its own, until
+// enough were killed or the time is over; then the tally.
+
+#include <stdlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/e2e/chaos/chaos_run.h"
+
+ABSL_FLAG(std::string, bin, "bazel-bin", "folder with services/… and tests/e2e/chaos");
+ABSL_FLAG(uint64_t, seed, 1, "of the first run; those after it count up");
+ABSL_FLAG(int, kills, 25, "runs are made until so many processes were killed");
+ABSL_FLAG(int, kills_of_run, 25, "with SIGKILL, beside pauses, orderly ends and cuts");
+ABSL_FLAG(absl::Duration, length, absl::Seconds(90), "of the faults of one run");
+ABSL_FLAG(double, minutes, 0, "no run begins later than this; 0: no bound");
+ABSL_FLAG(std::string, folder, "", "for data and logs; empty: a temporary one");
+
+namespace escapement::chaos {
+namespace {
+
+struct Tally {
+  int runs = 0, failed = 0, kills = 0, pauses = 0, terminations = 0, cuts = 0;
+  uint64_t calls = 0, receipts = 0, again = 0, outcomes = 0, commits = 0, undone = 0;
+  std::map<std::string, int> faults;
+  std::map<std::string, int> violations;  // by rule
+  absl::Duration took;
+
+  void Add(const ChaosResult& result) {
+    ++runs;
+    failed += result.violations.empty() ? 0 : 1;
+    kills += result.kills;
+    pauses += result.pauses;
+    terminations += result.terminations;
+    cuts += result.cuts;
+    calls += result.calls;
+    receipts += result.history.receipts.size();
+    again += result.again;
+    outcomes += result.history.done.size();
+    commits += result.history.commits.size();
+    undone += result.undone;
+    took += result.took;
+    for (const auto& [fault, count] : result.faults) faults[fault] += count;
+    for (const auto& violation : result.violations) ++violations[violation.rule];
+  }
+
+  void Print() const {
+    std::printf("runs %d in %s, of which failed %d\n", runs,
+                absl::FormatDuration(absl::Trunc(took, absl::Seconds(1))).c_str(), failed);
+    std::printf("kills %d, pauses %d, orderly ends %d, cuts %d\n", kills, pauses, terminations,
+                cuts);
+    for (const auto& [fault, count] : faults) std::printf("  %5d  %s\n", count, fault.c_str());
+    std::printf("users' calls %llu, receipts %llu, of them again %llu, rows of outcomes %llu\n",
+                static_cast<unsigned long long>(calls), static_cast<unsigned long long>(receipts),
+                static_cast<unsigned long long>(again), static_cast<unsigned long long>(outcomes));
+    std::printf("commits %llu, and %llu that were decided and never durable\n",
+                static_cast<unsigned long long>(commits), static_cast<unsigned long long>(undone));
+    for (const char* rule :
+         {"lost", "early", "doubled", "cap", "sink", "token_end", "stale_epoch", "clock", "times",
+          "overlap", "answer", "process", "rest", "receipts"}) {
+      const auto count = violations.find(rule);
+      std::printf("%s %d  ", rule, count == violations.end() ? 0 : count->second);
+    }
+    std::printf("\n");
+  }
+};
+
+int Main() {
+  std::string folder = absl::GetFlag(FLAGS_folder);
+  if (folder.empty()) {
+    folder = std::filesystem::temp_directory_path() / "chaos-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) return 2;
+  }
+  Tally tally;
+  const absl::Time begin = absl::Now();
+  const double minutes = absl::GetFlag(FLAGS_minutes);
+  for (uint64_t seed = absl::GetFlag(FLAGS_seed); tally.kills < absl::GetFlag(FLAGS_kills);
+       ++seed) {
+    if (minutes > 0 && absl::Now() - begin > absl::Minutes(minutes)) break;
+    ChaosOptions options;
+    options.bin = absl::GetFlag(FLAGS_bin);
+    options.folder = absl::StrCat(folder, "/", seed);
+    std::filesystem::create_directories(options.folder);
+    options.plan.seed = seed;
+    options.plan.end = absl::GetFlag(FLAGS_length);
+    options.plan.kills = absl::GetFlag(FLAGS_kills_of_run);
+    const auto result = RunChaos(options);
+    if (!result.ok()) {
+      std::printf("seed %llu: %s; logs in %s\n", static_cast<unsigned long long>(seed),
+                  result.status().ToString().c_str(), options.folder.c_str());
+      return 1;
+    }
+    tally.Add(*result);
+    std::printf("%s", Report(options, *result).c_str());
+    std::fflush(stdout);
+    if (result->violations.empty()) std::filesystem::remove_all(options.folder);
+  }
+  tally.Print();
+  std::error_code ignored;
+  std::filesystem::remove(folder, ignored);  // only if it is empty
+  return tally.failed == 0 && tally.runs > 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace escapement::chaos
+
+int main(int argc, char** argv) {
+  absl::ParseCommandLine(argc, argv);
+  return escapement::chaos::Main();
+}

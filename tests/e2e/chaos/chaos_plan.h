@@ -1,0 +1,54 @@
+// What goes wrong in one run with real processes, and when, as its seed decides.
+//
+// Pure.
+
+#ifndef TESTS_E2E_CHAOS_CHAOS_PLAN_H_
+#define TESTS_E2E_CHAOS_CHAOS_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "tests/e2e/chaos/cutting_proxy.h"
+
+namespace escapement::chaos {
+
+struct Fault {
+  enum class Kind : uint8_t {
+    kKill,       // SIGKILL, and a restart at the end
+    kPause,      // SIGSTOP, SIGCONT at the end
+    kTerminate,  // SIGTERM, and a restart at the end, or when it has drained
+    kCut,        // of a link, healed at the end
+  };
+  Kind kind = Kind::kKill;
+  std::string victim;  // a process, or a link
+  absl::Duration begin, end;
+  Cut cut = Cut::kNone;
+  bool reset = false;  // of the link's connections when it is healed
+};
+
+struct PlanOptions {
+  uint64_t seed = 1;
+  absl::Duration begin = absl::Seconds(4);
+  absl::Duration end = absl::Seconds(90);  // all faults are over
+  int kills = 25;
+  int pauses = 6;
+  int terminations = 3;
+  int cuts = 12;
+  absl::Duration pause_max = absl::Seconds(6);
+  absl::Duration down_max = absl::Seconds(2);  // until a killed process is restarted
+  absl::Duration cut_max = absl::Seconds(8);
+  std::vector<std::string> processes;  // "store", "handler", "handler.2" …; store among them
+  std::vector<std::string> links;
+};
+
+// In order of their begin. Faults of one victim do not overlap. The kinds are spread over the whole
+// time; of processes each is as likely as any other.
+std::vector<Fault> PlanChaos(const PlanOptions& options);
+
+std::string Describe(const Fault& fault);
+
+}  // namespace escapement::chaos
+
+#endif  // TESTS_E2E_CHAOS_CHAOS_PLAN_H_

@@ -1,0 +1,92 @@
+// LiveCast: the users, the consumer and the worker of the simulation, in a LiveWorld, facing real
+// masters, token managers and handlers through their public doors.
+//
+// Threads: Addresses and ConnectTo before the world starts; the rest on the world's thread, or when
+// it has stopped.
+
+#ifndef TESTS_E2E_CHAOS_LIVE_CAST_H_
+#define TESTS_E2E_CHAOS_LIVE_CAST_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "tests/e2e/chaos/live_consumer.h"
+#include "tests/e2e/chaos/live_world.h"
+#include "tests/e2e/chaos/public_door.h"
+#include "tests/simulation/consumer.h"
+#include "tests/simulation/event_user.h"
+#include "tests/simulation/history.h"
+#include "tests/simulation/policy_user.h"
+#include "tests/simulation/schedule_user.h"
+#include "tests/simulation/user_calls.h"
+#include "tests/simulation/worker.h"
+
+namespace escapement::chaos {
+
+class LiveCast {
+ public:
+  struct Options {
+    int schedules = 4;            // cron, intervals, instants, with all policies
+    int throttled_schedules = 4;  // of up to 400 events, whose tokens are given back
+    int policies = 2;
+    int event_users = 2;
+    int event_calls = 20;  // of each
+  };
+
+  // `live` outlives it.
+  LiveCast(LiveWorld& live, const Options& options);
+  ~LiveCast();
+
+  // Begins to receive; where, is port().
+  absl::Status Receive() { return receiver_.Start(); }
+  const AttemptPort& port() const { return receiver_.port(); }
+
+  struct Addresses {
+    std::vector<std::string> masters;
+    std::vector<std::string> token_managers;
+    std::vector<std::string> consumers;  // as targets of schedules
+  };
+  void ConnectTo(const Addresses& addresses);
+
+  void Start();
+  // No consumer hangs any more, and no limit changes.
+  void Calm();
+  // Users end what they have begun, and delete it.
+  void Finish();
+  bool finished() const;
+
+  // What was observed, but for the store's part. Receipts are as the consumer wrote them.
+  void Tell(simulation::History* history, std::vector<simulation::Violation>* violations) const;
+  const std::vector<Attempt>& attempts() const { return receiver_.attempts(); }
+  uint64_t calls() const;  // changes of schedules, and events, that were answered
+
+ private:
+  void MakeUsers(const Addresses& addresses);
+  std::vector<std::string> MakePolicies();
+
+  LiveWorld& live_;
+  const Options options_;
+  sim::SimNetwork user_network_, consumer_network_;
+  simulation::Consumer consumer_;
+  sim::SimProcess user_process_;
+  std::vector<std::unique_ptr<sim::SimProcess>> door_processes_;
+  std::vector<std::unique_ptr<simulation::MasterApis>> apis_;
+  std::vector<std::unique_ptr<simulation::UserCalls::Endpoint>> masters_;
+  std::vector<std::unique_ptr<simulation::Worker::Door>> token_doors_;
+  std::unique_ptr<simulation::Worker> worker_;
+  std::unique_ptr<simulation::UserCalls> calls_;
+  std::vector<std::unique_ptr<simulation::ScheduleUser>> schedule_users_;
+  std::vector<std::unique_ptr<simulation::EventUser>> event_users_;
+  std::vector<std::unique_ptr<simulation::PolicyUser>> policy_users_;
+  LiveConsumer receiver_;
+  // First to go: they wait for their calls.
+  std::vector<std::unique_ptr<PublicDoor>> doors_;
+};
+
+}  // namespace escapement::chaos
+
+#endif  // TESTS_E2E_CHAOS_LIVE_CAST_H_

@@ -1,0 +1,105 @@
+// The store, as services/store runs it, that writes down what it decides (commit_file.h), in the
+// folder --commit_log.
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/flags/flag.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "common/kv/rocks_kv_store.h"
+#include "common/service/service_process.h"
+#include "services/store/store_admin_grpc.h"
+#include "services/store/store_flags.h"
+#include "services/store/store_grpc.h"
+#include "services/store/store_server.h"
+#include "tests/e2e/chaos/commit_file.h"
+
+ABSL_FLAG(std::string, commit_log, "", "folder for what the store decides");
+
+namespace escapement::chaos {
+namespace {
+
+// Takes decisions from the store's writing thread, which runs before the file can be begun.
+class Log {
+ public:
+  absl::Status Begin(kv::RocksKvStore& store) {
+    absl::MutexLock lock(&mutex_);
+    // Whatever the store has published and is not kept here it has found.
+    const kv::CommitSeq found = kept_.empty() ? store.info().seq : kept_.front()->seq - 1;
+    auto file = CommitFile::Begin(absl::GetFlag(FLAGS_commit_log), found);
+    if (!file.ok()) return file.status();
+    file_ = *std::move(file);
+    file_->Write(kept_, absl::Now());
+    kept_.clear();
+    return absl::OkStatus();
+  }
+  void Write(const std::vector<std::shared_ptr<const kv::CommitRecord>>& records) {
+    absl::MutexLock lock(&mutex_);
+    if (file_ != nullptr) return file_->Write(records, absl::Now());
+    kept_.insert(kept_.end(), records.begin(), records.end());
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::unique_ptr<CommitFile> file_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const kv::CommitRecord>> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+class LoggingStore final : public HostedService {
+ public:
+  static absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context) {
+    auto hosted = std::unique_ptr<LoggingStore>(new LoggingStore());
+    const store::StoreServer::Options flags = store::StoreOptionsFromFlags();
+    kv::RocksKvStore::Options options;
+    options.data_dir = flags.data_dir;
+    options.lease_ttl = flags.lease_ttl;
+    options.layout = {flags.partitions, flags.queue_shards, flags.policy_shards};
+    options.free_bytes_min = flags.free_bytes_min;
+    options.block_cache_bytes = flags.block_cache_bytes;
+    options.on_decided = [log = &hosted->log_](const auto& records) { log->Write(records); };
+    auto store = kv::RocksKvStore::Open(std::move(options), context.runtime.clock());
+    if (!store.ok()) return store.status();
+    hosted->store_ = *std::move(store);
+    if (absl::Status status = hosted->log_.Begin(*hosted->store_); !status.ok()) return status;
+    hosted->grpc_ = std::make_unique<store::StoreGrpc>(*hosted->store_);
+    hosted->admin_ = std::make_unique<store::StoreAdminGrpc>(*hosted->store_);
+    return hosted;
+  }
+
+  std::vector<grpc::Service*> GrpcServices() override {
+    return {grpc_->service(), admin_->service()};
+  }
+  absl::Status Start() override { return absl::OkStatus(); }
+  bool Ready() override { return true; }
+  void Drain(Closure done) override { done(); }
+
+ private:
+  LoggingStore() = default;
+
+  // Destroyed in the reverse order.
+  Log log_;
+  std::unique_ptr<kv::RocksKvStore> store_;
+  std::unique_ptr<store::StoreGrpc> grpc_;
+  std::unique_ptr<store::StoreAdminGrpc> admin_;
+};
+
+void Validate(std::vector<std::string>& errors) {
+  store::ValidateStoreFlags(errors);
+  if (absl::GetFlag(FLAGS_commit_log).empty()) errors.push_back("--commit_log: is required");
+}
+
+}  // namespace
+}  // namespace escapement::chaos
+
+int main(int argc, char** argv) {
+  return escapement::RunService(
+      argc, argv,
+      {.name = "store",
+       .description = "keeps everything durable, and writes down what it decides",
+       .listen = "127.0.0.1:7400",
+       .http_listen = "127.0.0.1:7401",
+       .receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax,
+       .validate = escapement::chaos::Validate,
+       .make = escapement::chaos::LoggingStore::Make});
+}

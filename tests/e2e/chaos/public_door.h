@@ -1,0 +1,56 @@
+// PublicDoor: one master or token manager as its clients see it over gRPC, in the form in which the
+// users and workers of the simulation call it.
+//
+// A call has kCallMax; whatever leaves its result open (the deadline, a cancelled or broken call)
+// is UNAVAILABLE. Targets under http://consumer.test are given the address of a real receiver, by
+// the id that they are for.
+//
+// Threads: called on the world's thread, answers there.
+
+#ifndef TESTS_E2E_CHAOS_PUBLIC_DOOR_H_
+#define TESTS_E2E_CHAOS_PUBLIC_DOOR_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/tokens/token_api.h"
+#include "services/master/api/event_api.h"
+#include "services/master/api/policy_api.h"
+#include "services/master/api/schedule_api.h"
+#include "tests/e2e/chaos/live_world.h"
+
+namespace escapement::chaos {
+
+inline constexpr absl::Duration kCallMax = absl::Seconds(2);
+
+class PublicDoor {
+ public:
+  // `live` outlives it; `address` is "host:port", `one_off_target` that of a receiver for one-off
+  // events.
+  PublicDoor(LiveWorld& live, const std::string& address, std::string one_off_target);
+  ~PublicDoor();  // waits for the calls under way
+  PublicDoor(const PublicDoor&) = delete;
+  PublicDoor& operator=(const PublicDoor&) = delete;
+
+  master::ScheduleApi& schedules();
+  master::EventApi& events();
+  master::PolicyApi& policies();
+  TokenApi& tokens();
+
+ private:
+  class Calls;
+  class Schedules;
+  class Events;
+  class Policies;
+  class Tokens;
+  std::unique_ptr<Calls> calls_;
+  std::unique_ptr<Schedules> schedules_;
+  std::unique_ptr<Events> events_;
+  std::unique_ptr<Policies> policies_;
+  std::unique_ptr<Tokens> tokens_;
+};
+
+}  // namespace escapement::chaos
+
+#endif  // TESTS_E2E_CHAOS_PUBLIC_DOOR_H_

@@ -1,0 +1,129 @@
+#include "tests/e2e/chaos/shaken_platform.h"
+
+#include <signal.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement::chaos {
+namespace {
+
+constexpr absl::string_view kServices[] = {"master", "emitter", "handler", "token_manager"};
+// Longer than --drain_timeout.
+constexpr absl::Duration kTerminateMax = absl::Seconds(20);
+
+// Leases are shorter than a pause may be, so that some outlast them and some do not.
+std::vector<std::string> LeaseFlags() {
+  return {"--lease_ttl=2s", "--lease_renew_every=400ms", "--drain_timeout=5s"};
+}
+
+integration::Platform::Options PlatformOptions(const ShakenPlatform::Options& options) {
+  integration::Platform::Options platform;
+  platform.bin = options.bin;
+  platform.folder = options.folder;
+  for (absl::string_view service : kServices)
+    platform.extra_arguments[std::string(service)] = LeaseFlags();
+  platform.extra_arguments["master"] = {"--drain_timeout=5s"};
+  platform.extra_arguments["store"] = {absl::StrCat("--commit_log=", options.folder, "/commits"),
+                                       "--store_lease_ttl=2s", "--partitions=5", "--queue_shards=4",
+                                       "--policy_shards=3"};
+  platform.programs["store"] = absl::StrCat(options.bin, "/tests/e2e/chaos/logging_store");
+  return platform;
+}
+
+}  // namespace
+
+ShakenPlatform::ShakenPlatform(Options options)
+    : options_(std::move(options)), platform_(PlatformOptions(options_)) {}
+
+absl::Status ShakenPlatform::Start() {
+  std::filesystem::create_directories(commits());
+  auto proxy = CuttingProxy::Start();
+  if (!proxy.ok()) return proxy.status();
+  proxy_ = *std::move(proxy);
+  if (absl::Status status = platform_.Start({"store"}); !status.ok()) return status;
+  processes_ = {"store"};
+  for (absl::string_view service : kServices) {
+    for (const char* which : {"", ".2"}) {
+      const std::string process = absl::StrCat(service, which);
+      const std::string link = absl::StrCat(process, ">store");
+      auto address = proxy_->AddLink(link, platform_.grpc_address("store"));
+      if (!address.ok()) return address.status();
+      platform_.RouteStore(process, *address);
+      if (absl::Status status = platform_.Start({process}); !status.ok()) return status;
+      processes_.push_back(process);
+      links_.push_back(link);
+    }
+  }
+  for (int i = 1; i <= 2; ++i) {
+    auto address = proxy_->AddLink(absl::StrCat("consumer.", i), options_.consumer);
+    if (!address.ok()) return address.status();
+    links_.push_back(absl::StrCat("consumer.", i));
+    consumers_.push_back(*address);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShakenPlatform::CheckAlive(const std::string& process) {
+  if (platform_.Runs(process)) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(process, " has ended by itself; see ", platform_.log(process)));
+}
+
+absl::Status ShakenPlatform::Begin(const Fault& fault) {
+  if (fault.kind == Fault::Kind::kCut) {
+    proxy_->Set(fault.victim, fault.cut);
+    return absl::OkStatus();
+  }
+  if (absl::Status status = CheckAlive(fault.victim); !status.ok()) return status;
+  switch (fault.kind) {
+    case Fault::Kind::kKill:
+      platform_.Kill(fault.victim);
+      break;
+    case Fault::Kind::kPause:
+      platform_.Signal(fault.victim, SIGSTOP);
+      break;
+    default:
+      platform_.Signal(fault.victim, SIGTERM);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShakenPlatform::End(const Fault& fault) {
+  switch (fault.kind) {
+    case Fault::Kind::kCut:
+      // What arrives at a consumer long after it was sent cannot be told from what was sent late.
+      proxy_->Set(fault.victim, Cut::kNone,
+                  fault.reset || absl::StartsWith(fault.victim, "consumer."));
+      return absl::OkStatus();
+    case Fault::Kind::kPause:
+      platform_.Signal(fault.victim, SIGCONT);
+      return absl::OkStatus();
+    case Fault::Kind::kTerminate:
+      // It may not be able to drain; that it ends all the same is promised.
+      if (const auto code = platform_.Terminate(fault.victim, kTerminateMax); !code.ok())
+        return absl::InternalError(
+            absl::StrCat(fault.victim, " does not end: ", code.status().message()));
+      break;
+    case Fault::Kind::kKill:
+      break;
+  }
+  return platform_.Restart(fault.victim);
+}
+
+absl::Status ShakenPlatform::Stop() {
+  for (auto process = processes_.rbegin(); process != processes_.rend(); ++process) {
+    if (absl::Status status = CheckAlive(*process); !status.ok()) return status;
+    const auto code = platform_.Terminate(*process, kTerminateMax);
+    if (!code.ok() || *code != 0) {
+      return absl::InternalError(absl::StrCat(
+          *process, " ended with ", code.ok() ? absl::StrCat(*code) : code.status().ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace escapement::chaos

@@ -1,0 +1,60 @@
+// ShakenPlatform: the five services as real processes, two of each but the store, every one with a
+// link of its own to the store, and consumers behind links of theirs; all can be made to fail.
+//
+// Threads: the main thread only.
+
+#ifndef TESTS_E2E_CHAOS_SHAKEN_PLATFORM_H_
+#define TESTS_E2E_CHAOS_SHAKEN_PLATFORM_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tests/e2e/chaos/chaos_plan.h"
+#include "tests/e2e/chaos/cutting_proxy.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::chaos {
+
+class ShakenPlatform {
+ public:
+  struct Options {
+    std::string bin;       // holds services/{service}/{service} and the logging store
+    std::string folder;    // exists; data, commits and logs go below it
+    std::string consumer;  // address of the real receiver
+  };
+
+  explicit ShakenPlatform(Options options);
+
+  absl::Status Start();
+
+  // "store", "master", "master.2" …
+  const std::vector<std::string>& processes() const { return processes_; }
+  // "handler.2>store", "consumer.1" …
+  const std::vector<std::string>& links() const { return links_; }
+  // Where clients reach the masters and token managers, and handlers the consumer.
+  std::string address(const std::string& process) const { return platform_.grpc_address(process); }
+  const std::vector<std::string>& consumers() const { return consumers_; }
+
+  absl::Status Begin(const Fault& fault);
+  absl::Status End(const Fault& fault);
+
+  // INTERNAL: a process that nobody ended has ended.
+  absl::Status CheckAlive(const std::string& process);
+  // SIGTERM to all, the store last; INTERNAL if one does not end well.
+  absl::Status Stop();
+
+  std::string data() const { return options_.folder + "/data"; }
+  std::string commits() const { return options_.folder + "/commits"; }
+
+ private:
+  const Options options_;
+  std::unique_ptr<CuttingProxy> proxy_;  // outlives those who connect to it
+  integration::Platform platform_;
+  std::vector<std::string> processes_, links_, consumers_;
+};
+
+}  // namespace escapement::chaos
+
+#endif  // TESTS_E2E_CHAOS_SHAKEN_PLATFORM_H_
