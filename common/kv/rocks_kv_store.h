@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,7 @@
 namespace escapement::kv {
 
 class RocksStoreCore;
+struct CommitRecord;
 
 class RocksKvStore final : public KvStore {
  public:
@@ -56,6 +58,9 @@ class RocksKvStore final : public KvStore {
     std::function<uint64_t(const std::string& path)> free_bytes;
     // Called when the disk has failed; must not return. Default: logs, then _exit(70).
     std::function<void(const absl::Status&)> on_fatal;
+    // Told of the commits of a batch, in their order, on the thread that writes and before it does:
+    // a crash leaves a prefix of them. May be empty.
+    std::function<void(const std::vector<std::shared_ptr<const CommitRecord>>&)> on_decided;
   };
 
   // `clock` outlives the store. DATA_LOSS: acknowledged commits are missing (see accept_loss), or

@@ -183,6 +183,7 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
   if (wrote) {
     bytes_until_room_check_ -=
         std::min<uint64_t>(bytes_until_room_check_, database_->batch_bytes());
+    if (options_.on_decided) options_.on_decided(records);
     database_->Write();
   } else {
     database_->ClearBatch();

@@ -38,14 +38,18 @@ absl::Status Platform::Restart(const std::string& name) {
   if (service == "store" || service == "standalone") {
     arguments.push_back(absl::StrCat("--data_dir=", options_.folder, "/data"));
   } else {
-    arguments.push_back(absl::StrCat("--store=", services_.at("store").grpc));
+    arguments.push_back(
+        absl::StrCat("--store=", served.store.empty() ? services_.at("store").grpc : served.store));
   }
   const auto extra = options_.extra_arguments.find(service);
   if (extra != options_.extra_arguments.end()) {
     arguments.insert(arguments.end(), extra->second.begin(), extra->second.end());
   }
+  const auto program = options_.programs.find(service);
   auto process = ChildProcess::Start(
-      {.program = absl::StrCat(options_.bin, "/services/", service, "/", service),
+      {.program = program != options_.programs.end()
+                      ? program->second
+                      : absl::StrCat(options_.bin, "/services/", service, "/", service),
        .arguments = std::move(arguments),
        .log = log(name)});
   if (!process.ok()) return process.status();
@@ -66,6 +70,16 @@ absl::StatusOr<int> Platform::Terminate(const std::string& service, absl::Durati
   ChildProcess& process = *services_.at(service).process;
   process.Signal(SIGTERM);
   return process.Wait(timeout);
+}
+
+void Platform::RouteStore(const std::string& name, std::string address) {
+  services_[name].store = std::move(address);
+}
+
+bool Platform::Runs(const std::string& name) {
+  const auto served = services_.find(name);
+  return served != services_.end() && served->second.process != nullptr &&
+         absl::IsDeadlineExceeded(served->second.process->Wait(absl::ZeroDuration()).status());
 }
 
 absl::Status Platform::AwaitReady(const std::string& service, absl::Duration timeout) {

@@ -30,6 +30,8 @@ class Platform {
     // Exists; data and logs go below it.
     std::string folder;
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
+    // By service: instead of the one in `bin`.
+    std::map<std::string, std::string> programs = {};
   };
 
   explicit Platform(Options options);
@@ -38,6 +40,9 @@ class Platform {
   // Starts the services in this order and waits until each is ready to be called.
   absl::Status Start(const std::vector<std::string>& services = {"store", "master", "emitter",
                                                                  "handler"});
+
+  // From its next start on the process reaches the store at this address, that of a proxy.
+  void RouteStore(const std::string& name, std::string address);
 
   // SIGKILL. The service must run.
   void Kill(const std::string& service);
@@ -48,6 +53,8 @@ class Platform {
   // SIGTERM; the exit code.
   absl::StatusOr<int> Terminate(const std::string& service,
                                 absl::Duration timeout = absl::Seconds(20));
+  // False if it has ended by itself, or was ended.
+  bool Runs(const std::string& name);
   // Waits until /readyz answers 200.
   absl::Status AwaitReady(const std::string& service, absl::Duration timeout = absl::Seconds(30));
 
@@ -60,6 +67,7 @@ class Platform {
   struct Served {
     std::string grpc = "127.0.0.1:0";
     std::string http = "127.0.0.1:0";
+    std::string store;  // empty: the store's own address
     std::unique_ptr<ChildProcess> process;
   };
 
