@@ -1,17 +1,22 @@
-// Platforms with a planted fault, each of which a checker must catch. They wrap a service's way to
-// the store, or a handler's transport; the services are unchanged.
+// Platforms with a planted fault, each of which a checker must catch: such as a developer could
+// make, in each of the services and in the store's client. They wrap a service's way to the store,
+// or a handler's transport; the services are unchanged.
 //
 // Threads: the world's.
 
 #ifndef TESTS_SIMULATION_MUTANTS_H_
 #define TESTS_SIMULATION_MUTANTS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/kv/kv_store.h"
 #include "common/sim/sim_process.h"
 #include "services/handler/delivery_transport.h"
+#include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
 
@@ -19,45 +24,44 @@ using StoreDecorator = std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, 
 using TransportDecorator = std::function<std::unique_ptr<handler::DeliveryTransport>(
     std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>;
 
-// Every `nth` commit of an emitter that adds rows to `events` is acknowledged without the first of
-// them.
-StoreDecorator LosesAcknowledgedRow(int nth);
+struct Mutant {
+  std::string name;   // [a-z_]+; begins with the service
+  std::string fault;  // what the developer did wrong
+  // Of a violation of one of them it counts as caught.
+  std::vector<std::string> rules;
+  Cast cast = Cast::kPlain;
+  bool faults = true;  // of the fault plan
+  StoreDecorator store = nullptr;
+  TransportDecorator transport = nullptr;
+  // It is caught within so many seeds: first_seed, then each seed_step later.
+  int seeds_max = 20;
+  uint64_t first_seed = 1;
+  uint64_t seed_step = 1;
+  // The predicate that would see it, while there is none; else empty.
+  std::string missing = {};
+};
 
-// Handlers are told a store time that is `ahead` of the true one.
-StoreDecorator ClockOfHandlersRunsAhead(absl::Duration ahead);
+// Of each service, and all of them.
+std::vector<Mutant> EmitterMutants();
+std::vector<Mutant> HandlerMutants();
+std::vector<Mutant> TokenManagerMutants();
+std::vector<Mutant> MasterMutants();
+std::vector<Mutant> ClientMutants();
+std::vector<Mutant> AllMutants();
 
-// Commits of handlers apply whatever their fence says, and whatever their claims are conditional
-// on.
-StoreDecorator HandlersWriteUnfenced();
+struct Catch {
+  int seeds = 0;          // run, the one that caught it included
+  std::string rule = {};  // empty: it was not caught
+  std::string what = {};  // the first violation of that rule
+  // Rules that were broken though the mutant does not name them.
+  std::vector<std::string> others = {};
+};
 
-// Token managers are told limits that are higher by one, and what they grant is not conditional on
-// the policy.
-StoreDecorator TokenManagersGrantOneMore();
+// Runs the mutant's seeds, at most `seeds_max`, until one of its rules is broken.
+Catch Hunt(const Mutant& mutant, int seeds_max);
 
-// Every `nth` commit of a token manager that puts an outcome is acknowledged without the first of
-// them.
-StoreDecorator TokenManagersLoseOutcome(int nth);
-
-// Every commit of a token manager takes `delay` longer.
-StoreDecorator TokenManagersAreSlow(absl::Duration delay);
-
-// Every `nth` report of handlers that says "delivered" says "returned" instead.
-StoreDecorator HandlersReportReturned(int nth);
-
-// The children of intervals stay where they are when their occurrences are emitted.
-StoreDecorator EmittersLeaveIntervals();
-
-// Every `nth` occurrence that emitters skip (misfire) leaves no record.
-StoreDecorator EmittersForgetSkipped(int nth);
-
-// Emitters launch runs without the mark that they are active.
-StoreDecorator EmittersForgetActiveRuns();
-
-// Summaries that emitters write count one occurrence too few.
-StoreDecorator EmittersMiscountSummaries();
-
-// Every `nth` attempt goes out twice.
-TransportDecorator SendsTwice(int nth);
+// "mutant NAME caught by RULE after N seeds".
+std::string Describe(const Mutant& mutant, const Catch& caught);
 
 }  // namespace escapement::simulation
 
