@@ -102,6 +102,14 @@ std::string KeyReader::Text() {
   return std::string();
 }
 
+std::string KeyAfter(absl::string_view key) {
+  std::string after;
+  after.reserve(key.size() + 1);
+  after.append(key.data(), key.size());
+  after.push_back('\0');
+  return after;
+}
+
 std::string PrefixEnd(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
   if (!prefix.empty())

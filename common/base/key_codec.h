@@ -62,6 +62,9 @@ class KeyReader {
   bool ok_ = true;
 };
 
+// The smallest key that is greater than `key`: where a range goes on behind it.
+std::string KeyAfter(absl::string_view key);
+
 // The smallest key that is greater than every key with this prefix; empty (= no end) if there is
 // none.
 std::string PrefixEnd(std::string prefix);

@@ -175,4 +175,17 @@ absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields) {
   return Assemble(texts);
 }
 
+std::string TextOf(const CronFields& fields) {
+  const auto or_default = [](absl::string_view field, absl::string_view fallback) {
+    return field.empty() ? fallback : field;
+  };
+  std::string text =
+      absl::StrCat(fields.minute, " ", fields.hour, " ", or_default(fields.day_of_month, "*"), " ",
+                   or_default(fields.month, "*"), " ", or_default(fields.day_of_week, "*"));
+  if (!fields.second.empty() || !fields.year.empty())
+    text = absl::StrCat(or_default(fields.second, "0"), " ", text);
+  if (!fields.year.empty()) absl::StrAppend(&text, " ", fields.year);
+  return text;
+}
+
 }  // namespace escapement::cron

@@ -99,6 +99,9 @@ struct CronFields {
                     day_of_week = {}, year = {};
 };
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields);
+// The fields as one expression, in as few as say them all (the second is not written unless it was
+// given, or the year was). They are not checked.
+std::string TextOf(const CronFields& fields);
 
 }  // namespace escapement::cron
 

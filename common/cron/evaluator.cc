@@ -9,7 +9,8 @@
 namespace escapement::cron {
 namespace {
 
-constexpr int64_t kLongChange = 3 * 3600;  // AUTO: a longer change is not taken for daylight saving
+// AUTO: a longer change is not taken for daylight saving.
+constexpr absl::Duration kLongChange = absl::Hours(3);
 // More than any offset from UTC and any change of it.
 constexpr int64_t kOffsetsMax = 2 * 86400;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
@@ -50,16 +51,6 @@ class Search {
   }
 
  private:
-  GapPolicy GapRule(int64_t change) const {
-    if (policy_.gap != GapPolicy::kAuto) return policy_.gap;
-    return e_.periodic || change > kLongChange ? GapPolicy::kSkip : GapPolicy::kFireAfter;
-  }
-
-  OverlapPolicy OverlapRule(int64_t change) const {
-    if (policy_.overlap != OverlapPolicy::kAuto) return policy_.overlap;
-    return e_.periodic || change > kLongChange ? OverlapPolicy::kBoth : OverlapPolicy::kFirst;
-  }
-
   // The first existing civil time that fires within this span of constant offset, in [from, end).
   Candidate Direct(size_t span, int64_t from, int64_t end) const {
     const int64_t offset = zone_.spans()[span].offset;
@@ -76,7 +67,8 @@ class Search {
       const auto& instants = info.instants;
       const size_t fold =
           std::find(instants.begin(), instants.end(), *match - offset) - instants.begin();
-      const OverlapPolicy rule = OverlapRule(instants.back() - instants.front());
+      const OverlapPolicy rule =
+          OverlapRule(e_, policy_, absl::Seconds(instants.back() - instants.front()));
       if (rule == OverlapPolicy::kBoth || (rule == OverlapPolicy::kFirst && fold == 0) ||
           (rule == OverlapPolicy::kLast && fold + 1 == instants.size())) {
         return {.instant = *match - offset,
@@ -96,7 +88,7 @@ class Search {
       if (begin < from - kOffsetsMax) return;
       const int64_t before = zone_.spans()[i - 1].offset, after = zone_.spans()[i].offset;
       if (after <= before) continue;
-      const GapPolicy rule = GapRule(after - before);
+      const GapPolicy rule = GapRule(e_, policy_, absl::Seconds(after - before));
       if (rule == GapPolicy::kFireAfter && begin >= from && begin < end) {
         if (const std::optional<int64_t> local = LastSkipped(i, begin + before, begin + after)) {
           Offer({.instant = begin, .local = *local, .note = Note::kGapFiredAfter}, best);
@@ -162,6 +154,18 @@ Occurrence ToOccurrence(const Candidate& candidate) {
 }
 
 }  // namespace
+
+GapPolicy GapRule(const CronExpression& expression, const DstPolicy& policy,
+                  absl::Duration change) {
+  if (policy.gap != GapPolicy::kAuto) return policy.gap;
+  return expression.periodic || change > kLongChange ? GapPolicy::kSkip : GapPolicy::kFireAfter;
+}
+
+OverlapPolicy OverlapRule(const CronExpression& expression, const DstPolicy& policy,
+                          absl::Duration change) {
+  if (policy.overlap != OverlapPolicy::kAuto) return policy.overlap;
+  return expression.periodic || change > kLongChange ? OverlapPolicy::kBoth : OverlapPolicy::kFirst;
+}
 
 absl::string_view NoteName(Note note) {
   switch (note) {

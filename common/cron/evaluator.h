@@ -40,6 +40,12 @@ struct DstPolicy {
   friend bool operator==(const DstPolicy&, const DstPolicy&) = default;
 };
 
+// What the policy says about a change of the offset by `change` (more than zero) for this
+// expression: never kAuto.
+GapPolicy GapRule(const CronExpression& expression, const DstPolicy& policy, absl::Duration change);
+OverlapPolicy OverlapRule(const CronExpression& expression, const DstPolicy& policy,
+                          absl::Duration change);
+
 // Why an instant is not simply its civil time.
 enum class Note {
   kNone,

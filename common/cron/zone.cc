@@ -131,7 +131,10 @@ absl::StatusOr<Zone> Zone::Load(absl::string_view name) {
   return Zone(loaded.zones.emplace(std::string(name), std::move(data)).first->second);
 }
 
-Zone Zone::Utc() { return FromSpans("UTC", {OffsetSpan{}}); }
+Zone Zone::Utc() {
+  static const Zone* const utc = new Zone(FromSpans("UTC", {OffsetSpan{}}));
+  return *utc;
+}
 
 Zone Zone::FromSpans(std::string name, std::vector<OffsetSpan> spans) {
   return Zone(MakeSpans(std::move(name), absl::UTCTimeZone(), std::move(spans)));

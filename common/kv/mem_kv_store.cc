@@ -18,6 +18,10 @@ namespace {
 
 absl::Status Down() { return absl::UnavailableError("the store is down; the result is unknown"); }
 
+absl::Status AnswerLost() {
+  return absl::UnavailableError("the answer was lost; the result is unknown");
+}
+
 absl::Status QueueFull() {
   return absl::ResourceExhaustedError("too many commits wait for the store");
 }
@@ -203,8 +207,7 @@ class MemKvStore::Process {
     return result;
   }
 
-  ScanResult Scan(ScanRequest request) {
-    if (Perturb(runtime_, Site::kStoreScanEndsEarly)) request.bytes_max = 1;
+  ScanResult Scan(const ScanRequest& request) {
     ScanResult result = ScanDisk(*disk_, request);
     result.seq = synced_seq_;
     result.store_time = kernel_->Now(Read(runtime_.clock()));
@@ -255,7 +258,10 @@ class MemKvStore::Process {
     // Callbacks only queue further work, which begins a new sync on this executor.
     for (auto& record : records) hub_->Publish(std::move(record));
     for (auto& [answer, result] : opened) answer.Give(std::move(result));
-    for (auto& [answer, result] : committed) answer.Give(std::move(result));
+    for (auto& [answer, result] : committed) {
+      if (Perturb(runtime_, Site::kStoreCommitAnswerLost)) result = AnswerLost();
+      answer.Give(std::move(result));
+    }
     if (!queue_.empty() && !syncing_) StartSync();
   }
 

@@ -8,6 +8,7 @@
 #include "common/base/key_codec.h"
 #include "common/lease/lease_plan.h"
 #include "common/lease/lease_table.h"
+#include "common/runtime/perturb.h"
 
 namespace escapement::lease {
 namespace {
@@ -248,10 +249,14 @@ void LeaseKeeper::Core::Decide(const View& view) {
       leases[index] = {.owner = "\x01leaving", .expired = false};  // nobody's yet
     }
   }
-  const LeasePlan plan = PlanLeases({.self = options_.instance,
-                                     .members = view.members,
-                                     .leases = std::move(leases),
-                                     .held = std::move(held)});
+  LeasePlan plan = PlanLeases({.self = options_.instance,
+                               .members = view.members,
+                               .leases = std::move(leases),
+                               .held = held});
+  if (plan.release.empty() && !held.empty() && Perturb(runtime_, Site::kLeaseGivenUp))
+    plan.release.push_back(held.front());
+  if (plan.acquire.size() > 1 && Perturb(runtime_, Site::kLeaseAcquiredAlone))
+    plan.acquire.resize(1);
   for (uint32_t index : plan.release) AskToLeave(index);
   if (plan.acquire.empty() && view.stale_members.empty()) return EndStep(false);
   Acquire(view, plan.acquire);
@@ -352,7 +357,9 @@ void LeaseKeeper::Core::EndStep(bool soon) {
   stepping_ = false;
   if (again_) return Step();
   const absl::Duration spent = runtime_.clock().Elapsed() - step_began_;
-  const absl::Duration period = soon ? options_.renew_every / 5 : options_.renew_every;
+  absl::Duration period = soon ? options_.renew_every / 5 : options_.renew_every;
+  if (Perturb(runtime_, Site::kLeaseRenewedLate))
+    period = std::max(period, (options_.ttl - options_.margin) / 2);
   timer_ = executor_->PostAfter(std::max(period - spent, absl::Milliseconds(1)),
                                 [weak = weak_from_this()] {
                                   if (auto self = weak.lock()) self->Step();

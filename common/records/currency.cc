@@ -1,6 +1,7 @@
 #include "common/records/currency.h"
 
 #include "common/base/micros.h"
+#include "common/storage/child_rows.h"
 
 namespace escapement {
 
@@ -11,7 +12,7 @@ namespace {
 
 // A row that a resume or an update has made may prove to be one too many for max_runs.
 bool BeforeFinish(const EventRecord& row, const StateRecord& state) {
-  return state.finish_micros() == 0 || row.nominal_time_micros() < state.finish_micros();
+  return FromMicros(row.nominal_time_micros()) < FinishOf(state);
 }
 
 }  // namespace

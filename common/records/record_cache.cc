@@ -1,8 +1,10 @@
 #include "common/records/record_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/schedule_table.h"
 
@@ -96,10 +98,11 @@ void RecordCache::OpenWatch() {
 // nobody is told of a change before it.
 void RecordCache::OnBatch(const kv::WatchBatch& batch) {
   std::vector<std::string> changed;
+  const bool none_told = Perturb(client_.runtime(), Site::kCacheChangeNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     const auto known = states_.find(mutation.key);
     if (known == states_.end() || known->second->seq > batch.seq) continue;
-    if (mutation.kind == kv::Mutation::Kind::kPut && mutation.value_omitted) {
+    if (mutation.kind == kv::Mutation::Kind::kPut && (mutation.value_omitted || none_told)) {
       states_.erase(known);
     } else if (mutation.kind == kv::Mutation::Kind::kPut) {
       known->second = MakeState(mutation.value, batch.seq);
@@ -143,11 +146,14 @@ void RecordCache::Fetch() {
     }
     return keys;
   };
+  const bool one = Perturb(client_.runtime(), Site::kCacheFetchOfOne);
+  const size_t definitions_max = one ? 1 : kFetchDefinitionsMax;
   std::vector<std::vector<kv::Key>> reads;
   if (!wanted_states_.empty())
-    reads.push_back(take(ColumnFamily::kStates, wanted_states_, kFetchKeysMax));
-  for (size_t taken = 0; taken < kFetchDefinitionsMax && !wanted_definitions_.empty();) {
-    reads.push_back(take(ColumnFamily::kDefinitions, wanted_definitions_, kDefinitionsAtOnce));
+    reads.push_back(take(ColumnFamily::kStates, wanted_states_, one ? 1 : kFetchKeysMax));
+  for (size_t taken = 0; taken < definitions_max && !wanted_definitions_.empty();) {
+    reads.push_back(take(ColumnFamily::kDefinitions, wanted_definitions_,
+                         std::min(definitions_max, kDefinitionsAtOnce)));
     taken += reads.back().size();
   }
   reads_ = reads.size();
@@ -163,7 +169,9 @@ void RecordCache::Read(std::vector<kv::Key> keys) {
 
 void RecordCache::OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result) {
   if (result.ok()) {
-    if (states_.size() + keys.size() > kStatesMax) states_.clear();
+    if (states_.size() + keys.size() > kStatesMax ||
+        Perturb(client_.runtime(), Site::kCacheStatesForgotten))
+      states_.clear();
     for (size_t i = 0; i < keys.size(); ++i) {
       std::optional<std::string>& value = result->values[i];
       if (keys[i].cf == ColumnFamily::kDefinitions) {
@@ -181,7 +189,8 @@ void RecordCache::OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::Ge
 }
 
 void RecordCache::KeepDefinition(const std::string& key, const std::optional<std::string>& value) {
-  if (definition_bytes_ > kDefinitionBytesMax) {
+  if (definition_bytes_ > kDefinitionBytesMax ||
+      Perturb(client_.runtime(), Site::kCacheDefinitionsForgotten)) {
     definitions_.clear();
     definition_bytes_ = 0;
   }

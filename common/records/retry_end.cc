@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/micros.h"
+#include "common/storage/child_rows.h"
 
 namespace escapement {
 namespace {
@@ -27,9 +28,8 @@ std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
   const std::optional<cron::Occurrence> next = timetable->FirstAfter(OccurrenceOf(row));
   if (!next.has_value()) return std::nullopt;
   // All of its runs are used up by then.
-  const int64_t finish =
-      state != nullptr && state->record.has_value() ? state->record->finish_micros() : 0;
-  if (finish != 0 && next->instant >= FromMicros(finish)) return std::nullopt;
+  if (state != nullptr && state->record.has_value() && next->instant >= FinishOf(*state->record))
+    return std::nullopt;
   return next->instant;
 }
 

@@ -25,19 +25,92 @@ namespace escapement {
 // at most, in percent of its passages: what the contract allows now and then can, done half of the
 // time, keep work from ever getting on. kWhileFaults: it costs about as much time as a fault, and
 // does not happen any more once a simulation has come to the time without them.
-#define ESCAPEMENT_PERTURBATION_SITES(SITE)      \
-  /* common/kv: the client */                    \
-  SITE(kKvCommitAnswerLost, 10, kAlways)         \
-  SITE(kKvOneCommitOutstanding, 50, kAlways)     \
-  SITE(kKvReadAnswerLost, 10, kAlways)           \
-  SITE(kKvWatchLagged, 10, kAlways)              \
-  /* common/kv: the store in memory */           \
-  SITE(kStoreBatchOfOne, 50, kAlways)            \
-  SITE(kStoreQueueFull, 10, kAlways)             \
-  SITE(kStoreRecentWritesForgotten, 10, kAlways) \
-  SITE(kStoreScanEndsEarly, 50, kAlways)         \
-  SITE(kStoreSyncSlow, 10, kAlways)              \
-  SITE(kStoreWatchHistoryForgotten, 50, kAlways)
+#define ESCAPEMENT_PERTURBATION_SITES(SITE)         \
+  /* common/kv: the client */                       \
+  SITE(kKvOneCommitOutstanding, 50, kAlways)        \
+  SITE(kKvReadAnswerLost, 10, kAlways)              \
+  SITE(kKvWatchLagged, 10, kAlways)                 \
+  /* common/kv: the store in memory */              \
+  SITE(kStoreBatchOfOne, 50, kAlways)               \
+  SITE(kStoreCommitAnswerLost, 10, kAlways)         \
+  SITE(kStoreQueueFull, 10, kAlways)                \
+  SITE(kStoreRecentWritesForgotten, 10, kAlways)    \
+  SITE(kStoreSyncSlow, 10, kAlways)                 \
+  SITE(kStoreWatchHistoryForgotten, 50, kAlways)    \
+  /* common/lease */                                \
+  SITE(kLeaseAcquiredAlone, 50, kWhileFaults)       \
+  SITE(kLeaseGivenUp, 5, kWhileFaults)              \
+  SITE(kLeaseRenewedLate, 50, kWhileFaults)         \
+  /* common/records */                              \
+  SITE(kCacheChangeNotTold, 50, kAlways)            \
+  SITE(kCacheDefinitionsForgotten, 10, kAlways)     \
+  SITE(kCacheFetchOfOne, 50, kAlways)               \
+  SITE(kCacheStatesForgotten, 10, kAlways)          \
+  /* common/tokens */                               \
+  SITE(kDoorBusy, 10, kAlways)                      \
+  SITE(kDoorReadsOneGrant, 50, kAlways)             \
+  SITE(kDoorStoresReports, 50, kAlways)             \
+  /* services/master */                             \
+  SITE(kMasterBackfillOfOne, 50, kAlways)           \
+  SITE(kMasterCancelReadsAgain, 50, kAlways)        \
+  SITE(kMasterChangeLate, 10, kAlways)              \
+  SITE(kMasterChangeReadsAgain, 10, kAlways)        \
+  SITE(kMasterDeliveriesForgotten, 50, kAlways)     \
+  SITE(kMasterPolicyReadsAgain, 10, kAlways)        \
+  SITE(kMasterScanOfOne, 50, kAlways)               \
+  /* services/emitter: emission */                  \
+  SITE(kEmitterChunkOfOne, 50, kAlways)             \
+  SITE(kEmitterInUseScanOfOne, 50, kAlways)         \
+  SITE(kEmitterInUseSwept, 50, kAlways)             \
+  SITE(kEmitterPartitionReread, 10, kAlways)        \
+  SITE(kEmitterPlansLittleAhead, 50, kAlways)       \
+  SITE(kEmitterScanOfOne, 50, kAlways)              \
+  SITE(kEmitterWindowShort, 50, kAlways)            \
+  /* services/emitter: launches and ends of runs */ \
+  SITE(kLauncherAssumesNoRun, 50, kAlways)          \
+  SITE(kLauncherDecidesOne, 50, kAlways)            \
+  SITE(kLauncherMemorySmall, 50, kAlways)           \
+  SITE(kLauncherRecordNotTold, 50, kAlways)         \
+  SITE(kLauncherScanOfOne, 50, kAlways)             \
+  SITE(kCloserClosesOne, 50, kAlways)               \
+  SITE(kCloserLate, 50, kAlways)                    \
+  SITE(kCloserMarkScanOfOne, 50, kAlways)           \
+  SITE(kCloserPartScanOfOne, 50, kAlways)           \
+  SITE(kCloserReadsOne, 50, kAlways)                \
+  /* services/handler: what comes in */             \
+  SITE(kLoaderDropsLatest, 10, kAlways)             \
+  SITE(kLoaderHorizonShort, 50, kAlways)            \
+  SITE(kLoaderRewinds, 10, kAlways)                 \
+  SITE(kLoaderRowNotTold, 50, kAlways)              \
+  SITE(kLoaderScanOfOne, 50, kAlways)               \
+  SITE(kGrantedClaimNotTold, 50, kAlways)           \
+  SITE(kInflightScanOfOne, 50, kAlways)             \
+  SITE(kTakeoverLate, 50, kAlways)                  \
+  /* services/handler: what goes out */             \
+  SITE(kHandlerClaimOfOneEvent, 50, kAlways)        \
+  SITE(kHandlerClaimOfOneRow, 50, kAlways)          \
+  SITE(kHandlerOneClaimOutstanding, 50, kAlways)    \
+  SITE(kHandlerSendsHeld, 50, kAlways)              \
+  SITE(kHandlerEndOfOne, 50, kAlways)               \
+  SITE(kHandlerEndsHeld, 50, kAlways)               \
+  SITE(kHandlerRowEndOfOne, 50, kAlways)            \
+  SITE(kHandlerRunPartsForgotten, 50, kAlways)      \
+  /* services/token_manager */                      \
+  SITE(kPolicyChangeNotTold, 50, kAlways)           \
+  SITE(kTokensCallsOfOne, 50, kAlways)              \
+  SITE(kTokensClaimOfOneGrant, 50, kAlways)         \
+  SITE(kTokensCompletionRefused, 50, kAlways)       \
+  SITE(kTokensExpiryOfOne, 50, kAlways)             \
+  SITE(kTokensGrantOfOne, 50, kAlways)              \
+  SITE(kTokensGroupsSmall, 50, kAlways)             \
+  SITE(kTokensNewsNotedAtOnce, 50, kAlways)         \
+  SITE(kTokensPoliciesReread, 10, kAlways)          \
+  SITE(kTokensReportQueueSmall, 50, kAlways)        \
+  SITE(kTokensReportsOfOne, 50, kAlways)            \
+  SITE(kTokensShardReloaded, 2, kWhileFaults)       \
+  SITE(kTokensVisitOfOne, 50, kAlways)              \
+  SITE(kWaitingRowNotTold, 50, kAlways)             \
+  SITE(kWaitingScanOfOne, 50, kAlways)
 
 enum class Site : uint16_t {
 #define ESCAPEMENT_SITE(name, percent_max, when) name,

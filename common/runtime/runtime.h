@@ -20,6 +20,8 @@ namespace escapement {
 
 using Closure = absl::AnyInvocable<void()>;
 
+class Perturbations;  // perturb.h
+
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -73,6 +75,8 @@ class Runtime {
   // `name` shows in thread names and traces. The caller stops it; holders of the pointer may
   // outlive that.
   virtual std::shared_ptr<Executor> NewExecutor(std::string name) = 0;
+  // Null but in the simulation.
+  virtual Perturbations* perturbations() { return nullptr; }
 };
 
 }  // namespace escapement

@@ -8,6 +8,7 @@
 #include "common/base/micros.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/zone.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -17,27 +18,13 @@ namespace {
 
 static_assert(kAnyHour == cron::kAnyPlace && kAnyMinute == cron::kAnyPlace);
 
-kv::Mutation Change(kv::ColumnFamily cf, kv::Mutation::Kind kind, std::string key,
-                    std::string value) {
-  kv::Mutation mutation;
-  mutation.cf = cf;
-  mutation.kind = kind;
-  mutation.key = std::move(key);
-  mutation.value = std::move(value);
-  return mutation;
-}
-
 absl::StatusOr<cron::TimetableSpec> SpecOf(const std::string& cron, absl::string_view zone_name,
                                            const storage::v1::TimingRecord& timing) {
   absl::StatusOr<cron::Zone> zone =
       cron::Zone::Load(zone_name.empty() ? absl::string_view("UTC") : zone_name);
   if (!zone.ok()) return zone.status();
-  // With its zone from the start: the default one is made anew each time.
-  cron::TimetableSpec spec{.cron = std::nullopt,
-                           .times = {},
-                           .anchor = absl::UnixEpoch(),
-                           .zone = *std::move(zone),
-                           .exclusions = {}};
+  cron::TimetableSpec spec;
+  spec.zone = *std::move(zone);
   if (!cron.empty()) {
     absl::StatusOr<cron::CronExpression> expression = cron::ParseCron(cron);
     if (!expression.ok()) return expression.status();
@@ -84,8 +71,7 @@ void AddInstantChildren(const OccurrenceSource& source, const cron::Timetable& t
                         std::vector<kv::Mutation>* out) {
   for (const absl::Time instant : ChildInstants(timetable, from)) {
     const InstantChildKey key = {PartitionOf(source.uid, layout.partitions), instant, source.uid};
-    out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut,
-                          EncodeInstantChildKey(key), record));
+    out->push_back(kv::Put(kv::ColumnFamily::kChildren, EncodeInstantChildKey(key), record));
   }
 }
 
@@ -170,16 +156,16 @@ void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Ti
     const ChildKey key = ChildKeyOf(source.uid, timetable.spec().zone.name(), place, layout);
     record.set_hours(place.hour == kAnyHour ? expression.hours : 0);
     record.set_minutes(place.minute == kAnyMinute ? expression.minutes : 0);
-    out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kPut,
-                          EncodeChildKey(key), record.SerializeAsString()));
+    out->push_back(
+        kv::Put(kv::ColumnFamily::kChildren, EncodeChildKey(key), record.SerializeAsString()));
     in_use.insert(ExpressionPrefix(key.expression));
   }
   for (const std::string& key : in_use) {
-    out->push_back(Change(kv::ColumnFamily::kInUse, kv::Mutation::Kind::kPut, key, std::string()));
+    out->push_back(kv::Put(kv::ColumnFamily::kInUse, key, std::string()));
   }
-  out->push_back(Change(kv::ColumnFamily::kCheckpoints, kv::Mutation::Kind::kPut,
-                        InUseMarkKey(PartitionOf(source.uid, layout.partitions)),
-                        KeyWriter().Id(source.uid).U64(source.version).Time(from).Take()));
+  out->push_back(kv::Put(kv::ColumnFamily::kCheckpoints,
+                         InUseMarkKey(PartitionOf(source.uid, layout.partitions)),
+                         KeyWriter().Id(source.uid).U64(source.version).Time(from).Take()));
 }
 
 void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time emitted_to,
@@ -187,16 +173,14 @@ void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time
   if (!timetable.calendar()) {
     for (const absl::Time instant : ChildInstants(timetable, emitted_to)) {
       const InstantChildKey key = {PartitionOf(uid, layout.partitions), instant, uid};
-      out->push_back(Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kDelete,
-                            EncodeInstantChildKey(key), std::string()));
+      out->push_back(kv::Delete(kv::ColumnFamily::kChildren, EncodeInstantChildKey(key)));
     }
     return;
   }
   for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
     out->push_back(
-        Change(kv::ColumnFamily::kChildren, kv::Mutation::Kind::kDelete,
-               EncodeChildKey(ChildKeyOf(uid, timetable.spec().zone.name(), place, layout)),
-               std::string()));
+        kv::Delete(kv::ColumnFamily::kChildren,
+                   EncodeChildKey(ChildKeyOf(uid, timetable.spec().zone.name(), place, layout))));
   }
 }
 

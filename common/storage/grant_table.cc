@@ -37,7 +37,7 @@ std::optional<GrantId> DecodeGrantKey(absl::string_view key) {
 }
 
 std::string GrantsBegin(uint16_t policy_shard, const Uid& policy) {
-  return PolicyCountsKey(policy_shard, policy) + '\0';
+  return KeyAfter(PolicyCountsKey(policy_shard, policy));
 }
 
 std::string GrantsEnd(uint16_t policy_shard, const Uid& policy) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
-#include "common/storage/children_table.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
@@ -17,19 +17,13 @@
 namespace escapement {
 namespace {
 
-kv::Mutation Put(kv::ColumnFamily cf, std::string key, std::string value) {
-  kv::Mutation mutation;
-  mutation.cf = cf;
-  mutation.key = std::move(key);
-  mutation.value = std::move(value);
-  return mutation;
-}
+using kv::Put;
 
-// The throttle of a row that is due at `launch_time`.
-storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Time launch_time) {
+// The throttle of a row whose window, if it has one, begins at `window_begin`.
+storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Time window_begin) {
   storage::v1::ThrottleRecord throttle = *source.throttle;
   if (!throttle.has_window()) return throttle;
-  throttle.set_window_begin_micros(ToMicros(launch_time));
+  throttle.set_window_begin_micros(ToMicros(window_begin));
   if (throttle.window().even()) throttle.set_pace_count(source.event_count);
   return throttle;
 }
@@ -48,7 +42,7 @@ storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
   return record;
 }
 
-// What children and launch records repeat of their definition.
+// What definitions say, and children and launch records repeat of them.
 template <typename Record>
 OccurrenceSource SourceOfFacts(const Uid& uid, const Record& record) {
   OccurrenceSource source;
@@ -98,7 +92,8 @@ void AddWaiting(const OccurrenceSource& source, const EmittedOccurrence& occurre
                 const kv::Layout& layout, std::vector<kv::Mutation>* out) {
   storage::v1::EventRecord record = RecordOf(source, occurrence, source.event_count);
   record.set_priority(source.priority);
-  *record.mutable_throttle() = ThrottleOf(source, occurrence.launch_time);
+  *record.mutable_throttle() =
+      ThrottleOf(source, occurrence.window_begin.value_or(occurrence.launch_time));
   const WaitingKey key = WaitingKeyOf(record, source.uid, occurrence.id, /*first=*/0,
                                       occurrence.launch_time, layout.policy_shards);
   out->push_back(
@@ -139,15 +134,9 @@ void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
 }  // namespace
 
 OccurrenceSource SourceOf(const storage::v1::DefinitionRecord& definition) {
-  OccurrenceSource source;
-  source.tenant = definition.tenant();
-  source.schedule_id = definition.schedule_id();
-  if (definition.uid().size() == Uid::kBytes) source.uid = Uid::FromBytes(definition.uid());
-  source.version = definition.version();
-  source.event_count = std::max<uint64_t>(definition.event_count(), 1);
-  source.priority = static_cast<uint8_t>(std::min<uint32_t>(definition.priority(), kLaneRetry - 1));
-  if (definition.has_throttle()) source.throttle = definition.throttle();
-  source.run_overlap = definition.run_overlap();
+  const bool has_uid = definition.uid().size() == Uid::kBytes;
+  OccurrenceSource source =
+      SourceOfFacts(has_uid ? Uid::FromBytes(definition.uid()) : Uid(), definition);
   source.run_kept =
       definition.has_on_complete() || source.run_overlap != storage::v1::RUN_OVERLAP_KIND_ALLOW;
   source.jitter = absl::Microseconds(definition.timing().jitter_micros());
@@ -174,6 +163,12 @@ EmittedOccurrence ToEmitted(const OccurrenceSource& source, const cron::Timetabl
   emitted.nominal_time = occurrence.instant;
   emitted.launch_time = LaunchTimeOf(source, emitted.id, occurrence.instant);
   return emitted;
+}
+
+EmittedOccurrence ToEmitted(const LaunchKey& key, const storage::v1::LaunchRecord& record) {
+  return {.id = key.occurrence,
+          .nominal_time = FromMicros(record.nominal_time_micros()),
+          .launch_time = key.launch_time};
 }
 
 absl::Time LaunchTimeOf(const OccurrenceSource& source, const std::string& id,

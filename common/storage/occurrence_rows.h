@@ -34,6 +34,7 @@
 #include "common/cron/timetable.h"
 #include "common/kv/kv_store.h"
 #include "common/kv/layout.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
@@ -65,11 +66,15 @@ struct EmittedOccurrence {
   absl::Time nominal_time;  // what the schedule says
   absl::Time launch_time;   // when it is due
   bool triggered = false;   // by TriggerSchedule or BackfillSchedule
+  // Of throttled ones: when the delivery window begins. Absent: at the launch time.
+  std::optional<absl::Time> window_begin = std::nullopt;
 };
 // An occurrence of the source's timetable: its launch time is the nominal one plus the jitter, a
 // function of the id of the run's first event.
 EmittedOccurrence ToEmitted(const OccurrenceSource& source, const cron::Timetable& timetable,
                             const cron::Occurrence& occurrence);
+// The one that a launch record stands for.
+EmittedOccurrence ToEmitted(const LaunchKey& key, const storage::v1::LaunchRecord& record);
 
 // When the occurrence of this identity is due: its nominal time plus the jitter.
 absl::Time LaunchTimeOf(const OccurrenceSource& source, const std::string& id,

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kv/kv_client.h"
+#include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "common/tokens/limits.h"
 #include "common/tokens/token_batch.h"
@@ -112,7 +113,9 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
   absl::Status Enter(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return NotReady();
-    if (calls_ >= kTokenCallsMax || bytes_ + bytes > kTokenCallBytesMax) return Busy();
+    if (calls_ >= kTokenCallsMax || bytes_ + bytes > kTokenCallBytesMax ||
+        Perturb(runtime_, Site::kDoorBusy))
+      return Busy();
     ++calls_;
     bytes_ += bytes;
     return absl::OkStatus();
@@ -179,7 +182,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
 
   void Begin() {
     LocalGrants* const local = core_->local();
-    if (local == nullptr) {
+    if (local == nullptr || Perturb(core_->runtime(), Site::kDoorStoresReports)) {
       to_store_ = std::move(batch_.entries);
       batch_.entries.clear();
     }
@@ -249,12 +252,14 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
   // Looks from entry `begin` of to_store_ on who is held, some grants at a time.
   void ReadGrants(size_t begin) {
     if (begin == to_store_.size()) return Store();
+    const size_t grants_max =
+        Perturb(core_->runtime(), Site::kDoorReadsOneGrant) ? 1 : kGrantsReadMax;
     std::vector<kv::Key> keys;
     size_t end = begin;
     for (; end < to_store_.size(); ++end) {
       const GrantId& grant = to_store_[end].token.grant;
       if (end > begin && grant == to_store_[end - 1].token.grant) continue;
-      if (keys.size() == kGrantsReadMax) break;
+      if (keys.size() == grants_max) break;
       keys.push_back({kv::ColumnFamily::kGrants, EncodeGrantKey(grant)});
     }
     core_->client().MultiGet(

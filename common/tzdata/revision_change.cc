@@ -2,23 +2,19 @@
 
 #include <utility>
 
+#include "common/kv/group_parts.h"
 #include "common/tzdata/tzdata_table.h"
 
 namespace escapement::tzdata {
 namespace {
 
 using kv::ColumnFamily;
-using kv::Condition;
 using kv::Mutation;
 
 constexpr absl::Duration kKeptBefore = absl::Hours(366 * 24);
 constexpr absl::Duration kKeptAfter = absl::Hours(3660 * 24);
 // A switch writes the rules anew that do not reach so far any more.
 constexpr absl::Duration kKeptAtLeast = absl::Hours(1830 * 24);
-
-Mutation Put(std::string key, std::string value) {
-  return {.cf = ColumnFamily::kMeta, .key = std::move(key), .value = std::move(value)};
-}
 
 ZoneRules KeptRules(const cron::Zone& zone, absl::Time now) {
   return RulesOf(zone, now - kKeptBefore, now + kKeptAfter);
@@ -28,14 +24,12 @@ ZoneRules KeptRules(const cron::Zone& zone, absl::Time now) {
 
 kv::Group Adopt(absl::string_view revision, const std::vector<cron::Zone>& zones, absl::Time now) {
   kv::Group group;
-  Condition first;
-  first.cf = ColumnFamily::kMeta;
-  first.key = std::string(kRevisionKey);
-  first.kind = Condition::Kind::kAbsent;
-  group.conditions.push_back(std::move(first));
-  group.mutations.push_back(Put(std::string(kRevisionKey), std::string(revision)));
+  group.conditions = {kv::Absent(ColumnFamily::kMeta, std::string(kRevisionKey))};
+  group.mutations.push_back(
+      kv::Put(ColumnFamily::kMeta, std::string(kRevisionKey), std::string(revision)));
   for (const cron::Zone& zone : zones)
-    group.mutations.push_back(Put(ZoneRulesKey(zone.name()), EncodeRules(KeptRules(zone, now))));
+    group.mutations.push_back(
+        kv::Put(ColumnFamily::kMeta, ZoneRulesKey(zone.name()), EncodeRules(KeptRules(zone, now))));
   return group;
 }
 
@@ -44,7 +38,8 @@ SwitchPlan PlanSwitch(absl::string_view old_revision, absl::string_view revision
                       absl::Time now) {
   SwitchPlan plan;
   plan.group.conditions = {RevisionIs(old_revision)};
-  plan.group.mutations = {Put(std::string(kRevisionKey), std::string(revision))};
+  plan.group.mutations = {
+      kv::Put(ColumnFamily::kMeta, std::string(kRevisionKey), std::string(revision))};
   Switch change;
   change.old_revision = std::string(old_revision);
   change.new_revision = std::string(revision);
@@ -57,7 +52,8 @@ SwitchPlan PlanSwitch(absl::string_view old_revision, absl::string_view revision
       plan.moved.push_back(zone.name());
     }
     if (!known || !SameRules(before->second, rules) || before->second.end < now + kKeptAtLeast)
-      plan.group.mutations.push_back(Put(ZoneRulesKey(zone.name()), EncodeRules(rules)));
+      plan.group.mutations.push_back(
+          kv::Put(ColumnFamily::kMeta, ZoneRulesKey(zone.name()), EncodeRules(rules)));
   }
   plan.group.mutations.push_back({.cf = ColumnFamily::kMeta,
                                   .kind = Mutation::Kind::kPutStamped,

@@ -111,7 +111,7 @@ void TzdataGate::Core::Read() {
 void TzdataGate::Core::Watch(kv::CommitSeq seq) {
   watch_ = client_.OpenWatch({.cf = ColumnFamily::kMeta,
                               .begin = std::string(kRevisionKey),
-                              .end = absl::StrCat(kRevisionKey, absl::string_view("\0", 1)),
+                              .end = KeyAfter(kRevisionKey),
                               .from_seq = seq},
                              /*excluding_own=*/false, executor_,
                              {.on_batch = [this](const kv::WatchBatch&) { Read(); },
@@ -155,8 +155,7 @@ void TzdataGate::Core::ReadZones(std::string old_revision, std::string begin, Ru
                      kept[entry.key.substr(kZonePrefix.size())] = *std::move(rules);
                  }
                  if (result->more && !result->entries.empty()) {
-                   std::string next =
-                       absl::StrCat(result->entries.back().key, absl::string_view("\0", 1));
+                   std::string next = KeyAfter(result->entries.back().key);
                    return ReadZones(std::move(old_revision), std::move(next), std::move(kept));
                  }
                  SwitchPlan plan = PlanSwitch(old_revision, revision(), kept,

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/kv/group_parts.h"
 
 namespace escapement::tzdata {
 namespace {
@@ -63,10 +64,7 @@ std::optional<PartitionFrontier> DecodeFrontier(absl::string_view value) {
 }
 
 kv::Condition RevisionIs(absl::string_view revision) {
-  return {.cf = kv::ColumnFamily::kMeta,
-          .key = std::string(kRevisionKey),
-          .kind = kv::Condition::Kind::kValueEquals,
-          .value = std::string(revision)};
+  return kv::ValueIs(kv::ColumnFamily::kMeta, std::string(kRevisionKey), std::string(revision));
 }
 
 }  // namespace escapement::tzdata

@@ -112,12 +112,9 @@ absl::StatusOr<ChildOccurrences> ChildEvaluator::OfCalendar(const ChildKey& key,
   for (const Firing& firing : (*calendar)->firings) {
     const absl::Time instant = firing.occurrence.instant;
     if (firing.place != *place || !Owed(**calendar, firing, record)) continue;
-    if (source.jitter > absl::ZeroDuration()) {
-      result.occurrences.push_back(ToEmitted(source, *result.timetable, firing.occurrence));
-    } else {
-      result.occurrences.push_back(
-          {.id = firing.id, .nominal_time = instant, .launch_time = instant});
-    }
+    result.occurrences.push_back({.id = firing.id,
+                                  .nominal_time = instant,
+                                  .launch_time = LaunchTimeOf(source, firing.id, instant)});
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
@@ -21,28 +22,12 @@ using kv::Mutation;
 
 constexpr absl::string_view kMisfire = "misfire";
 
-Condition Absent(ColumnFamily cf, std::string key) {
-  Condition condition;
-  condition.cf = cf;
-  condition.key = std::move(key);
-  condition.kind = Condition::Kind::kAbsent;
-  return condition;
-}
-
-Condition AsRead(ColumnFamily cf, std::string key, std::string value, kv::CommitSeq seq) {
-  return {.cf = cf,
-          .key = std::move(key),
-          .kind = Condition::Kind::kValueEquals,
-          .value = std::move(value),
-          .since = seq};
-}
-
 // The state is as it was read, but for cancelled_before: it is the last field on disk, and every
 // other change counts change_count, which stands before it.
 Condition StateAsRead(const Uid& uid, const std::optional<std::string>& value,
                       const storage::v1::StateRecord& state, kv::CommitSeq seq) {
-  if (!value) return Absent(ColumnFamily::kStates, StateKey(uid));
-  Condition condition = AsRead(ColumnFamily::kStates, StateKey(uid), *value, seq);
+  if (!value) return kv::Absent(ColumnFamily::kStates, StateKey(uid));
+  Condition condition = kv::ValueIs(ColumnFamily::kStates, StateKey(uid), *value, seq);
   condition.kind = Condition::Kind::kValuePrefix;
   if (state.cancelled_before_micros() != 0) {
     storage::v1::StateRecord rest = state;
@@ -50,11 +35,6 @@ Condition StateAsRead(const Uid& uid, const std::optional<std::string>& value,
     condition.value = rest.SerializeAsString();
   }
   return condition;
-}
-
-Mutation Delete(std::string child_key) {
-  return {
-      .cf = ColumnFamily::kChildren, .kind = Mutation::Kind::kDelete, .key = std::move(child_key)};
 }
 
 // How many occurrences an earlier group has counted in a summary, and the last of them. nullopt:
@@ -299,15 +279,15 @@ void EmissionChunk::BuildChild(const DueChild& child, Building* building) const 
   std::vector<Mutation>& mutations = building->group.mutations;
   if (building->fires && !child.expired) BuildOccurrences(child, building);
   const bool moves = building->fires && !child.moved_key.empty();
-  if (child.instant || child.expired) mutations.push_back(Delete(child.key));
+  if (child.instant || child.expired)
+    mutations.push_back(kv::Delete(ColumnFamily::kChildren, child.key));
   if (moves) {
-    mutations.push_back(
-        {.cf = ColumnFamily::kChildren, .key = child.moved_key, .value = child.value});
+    mutations.push_back(kv::Put(ColumnFamily::kChildren, child.moved_key, child.value));
   }
   if ((child.instant || child.expired) && !moves) ++building->counts.removed;
   ++building->counts.children;
   building->group.conditions.push_back(
-      AsRead(ColumnFamily::kChildren, child.key, child.value, child.seq));
+      kv::ValueIs(ColumnFamily::kChildren, child.key, child.value, child.seq));
 }
 
 void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq,
@@ -321,8 +301,8 @@ void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::Com
     first = *building->first_summarised;
     counted = Counted();
   } else {
-    fence->push_back(read ? AsRead(ColumnFamily::kDone, schedule.summary_key, *read, seq)
-                          : Absent(ColumnFamily::kDone, schedule.summary_key));
+    fence->push_back(read ? kv::ValueIs(ColumnFamily::kDone, schedule.summary_key, *read, seq)
+                          : kv::Absent(ColumnFamily::kDone, schedule.summary_key));
   }
   building->group.mutations.push_back(SkippedOccurrences(
       schedule.children[0].source, first, counted->occurrences + building->summarised.occurrences,

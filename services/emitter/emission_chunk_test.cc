@@ -143,6 +143,13 @@ TEST_F(EmissionChunkTest, WhatAChangeHasEmittedIsNotEmittedAgain) {
   EXPECT_EQ(built.counts[0].occurrences, 3u);
 }
 
+TEST_F(EmissionChunkTest, WhatCancelsEarlierRunsIsTheLastFieldOfAState) {
+  const auto* state = storage::v1::StateRecord::descriptor();
+  const auto* cancelled = state->FindFieldByName("cancelled_before_micros");
+  for (int i = 0; i < state->field_count(); ++i)
+    EXPECT_LE(state->field(i)->number(), cancelled->number()) << state->field(i)->name();
+}
+
 TEST_F(EmissionChunkTest, TheConditionOnTheStateLeavesOutWhatCancelsEarlierRuns) {
   storage::v1::StateRecord state;
   ASSERT_TRUE(state.ParseFromString(Enabled(1)));

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/kv/group_parts.h"
 #include "common/kv/meta_keys.h"
+#include "common/runtime/perturb.h"
 #include "common/service/log.h"
 #include "common/storage/children_table.h"
 #include "common/tzdata/tzdata_table.h"
@@ -22,28 +23,11 @@ using kv::Mutation;
 constexpr uint16_t kHoldCondition = 1;
 
 Condition CheckpointIs(std::string key, absl::Time value) {
-  Condition condition;
-  condition.cf = ColumnFamily::kCheckpoints;
-  condition.key = std::move(key);
-  condition.kind = Condition::Kind::kValueEquals;
-  condition.value = EncodeCheckpoint(value);
-  return condition;
-}
-
-Condition Absent(ColumnFamily cf, std::string key) {
-  Condition condition;
-  condition.cf = cf;
-  condition.key = std::move(key);
-  condition.kind = Condition::Kind::kAbsent;
-  return condition;
+  return kv::ValueIs(ColumnFamily::kCheckpoints, std::move(key), EncodeCheckpoint(value));
 }
 
 Mutation PutCheckpoint(std::string key, absl::Time value) {
-  Mutation mutation;
-  mutation.cf = ColumnFamily::kCheckpoints;
-  mutation.key = std::move(key);
-  mutation.value = EncodeCheckpoint(value);
-  return mutation;
+  return kv::Put(ColumnFamily::kCheckpoints, std::move(key), EncodeCheckpoint(value));
 }
 
 }  // namespace
@@ -97,10 +81,15 @@ void EmissionLoop::Reload(uint32_t partition, Partition& state) {
 void EmissionLoop::Step() {
   if (stopped_) return;
   ++steps_;
+  for (auto& [partition, state] : partitions_) {
+    if (Perturb(client_.runtime(), Site::kEmitterPartitionReread)) Reload(partition, state);
+  }
   ReadCheckpoints();
   Plan();
   for (auto& [partition, state] : partitions_) {
-    if ((steps_ + partition) % kSweepEverySteps == 0) state.sweep->Step();
+    if ((steps_ + partition) % kSweepEverySteps == 0 ||
+        Perturb(client_.runtime(), Site::kEmitterInUseSwept))
+      state.sweep->Step();
   }
 }
 
@@ -162,14 +151,11 @@ void EmissionLoop::MarkFrontier(uint32_t partition, uint64_t generation) {
   kv::Group group;
   group.conditions = {CheckpointIs(PlannedToKey(p), state->planned_to),
                       CheckpointIs(EmittedToKey(p), state->emitted_to),
-                      Absent(ColumnFamily::kCheckpoints, CursorKey(p))};
-  Mutation mark;
-  mark.cf = ColumnFamily::kMeta;
-  mark.key = tzdata::FrontierKey(p);
-  mark.value = tzdata::EncodeFrontier({.revision = options_.tz_rev,
-                                       .emitted_to = state->emitted_to,
-                                       .planned_to = state->planned_to});
-  group.mutations = {std::move(mark)};
+                      kv::Absent(ColumnFamily::kCheckpoints, CursorKey(p))};
+  group.mutations = {kv::Put(ColumnFamily::kMeta, tzdata::FrontierKey(p),
+                             tzdata::EncodeFrontier({.revision = options_.tz_rev,
+                                                     .emitted_to = state->emitted_to,
+                                                     .planned_to = state->planned_to}))};
   WriteCheckpoints(partition, *state, std::move(group));
 }
 
@@ -208,8 +194,8 @@ void EmissionLoop::MakeCheckpoints(uint32_t partition, uint64_t generation) {
   const auto p = static_cast<uint16_t>(partition);
   const absl::Time now = client_.NowLow();
   kv::Group group;
-  group.conditions = {Absent(ColumnFamily::kCheckpoints, PlannedToKey(p)),
-                      Absent(ColumnFamily::kCheckpoints, EmittedToKey(p))};
+  group.conditions = {kv::Absent(ColumnFamily::kCheckpoints, PlannedToKey(p)),
+                      kv::Absent(ColumnFamily::kCheckpoints, EmittedToKey(p))};
   group.mutations = {PutCheckpoint(PlannedToKey(p), now), PutCheckpoint(EmittedToKey(p), now)};
   WriteCheckpoints(partition, *state, std::move(group));
 }
@@ -219,7 +205,7 @@ kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state,
   const auto p = static_cast<uint16_t>(partition);
   kv::Group group;
   group.conditions = {options_.leases.fence(partition),
-                      Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
+                      kv::Absent(ColumnFamily::kMeta, std::string(kv::kClockHoldKey)),
                       CheckpointIs(PlannedToKey(p), state.planned_to)};
   group.mutations = {PutCheckpoint(PlannedToKey(p), target)};
   if (state.window == nullptr && state.done_to > state.emitted_to) {
@@ -237,7 +223,8 @@ void EmissionLoop::Plan() {
     return;
   }
   ShowProgress(now);
-  const absl::Time target = PlannedTo(now, options_.ahead);
+  const bool little = Perturb(client_.runtime(), Site::kEmitterPlansLittleAhead);
+  const absl::Time target = PlannedTo(now, little ? options_.ahead / 2 : options_.ahead);
   Ids ids, readable;
   std::vector<absl::Time> emitted;  // what the plan writes as emitted_to; InfinitePast: nothing
   kv::Commit commit;
@@ -343,6 +330,7 @@ void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time
   request.begin = std::move(begin);
   request.end = PrefixEnd(ChildrenPartitionPrefix(static_cast<uint16_t>(partition)));
   request.keys_only = true;
+  if (Perturb(client_.runtime(), Site::kEmitterInUseScanOfOne)) request.limit = 1;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this(), partition, generation, target, mark = std::move(mark),
                 found](absl::StatusOr<kv::ScanResult> result) mutable {
@@ -352,9 +340,8 @@ void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time
                    if (!AddInUse(entry.key, found.get())) self->metrics_.records_broken.Increment();
                  }
                  if (result->more && !result->entries.empty()) {
-                   self->ReadInUse(
-                       partition, generation, target, std::move(mark),
-                       absl::StrCat(result->entries.back().key, absl::string_view("\0", 1)), found);
+                   self->ReadInUse(partition, generation, target, std::move(mark),
+                                   KeyAfter(result->entries.back().key), found);
                    return;
                  }
                  // The mark was read first: what came in use in between is found again by the next
@@ -369,8 +356,10 @@ void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time
 
 void EmissionLoop::Emit(uint32_t partition, Partition& state) {
   if (state.window != nullptr || !options_.leases.valid(partition)) return;
-  const absl::Time end =
+  absl::Time end =
       state.cursor ? state.cursor->window_end : WindowEnd(state.done_to, state.readable_to);
+  if (!state.cursor && Perturb(client_.runtime(), Site::kEmitterWindowShort))
+    end = std::min(end, state.done_to + absl::Milliseconds(1));
   if (end <= state.done_to || end > state.readable_to) return;
   EmissionWindow::Options options;
   options.partition = static_cast<uint16_t>(partition);

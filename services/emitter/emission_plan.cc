@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/cron/zone.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -70,7 +69,7 @@ ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time beg
 
 std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key) {
   std::vector<KeyRange> rest;
-  const std::string next = absl::StrCat(last_key, absl::string_view("\0", 1));
+  const std::string next = KeyAfter(last_key);
   for (KeyRange& range : ranges) {
     if (range.end <= next) continue;
     if (range.begin < next) range.begin = next;

@@ -3,42 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/kv/group_parts.h"
+#include "common/runtime/perturb.h"
 #include "common/service/log.h"
 #include "services/emitter/limits.h"
 
 namespace escapement::emitter {
-namespace {
-
 using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
-
-Condition Equals(ColumnFamily cf, std::string key, std::string value, kv::CommitSeq since) {
-  return {.cf = cf,
-          .key = std::move(key),
-          .kind = Condition::Kind::kValueEquals,
-          .value = std::move(value),
-          .since = since};
-}
-
-Condition Absent(ColumnFamily cf, std::string key) {
-  Condition condition;
-  condition.cf = cf;
-  condition.key = std::move(key);
-  condition.kind = Condition::Kind::kAbsent;
-  return condition;
-}
-
-Mutation Put(ColumnFamily cf, std::string key, std::string value) {
-  Mutation mutation;
-  mutation.cf = cf;
-  mutation.key = std::move(key);
-  mutation.value = std::move(value);
-  return mutation;
-}
-
-}  // namespace
 
 EmissionWindow::EmissionWindow(kv::KvClient& client, std::shared_ptr<Executor> executor,
                                EmitterMetrics& metrics, Options options, Done done)
@@ -69,7 +43,7 @@ void EmissionWindow::ScanOn() {
   request.cf = ColumnFamily::kChildren;
   request.begin = range.begin;
   request.end = range.end;
-  request.limit = kScanRowsMax;
+  request.limit = Perturb(client_.runtime(), Site::kEmitterScanOfOne) ? 1 : kScanRowsMax;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
                  self->OnChildren(std::move(result));
@@ -83,8 +57,7 @@ void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
   read_ = *std::move(result);
   looked_at_ = 0;
   if (read_.more && !read_.entries.empty()) {
-    options_.ranges[range_].begin =
-        absl::StrCat(read_.entries.back().key, absl::string_view("\0", 1));
+    options_.ranges[range_].begin = KeyAfter(read_.entries.back().key);
   } else {
     ++range_;
   }
@@ -92,6 +65,7 @@ void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
 }
 
 void EmissionWindow::AddChildren() {
+  const bool of_one = Perturb(client_.runtime(), Site::kEmitterChunkOfOne);
   while (looked_at_ < read_.entries.size() && !chunk_full_) {
     const kv::Entry& entry = read_.entries[looked_at_];
     if (!Add(entry)) {
@@ -100,7 +74,7 @@ void EmissionWindow::AddChildren() {
     }
     last_key_ = entry.key;
     ++looked_at_;
-    chunk_full_ |= chunk_.full();
+    chunk_full_ |= chunk_.full() || (of_one && !chunk_.empty());
   }
 }
 
@@ -117,7 +91,7 @@ bool EmissionWindow::Add(const kv::Entry& entry) {
   if (*added == EmissionChunk::Added::kDueInPart) {
     // Where it stands after this commit is behind it, among what has been read already.
     chunk_full_ = true;
-    const std::string behind = absl::StrCat(entry.key, absl::string_view("\0", 1));
+    const std::string behind = KeyAfter(entry.key);
     const auto range = std::find_if(options_.ranges.begin(), options_.ranges.end(),
                                     [&](const KeyRange& range) { return behind < range.end; });
     range_ = static_cast<size_t>(range - options_.ranges.begin());
@@ -162,13 +136,13 @@ void EmissionWindow::OnStates(absl::StatusOr<kv::GetResult> result) {
 
 std::vector<Condition> EmissionWindow::Fence() const {
   std::vector<Condition> fence = options_.fence;
-  fence.push_back(Equals(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
-                         EncodeCheckpoint(options_.emitted_to), 0));
+  fence.push_back(kv::ValueIs(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
+                              EncodeCheckpoint(options_.emitted_to), 0));
   if (options_.cursor) {
-    fence.push_back(Equals(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
-                           EncodeCursor(*options_.cursor), 0));
+    fence.push_back(kv::ValueIs(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
+                                EncodeCursor(*options_.cursor), 0));
   } else {
-    fence.push_back(Absent(ColumnFamily::kCheckpoints, CursorKey(options_.partition)));
+    fence.push_back(kv::Absent(ColumnFamily::kCheckpoints, CursorKey(options_.partition)));
   }
   return fence;
 }
@@ -176,8 +150,9 @@ std::vector<Condition> EmissionWindow::Fence() const {
 void EmissionWindow::CommitChunk(EmissionChunk::Groups chunk) {
   kv::Group progress;
   if (last_chunk_) {
-    progress.mutations.push_back(Put(ColumnFamily::kCheckpoints, EmittedToKey(options_.partition),
-                                     EncodeCheckpoint(options_.end)));
+    progress.mutations.push_back(kv::Put(ColumnFamily::kCheckpoints,
+                                         EmittedToKey(options_.partition),
+                                         EncodeCheckpoint(options_.end)));
     if (options_.cursor) {
       Mutation forget;
       forget.cf = ColumnFamily::kCheckpoints;
@@ -187,8 +162,8 @@ void EmissionWindow::CommitChunk(EmissionChunk::Groups chunk) {
     }
   } else {
     progress.mutations.push_back(
-        Put(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
-            EncodeCursor({.window_end = options_.end, .last_key = last_key_})));
+        kv::Put(ColumnFamily::kCheckpoints, CursorKey(options_.partition),
+                EncodeCursor({.window_end = options_.end, .last_key = last_key_})));
   }
   counts_ = std::move(chunk.counts);
   kv::Commit commit;

@@ -10,6 +10,7 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/cron/evaluator.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -33,14 +34,6 @@ bool AddsRows(const kv::CommitRequest& request) {
     }
   }
   return false;
-}
-
-kv::Mutation Put(ColumnFamily cf, std::string key, std::string value) {
-  kv::Mutation mutation;
-  mutation.cf = cf;
-  mutation.key = std::move(key);
-  mutation.value = std::move(value);
-  return mutation;
 }
 
 }  // namespace
@@ -151,9 +144,9 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   const cron::Timetable timetable = TimetableOf(definition).value();
   kv::Group group;
   group.mutations.push_back(
-      Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+      kv::Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
   group.mutations.push_back(
-      Put(ColumnFamily::kDefinitions, DefinitionKey(uid, 1), definition.SerializeAsString()));
+      kv::Put(ColumnFamily::kDefinitions, DefinitionKey(uid, 1), definition.SerializeAsString()));
   const std::string planned_key = PlannedToKey(PartitionOf(uid, layout_.partitions));
   absl::Time from = Now();
   if (const auto it = Disk(ColumnFamily::kCheckpoints).find(planned_key);
@@ -168,7 +161,7 @@ Uid EmitterFixture::AddSchedule(const std::string& cron, const std::string& zone
   } else {
     const uint16_t partition = PartitionOf(uid, layout_.partitions);
     for (const std::string& key : {planned_key, EmittedToKey(partition)})
-      group.mutations.push_back(Put(ColumnFamily::kCheckpoints, key, EncodeCheckpoint(Now())));
+      group.mutations.push_back(kv::Put(ColumnFamily::kCheckpoints, key, EncodeCheckpoint(Now())));
   }
   for (const cron::Occurrence& o : timetable.Enumerate(Now(), from, 1000)) {
     const OccurrenceSource source = SourceOf(definition);
@@ -225,7 +218,7 @@ kv::Group EmitterFixture::UpdateGroup(const Uid& uid) {
   const absl::Time planned = Checkpoint(PlannedToKey(PartitionOf(uid, layout_.partitions)));
   kv::Group group;
   group.mutations.push_back(
-      Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
+      kv::Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
   AddChildren(schedule.definition, timetable, planned, layout_, &group.mutations);
   return group;
 }
@@ -267,9 +260,10 @@ bool EmitterFixture::TryUpdate(const Uid& uid) {
     AddOccurrenceRows(source, ToEmitted(source, timetable, o), layout_, Now(), &group.mutations);
   }
   AddChildren(definition, timetable, from, layout_, &group.mutations);
-  group.mutations.push_back(Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString()));
-  group.mutations.push_back(Put(ColumnFamily::kDefinitions, DefinitionKey(uid, state.version()),
-                                definition.SerializeAsString()));
+  group.mutations.push_back(
+      kv::Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString()));
+  group.mutations.push_back(kv::Put(ColumnFamily::kDefinitions, DefinitionKey(uid, state.version()),
+                                    definition.SerializeAsString()));
   std::optional<bool> applied;
   kv::Commit commit;
   commit.groups = {std::move(group)};

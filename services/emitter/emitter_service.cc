@@ -8,6 +8,7 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
+#include "common/runtime/perturb.h"
 #include "common/tzdata/rederive.h"
 #include "common/tzdata/tzdata_table.h"
 #include "services/emitter/emission_loop.h"
@@ -122,12 +123,13 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout,
                                                                .moved = std::move(moved)});
   closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
                                         RunCloser::Options{.layout = layout, .leases = leases});
-  launcher_ =
-      std::make_shared<LaunchLoop>(client_, executor_, launch_metrics_,
-                                   LaunchLoop::Options{.layout = layout,
-                                                       .leases = leases,
-                                                       .tz_rev = options_.tz_rev,
-                                                       .launches_max = options_.launches_max});
+  const bool few = Perturb(runtime_, Site::kLauncherMemorySmall);
+  launcher_ = std::make_shared<LaunchLoop>(
+      client_, executor_, launch_metrics_,
+      LaunchLoop::Options{.layout = layout,
+                          .leases = leases,
+                          .tz_rev = options_.tz_rev,
+                          .launches_max = few ? size_t{8} : options_.launches_max});
   lease::LeaseKeeper::Callbacks callbacks;
   callbacks.on_acquired = [this](const lease::HeldLease& lease) {
     loop_->AddPartition(lease.index);

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/children_table.h"
 
 namespace escapement::emitter {
@@ -22,7 +22,7 @@ void InUseSweep::Step() {
   const std::string prefix = ChildrenPartitionPrefix(partition_);
   kv::ScanRequest next;
   next.cf = ColumnFamily::kInUse;
-  next.begin = last_key_.empty() ? prefix : absl::StrCat(last_key_, absl::string_view("\0", 1));
+  next.begin = last_key_.empty() ? prefix : KeyAfter(last_key_);
   next.end = PrefixEnd(prefix);
   next.limit = 1;
   next.keys_only = true;
@@ -55,11 +55,7 @@ void InUseSweep::RemoveIfEmpty(std::string in_use_key) {
                  empty.value = PrefixEnd(in_use_key);
                  empty.number = 0;
                  group.conditions = {self->leases_.fence(self->partition_), std::move(empty)};
-                 kv::Mutation forget;
-                 forget.cf = ColumnFamily::kInUse;
-                 forget.kind = kv::Mutation::Kind::kDelete;
-                 forget.key = in_use_key;
-                 group.mutations = {std::move(forget)};
+                 group.mutations = {kv::Delete(ColumnFamily::kInUse, in_use_key)};
                  kv::Commit commit;
                  commit.groups = {std::move(group)};
                  // Removed or not, and known to the loop or not: reading a LaunchExpression without

@@ -4,6 +4,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 
@@ -25,11 +26,6 @@ void Require(kv::Group& group, std::vector<Check>& checks, Check check, Conditio
   checks.push_back(check);
 }
 
-Condition Present(std::string key) {
-  return {
-      .cf = ColumnFamily::kCheckpoints, .key = std::move(key), .kind = Condition::Kind::kPresent};
-}
-
 Condition NoneActive(const LaunchKey& key) {
   const std::string prefix = ActiveRunsOf(key.partition, key.uid);
   return {.cf = ColumnFamily::kCheckpoints,
@@ -37,22 +33,6 @@ Condition NoneActive(const LaunchKey& key) {
           .kind = Condition::Kind::kRangeCount,
           .value = PrefixEnd(prefix),
           .number = 0};
-}
-
-EmittedOccurrence OccurrenceOf(const Launch& launch) {
-  return {.id = launch.key.occurrence,
-          .nominal_time = FromMicros(launch.record.nominal_time_micros()),
-          .launch_time = launch.key.launch_time};
-}
-
-// The window of a run that was held back begins when it is launched.
-void BeginWindow(absl::Time now, Mutation* mutation) {
-  storage::v1::EventRecord row;
-  if (!row.ParseFromString(mutation->value) || !row.throttle().has_window() ||
-      row.throttle().window_begin_micros() >= ToMicros(now))
-    return;
-  row.mutable_throttle()->set_window_begin_micros(ToMicros(now));
-  mutation->value = row.SerializeAsString();
 }
 
 }  // namespace
@@ -82,7 +62,8 @@ void LaunchBatch::Add(const Basis& basis, const std::vector<const Launch*>& due,
     AddRecord(launch, decision, group, decided);
     if (decision.kind == Kind::kSkipBehind) {
       decided.waiting = EncodeLaunchKey(due[decision.behind]->key);
-      Require(group, decided.checks, Check::kWaiting, Present(decided.waiting));
+      Require(group, decided.checks, Check::kWaiting,
+              kv::Present(ColumnFamily::kCheckpoints, decided.waiting));
     }
     AddOutcome(basis, launch, decision, group, decided);
     mutations_ += group.mutations.size();
@@ -96,20 +77,13 @@ void LaunchBatch::AddRecord(const Launch& launch, const LaunchDecision& decision
                             Decided& decided) {
   const std::string key = EncodeLaunchKey(launch.key);
   Require(group, decided.checks, Check::kRecord,
-          {.cf = ColumnFamily::kCheckpoints,
-           .key = key,
-           .kind = Condition::Kind::kValueEquals,
-           .value = launch.bytes,
-           .since = launch.seq});
+          kv::ValueIs(ColumnFamily::kCheckpoints, key, launch.bytes, launch.seq));
   Require(group, decided.checks, Check::kState, state_);
   if (decision.kind != Kind::kDrop) {
     Require(group, decided.checks, Check::kRun,
-            {.cf = ColumnFamily::kRuns,
-             .key = EncodeRunKey({launch.key.uid, launch.key.occurrence}),
-             .kind = Condition::Kind::kAbsent});
+            kv::Absent(ColumnFamily::kRuns, EncodeRunKey({launch.key.uid, launch.key.occurrence})));
   }
-  group.mutations.push_back(
-      {.cf = ColumnFamily::kCheckpoints, .kind = Mutation::Kind::kDelete, .key = key});
+  group.mutations.push_back(kv::Delete(ColumnFamily::kCheckpoints, key));
 }
 
 void LaunchBatch::AddOutcome(const Basis& basis, const Launch& launch,
@@ -118,20 +92,22 @@ void LaunchBatch::AddOutcome(const Basis& basis, const Launch& launch,
   if (decision.kind == Kind::kSkip || decision.kind == Kind::kSkipOverlap ||
       decision.kind == Kind::kSkipBehind) {
     if (decision.kind != Kind::kSkip)
-      Require(group, decided.checks, Check::kActive, Present(active_));
-    group.mutations.push_back(SkippedOccurrence(SourceOf(uid, launch.record), OccurrenceOf(launch),
+      Require(group, decided.checks, Check::kActive,
+              kv::Present(ColumnFamily::kCheckpoints, active_));
+    group.mutations.push_back(SkippedOccurrence(SourceOf(uid, launch.record),
+                                                ToEmitted(launch.key, launch.record),
                                                 decision.reason, layout_, now_));
   }
   if (!Launches(decision.kind)) return;
   if (decision.kind == Kind::kLaunchAlone)
     Require(group, decided.checks, Check::kNoneActive, NoneActive(launch.key));
-  AddLaunchedRows(SourceOf(*basis.definition->record), OccurrenceOf(launch), layout_, now_,
-                  &group.mutations);
-  for (Mutation& row : group.mutations) {
-    if (row.cf != ColumnFamily::kWaiting) continue;
-    BeginWindow(now_, &row);
-    Require(group, decided.checks, Check::kRow,
-            {.cf = row.cf, .key = row.key, .kind = Condition::Kind::kAbsent});
+  EmittedOccurrence occurrence = ToEmitted(launch.key, launch.record);
+  // The window of a run that was held back begins when it is launched.
+  occurrence.window_begin = std::max(occurrence.launch_time, now_);
+  AddLaunchedRows(SourceOf(*basis.definition->record), occurrence, layout_, now_, &group.mutations);
+  for (const Mutation& row : group.mutations) {
+    if (row.cf == ColumnFamily::kWaiting)
+      Require(group, decided.checks, Check::kRow, kv::Absent(row.cf, row.key));
   }
   active_ = MarkOf(launch.key);
   if (decision.kind != Kind::kCancelPrevious) return;
@@ -139,12 +115,8 @@ void LaunchBatch::AddOutcome(const Basis& basis, const Launch& launch,
   storage::v1::StateRecord state = *basis.state->record;
   state.set_cancelled_before_micros(launch.record.nominal_time_micros());
   state_bytes_ = state.SerializeAsString();
-  group.mutations.push_back(
-      {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state_bytes_});
-  state_ = {.cf = ColumnFamily::kStates,
-            .key = StateKey(uid),
-            .kind = Condition::Kind::kValueEquals,
-            .value = state_bytes_};
+  group.mutations.push_back(kv::Put(ColumnFamily::kStates, StateKey(uid), state_bytes_));
+  state_ = kv::ValueIs(ColumnFamily::kStates, StateKey(uid), state_bytes_);
 }
 
 }  // namespace escapement::emitter

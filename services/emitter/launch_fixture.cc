@@ -5,6 +5,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
+#include "common/kv/group_parts.h"
 #include "common/storage/done_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
@@ -14,10 +15,6 @@ namespace escapement::emitter {
 namespace {
 
 using kv::ColumnFamily;
-
-kv::Mutation Put(ColumnFamily cf, std::string key, std::string value) {
-  return {.cf = cf, .key = std::move(key), .value = std::move(value)};
-}
 
 }  // namespace
 
@@ -48,7 +45,7 @@ void LaunchFixture::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind
   state.set_kind(kind);
   state.set_change_count(state.change_count() + 1);
   kv::Group group;
-  group.mutations = {Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString())};
+  group.mutations = {kv::Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString())};
   Commit({group});
 }
 
@@ -57,9 +54,9 @@ void LaunchFixture::Update(const Uid& uid,
   if (adjust) adjust(&schedules_[uid].definition);
   kv::Group group = UpdateGroup(uid);
   const storage::v1::DefinitionRecord& definition = schedules_[uid].definition;
-  group.mutations.push_back(Put(ColumnFamily::kDefinitions,
-                                DefinitionKey(uid, definition.version()),
-                                definition.SerializeAsString()));
+  group.mutations.push_back(kv::Put(ColumnFamily::kDefinitions,
+                                    DefinitionKey(uid, definition.version()),
+                                    definition.SerializeAsString()));
   Commit({group});
 }
 
@@ -77,7 +74,7 @@ void LaunchFixture::EndRun(const Uid& uid, const std::string& occurrence) {
   part.set_succeeded(schedules_[uid].definition.event_count());
   kv::Group group;
   group.mutations = {
-      Put(ColumnFamily::kRunParts, RunPartKey({uid, occurrence}, 0), part.SerializeAsString())};
+      kv::Put(ColumnFamily::kRunParts, RunPartKey({uid, occurrence}, 0), part.SerializeAsString())};
   for (const Row& row : Rows()) {
     if (row.key.uid != uid || row.key.occurrence != occurrence) continue;
     group.mutations.push_back({.cf = ColumnFamily::kEvents,

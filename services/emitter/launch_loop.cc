@@ -6,6 +6,7 @@
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/records/row_judge.h"
+#include "common/runtime/perturb.h"
 #include "common/service/log.h"
 #include "common/tzdata/tzdata_table.h"
 #include "services/emitter/limits.h"
@@ -212,8 +213,10 @@ void LaunchLoop::Step() {
   const absl::Time now = client_.NowLow();
   LaunchBatch batch(options_.layout, now);
   std::set<Uid> uids;
-  while (!agenda_.empty() && agenda_.begin()->first <= now &&
-         batch.groups() < kLaunchesDecidedMax && batch.mutations() < kLaunchMutationsMax) {
+  const size_t groups_max =
+      Perturb(client_.runtime(), Site::kLauncherDecidesOne) ? 1 : kLaunchesDecidedMax;
+  while (!agenda_.empty() && agenda_.begin()->first <= now && batch.groups() < groups_max &&
+         batch.mutations() < kLaunchMutationsMax) {
     const Uid uid = agenda_.begin()->second;
     agenda_.erase(agenda_.begin());
     Schedule& schedule = schedules_.at(uid);
@@ -234,6 +237,8 @@ void LaunchLoop::Step() {
 bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, LaunchBatch& batch) {
   std::vector<const Launch*> launches;
   std::vector<DueLaunch> due;
+  // The store knows better.
+  if (Perturb(client_.runtime(), Site::kLauncherAssumesNoRun)) schedule.active.clear();
   LaunchBatch::Basis basis{.active = schedule.active};
   bool paused = false;
   for (const auto& [bytes, launch] : schedule.records->launches) {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
+#include "common/runtime/perturb.h"
 #include "services/emitter/limits.h"
 
 namespace escapement::emitter {
@@ -11,8 +11,6 @@ namespace {
 
 using kv::ColumnFamily;
 using kv::Mutation;
-
-std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::string_view("\0", 1)); }
 
 }  // namespace
 
@@ -71,13 +69,14 @@ void LaunchWatch::AddPartition(uint32_t partition) {
 void LaunchWatch::DropPartition(uint32_t partition) { partitions_.erase(partition); }
 
 void LaunchWatch::OnBatch(const kv::WatchBatch& batch) {
+  const bool none_told = Perturb(client_.runtime(), Site::kLauncherRecordNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     const bool put = mutation.kind == Mutation::Kind::kPut;
     if (const auto key = DecodeLaunchKey(mutation.key)) {
       if (!partitions_.contains(key->partition)) continue;
       if (!put) {
         observer_.on_record_gone(*key, mutation.key);
-      } else if (mutation.value_omitted ||
+      } else if (mutation.value_omitted || none_told ||
                  !observer_.on_record(mutation.key, mutation.value, batch.seq)) {
         ReadFrom(key->partition, mutation.key);
       }
@@ -115,7 +114,7 @@ void LaunchWatch::Read(uint32_t partition, Partition& state) {
   request.cf = ColumnFamily::kCheckpoints;
   request.begin = from;
   request.end = PrefixEnd(LaunchPrefix(static_cast<uint16_t>(partition)));
-  request.limit = kScanRowsMax;
+  request.limit = Perturb(client_.runtime(), Site::kLauncherScanOfOne) ? 1 : kScanRowsMax;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this(), partition, generation = state.generation,
                 from](absl::StatusOr<kv::ScanResult> result) {
@@ -144,7 +143,7 @@ void LaunchWatch::OnRead(uint32_t partition, uint64_t generation, const std::str
     break;
   }
   if (room && result->more && !result->entries.empty())
-    ReadFrom(partition, NextKey(result->entries.back().key));
+    ReadFrom(partition, KeyAfter(result->entries.back().key));
   observer_.on_told();
 }
 

@@ -1,5 +1,5 @@
-// How the windows of a partition are judged over which the rules of zones have
-// changed (common/tzdata/rederive.h).
+// How the windows of a partition are judged over which the rules of zones have changed
+// (common/tzdata/rederive.h).
 //
 // Pure.
 
@@ -18,13 +18,12 @@ namespace escapement::emitter {
 
 struct RulesChange {
   std::shared_ptr<const tzdata::MovedZones> moved;
-  // The window was begun by the former rules and is finished by them; the rest
-  // does not apply.
+  // The window was begun by the former rules and is finished by them; the rest does not apply.
   bool by_former = false;
   // How far the former rules have emitted the partition.
   tzdata::PartitionFrontier frontier = {};
-  // Nothing has been emitted by the present rules: the window also brings what
-  // they have moved to before its begin.
+  // Nothing has been emitted by the present rules: the window also brings what they have moved to
+  // before its begin.
   bool first = false;
 
   // Children whose `from` is later were made under the present rules.

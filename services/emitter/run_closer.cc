@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 #include "common/service/log.h"
 #include "common/storage/children_table.h"
 #include "common/storage/run_table.h"
@@ -26,8 +26,6 @@ constexpr size_t kShardBytes = 2;
 
 // The conditions of a group that closes a run: fence, record as read, no event of that name yet.
 constexpr uint16_t kNoSuchEvent = 2;
-
-std::string NextKey(absl::string_view key) { return absl::StrCat(key, absl::string_view("\0", 1)); }
 
 }  // namespace
 
@@ -113,6 +111,7 @@ void RunCloser::ReadMarks(uint32_t partition, std::string begin) {
   request.begin = begin.empty() ? prefix : std::move(begin);
   request.end = PrefixEnd(prefix);
   request.keys_only = true;
+  if (Perturb(client_.runtime(), Site::kCloserMarkScanOfOne)) request.limit = 1;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this(), partition](absl::StatusOr<kv::ScanResult> result) {
                  if (self->stopped_ || !result.ok() || !self->partitions_.contains(partition))
@@ -123,7 +122,7 @@ void RunCloser::ReadMarks(uint32_t partition, std::string begin) {
                    }
                  }
                  if (result->more && !result->entries.empty()) {
-                   self->ReadMarks(partition, NextKey(result->entries.back().key));
+                   self->ReadMarks(partition, KeyAfter(result->entries.back().key));
                  }
                });
 }
@@ -150,7 +149,8 @@ void RunCloser::Track(uint32_t partition, std::string run_key) {
 }
 
 void RunCloser::ReadNext() {
-  while (reading_ < kRunReadsMax && !to_read_.empty()) {
+  const size_t reads_max = Perturb(client_.runtime(), Site::kCloserReadsOne) ? 1 : kRunReadsMax;
+  while (reading_ < reads_max && !to_read_.empty()) {
     std::string key = std::move(to_read_.front());
     to_read_.pop_front();
     if (runs_.contains(key)) ReadRun(std::move(key));
@@ -180,6 +180,7 @@ void RunCloser::ReadParts(std::string run_key, std::string begin) {
   request.cf = ColumnFamily::kRunParts;
   request.begin = std::move(begin);
   request.end = PrefixEnd(run_key);
+  if (Perturb(client_.runtime(), Site::kCloserPartScanOfOne)) request.limit = 1;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this(), run_key](absl::StatusOr<kv::ScanResult> result) {
                  const auto it = self->runs_.find(run_key);
@@ -188,7 +189,7 @@ void RunCloser::ReadParts(std::string run_key, std::string begin) {
                  for (const kv::Entry& entry : result->entries)
                    self->Add(it->second, entry.key, entry.value);
                  if (result->more && !result->entries.empty()) {
-                   return self->ReadParts(run_key, NextKey(result->entries.back().key));
+                   return self->ReadParts(run_key, KeyAfter(result->entries.back().key));
                  }
                  self->CloseIfEnded(run_key, it->second);
                  self->ReadEnded();
@@ -232,6 +233,7 @@ void RunCloser::CloseIfEnded(const std::string& run_key, Run& run) {
 
 void RunCloser::CloseSoon(absl::Duration delay) {
   if (std::exchange(close_timer_, true)) return;
+  if (Perturb(client_.runtime(), Site::kCloserLate)) delay += kCloseRetry;
   executor_->PostAfter(delay, [self = shared_from_this()] {
     self->close_timer_ = false;
     if (!self->stopped_) self->CloseEnded();
@@ -241,7 +243,8 @@ void RunCloser::CloseSoon(absl::Duration delay) {
 void RunCloser::CloseEnded() {
   Closing closing;
   std::vector<std::string> waiting;
-  while (!ended_.empty() && closing.runs.size() < kRunsClosedMax) {
+  const size_t runs_max = Perturb(client_.runtime(), Site::kCloserClosesOne) ? 1 : kRunsClosedMax;
+  while (!ended_.empty() && closing.runs.size() < runs_max) {
     const std::string key = std::move(ended_.extract(ended_.begin()).value());
     const auto it = runs_.find(key);
     if (it == runs_.end() || it->second.closing) continue;

@@ -11,7 +11,10 @@ using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
 
-ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim) { pending_.claim = std::move(claim); }
+ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max)
+    : events_max_(events_max) {
+  pending_.claim = std::move(claim);
+}
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state) {
   group_.conditions.push_back({.cf = ColumnFamily::kEvents,

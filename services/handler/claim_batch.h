@@ -31,13 +31,15 @@ struct PendingClaim {
 
 class ClaimBatch {
  public:
-  explicit ClaimBatch(std::shared_ptr<Claim> claim);
+  // For at most so many events.
+  ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max);
 
   // Takes the first `count` events of the row. `state` is null for one-off events.
   void Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state);
 
   size_t rows() const { return pending_.rows.size(); }
-  uint64_t events() const { return events_; }
+  // For further events.
+  uint64_t room() const { return events_max_ - events_; }
   size_t bytes() const { return bytes_; }
 
   // Once, when something has been added.
@@ -47,6 +49,7 @@ class ClaimBatch {
  private:
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
+  const uint64_t events_max_;
   PendingClaim pending_;
   kv::Group group_;
   storage::v1::ClaimRecord record_;

@@ -6,6 +6,7 @@
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/occurrence_rows.h"
 
 namespace escapement::handler {
@@ -37,9 +38,10 @@ void ClaimLoop::Step(absl::Time now) {
 
 bool ClaimLoop::HasWork(ShardState& state) const {
   const HandlerOptions& options = state.core.options;
-  if (commits_ >= options.claims_outstanding_max ||
-      state.core.sends.out() >= options.events_out_max)
-    return false;
+  const size_t commits_max = Perturb(state.core.runtime, Site::kHandlerOneClaimOutstanding)
+                                 ? 1
+                                 : options.claims_outstanding_max;
+  if (commits_ >= commits_max || state.core.sends.out() >= options.events_out_max) return false;
   if (unknown_.size() >= kUnknownMax) return false;
   // A target that is full for the moment only is waited for.
   return std::none_of(blocked_.begin(), blocked_.end(), [&](const auto& target) {
@@ -83,9 +85,13 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
   const HandlerOptions& options = state.core.options;
   auto claim = std::make_shared<Claim>();
   claim->id = {.shard = state.shard, .epoch = state.lease.epoch, .number = last_number_ + 1};
-  ClaimBatch batch(std::move(claim));
-  while (batch.rows() < options.claim_rows_max && batch.events() < options.claim_events_max &&
-         batch.bytes() < kClaimBytesMax && state.core.sends.out() < options.events_out_max) {
+  const size_t rows_max =
+      Perturb(state.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : options.claim_rows_max;
+  const uint64_t events_max =
+      Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
+  ClaimBatch batch(std::move(claim), events_max);
+  while (batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
+         state.core.sends.out() < options.events_out_max) {
     std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead);
     if (!row.has_value()) break;
     // In hand already: a late answer has queued a row that the loader had found before it, and that
@@ -157,12 +163,10 @@ void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow resolved) {
 
 ClaimLoop::Next ClaimLoop::Take(ShardState& state, QueuedRow row, ResolvedRow resolved,
                                 ClaimBatch& batch) {
-  const HandlerOptions& options = state.core.options;
   const std::string target = resolved.entry.context->target_key;
   const uint64_t room = state.core.sends.Room(target);
   if (room == 0) return Block(state, target, std::move(row));
-  const uint64_t count =
-      std::min({resolved.entry.event.count(), room, options.claim_events_max - batch.events()});
+  const uint64_t count = std::min({resolved.entry.event.count(), room, batch.room()});
   state.core.sends.Reserve(target, count);
   state.queue.NoteTaken(row.key, count);
   batch.Add(std::move(row), std::move(resolved.entry), count, resolved.state.get());

@@ -49,9 +49,8 @@ std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
 EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
                        const ReportOrigin& origin);
 
-// The end of a row that was not claimed: parked, skipped or
-// cancelled for `reason`, or failed (one event that
-// waited for another attempt); the row is deleted. `at_micros` is now.
+// The end of a row that was not claimed: parked, skipped or cancelled for `reason`, or failed (one
+// event that waited for another attempt); the row is deleted. `at_micros` is now.
 struct RowEnd {
   ClaimedEntry entry;  // of kFailed with its context, else without
   std::string payload;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/run_table.h"
 #include "services/handler/claim_batch.h"
 #include "services/handler/grant_reports.h"
@@ -15,6 +16,7 @@ namespace {
 using kv::ColumnFamily;
 
 constexpr size_t kPartsKeptMax = 4096;
+constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
 
 }  // namespace
 
@@ -68,6 +70,11 @@ std::optional<absl::Duration> EndLoop::NextStep() const {
 void EndLoop::Step(absl::Time now) {
   const std::shared_ptr<ShardState> state = state_.lock();
   if (committing_ || !Due(*state)) return;
+  if (Perturb(state->core.runtime, Site::kHandlerEndsHeld)) {
+    flush_at_ = state->core.runtime.clock().Elapsed() + kHeld;
+    awaited_ = false;
+    return;
+  }
   // The counts that will change are read first, once for each run.
   std::set<std::string> missing;
   for (std::string& key : RunPartKeys(outcomes_)) {
@@ -107,10 +114,13 @@ void EndLoop::FetchParts(ShardState& state, std::vector<std::string> missing) {
                              });
 }
 
-std::vector<Outcome> EndLoop::TakeOutcomes(const HandlerOptions& options) {
+std::vector<Outcome> EndLoop::TakeOutcomes(const ShardState& state) {
+  const HandlerOptions& options = state.core.options;
+  const size_t outcomes_max =
+      Perturb(state.core.runtime, Site::kHandlerEndOfOne) ? 1 : options.end_outcomes_max;
   size_t bytes = 0;
   size_t n = 0;
-  while (n < outcomes_.size() && n < options.end_outcomes_max && bytes < options.end_bytes_max) {
+  while (n < outcomes_.size() && n < outcomes_max && bytes < options.end_bytes_max) {
     const Outcome& outcome = outcomes_[n++];
     const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
     const bool keeps = outcome.kind == EndKind::kRetry || outcome.kind == EndKind::kFailed;
@@ -126,7 +136,7 @@ std::vector<Outcome> EndLoop::TakeOutcomes(const HandlerOptions& options) {
 
 void EndLoop::Flush(ShardState& state, absl::Time now) {
   auto flight = std::make_shared<Flight>();
-  std::vector<Outcome> outcomes = TakeOutcomes(state.core.options);
+  std::vector<Outcome> outcomes = TakeOutcomes(state);
   flight->batch = BuildEndBatch(
       outcomes, parts_, {.shard = state.shard, .epoch = state.lease.epoch, .number = ++commits_});
   for (const std::string& key : garbage_) {
@@ -148,6 +158,9 @@ void EndLoop::Flush(ShardState& state, absl::Time now) {
 void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   RunParts touched = flight.batch.parts;
   std::vector<WaitingRow> later;
+  const size_t rows_max = Perturb(state.core.runtime, Site::kHandlerRowEndOfOne)
+                              ? 1
+                              : state.core.options.claim_rows_max;
   size_t bytes = 0;
   for (WaitingRow& row : rows_) {
     const ClaimedEntry& entry = row.end.entry;
@@ -155,8 +168,7 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
     const std::string part =
         RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
     const bool known = !counts || (parts_.contains(part) && !touched.contains(part));
-    if (!known || flight.rows.size() >= state.core.options.claim_rows_max ||
-        bytes > state.core.options.end_bytes_max) {
+    if (!known || flight.rows.size() >= rows_max || bytes > state.core.options.end_bytes_max) {
       later.push_back(std::move(row));
       continue;
     }
@@ -213,7 +225,8 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
   HandlerStats::Add(stats.retries, batch.retried);
   HandlerStats::Add(stats.dead_letters, batch.dead_letters);
   HandlerStats::Add(stats.skipped, batch.skipped);
-  if (parts_.size() > kPartsKeptMax) parts_.clear();
+  if (parts_.size() > kPartsKeptMax || Perturb(state.core.runtime, Site::kHandlerRunPartsForgotten))
+    parts_.clear();
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
   for (const std::string& key : batch.released_keys) state.held.erase(key);
   for (const std::shared_ptr<Claim>& claim : batch.finished) {

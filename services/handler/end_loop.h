@@ -60,7 +60,7 @@ class EndLoop {
   bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
   void FlushBy(absl::Duration at);  // Clock::Elapsed
   bool Due(ShardState& state) const;
-  std::vector<Outcome> TakeOutcomes(const HandlerOptions& options);
+  std::vector<Outcome> TakeOutcomes(const ShardState& state);
   void Flush(ShardState& state, absl::Time now);
   void FetchParts(ShardState& state, std::vector<std::string> missing);
   void AddRows(ShardState& state, absl::Time now, Flight& flight);

@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
 #include "services/handler/inflight_scan.h"
 #include "services/handler/row_resolver.h"
@@ -30,7 +32,7 @@ void GrantedLoop::Watch() {
   state->core.client.Scan(
       {.cf = ColumnFamily::kInflight,
        .begin = begin,
-       .end = begin + '\0',
+       .end = KeyAfter(begin),
        .limit = 1,
        .keys_only = true},
       state->core.executor,
@@ -93,13 +95,14 @@ void GrantedLoop::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
   // What was committed up to the scan has been told.
   if (!scanning_ && state.granted.keeping() && batch.seq > scanned_seq_) state.granted.Release();
   std::vector<Told> claims;
+  const bool none_told = Perturb(state.core.runtime, Site::kGrantedClaimNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind != kv::Mutation::Kind::kPut) continue;
     const std::optional<InflightKey> key = DecodeInflightKey(mutation.key);
     if (!key.has_value() || key->is_end || !IsGranted(key->claim)) continue;
     claims.push_back({.id = key->claim,
                       .value = mutation.value,
-                      .omitted = mutation.value_omitted,
+                      .omitted = mutation.value_omitted || none_told,
                       .seq = batch.seq});
   }
   if (scanning_) {

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/key_codec.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
 
 namespace escapement::handler {
@@ -17,10 +19,11 @@ struct InflightScan {
 void ScanMore(std::shared_ptr<InflightScan> scan, std::string begin) {
   const std::shared_ptr<ShardState> state = scan->state.lock();
   if (state == nullptr) return;
+  const bool one = Perturb(state->core.runtime, Site::kInflightScanOfOne);
   state->core.client.Scan({.cf = kv::ColumnFamily::kInflight,
                            .begin = begin,
                            .end = InflightShardEnd(state->shard),
-                           .limit = 1000,
+                           .limit = one ? 1u : 1000u,
                            .bytes_max = 4 << 20},
                           state->core.executor,
                           [scan, begin](absl::StatusOr<kv::ScanResult> result) {
@@ -29,7 +32,7 @@ void ScanMore(std::shared_ptr<InflightScan> scan, std::string begin) {
                             for (kv::Entry& entry : result->entries)
                               scan->entries.push_back(std::move(entry));
                             if (result->more)
-                              return ScanMore(scan, scan->entries.back().key + '\0');
+                              return ScanMore(scan, KeyAfter(scan->entries.back().key));
                             scan->done(std::move(scan->entries), result->seq);
                           });
 }

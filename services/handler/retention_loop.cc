@@ -179,7 +179,7 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     if (!has_run || !seen.insert(EncodeRunKey(run)).second) continue;
     runs.push_back({.run = run, .shard = key->shard});
   }
-  if (!page.entries.empty()) sweep->cursor = page.entries.back().key + '\0';
+  if (!page.entries.empty()) sweep->cursor = KeyAfter(page.entries.back().key);
   if (runs.empty()) return GoOnWithDay(sweep, std::move(group), page.more);
   ReadRuns(sweep, std::move(group), std::move(runs), page.more);
 }

@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 
 namespace escapement::handler {
 namespace {
@@ -158,6 +159,8 @@ void SendLoop::SendDue(absl::Time now) {
   // Keys belong to contexts that the batch holds.
   std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
   std::vector<Waiting> later;
+  const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
+                    Perturb(runtime_, Site::kHandlerSendsHeld);
   while (!waiting_.empty() && waiting_.begin()->first <= now) {
     const absl::Time due = waiting_.begin()->first;
     Waiting waiting = std::move(waiting_.begin()->second);
@@ -165,9 +168,9 @@ void SendLoop::SendDue(absl::Time now) {
     const std::string& target_key = waiting.claim->entries[waiting.entry].context->target_key;
     ClaimOwner* owner = waiting.claim->owner;
     const ClaimOwner::Check check =
-        owner == nullptr
-            ? ClaimOwner::Check::kEnded
-            : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
+        owner == nullptr ? ClaimOwner::Check::kEnded
+        : held           ? ClaimOwner::Check::kWait
+               : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
     switch (check) {
       case ClaimOwner::Check::kSend:
         Send(now, due, waiting, batches[target_key]);

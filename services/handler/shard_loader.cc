@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/key_codec.h"
+#include "common/runtime/perturb.h"
+
 namespace escapement::handler {
 
 using kv::ColumnFamily;
@@ -18,7 +21,7 @@ void ShardLoader::Start() {
   state->core.client.Scan(
       {.cf = ColumnFamily::kEvents,
        .begin = begin,
-       .end = begin + '\0',
+       .end = KeyAfter(begin),
        .limit = 1,
        .keys_only = true},
       state->core.executor,
@@ -73,11 +76,12 @@ bool ShardLoader::Covers(absl::string_view key) const {
 
 void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
   std::vector<kv::Key> omitted;
+  const bool none_told = Perturb(state.core.runtime, Site::kLoaderRowNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind == Mutation::Kind::kDelete) {
       state.queue.Remove(mutation.key);
     } else if (mutation.kind == Mutation::Kind::kPut && Covers(mutation.key)) {
-      if (mutation.value_omitted) {
+      if (mutation.value_omitted || none_told) {
         omitted.push_back({.cf = ColumnFamily::kEvents, .key = mutation.key});
       } else {
         AddRow(state, mutation.key, mutation.value, batch.seq);
@@ -85,6 +89,7 @@ void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
     }
   }
   if (!omitted.empty()) ReadOmitted(state, std::move(omitted));
+  if (Perturb(state.core.runtime, Site::kLoaderRewinds)) Rewind();
   state.core.wake();
 }
 
@@ -98,7 +103,11 @@ void ShardLoader::AddRow(ShardState& state, std::string key, std::string value, 
   if (state.queue.rows(index) < 2 * options.lane_rows_max &&
       state.queue.bytes(index) < 2 * options.lane_bytes_max)
     return;
-  // More was written inside the horizon than may be held: the latest half is read again later.
+  DropLatest(state, index);
+}
+
+// More was written inside the horizon than may be held: the latest half is read again later.
+void ShardLoader::DropLatest(ShardState& state, uint8_t index) {
   std::string dropped = state.queue.DropLast(index, state.queue.rows(index) / 2);
   if (dropped.empty()) return;
   Lane& lane = lanes_[index];
@@ -138,7 +147,11 @@ void ShardLoader::Step(absl::Time now) {
       continue;
     }
     quiet = false;
-    ScanLane(*state, i, EventLaneKey(state->shard, i, now + options.horizon));
+    std::string to = EventLaneKey(state->shard, i, now + options.horizon);
+    if (Perturb(state->core.runtime, Site::kLoaderHorizonShort))
+      to = std::min(to, std::max(KeyAfter(lane.loaded_to),
+                                 EventLaneKey(state->shard, i, now + options.horizon / 50)));
+    ScanLane(*state, i, std::move(to));
   }
   // Steps come thousands of times a second; the horizon moves slowly.
   if (quiet) quiet_until_ = now + options.horizon / 200;
@@ -149,11 +162,13 @@ void ShardLoader::ScanLane(ShardState& state, uint8_t index, std::string to) {
   lane.scanning_to = to;
   lane.dropped.clear();
   const HandlerOptions& options = state.core.options;
+  const size_t rows_max =
+      Perturb(state.core.runtime, Site::kLoaderScanOfOne) ? 1 : options.lane_rows_max / 2;
   state.core.client.Scan(
       {.cf = ColumnFamily::kEvents,
        .begin = lane.loaded_to,
        .end = to,
-       .limit = static_cast<uint32_t>(std::max<size_t>(options.lane_rows_max / 2, 1)),
+       .limit = static_cast<uint32_t>(std::max<size_t>(rows_max, 1)),
        .bytes_max = static_cast<uint32_t>(std::max<size_t>(options.lane_bytes_max / 2, 1))},
       state.core.executor,
       [this, weak = state_, generation = scan_generation_, index,
@@ -169,9 +184,10 @@ void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string&
   Lane& lane = lanes_[index];
   if (result.ok()) {
     lane.loaded_to =
-        result->more && !result->entries.empty() ? result->entries.back().key + '\0' : to;
+        result->more && !result->entries.empty() ? KeyAfter(result->entries.back().key) : to;
     for (kv::Entry& entry : result->entries)
       AddRow(state, std::move(entry.key), std::move(entry.value), result->seq);
+    if (Perturb(state.core.runtime, Site::kLoaderDropsLatest)) DropLatest(state, index);
     if (!lane.dropped.empty() && lane.dropped < lane.loaded_to) lane.loaded_to = lane.dropped;
   }
   lane.scanning_to.clear();

@@ -44,6 +44,7 @@ class ShardLoader {
   void OpenWatch(kv::CommitSeq from);
   void OnBatch(ShardState& state, const kv::WatchBatch& batch);
   void AddRow(ShardState& state, std::string key, std::string value, kv::CommitSeq seq);
+  void DropLatest(ShardState& state, uint8_t lane);
   void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
   void ScanLane(ShardState& state, uint8_t lane, std::string to);
   void OnScanned(ShardState& state, uint8_t lane, const std::string& to,

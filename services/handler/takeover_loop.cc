@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 #include "services/handler/granted_entry.h"
 #include "services/handler/inflight_scan.h"
 
@@ -42,6 +43,7 @@ void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq)
     auto left = std::make_shared<Left>();
     left->not_before =
         state->lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
+    if (Perturb(state->core.runtime, Site::kTakeoverLate)) left->not_before += 10 * kMargin;
     left->claim = std::move(claim);
     left_.push_back(std::move(left));
   }

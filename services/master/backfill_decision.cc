@@ -46,16 +46,6 @@ std::map<std::string, std::optional<std::string>> DoneKeys(const OccurrenceSourc
   return keys;
 }
 
-// The window of a run that is late by intention begins when its rows are made.
-void BeginWindow(absl::Time now, kv::Mutation* mutation) {
-  storage::v1::EventRecord row;
-  if (mutation->cf != ColumnFamily::kWaiting || !row.ParseFromString(mutation->value) ||
-      !row.throttle().has_window())
-    return;
-  row.mutable_throttle()->set_window_begin_micros(ToMicros(now));
-  mutation->value = row.SerializeAsString();
-}
-
 // What is left of a summary whose first occurrence fires.
 struct Rest {
   size_t index = 0;  // of that occurrence
@@ -108,7 +98,9 @@ class Backfill {
   // False if there is no room for it.
   bool Fire(size_t index, const BackfillOccurrence& occurrence) {
     std::vector<kv::Mutation> rows;
-    AddLaunchedRows(scope_.source, occurrence.emitted, input_.layout, input_.now, &rows);
+    EmittedOccurrence emitted = occurrence.emitted;
+    emitted.window_begin = input_.now;  // it is late by intention
+    AddLaunchedRows(scope_.source, emitted, input_.layout, input_.now, &rows);
     if (response_.fired_count() > 0 && group_.mutations.size() + rows.size() > kChangeRowsMax)
       return false;
     RequireUnfired(occurrence);
@@ -116,7 +108,6 @@ class Backfill {
       group_.conditions.push_back({.cf = key.cf, .key = key.key, .kind = ConditionKind::kAbsent});
     for (kv::Mutation& row : rows) {
       group_.conditions.push_back({.cf = row.cf, .key = row.key, .kind = ConditionKind::kAbsent});
-      BeginWindow(input_.now, &row);
       group_.mutations.push_back(std::move(row));
     }
     for (const auto& [key, value] : occurrence.done) {
@@ -191,13 +182,6 @@ class Backfill {
   std::optional<Rest> rest_;
 };
 
-// Before it nothing is owed by the emitter.
-absl::Time CoveredTo(const ScheduleSnapshot& snapshot) {
-  const absl::Time covered = FromMicros(snapshot.state.covered_to_micros());
-  return snapshot.emitted_to.has_value() ? std::max(covered, DecodeCheckpoint(*snapshot.emitted_to))
-                                         : covered;
-}
-
 }  // namespace
 
 BackfillScope ScopeOf(const ChangeInput& input, const BackfillRange& range) {
@@ -210,7 +194,7 @@ BackfillScope ScopeOf(const ChangeInput& input, const BackfillRange& range) {
   spec.end = record.timing().end_micros() != 0 ? FromMicros(record.timing().end_micros())
                                                : absl::InfiniteFuture();
   const cron::Timetable timetable(std::move(spec));
-  const absl::Time covered = CoveredTo(input.snapshot);
+  const absl::Time covered = CoveredTo(input.snapshot, input.now);
   for (const cron::Occurrence& found :
        timetable.Enumerate(range.begin, covered, range.occurrences_max + kBackfillCarriersMax)) {
     const bool within =

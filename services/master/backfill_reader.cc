@@ -13,6 +13,7 @@
 #include "common/storage/run_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/range_reader.h"
 #include "services/master/throttled_events.h"
 
 namespace escapement::master {
@@ -44,11 +45,6 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
  private:
-  struct Place {
-    ColumnFamily cf;
-    std::string begin, end;
-  };
-
   void OnRecords(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
     size_t next = 0;
@@ -102,50 +98,30 @@ class Search : public std::enable_shared_from_this<Search> {
       const RunIdentity run(scope_.source.tenant, scope_.source.uid, id);
       shards.insert(ShardOfEventId(run.EventId(0), context_.layout.queue_shards));
     }
+    std::vector<KeyRange> ranges;
     for (const uint16_t shard : shards) {
-      const Place claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
-                            InflightShardEnd(shard)};
-      places_.push_back(claims);
-      places_.push_back({ColumnFamily::kEvents,
-                         EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
-                         EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
-      places_.push_back(claims);
+      const KeyRange claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
+                               InflightShardEnd(shard)};
+      ranges.push_back(claims);
+      ranges.push_back({ColumnFamily::kEvents,
+                        EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
+                        EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
+      ranges.push_back(claims);
     }
-    NextPlace();
-  }
-
-  void NextPlace() {
-    if (place_ == places_.size()) return done_(std::move(scope_));
-    rows_read_ = 0;
-    Scan(places_[place_].begin);
-  }
-
-  void Scan(std::string begin) {
-    kv::ScanRequest scan;
-    scan.cf = places_[place_].cf;
-    scan.begin = std::move(begin);
-    scan.end = places_[place_].end;
-    scan.bytes_max = 4 << 20;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           self->OnPage(std::move(page));
-                         });
-  }
-
-  void OnPage(absl::StatusOr<kv::ScanResult> page) {
-    if (!page.ok()) return done_(StoreFailed(page.status()));
-    for (const kv::Entry& entry : page->entries) {
-      if (places_[place_].cf == ColumnFamily::kEvents) {
-        NoteRow(entry.key);
-      } else {
-        NoteClaim(entry);
-      }
-    }
-    rows_read_ += page->entries.size();
-    if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax)
-      return Scan(page->entries.back().key + std::string(1, '\0'));
-    ++place_;
-    NextPlace();
+    ReadRanges(
+        context_, std::move(ranges), kLookupRowsMax,
+        [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
+          if (range.cf == ColumnFamily::kEvents) {
+            self->NoteRow(entry.key);
+          } else {
+            self->NoteClaim(entry);
+          }
+          return true;
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->done_(std::move(self->scope_));
+        });
   }
 
   void NoteRow(const std::string& event_key) {
@@ -172,9 +148,6 @@ class Search : public std::enable_shared_from_this<Search> {
   Found done_;
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
-  std::vector<Place> places_;
-  size_t place_ = 0;
-  size_t rows_read_ = 0;
 };
 
 }  // namespace

@@ -42,6 +42,13 @@ std::vector<cron::Occurrence> OccurrencesIn(const Definition& definition, absl::
 
 }  // namespace
 
+absl::Time CoveredTo(const ScheduleSnapshot& snapshot, absl::Time now) {
+  const absl::Time covered = FromMicros(snapshot.state.covered_to_micros());
+  if (snapshot.state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED) return covered;
+  return std::max(covered,
+                  snapshot.emitted_to.has_value() ? DecodeCheckpoint(*snapshot.emitted_to) : now);
+}
+
 ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name,
                              const kv::Layout& layout, absl::Time now)
     : snapshot_(snapshot),
@@ -70,12 +77,7 @@ ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleNam
                                .kind = ConditionKind::kAbsent});
   if (snapshot.planned_to.has_value()) planned_to_ = DecodeCheckpoint(*snapshot.planned_to);
   if (!snapshot.record.has_value()) return;
-  covered_ = FromMicros(snapshot.state.covered_to_micros());
-  if (snapshot.state.kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) {
-    const absl::Time emitted_to =
-        snapshot.emitted_to.has_value() ? DecodeCheckpoint(*snapshot.emitted_to) : now;
-    covered_ = std::max(covered_, emitted_to);
-  }
+  covered_ = CoveredTo(snapshot, now);
 }
 
 void ChangeBuilder::RequireCheckpoint(const std::string& key,
@@ -281,12 +283,9 @@ void ChangeBuilder::SkipLaunch(const WaitingLaunch& launch, absl::string_view re
                                .kind = ConditionKind::kAbsent});
   group_.mutations.push_back(
       {.cf = ColumnFamily::kCheckpoints, .kind = MutationKind::kDelete, .key = key});
-  const EmittedOccurrence occurrence = {
-      .id = launch.key.occurrence,
-      .nominal_time = FromMicros(launch.record.nominal_time_micros()),
-      .launch_time = launch.key.launch_time};
-  group_.mutations.push_back(SkippedOccurrence(SourceOf(launch.key.uid, launch.record), occurrence,
-                                               reason, layout_, now_));
+  group_.mutations.push_back(SkippedOccurrence(SourceOf(launch.key.uid, launch.record),
+                                               ToEmitted(launch.key, launch.record), reason,
+                                               layout_, now_));
   parked_mutations_ += 2;
 }
 

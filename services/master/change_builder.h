@@ -39,6 +39,9 @@
 
 namespace escapement::master {
 
+// `covered` of a schedule that exists.
+absl::Time CoveredTo(const ScheduleSnapshot& snapshot, absl::Time now);
+
 class ChangeBuilder {
  public:
   // `snapshot` outlives the builder. Adds the conditions on what was read (of a schedule that does

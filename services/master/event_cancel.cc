@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
@@ -55,6 +56,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
 
   void OnFound(absl::StatusOr<EventSighting> sighting) {
     if (!sighting.ok()) return done_(StoreFailed(sighting.status()));
+    if (Perturb(context_.runtime, Site::kMasterCancelReadsAgain)) return LookUp();
     const std::string name = name_.ToString();
     if (sighting->done.has_value()) return Refuse(EventEnded(name));
     if (!sighting->row.has_value()) return Refuse(NotFound(name));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
@@ -110,6 +111,7 @@ class Creation : public std::enable_shared_from_this<Creation> {
  private:
   void Write() {
     options_.now = context_.client.NowLow();
+    if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
     absl::StatusOr<CreationPlan> plan = PlanCreation(batch_, single_, mark_, options_, *cache_);
     if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
     plan_ = *std::move(plan);

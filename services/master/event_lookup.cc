@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
@@ -56,7 +57,7 @@ class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
       }
     }
     if (!page->more || page->entries.empty()) return done_(false, seq_);
-    Read(page->entries.back().key + std::string(1, '\0'));
+    Read(KeyAfter(page->entries.back().key));
   }
 
   MasterContext& context_;

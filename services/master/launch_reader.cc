@@ -10,6 +10,7 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/range_reader.h"
 
 namespace escapement::master {
 namespace {
@@ -18,46 +19,34 @@ using kv::ColumnFamily;
 
 class Reading : public std::enable_shared_from_this<Reading> {
  public:
-  using Read = absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)>;
-  Reading(MasterContext& context, const Uid& uid, absl::Time end, Read done)
+  using Launches = absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)>;
+  Reading(MasterContext& context, const Uid& uid, absl::Time end, Launches done)
       : context_(context), uid_(uid), done_(std::move(done)) {
-    const uint16_t partition = PartitionOf(uid, context.layout.partitions);
-    begin_ = LaunchPrefix(partition);
     LaunchKey last;
-    last.partition = partition;
+    last.partition = PartitionOf(uid, context.layout.partitions);
     last.launch_time = end;
-    end_ = EncodeLaunchKey(last);
+    range_ = {ColumnFamily::kCheckpoints, LaunchPrefix(last.partition), EncodeLaunchKey(last)};
   }
 
-  void Scan() {
-    kv::ScanRequest scan;
-    scan.cf = ColumnFamily::kCheckpoints;
-    scan.begin = begin_;
-    scan.end = end_;
-    scan.limit = 10'000;
-    scan.bytes_max = 4 << 20;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           if (!page.ok()) return self->done_(StoreFailed(page.status()));
-                           self->OnPage(*std::move(page));
-                         });
+  void Read() {
+    ReadRanges(
+        context_, {range_}, kLaunchRowsMax,
+        [self = shared_from_this()](const KeyRange&, kv::Entry& entry) { return self->Add(entry); },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->ReadRuns();
+        });
   }
 
  private:
-  void OnPage(kv::ScanResult page) {
-    rows_read_ += page.entries.size();
-    for (kv::Entry& entry : page.entries) {
-      begin_ = entry.key + std::string(1, '\0');
-      auto key = DecodeLaunchKey(entry.key);
-      if (!key.has_value() || key->uid != uid_) continue;
-      WaitingLaunch& launch = launches_.emplace_back();
-      launch.key = *std::move(key);
-      launch.bytes = std::move(entry.value);
-      if (!launch.record.ParseFromString(launch.bytes))
-        return done_(BrokenRecord("a launch record"));
-    }
-    if (page.more && !page.entries.empty() && rows_read_ < kLaunchRowsMax) return Scan();
-    ReadRuns();
+  absl::StatusOr<bool> Add(kv::Entry& entry) {
+    auto key = DecodeLaunchKey(entry.key);
+    if (!key.has_value() || key->uid != uid_) return true;
+    WaitingLaunch& launch = launches_.emplace_back();
+    launch.key = *std::move(key);
+    launch.bytes = std::move(entry.value);
+    if (!launch.record.ParseFromString(launch.bytes)) return BrokenRecord("a launch record");
+    return true;
   }
 
   void ReadRuns() {
@@ -82,9 +71,8 @@ class Reading : public std::enable_shared_from_this<Reading> {
 
   MasterContext& context_;
   const Uid uid_;
-  Read done_;
-  std::string begin_, end_;
-  size_t rows_read_ = 0;
+  Launches done_;
+  KeyRange range_;
   std::vector<WaitingLaunch> launches_;
 };
 
@@ -97,7 +85,7 @@ void ReadWaitingLaunches(
   const absl::Time covered = FromMicros(input.snapshot.state.covered_to_micros());
   std::make_shared<Reading>(context, input.snapshot.uid, std::min(input.now, covered + kJitterMax),
                             std::move(done))
-      ->Scan();
+      ->Read();
 }
 
 }  // namespace escapement::master

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
@@ -41,6 +42,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
       if (!replayed.ok()) return done_(replayed.status());
       if (*replayed) return done_(std::move(change_.response));
     }
+    if (Perturb(context_.runtime, Site::kMasterPolicyReadsAgain)) return Again();
     std::optional<storage::v1::PolicyRecord> current;
     if (values[0].has_value() && !current.emplace().ParseFromString(*values[0]))
       return done_(BrokenRecord(change_.name.ToString()));

@@ -108,7 +108,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       if (page_.more) break;
     }
     if (!page_.more && result.more && !result.entries.empty())
-      return ReadGrants(result.entries.back().key + '\0');
+      return ReadGrants(KeyAfter(result.entries.back().key));
     const std::string prefix = WaitingPolicyPrefix(shard_, uid_);
     waiting_end_ = PrefixEnd(prefix);
     ReadWaiting(prefix);
@@ -171,7 +171,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       // The rows of a group are in the order of their due times.
       next = key->due_time > now_
                  ? PrefixEnd(WaitingGroupPrefix(shard_, uid_, key->priority, key->uid))
-                 : entry.key + '\0';
+                 : KeyAfter(entry.key);
     }
     waiting_rows_ += result.entries.size();
     if (result.more && waiting_rows_ < kUsageRowsMax && next < waiting_end_)

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/limits.h"
@@ -39,8 +40,8 @@ void RequestSweepLoop::OnPage(kv::ScanResult page) {
     group.mutations.push_back(
         {.cf = kv::ColumnFamily::kRequests, .kind = kv::Mutation::Kind::kDelete, .key = entry.key});
   }
-  position_ = page.more && !page.entries.empty() ? page.entries.back().key + std::string(1, '\0')
-                                                 : std::string();
+  position_ =
+      page.more && !page.entries.empty() ? KeyAfter(page.entries.back().key) : std::string();
   if (commit.groups.empty()) return;
   context_.client.CommitAsync(std::move(commit), context_.executor,
                               [this](absl::StatusOr<kv::CommitResult> result) {

@@ -116,7 +116,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     rows_read_ += page->entries.size();
     // Beyond the bound retries are left out: they wait among very many of others.
     if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax) {
-      return ScanRetries(page->entries.back().key + std::string(1, '\0'));
+      return ScanRetries(KeyAfter(page->entries.back().key));
     }
     ScanDone();
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "services/master/backfill_decision.h"
 #include "services/master/backfill_reader.h"
@@ -258,8 +259,9 @@ void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v
 void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
                                        Done<v1::BackfillScheduleResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  const absl::StatusOr<BackfillRange> range = ReadRange(request, context_.client.NowLow());
+  absl::StatusOr<BackfillRange> range = ReadRange(request, context_.client.NowLow());
   if (!range.ok()) return context_.Refuse(range.status(), std::move(done));
+  if (Perturb(context_.runtime, Site::kMasterBackfillOfOne)) range->occurrences_max = 1;
   using Decide =
       absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::BackfillScheduleRequest&);
   absl::StatusOr<ScheduleChange> change = ChangeOf<v1::BackfillScheduleResponse>(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/key_codec.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"
@@ -100,7 +101,9 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   void OnState(kv::GetResult result) {
     auto& values = result.values;
     if (Replay(values[1]) || !ReadRecord(values[0])) return;
-    if (snapshot_.uid != uid_read_) return Again();  // deleted or made anew meanwhile
+    // Deleted or made anew meanwhile.
+    if (snapshot_.uid != uid_read_ || Perturb(context_.runtime, Site::kMasterChangeReadsAgain))
+      return Again();
     snapshot_.planned_to = std::move(values[3]);
     snapshot_.emitted_to = std::move(values[4]);
     snapshot_.cursor_present = values[5].has_value();
@@ -201,6 +204,11 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (change_.validate_only) return done_(std::move(decision_.response));
     if (change_.waits_for_emitter && snapshot_.cursor_present) return Again();
     if (!decision_.partial) change_.mark.AddTo(*decision_.response, decided_at_, &decision_.group);
+    if (!Perturb(context_.runtime, Site::kMasterChangeLate)) return Commit();
+    context_.executor->PostAfter(kRetryDelayMax, [self = shared_from_this()] { self->Commit(); });
+  }
+
+  void Commit() {
     kv::Commit commit;
     commit.groups.push_back(std::move(decision_.group));
     context_.client.CommitAsync(

@@ -20,7 +20,6 @@ namespace {
 using Warnings = std::vector<std::string>;
 
 constexpr absl::Duration kYear = absl::Hours(24 * 366);
-constexpr absl::Duration kLongChange = absl::Hours(3);  // as CRON.md §4: AUTO takes it for no DST
 
 constexpr std::array<const char*, 12> kMonths = {"January",   "February", "March",    "April",
                                                  "May",       "June",     "July",     "August",
@@ -107,17 +106,6 @@ void AddMissingDays(const Definition& definition, Warnings* warnings) {
   }
 }
 
-cron::GapPolicy GapRule(const cron::TimetableSpec& spec, absl::Duration size) {
-  if (spec.policy.gap != cron::GapPolicy::kAuto) return spec.policy.gap;
-  return size > kLongChange ? cron::GapPolicy::kSkip : cron::GapPolicy::kFireAfter;
-}
-
-bool FiresTwice(const cron::TimetableSpec& spec, absl::Duration size) {
-  if (spec.policy.overlap != cron::OverlapPolicy::kAuto)
-    return spec.policy.overlap == cron::OverlapPolicy::kBoth;
-  return size > kLongChange;
-}
-
 // "02:30", with the second where it is not 0.
 std::string TimeOfDay(absl::Time time, absl::TimeZone zone) {
   return absl::FormatTime(absl::ToCivilSecond(time, zone).second() == 0 ? "%H:%M" : "%H:%M:%S",
@@ -153,12 +141,13 @@ void AddOffsetChanges(const cron::Timetable& timetable, absl::Time now, Warnings
     const bool gap = change->after > change->before;
     const absl::Duration size =
         gap ? change->after - change->before : change->before - change->after;
-    if (!gap && !FiresTwice(spec, size)) continue;
+    if (!gap && cron::OverlapRule(*spec.cron, spec.policy, size) != cron::OverlapPolicy::kBoth)
+      continue;
     const absl::Time local = change->instant + std::min(change->before, change->after);
     for (const absl::Time nominal : MatchesOf(spec, local, local + size)) {
       std::string effect = ": fires twice";
       if (gap) {
-        const cron::GapPolicy rule = GapRule(spec, size);
+        const cron::GapPolicy rule = cron::GapRule(*spec.cron, spec.policy, size);
         const absl::Time fires =
             rule == cron::GapPolicy::kShift ? nominal - change->before : change->instant;
         effect = rule == cron::GapPolicy::kSkip

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/key_codec.h"
 #include "common/cron/occurrence_id.h"
 #include "common/cron/zone.h"
 #include "common/storage/done_table.h"
@@ -181,7 +182,7 @@ class Search : public std::enable_shared_from_this<Search> {
     }
     rows_read_ += page->entries.size();
     if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax) {
-      return Scan(cf, page->entries.back().key + std::string(1, '\0'), end);
+      return Scan(cf, KeyAfter(page->entries.back().key), end);
     }
     rows_read_ = 0;
     if (cf == ColumnFamily::kEvents) return ReadKeys();

@@ -12,6 +12,7 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/parked_row.h"
+#include "services/master/range_reader.h"
 
 namespace escapement::master {
 namespace {
@@ -29,51 +30,31 @@ class Search : public std::enable_shared_from_this<Search> {
     const uint16_t shard = PolicyShardOf(policy, context_.layout.policy_shards);
     const std::string group = WaitingGroupPrefix(shard, policy, source.priority, source.uid);
     const std::string parked = ParkedPrefix(source.uid);
-    places_ = {{ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)},
+    ranges_ = {{ColumnFamily::kGrants, GrantsBegin(shard, policy), GrantsEnd(shard, policy)},
                {ColumnFamily::kWaiting, group, PrefixEnd(group)},
                {ColumnFamily::kParked, parked, PrefixEnd(parked)}};
   }
 
-  void NextPlace() {
-    if (place_ == places_.size() || found_.size() >= query_.limit) return done_(std::move(found_));
-    rows_read_ = 0;
-    Scan(places_[place_].begin);
+  void Read() {
+    if (query_.limit == 0) return done_(std::move(found_));
+    ReadRanges(
+        context_, std::move(ranges_), kLookupRowsMax,
+        [self = shared_from_this()](const KeyRange& range,
+                                    kv::Entry& entry) -> absl::StatusOr<bool> {
+          if (absl::Status status = self->AddEntry(range, entry); !status.ok()) return status;
+          return self->found_.size() < self->query_.limit;
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          self->done_(std::move(self->found_));
+        });
   }
 
  private:
-  struct Place {
-    ColumnFamily cf;
-    std::string begin, end;
-  };
-
-  void Scan(std::string begin) {
-    kv::ScanRequest scan;
-    scan.cf = places_[place_].cf;
-    scan.begin = std::move(begin);
-    scan.end = places_[place_].end;
-    scan.bytes_max = 4 << 20;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> page) {
-                           self->OnPage(std::move(page));
-                         });
-  }
-
-  void OnPage(absl::StatusOr<kv::ScanResult> page) {
-    if (!page.ok()) return done_(StoreFailed(page.status()));
-    const bool more = page->more && !page->entries.empty();
-    std::string next = more ? page->entries.back().key + std::string(1, '\0') : std::string();
-    rows_read_ += page->entries.size();
-    for (kv::Entry& entry : page->entries) {
-      absl::Status status = places_[place_].cf == ColumnFamily::kGrants ? AddGrant(entry)
-                            : places_[place_].cf == ColumnFamily::kWaiting
-                                ? AddWaiting(entry)
-                                : AddParked(std::move(entry));
-      if (!status.ok()) return done_(std::move(status));
-      if (found_.size() >= query_.limit) return done_(std::move(found_));
-    }
-    if (more && rows_read_ < kLookupRowsMax) return Scan(std::move(next));
-    ++place_;
-    NextPlace();
+  absl::Status AddEntry(const KeyRange& range, kv::Entry& entry) {
+    if (range.cf == ColumnFamily::kGrants) return AddGrant(entry);
+    if (range.cf == ColumnFamily::kWaiting) return AddWaiting(entry);
+    return AddParked(std::move(entry));
   }
 
   absl::Status AddGrant(const kv::Entry& entry) {
@@ -124,9 +105,7 @@ class Search : public std::enable_shared_from_this<Search> {
   MasterContext& context_;
   ThrottledQuery query_;
   Found done_;
-  std::vector<Place> places_;
-  size_t place_ = 0;
-  size_t rows_read_ = 0;
+  std::vector<KeyRange> ranges_;
   std::vector<ThrottledRange> found_;
 };
 
@@ -135,7 +114,7 @@ class Search : public std::enable_shared_from_this<Search> {
 void ReadThrottledEvents(
     MasterContext& context, ThrottledQuery query,
     absl::AnyInvocable<void(absl::StatusOr<std::vector<ThrottledRange>>)> done) {
-  std::make_shared<Search>(context, std::move(query), std::move(done))->NextPlace();
+  std::make_shared<Search>(context, std::move(query), std::move(done))->Read();
 }
 
 }  // namespace escapement::master

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/micros.h"
 #include "common/cron/cron_expression.h"
@@ -145,21 +143,6 @@ static_assert(v1::DstPolicy::Overlap::AUTO == storage::v1::FOLD_KIND_AUTO + 1 &&
               v1::DstPolicy::Overlap::LAST == storage::v1::FOLD_KIND_LAST + 1 &&
               v1::DstPolicy::Overlap::BOTH == storage::v1::FOLD_KIND_BOTH + 1);
 
-// The fields in the order of the text; absent ones as "" or with their default.
-std::vector<std::string> TextFields(const v1::CronFields& fields) {
-  const auto or_default = [](const std::string& field, const char* fallback) {
-    return field.empty() ? std::string(fallback) : field;
-  };
-  std::vector<std::string> parts = {
-      fields.minute(), fields.hour(), or_default(fields.day_of_month(), "*"),
-      or_default(fields.month(), "*"), or_default(fields.day_of_week(), "*")};
-  // A second that is not written is none: periodic expressions are told by it.
-  if (!fields.second().empty() || !fields.year().empty())
-    parts.insert(parts.begin(), or_default(fields.second(), "0"));
-  if (!fields.year().empty()) parts.push_back(fields.year());
-  return parts;
-}
-
 void TimingReader::ReadCronFields() {
   const v1::CronFields& given = schedule_.cron_fields();
   storage::v1::CronFieldsRecord& record = *timing_.mutable_cron_fields();
@@ -172,32 +155,37 @@ void TimingReader::ReadCronFields() {
   record.set_year(given.year());
   const size_t before = violations_->size();
   // Each field is tried alone, so that every wrong one is named. In the order of the text.
-  const auto check = [&](absl::string_view name, const std::string& field, bool required,
-                         std::string* (v1::CronFields::*mutable_field)()) {
+  const cron::CronFields fields = {.second = given.second(),
+                                   .minute = given.minute(),
+                                   .hour = given.hour(),
+                                   .day_of_month = given.day_of_month(),
+                                   .month = given.month(),
+                                   .day_of_week = given.day_of_week(),
+                                   .year = given.year()};
+  using F = cron::CronFields;
+  const auto check = [&](absl::string_view name, absl::string_view F::*field, bool required) {
     const std::string path = absl::StrCat("cron_fields.", name);
-    if (field.empty()) {
+    const absl::string_view text = fields.*field;
+    if (text.empty()) {
       if (required) Wrong(path, "is required");
       return;
     }
-    if (field.find_first_of(" \t") != std::string::npos || field.front() == '@')
+    if (text.find_first_of(" \t") != absl::string_view::npos || text.front() == '@')
       return Wrong(path, "must be one field of a cron expression");
-    v1::CronFields alone;
-    alone.set_minute("0");
-    alone.set_hour("0");
-    *(alone.*mutable_field)() = field;
-    if (auto parsed = cron::ParseCron(absl::StrJoin(TextFields(alone), " ")); !parsed.ok())
+    F alone = {.minute = "0", .hour = "0"};
+    alone.*field = text;
+    if (auto parsed = cron::ParseCronFields(alone); !parsed.ok())
       Wrong(path, parsed.status().message());
   };
-  using F = v1::CronFields;
-  check("second", given.second(), false, &F::mutable_second);
-  check("minute", given.minute(), true, &F::mutable_minute);
-  check("hour", given.hour(), true, &F::mutable_hour);
-  check("day_of_month", given.day_of_month(), false, &F::mutable_day_of_month);
-  check("month", given.month(), false, &F::mutable_month);
-  check("day_of_week", given.day_of_week(), false, &F::mutable_day_of_week);
-  check("year", given.year(), false, &F::mutable_year);
+  check("second", &F::second, false);
+  check("minute", &F::minute, true);
+  check("hour", &F::hour, true);
+  check("day_of_month", &F::day_of_month, false);
+  check("month", &F::month, false);
+  check("day_of_week", &F::day_of_week, false);
+  check("year", &F::year, false);
   if (violations_->size() != before) return;
-  definition_->record.set_cron(absl::StrJoin(TextFields(given), " "));
+  definition_->record.set_cron(cron::TextOf(fields));
   // What is wrong with none of them alone: together they are too long.
   if (auto parsed = cron::ParseCron(definition_->record.cron()); !parsed.ok())
     Wrong("cron_fields", parsed.status().message());

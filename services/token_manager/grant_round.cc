@@ -7,6 +7,7 @@
 
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/record_reader.h"
 #include "services/token_manager/window_plan.h"
@@ -33,9 +34,17 @@ constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 
 }  // namespace
 
+GrantRound::GrantRound(ShardState& state, RowActions& actions)
+    : state_(state),
+      actions_(actions),
+      events_max_(Perturb(state.core.runtime, Site::kTokensGrantOfOne)
+                      ? 1
+                      : state.core.options.grant_events_max),
+      claim_events_turn_(
+          Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
+
 bool GrantRound::Full() const {
-  return events_ >= state_.core.options.grant_events_max ||
-         made_.size() >= state_.core.options.grant_rows_max;
+  return events_ >= events_max_ || made_.size() >= state_.core.options.grant_rows_max;
 }
 
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
@@ -78,7 +87,7 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
     return PassedOver(policy, schedule, round.now);
   };
   policy.queue.BeginRound();
-  uint64_t budget = kVisitEventsMax;
+  uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
   while (!Full() && !actions_.full()) {
     const uint64_t free = policy.Free();
@@ -150,8 +159,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   }
   const std::string& target = judged.definition->target_key;
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now),
-       state_.core.options.grant_events_max - events_,
+      {count, state_.core.backoff.Allowed(target, round.now), events_max_ - events_,
        row->source->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
@@ -173,7 +181,7 @@ GrantRound::Claim* GrantRound::OpenClaim(absl::Time now, std::optional<uint16_t>
   if (!claims_.empty()) {
     Claim& open = claims_.back();
     const bool turn_over =
-        open.events >= kClaimEventsTurn || open.record.entries_size() >= kClaimEntriesTurn;
+        open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
     if (open.bytes < kClaimBytesMax &&
         (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
         (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))

@@ -24,7 +24,7 @@ namespace escapement::token_manager {
 class GrantRound {
  public:
   // Of one commit. Both outlive it.
-  GrantRound(ShardState& state, RowActions& actions) : state_(state), actions_(actions) {}
+  GrantRound(ShardState& state, RowActions& actions);
 
   // Once: claims again what is in `resends` (but what is not to be sent any more stays as it is),
   // then looks at the policies that are ready, until the round is full. The round's base is closed.
@@ -83,6 +83,8 @@ class GrantRound {
 
   ShardState& state_;
   RowActions& actions_;
+  const uint64_t events_max_;
+  const uint64_t claim_events_turn_;
   kv::Group group_;
   std::vector<Uid> condition_of_;  // by condition: the schedule, or the policy
   std::vector<bool> of_policy_;    // by condition

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/runtime/perturb.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -13,6 +14,7 @@ using kv::Mutation;
 
 constexpr size_t kPartsKept = 10'000;       // of runs that hold nothing
 constexpr size_t kReportRowsMax = 4096;     // in memory
+constexpr size_t kSmall = 8;                // of that, and of groups' rows, by perturbations
 constexpr size_t kGrantsExpiredMax = 1000;  // of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
@@ -39,7 +41,12 @@ PolicyShard::PolicyShard(TokenManagerCore& core, const lease::HeldLease& lease, 
           .lease = lease,
           .fence = std::move(fence),
           .used = used,
-          .reports = ReportQueue(ReportsPrefix(static_cast<uint16_t>(lease.index)), kReportRowsMax),
+          .group_rows_max = Perturb(core.runtime, Site::kTokensGroupsSmall)
+                                ? kSmall
+                                : core.options.group_rows_max,
+          .reports = ReportQueue(
+              ReportsPrefix(static_cast<uint16_t>(lease.index)),
+              Perturb(core.runtime, Site::kTokensReportQueueSmall) ? kSmall : kReportRowsMax),
           .parts = RunParts(kPartsKept)}),
       reader_(state_),
       loader_(state_, reader_, [this] { Reload(); }),
@@ -113,6 +120,7 @@ void PolicyShard::Step(absl::Time now) {
     return;
   }
   state_->parts.Trim();
+  if (Perturb(state_->core.runtime, Site::kTokensPoliciesReread)) ReadPoliciesAgain();
   loader_.Step();
   if (!loader_.ready()) return;
   if (look_again_ <= now) UnstallReports();
@@ -145,15 +153,17 @@ bool PolicyShard::OnlyNews(absl::Time now) {
     if (!IsNews(report)) return false;
     any = true;
   }
-  if (!any) return false;
+  if (!any || Perturb(state_->core.runtime, Site::kTokensNewsNotedAtOnce)) return false;
   news_since_ = std::min(news_since_, now);
   return now < news_since_ + state_->core.options.news_delay;
 }
 
 void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
   auto& rows = state_->reports.rows();
-  for (auto row = rows.begin();
-       row != rows.end() && !round.Full(state_->core.options.report_entries_max);) {
+  const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensReportsOfOne)
+                                 ? 1
+                                 : state_->core.options.report_entries_max;
+  for (auto row = rows.begin(); row != rows.end() && !round.Full(entries_max);) {
     ReportQueue::Report& report = row->second;
     storage::v1::GrantReportRecord record;
     if (report.stalled) {
@@ -183,7 +193,10 @@ void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
 
 void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
   TokenManagerStats& stats = state_->core.stats;
-  while (!calls_.empty() && !round.Full(2 * state_->core.options.report_entries_max)) {
+  const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensCallsOfOne)
+                                 ? round.entries + 1
+                                 : 2 * state_->core.options.report_entries_max;
+  while (!calls_.empty() && !round.Full(entries_max)) {
     Call call = std::move(calls_.front());
     calls_.pop_front();
     bool can = true;
@@ -204,13 +217,15 @@ void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
 
 void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
   auto& agenda = state_->agenda;
+  const size_t grants_max =
+      Perturb(state_->core.runtime, Site::kTokensExpiryOfOne) ? 1 : kGrantsExpiredMax;
   for (size_t n = 0; n < kPoliciesDueMax && !agenda.empty() && agenda.begin()->first <= round.now;
        ++n) {
     PolicyState& policy = *state_->Find(agenda.begin()->second);
     agenda.erase(agenda.begin());
     policy.planned = absl::InfiniteFuture();
     if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
-    actions.Expire(policy, kGrantsExpiredMax);
+    actions.Expire(policy, grants_max);
     while (!row_actions_.full() && !policy.closings.empty() &&
            policy.closings.begin()->first <= round.micros) {
       const std::string key = policy.closings.begin()->second;
@@ -315,7 +330,7 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
     if (PolicyState* policy = state_->Find(uid)) state_->DropIfIdle(*policy);
   }
   for (auto& [done, results] : answers) done(std::move(results));
-  if (reloading_) {
+  if (reloading_ || Perturb(state_->core.runtime, Site::kTokensShardReloaded)) {
     reloading_ = false;
     Reload();
   }

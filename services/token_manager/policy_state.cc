@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
@@ -234,7 +235,7 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
   if (!rows.more) {
     group.end.reset();
   } else if (!rows.entries.empty()) {
-    group.end = rows.entries.back().key + '\0';
+    group.end = KeyAfter(rows.entries.back().key);
   }
   const auto add = [&](const std::string& key, const std::string& value, kv::CommitSeq read_seq) {
     const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);

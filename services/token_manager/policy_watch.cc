@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
 
 namespace escapement::token_manager {
@@ -56,13 +57,14 @@ void PolicyWatch::OpenWatch(kv::CommitSeq from) {
 }
 
 void PolicyWatch::OnBatch(const kv::WatchBatch& batch) {
+  const bool none_told = Perturb(client_.runtime(), Site::kPolicyChangeNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     const std::optional<PolicyName> name = DecodePolicyKey(mutation.key);
     if (!name.has_value()) continue;
     const Uid policy = PolicyUid(name->tenant, name->policy_id);
     if (mutation.kind == kv::Mutation::Kind::kDelete) {
       callbacks_.on_policy(policy, std::nullopt, batch.seq);
-    } else if (mutation.value_omitted) {
+    } else if (mutation.value_omitted || none_told) {
       callbacks_.on_large(policy);
     } else if (mutation.kind == kv::Mutation::Kind::kPut) {
       callbacks_.on_policy(policy, mutation.value, batch.seq);

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <utility>
 
+#include "common/base/key_codec.h"
+
 namespace escapement::token_manager {
 
 void ReportQueue::Add(const std::string& key, Report report) {
@@ -40,7 +42,7 @@ bool ReportQueue::OnScanned(uint64_t number, kv::ScanResult result) {
   if (!result.more) {
     end_.reset();
   } else if (!result.entries.empty()) {
-    end_ = result.entries.back().key + '\0';
+    end_ = KeyAfter(result.entries.back().key);
   }
   for (kv::Entry& entry : result.entries) {
     rows_.insert_or_assign(std::move(entry.key),

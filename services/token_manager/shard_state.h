@@ -68,6 +68,7 @@ struct ShardState {
   lease::HeldLease lease = {};
   kv::Condition fence = {};
   UsedNumbers used = {};
+  size_t group_rows_max = 0;      // as TokenManagerOptions'
   uint16_t last_queue_shard = 0;  // where the last claim went
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies = {};
@@ -117,7 +118,7 @@ struct ShardState {
     const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
     if (!decoded.has_value()) return false;
     PolicyState& policy = At(decoded->policy);
-    const auto added = policy.AddRow(key, *decoded, value, read_seq, core.options.group_rows_max);
+    const auto added = policy.AddRow(key, *decoded, value, read_seq, group_rows_max);
     if (!policy.known && policy.named && !policy.reading) unread.insert(policy.uid);
     if (added != PolicyState::Added::kKept)
       hungry.insert({policy.uid, {decoded->priority, decoded->uid}});

@@ -9,10 +9,6 @@ namespace {
 
 using storage::v1::GrantReportRecord;
 
-constexpr absl::Duration kSettle = absl::Seconds(3);
-
-uint16_t ShardOf(const Uid& policy) { return PolicyShardOf(policy, TokenWorld::kPolicyShards); }
-
 TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTriedAgain) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
@@ -115,8 +111,9 @@ TEST(TokenManagerHoldersTest, WhoTakesOverHasTheSameHolders) {
   ASSERT_EQ(sent.size(), 10);
   world.Kill("a");
   // Stored for whoever owns the shard next.
-  world.Report(ShardOf(policy), {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED),
-                                 TokenWorld::EntryOf(sent[3], GrantReportRecord::COMPLETED)});
+  world.Report(TokenWorld::ShardOf(policy),
+               {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED),
+                TokenWorld::EntryOf(sent[3], GrantReportRecord::COMPLETED)});
   world.Start("b");
   world.Advance(absl::Seconds(15));
   EXPECT_EQ(world.Held(policy), 10);

@@ -14,8 +14,6 @@ using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
 using Entry = TokenWorld::Entry;
 
-constexpr absl::Duration kSettle = absl::Seconds(3);
-
 // One schedule under one policy, its event(s) granted and in a handler's hands.
 class ReportsTest : public ::testing::Test {
  protected:

@@ -10,6 +10,7 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
 #include "services/token_manager/policy_shard.h"
 #include "services/token_manager/policy_watch.h"
@@ -234,7 +235,9 @@ void TokenManagerService::Core::Apply(uint16_t policy_shard,
                                       std::vector<storage::v1::GrantReportRecord::Entry> entries,
                                       Done done) {
   const size_t n = entries.size();
-  const bool room = completions_.fetch_add(n, std::memory_order_relaxed) < options_.completions_max;
+  const bool room =
+      completions_.fetch_add(n, std::memory_order_relaxed) < options_.completions_max &&
+      !Perturb(runtime_, Site::kTokensCompletionRefused);
   executor_->Post([this, policy_shard, entries = std::move(entries), done = std::move(done), n,
                    room]() mutable {
     const auto shard = shards_.find(policy_shard);

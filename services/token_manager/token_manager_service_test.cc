@@ -13,8 +13,6 @@ namespace {
 
 using kv::ColumnFamily;
 
-constexpr absl::Duration kSettle = absl::Seconds(3);
-
 TEST(TokenManagerServiceTest, AnEventUnderALimitIsGrantedDeliveredAndCompleted) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};

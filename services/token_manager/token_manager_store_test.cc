@@ -15,10 +15,6 @@ namespace {
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
 
-constexpr absl::Duration kSettle = absl::Seconds(3);
-
-uint16_t ShardOf(const Uid& policy) { return PolicyShardOf(policy, TokenWorld::kPolicyShards); }
-
 TEST(TokenManagerStoreTest, AStateThatChangesUnseenIsNotGrantedAgainst) {
   // The row was judged before the schedule was paused, and committed after.
   TokenWorld world;
@@ -111,7 +107,8 @@ TEST(TokenManagerStoreTest, AWatchThatMissesSomethingCostsNothingButALook) {
     for (const SentEvent& event : world.Handle()) {
       EXPECT_TRUE(indices.insert(event.index).second);
       world.poor_store.Lag();
-      world.Report(ShardOf(policy), {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
+      world.Report(TokenWorld::ShardOf(policy),
+                   {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
     }
     world.Advance(absl::Milliseconds(20));
     EXPECT_LE(world.Held(policy), 4);
@@ -136,7 +133,7 @@ TEST(TokenManagerStoreTest, WithoutRoomInTheStoreItTriesAgain) {
   world.poor_store.full = true;
   bool effect = false;
   world.manager("a").grants().Apply(
-      ShardOf(policy), {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED)},
+      TokenWorld::ShardOf(policy), {TokenWorld::EntryOf(sent[0], GrantReportRecord::COMPLETED)},
       [&](absl::StatusOr<std::vector<bool>> answer) { effect = answer.ok() && (*answer)[0]; });
   world.Advance(absl::Seconds(2));
   EXPECT_FALSE(effect);
@@ -195,7 +192,8 @@ TEST(TokenManagerStoreTest, AStoreThatIsGoneForAWhileChangesNothing) {
         left.push_back(std::move(event));
         continue;
       }
-      world.Report(ShardOf(policy), {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
+      world.Report(TokenWorld::ShardOf(policy),
+                   {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
       done.insert(event.index);
     }
     out = std::move(left);

@@ -16,6 +16,7 @@
 #include "common/kv/kv_client.h"
 #include "common/kv/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
+#include "common/storage/policy_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/token_manager/token_manager_service.h"
@@ -59,12 +60,16 @@ class PoorStore final : public kv::ForwardingKvStore {
   std::shared_ptr<Executor> executor_;
 };
 
+// Long enough for everything under way to come to rest.
+inline constexpr absl::Duration kSettle = absl::Seconds(3);
+
 class TokenWorld {
  public:
   using Entry = storage::v1::GrantReportRecord::Entry;
   using Kind = storage::v1::GrantReportRecord::Kind;
   static constexpr uint32_t kQueueShards = 2;
   static constexpr uint32_t kPolicyShards = 2;
+  static uint16_t ShardOf(const Uid& policy) { return PolicyShardOf(policy, kPolicyShards); }
 
   TokenWorld() : TokenWorld(TokenManagerOptions()) {}
   explicit TokenWorld(TokenManagerOptions options, uint64_t seed = 1);

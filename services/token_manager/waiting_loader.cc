@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
+#include "common/runtime/perturb.h"
 #include "common/storage/grant_table.h"
 
 namespace escapement::token_manager {
@@ -15,6 +16,10 @@ using kv::Mutation;
 constexpr uint32_t kScanRows = 1000;
 constexpr uint32_t kScanBytes = 1 << 20;
 constexpr size_t kGroupScansMax = 16;  // under way
+
+uint32_t RowsToScan(ShardState& state) {
+  return Perturb(state.core.runtime, Site::kWaitingScanOfOne) ? 1 : kScanRows;
+}
 
 }  // namespace
 
@@ -28,7 +33,7 @@ void WaitingLoader::Start() {
   const std::string begin = WaitingShardPrefix(state->shard);
   state->core.client.Scan({.cf = ColumnFamily::kWaiting,
                            .begin = begin,
-                           .end = begin + '\0',
+                           .end = KeyAfter(begin),
                            .limit = 1,
                            .keys_only = true},
                           state->core.executor,
@@ -61,6 +66,7 @@ void WaitingLoader::OpenWatch(kv::CommitSeq from) {
 
 void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
   std::vector<kv::Key> omitted;
+  const bool none_told = Perturb(state.core.runtime, Site::kWaitingRowNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind == Mutation::Kind::kDelete) {
       RemoveWatched(state, mutation.key);
@@ -69,7 +75,7 @@ void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
     if (mutation.kind != Mutation::Kind::kPut) continue;
     // Read, acted upon and deleted before the watch told of it.
     if (state.ToldLate(mutation.key, batch.seq)) continue;
-    if (mutation.value_omitted) {
+    if (mutation.value_omitted || none_told) {
       omitted_.insert(mutation.key);
       omitted.push_back({.cf = ColumnFamily::kWaiting, .key = mutation.key});
     } else {
@@ -129,7 +135,7 @@ void WaitingLoader::ScanGrants(std::string from) {
   state->core.client.Scan({.cf = ColumnFamily::kGrants,
                            .begin = from,
                            .end = PrefixEnd(GrantShardPrefix(state->shard)),
-                           .limit = kScanRows,
+                           .limit = RowsToScan(*state),
                            .bytes_max = kScanBytes},
                           state->core.executor,
                           [this, weak = state_, from](absl::StatusOr<kv::ScanResult> result) {
@@ -139,7 +145,7 @@ void WaitingLoader::ScanGrants(std::string from) {
                             for (const kv::Entry& entry : result->entries)
                               AddGrant(*state, entry.key, entry.value);
                             if (result->more && !result->entries.empty())
-                              return ScanGrants(result->entries.back().key + '\0');
+                              return ScanGrants(KeyAfter(result->entries.back().key));
                             phase_ = Phase::kRows;
                             ScanRows(WaitingRowsPrefix(state->shard));
                           });
@@ -168,7 +174,7 @@ void WaitingLoader::ScanRows(std::string from) {
   state->core.client.Scan({.cf = ColumnFamily::kWaiting,
                            .begin = from,
                            .end = PrefixEnd(WaitingRowsPrefix(state->shard)),
-                           .limit = kScanRows,
+                           .limit = RowsToScan(*state),
                            .bytes_max = kScanBytes},
                           state->core.executor,
                           [this, weak = state_, from](absl::StatusOr<kv::ScanResult> result) {
@@ -185,10 +191,10 @@ void WaitingLoader::ScanRows(std::string from) {
 
 // Rows of a group that is full are not kept: what remains of it is skipped.
 std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& result) {
-  const size_t rows_max = state.core.options.group_rows_max;
+  const size_t rows_max = state.group_rows_max;
   std::string next;
   for (const kv::Entry& entry : result.entries) {
-    next = entry.key + '\0';
+    next = KeyAfter(entry.key);
     const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
     if (!key.has_value() || !state.AddRow(entry.key, entry.value, result.seq)) {
       TokenManagerStats::Add(state.core.stats.broken_rows, 1);
@@ -219,7 +225,7 @@ void WaitingLoader::ScanReports(ShardState& state) {
   state.core.client.Scan({.cf = ColumnFamily::kWaiting,
                           .begin = scan.from,
                           .end = PrefixEnd(ReportsPrefix(state.shard)),
-                          .limit = kScanRows,
+                          .limit = RowsToScan(state),
                           .bytes_max = kScanBytes},
                          state.core.executor,
                          [weak = state_, scan](absl::StatusOr<kv::ScanResult> result) {
@@ -235,7 +241,7 @@ void WaitingLoader::ScanReports(ShardState& state) {
 }
 
 void WaitingLoader::ScanGroups(ShardState& state) {
-  const size_t rows_max = state.core.options.group_rows_max;
+  const size_t rows_max = state.group_rows_max;
   while (group_scans_ < kGroupScansMax && !state.hungry.empty()) {
     const auto [uid, group_key] = state.hungry.extract(state.hungry.begin()).value();
     PolicyState* policy = state.Find(uid);
@@ -247,34 +253,34 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     ++group_scans_;
     const std::string prefix =
         WaitingGroupPrefix(state.shard, uid, group_key.first, group_key.second);
-    state.core.client.Scan(
-        {.cf = ColumnFamily::kWaiting,
-         .begin = *group.end,
-         .end = PrefixEnd(prefix),
-         .limit = static_cast<uint32_t>(rows_max),
-         .bytes_max = kScanBytes},
-        state.core.executor,
-        [this, weak = state_, uid = uid, group_key = group_key,
-         scan = ++group.scan](absl::StatusOr<kv::ScanResult> result) {
-          const std::shared_ptr<ShardState> state = weak.lock();
-          if (state == nullptr) return;
-          --group_scans_;
-          PolicyState* policy = state->Find(uid);
-          if (policy == nullptr) return;
-          const auto at = policy->groups.find(group_key);
-          if (at == policy->groups.end() || at->second.scan != scan) return;
-          if (result.ok()) {
-            TokenManagerStats::Add(state->core.stats.rows_loaded, result->entries.size());
-            policy->OnRead(group_key, *result, state->core.options.group_rows_max);
-          } else {
-            at->second.scanning = false;
-          }
-          state->hungry.insert({uid, group_key});
-          state->MakeReady(*policy);
-          state->Plan(*policy);
-          state->DropIfIdle(*policy);
-          state->core.wake();
-        });
+    state.core.client.Scan({.cf = ColumnFamily::kWaiting,
+                            .begin = *group.end,
+                            .end = PrefixEnd(prefix),
+                            .limit = static_cast<uint32_t>(rows_max),
+                            .bytes_max = kScanBytes},
+                           state.core.executor,
+                           [this, weak = state_, uid = uid, group_key = group_key,
+                            scan = ++group.scan](absl::StatusOr<kv::ScanResult> result) {
+                             const std::shared_ptr<ShardState> state = weak.lock();
+                             if (state == nullptr) return;
+                             --group_scans_;
+                             PolicyState* policy = state->Find(uid);
+                             if (policy == nullptr) return;
+                             const auto at = policy->groups.find(group_key);
+                             if (at == policy->groups.end() || at->second.scan != scan) return;
+                             if (result.ok()) {
+                               TokenManagerStats::Add(state->core.stats.rows_loaded,
+                                                      result->entries.size());
+                               policy->OnRead(group_key, *result, state->group_rows_max);
+                             } else {
+                               at->second.scanning = false;
+                             }
+                             state->hungry.insert({uid, group_key});
+                             state->MakeReady(*policy);
+                             state->Plan(*policy);
+                             state->DropIfIdle(*policy);
+                             state->core.wake();
+                           });
   }
 }
 

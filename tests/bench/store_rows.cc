@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "common/base/key_codec.h"
 #include "common/kv/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 
@@ -63,7 +64,7 @@ absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& add
       if (!result.ok()) return result.status();
       rows[std::string(kv::Name(cf))] += result->entries.size();
       more = result->more && !result->entries.empty();
-      if (more) request.begin = absl::StrCat(result->entries.back().key, std::string(1, '\0'));
+      if (more) request.begin = KeyAfter(result->entries.back().key);
     }
   }
   return rows;

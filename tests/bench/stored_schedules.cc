@@ -168,7 +168,7 @@ struct StoredSchedules::Parts {
         if (!result.ok()) return result.status();
         for (const kv::Entry& entry : result->entries) emitter::AddInUse(entry.key, &found);
         if (!result->more || result->entries.empty()) break;
-        begin = absl::StrCat(result->entries.back().key, absl::string_view("\0", 1));
+        begin = KeyAfter(result->entries.back().key);
       }
       in_use.push_back(std::move(found));
     }

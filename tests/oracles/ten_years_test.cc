@@ -297,7 +297,6 @@ class TenYearsTest : public ::testing::Test {
 };
 
 TEST_F(TenYearsTest, EveryChangeOfTheOffset) {
-  if (TheOptions().full) GTEST_SKIP() << "part of the full run";
   Random random(20061231);
   for (const cron::Zone& zone : DistinctZones(names_)) {
     CheckChanges(zone, random);
@@ -309,7 +308,6 @@ TEST_F(TenYearsTest, EveryChangeOfTheOffset) {
 }
 
 TEST_F(TenYearsTest, RandomStretches) {
-  if (TheOptions().full) GTEST_SKIP() << "part of the full run";
   Random random(20160229);
   for (int round = 0; round < 250 && !HasFailure(); ++round) {
     const auto zone = cron::Zone::Load(names_[Below(random, names_.size())]).value();
@@ -323,7 +321,6 @@ TEST_F(TenYearsTest, RandomStretches) {
 }
 
 TEST_F(TenYearsTest, InFull) {
-  if (!TheOptions().full) GTEST_SKIP() << "only with --full";
   for (size_t i = 0; i < names_.size() && !HasFailure(); ++i) {
     if (static_cast<int>(i % TheOptions().shards) != TheOptions().shard) continue;
     Random random(i);
@@ -363,5 +360,7 @@ void ReadOptions(int argc, char** argv) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   escapement::emitter::ReadOptions(argc, argv);
+  const bool full = escapement::emitter::TheOptions().full;
+  GTEST_FLAG_SET(filter, full ? "*.InFull" : "-*.InFull");
   return RUN_ALL_TESTS();
 }

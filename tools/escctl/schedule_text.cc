@@ -3,23 +3,20 @@
 #include <google/protobuf/util/time_util.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/cron/cron_expression.h"
 
 namespace escapement::escctl {
 namespace {
 
 std::string FieldsText(const v1::CronFields& fields) {
-  const auto or_default = [](const std::string& field, const char* fallback) {
-    return field.empty() ? std::string(fallback) : field;
-  };
-  std::vector<std::string> parts = {
-      fields.minute(), fields.hour(), or_default(fields.day_of_month(), "*"),
-      or_default(fields.month(), "*"), or_default(fields.day_of_week(), "*")};
-  if (!fields.second().empty() || !fields.year().empty())
-    parts.insert(parts.begin(), or_default(fields.second(), "0"));
-  if (!fields.year().empty()) parts.push_back(fields.year());
-  return absl::StrJoin(parts, " ");
+  return cron::TextOf({.second = fields.second(),
+                       .minute = fields.minute(),
+                       .hour = fields.hour(),
+                       .day_of_month = fields.day_of_month(),
+                       .month = fields.month(),
+                       .day_of_week = fields.day_of_week(),
+                       .year = fields.year()});
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+// The conditions and mutations that groups are mostly made of, by their names.
+//
+// Pure.
+
+#ifndef COMMON_KV_GROUP_PARTS_H_
+#define COMMON_KV_GROUP_PARTS_H_
+
+#include <string>
+#include <utility>
+
+#include "common/kv/kv_store.h"
+
+namespace escapement::kv {
+
+inline Condition Absent(ColumnFamily cf, std::string key) {
+  return {.cf = cf, .key = std::move(key), .kind = Condition::Kind::kAbsent};
+}
+
+inline Condition Present(ColumnFamily cf, std::string key) {
+  return {.cf = cf, .key = std::move(key), .kind = Condition::Kind::kPresent};
+}
+
+// `since`: as in Condition.
+inline Condition ValueIs(ColumnFamily cf, std::string key, std::string value, CommitSeq since = 0) {
+  return {.cf = cf,
+          .key = std::move(key),
+          .kind = Condition::Kind::kValueEquals,
+          .value = std::move(value),
+          .since = since};
+}
+
+inline Mutation Put(ColumnFamily cf, std::string key, std::string value) {
+  return {.cf = cf, .key = std::move(key), .value = std::move(value)};
+}
+
+inline Mutation Delete(ColumnFamily cf, std::string key) {
+  return {.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)};
+}
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_GROUP_PARTS_H_
