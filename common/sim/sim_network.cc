@@ -31,6 +31,7 @@ void SimNetwork::Arrive(std::shared_ptr<ProcessState> from, std::string to,
                 if_absent = std::move(if_absent)]() mutable {
                  std::shared_ptr<ProcessState> receiver = world_.Find(to);
                  if (receiver != nullptr) {
+                   if (receiver->paused_until <= world_.Elapsed()) return deliver();
                    world_.At(world_.Elapsed(), std::move(receiver), world_.NewLine(), "message",
                              std::move(deliver));
                  } else if (if_absent != nullptr) {

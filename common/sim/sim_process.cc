@@ -15,8 +15,8 @@ class SimProcess::SimExecutor : public Executor {
         process_(std::move(process)),
         clock_(std::move(clock)),
         line_(world.NewLine()),
-        post_label_(name),
-        timer_label_(absl::StrCat(name, " timer")),
+        post_label_(world.Interned(name)),
+        timer_label_(world.Interned(absl::StrCat(name, " timer"))),
         random_(world.seed() ^ line_, name) {}
   ~SimExecutor() override { Stop(); }
 
@@ -48,8 +48,8 @@ class SimProcess::SimExecutor : public Executor {
   const std::shared_ptr<ProcessState> process_;
   const SimClock clock_;  // the elapsed part: set when the process was made
   const uint64_t line_;
-  const std::string post_label_;
-  const std::string timer_label_;
+  const absl::string_view post_label_;
+  const absl::string_view timer_label_;
   SimRandom random_;
   bool stopped_ = false;
   absl::Duration next_post_;

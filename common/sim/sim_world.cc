@@ -41,8 +41,7 @@ SimWorld::EventId SimWorld::At(absl::Duration when, std::shared_ptr<ProcessState
   // An instant that no clock reaches: kept only so that it can be forgotten.
   const absl::Duration instant = std::clamp(when, elapsed_, absl::Hours(24) * 365 * 200);
   const Place place = PlaceFor(instant, line);
-  queue_.emplace(place,
-                 Event{id, std::move(process), line, std::string(label), std::move(closure)});
+  queue_.emplace(place, Event{id, std::move(process), line, label, std::move(closure)});
   places_.emplace(id, place);
   return id;
 }
@@ -103,7 +102,8 @@ bool SimWorld::Step(absl::Duration limit) {
     if (event.process != nullptr && event.process->dead) continue;
     events_at_instant_ = when > elapsed_ ? 0 : events_at_instant_ + 1;
     if (events_at_instant_ > kEventsAtInstantMax) {
-      std::fprintf(stderr, "simulation: time stands still, last event: %s\n", event.label.c_str());
+      std::fprintf(stderr, "simulation: time stands still, last event: %s\n",
+                   std::string(event.label).c_str());
       std::abort();
     }
     elapsed_ = std::max(elapsed_, when);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -55,7 +56,8 @@ class SimWorld {
   const Options& options() const { return options_; }
 
   // Queues `closure` for `process` (null: the world itself, never paused or killed). `line` orders:
-  // events of one line at one instant run in the order of the calls; `label` shows in traces.
+  // events of one line at one instant run in the order of the calls; `label` shows in traces and
+  // outlives the world (a literal, or Interned).
   EventId At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line,
              absl::string_view label, Closure closure);
   // As At, for the world itself: actors, faults and observers.
@@ -65,6 +67,8 @@ class SimWorld {
   // Forgets all events for which `which` is true, in the order of their making.
   void ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t line)> which);
   uint64_t NewLine() { return ++last_line_; }
+  // The same text, for as long as the world lives.
+  absl::string_view Interned(const std::string& label) { return *labels_.insert(label).first; }
 
   // Runs the next event, if it is due by `limit`; false if there is none.
   bool Step(absl::Duration limit = absl::InfiniteDuration());
@@ -97,7 +101,7 @@ class SimWorld {
     EventId id;
     std::shared_ptr<ProcessState> process;
     uint64_t line;
-    std::string label;
+    absl::string_view label;
     Closure closure;
   };
   Place PlaceFor(absl::Duration when, uint64_t line);
@@ -108,6 +112,7 @@ class SimWorld {
 
   const uint64_t seed_;
   const Options options_;
+  std::set<std::string> labels_;
   absl::Duration elapsed_;
   absl::btree_map<Place, Event> queue_;
   absl::flat_hash_map<EventId, Place> places_;  // never iterated

@@ -40,6 +40,11 @@ void FaultPlan::Schedule() {
 
 void FaultPlan::Tell(absl::string_view what) { world_.Note(absl::StrCat("fault: ", what)); }
 
+void FaultPlan::Tell(absl::string_view kind, absl::string_view what) {
+  ++counts_[std::string(kind)];
+  Tell(what);
+}
+
 void FaultPlan::Draw() {
   if (healed_) return;
   Host& host = *parts_.services[random_.Below(parts_.services.size())];
@@ -53,7 +58,8 @@ void FaultPlan::Draw() {
     case 4:
     case 5: {
       const absl::Duration pause = Lasting(absl::Milliseconds(200), absl::Seconds(12));
-      Tell(absl::StrCat(host.name(), " stands still for ", absl::FormatDuration(pause)));
+      Tell("service paused",
+           absl::StrCat(host.name(), " stands still for ", absl::FormatDuration(pause)));
       return host.Pause(pause);
     }
     case 6:
@@ -86,7 +92,7 @@ void FaultPlan::StartLater(Host& host, absl::Duration after) {
 
 void FaultPlan::CrashService(Host& host) {
   if (!host.up()) return;
-  Tell(absl::StrCat(host.name(), " is killed"));
+  Tell("service killed", absl::StrCat(host.name(), " is killed"));
   host.Kill();
   ++killed_;
   StartLater(host, Lasting(absl::Milliseconds(50), absl::Seconds(9)));
@@ -94,7 +100,7 @@ void FaultPlan::CrashService(Host& host) {
 
 void FaultPlan::RestartInOrder(Host& host) {
   if (!host.up()) return;
-  Tell(absl::StrCat(host.name(), " is stopped"));
+  Tell("service stopped in order", absl::StrCat(host.name(), " is stopped"));
   host.Stop([this, &host] { StartLater(host, Lasting(absl::Milliseconds(50), absl::Seconds(3))); });
 }
 
@@ -102,12 +108,13 @@ void FaultPlan::CrashStore() {
   if (!parts_.store.up()) return;
   if (random_.Below(4) == 0) {
     const absl::Duration pause = Lasting(absl::Milliseconds(100), absl::Seconds(4));
-    Tell(absl::StrCat("the store stands still for ", absl::FormatDuration(pause)));
+    Tell("store paused", absl::StrCat("the store stands still for ", absl::FormatDuration(pause)));
     return parts_.store.Pause(pause);
   }
   ++killed_;
   const bool kept = random_.Below(2) == 0;
-  Tell(absl::StrCat("the store is killed", kept ? " after a sync that it told nobody of" : ""));
+  Tell(kept ? "store killed, unsynced commits kept" : "store killed, unsynced commits lost",
+       absl::StrCat("the store is killed", kept ? " after a sync that it told nobody of" : ""));
   if (kept) {
     parts_.store.KillAfterSync();
   } else {
@@ -117,7 +124,7 @@ void FaultPlan::CrashStore() {
 }
 
 void FaultPlan::ForgetSessions() {
-  Tell("the store forgets its sessions");
+  Tell("sessions forgotten", "the store forgets its sessions");
   parts_.store.ForgetSessions();
 }
 
@@ -126,7 +133,8 @@ void FaultPlan::WrongWallClock() {
   absl::Duration offset = Lasting(-absl::Minutes(5), absl::Minutes(5));
   // Below a second it would be followed, by 500 ppm: then true time is not what the store can know.
   if (absl::AbsDuration(offset) < absl::Seconds(2)) offset = absl::Seconds(2);
-  Tell(absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
+  Tell("wrong wall clock",
+       absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
   parts_.store.SetWallClockOffset(offset);
   world_.After(Lasting(absl::Seconds(1), absl::Seconds(8)), "clock set right", [this] {
     Tell("the store's wall clock is right again");
@@ -140,7 +148,7 @@ void FaultPlan::StepClock() {
   if (random_.Below(2) == 0) by = -by;
   // A crash: the clock is set while nobody looks.
   if (random_.Below(3) == 0) CrashStore();
-  Tell(absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by)));
+  Tell("clock leap", absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by)));
   parts_.store.SetWallClockOffset(parts_.store.wall_clock_offset() + by);
 }
 
@@ -148,7 +156,7 @@ void FaultPlan::Downtime() {
   if (healed_) return;
   const absl::Duration lasting = Lasting(absl::Seconds(7), absl::Seconds(18));
   emitters_down_to_ = std::max(emitters_down_to_, world_.Now() + lasting);
-  Tell(absl::StrCat("all emitters are down for ", absl::FormatDuration(lasting)));
+  Tell("no emitter", absl::StrCat("all emitters are down for ", absl::FormatDuration(lasting)));
   for (Host* host : parts_.services) {
     if (!IsEmitter(*host) || !host->up()) continue;
     host->Kill();
@@ -160,7 +168,8 @@ void FaultPlan::Downtime() {
 void FaultPlan::Freeze() {
   Host& host = *parts_.services[random_.Below(parts_.services.size())];
   const absl::Duration pause = Lasting(absl::Seconds(6), absl::Seconds(15));
-  Tell(absl::StrCat(host.name(), " stands still for ", absl::FormatDuration(pause)));
+  Tell("service paused",
+       absl::StrCat(host.name(), " stands still for ", absl::FormatDuration(pause)));
   host.Pause(pause);
 }
 
@@ -179,7 +188,7 @@ void FaultPlan::StepBack() {
 
 void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from,
                           const std::string& to) {
-  Tell(absl::StrCat(from, " does not reach ", to));
+  Tell("one-way partition", absl::StrCat(from, " does not reach ", to));
   network.Block(from, to);
   world_.After(Lasting(absl::Milliseconds(300), absl::Seconds(10)), "unblock",
                [this, &network, from, to] {
@@ -196,8 +205,8 @@ void FaultPlan::Noise(sim::SimNetwork& network) {
     faults.duplication = static_cast<uint32_t>(random_.Below(300'000));
   faults.long_delay = static_cast<uint32_t>(random_.Below(100'000));
   faults.long_delay_max = Lasting(absl::Milliseconds(10), absl::Seconds(4));
-  Tell(absl::StrCat("noise: loss ", faults.loss, " duplication ", faults.duplication, " delay ",
-                    faults.long_delay));
+  Tell("loss, doubling and delay", absl::StrCat("noise: loss ", faults.loss, " duplication ",
+                                                faults.duplication, " delay ", faults.long_delay));
   network.set_faults(faults);
   world_.After(Lasting(absl::Seconds(1), absl::Seconds(10)), "quiet", [this, &network] {
     Tell("quiet");

@@ -7,6 +7,8 @@
 #ifndef TESTS_SIMULATION_FAULT_PLAN_H_
 #define TESTS_SIMULATION_FAULT_PLAN_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,8 @@ class FaultPlan {
   void Schedule();
   // So many services and stores have been killed.
   int killed() const { return killed_; }
+  // How often what went wrong.
+  const std::map<std::string, uint64_t>& counts() const { return counts_; }
 
  private:
   void Draw();
@@ -66,8 +70,9 @@ class FaultPlan {
   absl::Duration Lasting(absl::Duration low, absl::Duration high) {
     return random_.Between(low, high);
   }
-  // Shows in the trace.
+  // Shows in the trace; the second one counts, too.
   void Tell(absl::string_view what);
+  void Tell(absl::string_view kind, absl::string_view what);
 
   sim::SimWorld& world_;
   const Parts parts_;
@@ -76,6 +81,7 @@ class FaultPlan {
   bool healed_ = false;
   absl::Time emitters_down_to_ = absl::InfinitePast();
   int killed_ = 0;
+  std::map<std::string, uint64_t> counts_;
 };
 
 }  // namespace escapement::simulation

@@ -110,6 +110,7 @@ struct Receipt {
   bool throttled = false;
   SendResult result = SendResult::kNone;            // what the sender was told, if anything
   absl::Time result_time = absl::InfiniteFuture();  // when
+  absl::Duration asked = absl::ZeroDuration();      // how long it wants to be left alone
 };
 
 enum class Outcome { kNone, kSucceeded, kFailed, kExpired, kCancelled, kSkipped };
@@ -130,6 +131,7 @@ struct DoneRow {
   bool run_skipped = false;
   uint64_t occurrences = 1;
   absl::Time last = {};
+  uint32_t attempts = 0;
 };
 
 // A lease as a commit wrote it.
@@ -240,12 +242,13 @@ struct ReportWrite {
   GrantName grant;
   bool unreachable = false;
   bool delivered = false;  // accepted, or ended as succeeded
+  std::string kind = {};   // of GrantReportRecord
 };
 
 using ThrottleWrite = std::variant<PolicyWrite, ScheduleStateWrite, GrantWrite, RowWrite,
                                    ClaimWrite, EndWrite, ReportWrite>;
 
-// The writes that say what becomes of occurrences (only noted in the cast `times`).
+// The writes that say what becomes of occurrences (noted if History::calendar).
 struct EmissionWrite {  // a row or launch record of it
   std::string uid;
   std::string occurrence;
@@ -291,6 +294,80 @@ struct OutcomeWrite {
 
 using TimesWrite = std::variant<EmissionWrite, MarkWrite, LaunchWrite, CancelWrite, OutcomeWrite>;
 
+// The writes that tell what is about to be sent, what waits for it, and who asked for what. Of
+// one-off events the uid is empty, and the occurrence is the event's id.
+struct ClaimedEvents {
+  std::string uid;
+  std::string occurrence;
+  Indices events;
+  uint32_t attempts = 0;  // that had begun before
+  uint64_t version = 0;   // of the definition that is sent
+};
+
+struct ClaimId {
+  uint16_t shard = 0;
+  uint64_t epoch = 0;
+  uint64_t number = 0;
+  friend auto operator<=>(const ClaimId&, const ClaimId&) = default;
+};
+
+struct ClaimPut {
+  ClaimId claim;
+  bool granted = false;     // its events hold tokens
+  bool taken_over = false;  // by the next owner of what an earlier claim left
+  absl::Duration timeout;   // of the slowest attempt
+  std::vector<ClaimedEvents> events;
+};
+
+struct ClaimGone {
+  ClaimId claim;
+};
+
+// A row of `events`, `waiting` or `parked`.
+struct QueuePut {
+  RowWrite::Table table = RowWrite::Table::kEvents;
+  uint64_t key = 0;  // hash of table and key
+  std::string uid;
+  std::string occurrence;
+  Indices events;
+  absl::Time due;
+  uint32_t attempts = 0;
+};
+
+struct QueueGone {
+  uint64_t key = 0;
+};
+
+struct StateWrite {
+  enum class Kind { kGone, kEnabled, kFinished, kPaused, kDeleted };
+  std::string uid;
+  Kind kind = Kind::kGone;
+  uint64_t version = 0;
+};
+
+// The schedule's triggers are kept there.
+struct ChildWrite {
+  std::string uid;
+  uint16_t partition = 0;
+};
+
+struct RequestWrite {
+  std::string request;  // tenant "/" request_id
+  bool deleted = false;
+  std::string method = {};
+  uint64_t response_hash = 0;
+};
+
+// Of one-off events; those of runs are OutcomeWrites.
+struct OneOffEnd {
+  std::string event_id;
+  Outcome outcome = Outcome::kNone;
+  std::string reason;
+};
+
+using QueueWrite = std::variant<ClaimPut, ClaimGone, QueuePut, QueueGone, StateWrite, ChildWrite,
+                                RequestWrite, OneOffEnd>;
+
 // A durable commit.
 struct Commit {
   uint64_t seq = 0;
@@ -304,6 +381,40 @@ struct Commit {
   std::vector<ThrottleWrite> throttle = {};  // in the order of the commit
   std::optional<bool> clock_hold = {};       // the store's clock is held, or no more
   std::vector<TimesWrite> times = {};        // in the order of the commit
+  std::vector<QueueWrite> queue = {};        // in the order of the commit
+  // Whose it is, and which of its groups applied, as a hash (HashOfVerdicts in store_observer.h).
+  uint64_t session = 0;
+  uint64_t number = 0;
+  uint64_t verdicts = 0;
+};
+
+// A commit that a service was told is durable.
+struct Acknowledged {
+  std::string process;
+  uint64_t session = 0;
+  uint64_t number = 0;
+  uint64_t seq = 0;
+  bool applied = false;  // any group of it
+  uint64_t verdicts = 0;
+  absl::Time called;  // its first try
+  absl::Time answered;
+  int tries = 1;
+  absl::Time last_called;  // the try that was answered, or a later one
+};
+
+// A commit of ends of this claim was sent, and `process` was not told what became of it (in time, or
+// ever).
+struct UnknownEnd {
+  std::string process;
+  absl::Time time;
+  ClaimId claim;
+};
+
+// What a user was told under a request_id.
+struct Answer {
+  std::string request_id;
+  absl::Time time;
+  uint64_t response_hash = 0;
 };
 
 // One event at the consumer that may be counted as out: from its arrival until the consumer answers
@@ -325,6 +436,8 @@ struct History {
   // Nothing but emitters that are down at times, and what consumers do: what is late is judged in
   // time.
   bool only_downtimes = false;
+  bool calendar = false;     // commits tell what became of occurrences (Commit::times)
+  bool clock_leaps = false;  // the store's clock parts from true time
   absl::Time begin;
   absl::Time end;  // of the run: what falls due later is not expected
   std::vector<ScheduleLife> schedules;
@@ -337,6 +450,9 @@ struct History {
   std::vector<Commit> commits;                   // in order of seq
   std::vector<absl::Time> clock_confirmed = {};  // when an operator confirmed the wall clock
   std::vector<std::string> leftover;             // rows of queues that should be empty at the end
+  std::vector<Acknowledged> acknowledged = {};   // in order of `answered`
+  std::vector<UnknownEnd> unknown_ends = {};     // in order of time
+  std::vector<Answer> answers = {};              // in order of time; OK ones
 };
 
 // What a checker found: which rule was broken, and how.

@@ -8,6 +8,7 @@ void StoreHost::Start() {
   sim::SimProcess::Options options;
   options.wall_clock_offset = wall_clock_offset_;
   options.incarnation = ++incarnation_;
+  options.perturbations = perturbations_;
   process_ = std::make_unique<sim::SimProcess>(world_, name_, options);
   store_ = std::make_unique<kv::MemKvStore>(*process_, options_, disk_);
   front_ = std::make_unique<ForgetfulKvStore>(*store_, memory_);
@@ -51,12 +52,19 @@ void ServiceHost::Start() {
   options.wall_clock_offset = random.Between(-absl::Hours(30), absl::Hours(30));
   options.elapsed_rate_ppm = static_cast<int32_t>(random.Below(401)) - 200;
   options.incarnation = incarnation_;
+  options.perturbations = options_.perturbations;
   process_ = std::make_unique<sim::SimProcess>(world, name_, options);
   store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_,
                                                 sim::SimNetKvStore::Options());
-  if (options_.decorate) decorated_ = options_.decorate(*store_, *process_);
-  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *store_,
-                           absl::StrCat(name_, "#", incarnation_));
+  const std::string instance = absl::StrCat(name_, "#", incarnation_);
+  kv::KvStore* way = store_.get();
+  if (options_.observations != nullptr) {
+    observed_ = std::make_unique<StoreObserver>(
+        *way, instance, [&world] { return world.Now(); }, options_.observations);
+    way = observed_.get();
+  }
+  if (options_.decorate) decorated_ = options_.decorate(*way, *process_);
+  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *way, instance);
 }
 
 void ServiceHost::Kill() {
@@ -65,6 +73,7 @@ void ServiceHost::Kill() {
   if (options_.on_down) options_.on_down();
   service_ = {};
   decorated_.reset();
+  observed_.reset();
   store_.reset();
   process_.reset();
 }

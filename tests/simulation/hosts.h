@@ -21,6 +21,7 @@
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/forgetful_kv_store.h"
+#include "tests/simulation/store_observer.h"
 
 namespace escapement::simulation {
 
@@ -50,8 +51,9 @@ class Host {
 // The store: its disk outlives its processes.
 class StoreHost final : public Host {
  public:
-  StoreHost(sim::SimWorld& world, kv::MemKvStore::Options options)
-      : Host("store"), world_(world), options_(std::move(options)) {}
+  // `perturbations` may be null.
+  StoreHost(sim::SimWorld& world, kv::MemKvStore::Options options, Perturbations* perturbations)
+      : Host("store"), world_(world), options_(std::move(options)), perturbations_(perturbations) {}
 
   void Start() override;
   void Kill() override;
@@ -73,6 +75,7 @@ class StoreHost final : public Host {
  private:
   sim::SimWorld& world_;
   const kv::MemKvStore::Options options_;
+  Perturbations* const perturbations_;
   const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
   absl::Duration wall_clock_offset_ = absl::ZeroDuration();
   std::vector<absl::Time> clock_confirmed_;
@@ -96,6 +99,9 @@ class ServiceHost final : public Host {
     std::function<void()> on_down;  // may be empty
     // Wraps the way to the store (to plant a fault); may be empty.
     std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate;
+    Perturbations* perturbations = nullptr;  // may be null
+    // Where it is written down what the store tells the service of its commits; may be null.
+    StoreObservations* observations = nullptr;
   };
 
   // All outlive the host.
@@ -115,6 +121,7 @@ class ServiceHost final : public Host {
   const sim::SimStoreEndpoint& store_endpoint_;
   const Options options_;
   std::unique_ptr<kv::KvStore> store_;
+  std::unique_ptr<StoreObserver> observed_;
   std::unique_ptr<kv::KvStore> decorated_;
   Service service_;
 };

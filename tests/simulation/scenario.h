@@ -7,8 +7,10 @@
 #ifndef TESTS_SIMULATION_SCENARIO_H_
 #define TESTS_SIMULATION_SCENARIO_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,25 +18,20 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
+#include "common/runtime/perturb.h"
 #include "common/sim/sim_process.h"
 #include "services/handler/delivery_transport.h"
+#include "tests/simulation/cast.h"
 #include "tests/simulation/history.h"
 
 namespace escapement::simulation {
 
-// Who takes part.
-enum class Cast {
-  kPlain,      // schedules whose events go out as they fall due, and one-off events
-  kThrottled,  // token managers, policies, and schedules of which most are throttled
-  kBatches,    // the same with 20,000 events in four runs, and with many kills
-  kClocks,     // as kPlain, while the store's wall clock is set back and forth
-  kTimes,      // as kPlain; schedules of all kinds with all policies, and times without emitters
-};
-
 struct ScenarioOptions {
   uint64_t seed = 1;
   Cast cast = Cast::kPlain;
-  bool faults = true;  // also a consumer that fails, hangs and dawdles
+  bool faults = true;                         // also a consumer that fails, hangs and dawdles
+  absl::Duration length = absl::Minutes(10);  // of Cast::kWhole
+  bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
   // Plant a fault in the platform: wrap a service's way to the store, or a handler's transport. May
   // be empty.
   std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store =
@@ -53,7 +50,11 @@ struct ScenarioResult {
       violations;  // of all checkers, and answers that a user had no reason to expect ("answer")
   uint64_t trace_hash = 0;
   uint64_t events_run = 0;
-  int killed = 0;  // services and stores
+  int killed = 0;                                   // services and stores
+  std::map<std::string, uint64_t> faults;           // how often what went wrong
+  absl::Duration simulated;                         // from the beginning to the end
+  std::array<uint64_t, kSiteCount> site_hits = {};  // by Site
+  std::array<uint64_t, kSiteCount> site_passages = {};
 };
 
 ScenarioResult RunScenario(const ScenarioOptions& options);

@@ -2,24 +2,35 @@
 //
 //   sim_main --seeds=1000 --first=1       many seeds
 //   sim_main --cast=batches --seeds=40    20,000 events and some 35 kills each
+//   sim_main --cast=whole --minutes=60 --seeds=5000 --jobs=2    a night
 //   sim_main --seed=17 --trace            one, with everything that happened in it on stdout
+
+#include <time.h>
 
 #include <cstdint>
 #include <cstdio>
-#include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/tally.h"
 
 ABSL_FLAG(uint64_t, seeds, 50, "how many seeds to run");
+ABSL_FLAG(int, jobs, 1, "how many seeds run at the same time, each in a thread");
 ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
-ABSL_FLAG(std::string, cast, "plain", "who takes part: plain, throttled, batches, clocks or times");
+ABSL_FLAG(std::string, cast, "plain",
+          "who takes part: plain, throttled, batches, clocks, times or whole");
+ABSL_FLAG(int, minutes, 10, "how long a run of the cast `whole` lasts, in its own time");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
+ABSL_FLAG(bool, perturb, true, "with the perturbation points that the seed switches on");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
 ABSL_FLAG(bool, trace_commits, false, "print what commits did to queues, claims and Done as well");
 ABSL_FLAG(bool, trace_events, false, "print every event as well");
@@ -37,66 +48,83 @@ void PrintTrace(absl::Time time, absl::string_view process, absl::string_view wh
               std::string(process).c_str(), std::string(what).c_str());
 }
 
-Cast CastOf(absl::string_view name) {
-  if (name == "throttled") return Cast::kThrottled;
-  if (name == "clocks") return Cast::kClocks;
-  if (name == "times") return Cast::kTimes;
-  return name == "batches" ? Cast::kBatches : Cast::kPlain;
+// What is left to do, and what has come out.
+struct Runs {
+  absl::Mutex mu;
+  uint64_t next ABSL_GUARDED_BY(mu) = 0;
+  uint64_t end ABSL_GUARDED_BY(mu) = 0;
+  Tally tally ABSL_GUARDED_BY(mu);
+  absl::Duration took ABSL_GUARDED_BY(mu);
+};
+
+absl::Duration ThreadTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
 }
 
-int killed = 0;  // in all seeds
-
-// "misfire 12, overlap 3, 2 + 1 summaries of 9, 40 cancelled": summaries of downtimes and pauses.
-std::string OutcomesOf(const History& history) {
-  std::map<std::string, int> skipped;
-  std::map<std::string, int> summaries;
-  uint64_t summarised = 0;
-  int cancelled = 0;
-  for (const DoneRow& row : history.done) {
-    if (row.outcome == Outcome::kCancelled && !row.uid.empty()) ++cancelled;
-    if (row.outcome == Outcome::kSkipped) ++skipped[row.reason];
-    if (row.occurrences <= 1) continue;
-    ++summaries[row.reason];
-    summarised += row.occurrences;
-  }
-  std::string text;
-  for (const auto& [reason, count] : skipped) absl::StrAppend(&text, reason, " ", count, ", ");
-  return absl::StrCat(text, summaries["misfire"], " + ", summaries["paused"], " summaries of ",
-                      summarised, ", ", cancelled, " cancelled");
-}
-
-bool RunSeed(uint64_t seed) {
+ScenarioOptions OptionsOf(uint64_t seed) {
   ScenarioOptions options;
   options.seed = seed;
   options.faults = absl::GetFlag(FLAGS_faults);
-  options.cast = CastOf(absl::GetFlag(FLAGS_cast));
+  options.cast = *CastNamed(absl::GetFlag(FLAGS_cast));
+  options.length = absl::Minutes(absl::GetFlag(FLAGS_minutes));
+  options.perturb = absl::GetFlag(FLAGS_perturb);
   if (absl::GetFlag(FLAGS_trace)) options.tracer = PrintTrace;
+  return options;
+}
+
+void RunSeed(uint64_t seed, Runs& runs) {
+  const ScenarioOptions options = OptionsOf(seed);
+  const absl::Duration begun = ThreadTime();
   const ScenarioResult result = RunScenario(options);
-  killed += result.killed;
+  const absl::Duration took = ThreadTime() - begun;
   const std::string report = Report(options, result);
+  absl::MutexLock lock(&runs.mu);
+  runs.tally.Add(options, result);
+  runs.took += took;
   std::printf(
-      "seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %d kills, %llu steps, trace "
+      "seed %llu %s: %zu receipts, %zu outcomes, %zu commits, %d kills, %llu steps, %s, trace "
       "%016llx\n%s",
       static_cast<unsigned long long>(seed), report.empty() ? "passed" : "FAILED",
       result.history.receipts.size(), result.history.done.size(), result.history.commits.size(),
       result.killed, static_cast<unsigned long long>(result.events_run),
+      absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))).c_str(),
       static_cast<unsigned long long>(result.trace_hash), report.c_str());
-  if (options.cast == Cast::kTimes) std::printf("  %s\n", OutcomesOf(result.history).c_str());
   std::fflush(stdout);
-  return report.empty();
+}
+
+void RunAll(Runs& runs) {
+  for (;;) {
+    uint64_t seed;
+    {
+      absl::MutexLock lock(&runs.mu);
+      if (runs.next >= runs.end) return;
+      seed = runs.next++;
+    }
+    RunSeed(seed, runs);
+  }
 }
 
 int Main() {
-  if (absl::GetFlag(FLAGS_seed) >= 0)
-    return RunSeed(static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))) ? 0 : 1;
-  uint64_t failed = 0;
-  const uint64_t first = absl::GetFlag(FLAGS_first);
-  for (uint64_t seed = first; seed < first + absl::GetFlag(FLAGS_seeds); ++seed)
-    failed += RunSeed(seed) ? 0 : 1;
-  std::printf("%llu seeds, %d kills, %llu failed\n",
-              static_cast<unsigned long long>(absl::GetFlag(FLAGS_seeds)), killed,
-              static_cast<unsigned long long>(failed));
-  return failed == 0 ? 0 : 1;
+  if (!CastNamed(absl::GetFlag(FLAGS_cast)).has_value()) {
+    std::fprintf(stderr, "there is no cast %s\n", absl::GetFlag(FLAGS_cast).c_str());
+    return 2;
+  }
+  Runs runs;
+  {
+    absl::MutexLock lock(&runs.mu);
+    const int64_t one = absl::GetFlag(FLAGS_seed);
+    runs.next = one >= 0 ? static_cast<uint64_t>(one) : absl::GetFlag(FLAGS_first);
+    runs.end = runs.next + (one >= 0 ? 1 : absl::GetFlag(FLAGS_seeds));
+  }
+  std::vector<std::thread> others;
+  for (int i = 1; i < absl::GetFlag(FLAGS_jobs); ++i) others.emplace_back([&] { RunAll(runs); });
+  RunAll(runs);
+  for (std::thread& other : others) other.join();
+  absl::MutexLock lock(&runs.mu);
+  std::printf("%s", runs.tally.Text(runs.took).c_str());
+  return runs.tally.failed() == 0 ? 0 : 1;
 }
 
 }  // namespace
