@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -27,13 +28,13 @@ class DoubledChecker {
     for (const Commit& commit : history.commits) {
       for (const LeaseWrite& write : commit.leases) {
         uint64_t& epoch = epochs[write.lease];
-        if (write.epoch > epoch) acquired_[write.lease].push_back(commit.store_time);
+        if (write.epoch > epoch) acquired_[write.lease].push_back({commit.store_time, write.owner});
         epoch = std::max(epoch, write.epoch);
       }
     }
   }
 
-  std::vector<Violation> Run() {
+  void Run() {
     std::map<std::string, std::vector<const Receipt*>> by_event;
     for (const Receipt& receipt : history_.receipts) {
       by_event[receipt.event_id].push_back(&receipt);
@@ -48,7 +49,20 @@ class DoubledChecker {
                   i >= 2 ? receipts[i - 2]->sent : absl::InfinitePast());
       }
     }
-    return std::move(violations_);
+  }
+
+  std::vector<Violation> TakeViolations() { return std::move(violations_); }
+
+  std::vector<Repeat> TakeRepeats() {
+    NoteClaims();
+    std::vector<Repeat> repeats;
+    for (const Pair& pair : pairs_) {
+      const RepeatCause cause = pair.cause == RepeatCause::kEndNotCommitted
+                                    ? WindowOf(*pair.earlier, *pair.later)
+                                    : pair.cause;
+      repeats.push_back({static_cast<size_t>(pair.later - history_.receipts.data()), cause});
+    }
+    return repeats;
   }
 
  private:
@@ -78,12 +92,31 @@ class DoubledChecker {
   }
 
   void CheckPair(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) {
-    if (Retried(earlier, later)) return;
-    if (!history_.fault_free && TakenOver(earlier, later, before_earlier)) return;
-    if (earlier.throttled && earlier.attempt < later.attempt && FailedWork(earlier, later)) return;
+    if (Retried(earlier, later)) {
+      return Explain(
+          earlier, later,
+          earlier.result == SendResult::kFailed ? RepeatCause::kFailed : RepeatCause::kNoAnswer);
+    }
+    if (earlier.throttled && earlier.attempt < later.attempt) {
+      if (In(work_failures_, earlier, later))
+        return Explain(earlier, later, RepeatCause::kWorkFailed);
+      if (In(hold_expiries_, earlier, later))
+        return Explain(earlier, later, RepeatCause::kHoldExpired);
+    }
+    if (!history_.fault_free && TakenOver(earlier, later, before_earlier))
+      return Explain(earlier, later, RepeatCause::kEndNotCommitted);
     Report(later, "received again, though the one before, at ",
            absl::FormatTime(earlier.time, absl::UTCTimeZone()), " from ", earlier.sender, ", was ",
            Name(earlier.result), " and its shard had no new owner since");
+  }
+
+  struct Pair {
+    const Receipt* earlier = nullptr;
+    const Receipt* later = nullptr;
+    RepeatCause cause;
+  };
+  void Explain(const Receipt& earlier, const Receipt& later, RepeatCause cause) {
+    pairs_.push_back({&earlier, &later, cause});
   }
 
   static bool Retried(const Receipt& earlier, const Receipt& later) {
@@ -96,21 +129,94 @@ class DoubledChecker {
     const std::optional<uint16_t> shard =
         earlier.throttled ? std::optional<uint16_t>() : ShardOf(earlier);
     const absl::Time claimed = std::max(before_earlier, earlier.launch - kClaimAhead);
-    for (const auto& [lease, times] : acquired_) {
+    for (const auto& [lease, acquisitions] : acquired_) {
       if (shard.has_value() ? !IsQueueShard(lease, *shard) : lease.find("queue_shard") != 0)
         continue;
-      for (absl::Time time : times) {
-        if (time >= claimed && time <= later.sent) return true;
-      }
+      const auto first = std::lower_bound(
+          acquisitions.begin(), acquisitions.end(), claimed,
+          [](const Acquisition& acquisition, absl::Time at) { return acquisition.time < at; });
+      if (first != acquisitions.end() && first->time <= later.sent) return true;
     }
     return false;
   }
 
-  // The consumer said that the work had failed, or its hold time ran out.
-  bool FailedWork(const Receipt& earlier, const Receipt& later) const {
-    auto failures = work_failures_.find(PlaceOf(earlier));
-    if (failures == work_failures_.end()) return false;
-    return std::any_of(failures->second.begin(), failures->second.end(),
+  // Of what a takeover explains.
+  RepeatCause WindowOf(const Receipt& earlier, const Receipt& later) const {
+    const Claim* earlier_claim = ClaimOf(earlier);
+    const Claim* later_claim = ClaimOf(later);
+    for (const auto& [receipt, claim] :
+         {std::make_pair(&earlier, earlier_claim), std::make_pair(&later, later_claim)}) {
+      if (claim != nullptr && !Owned(claim->id.shard, *receipt)) return RepeatCause::kLeaseLost;
+    }
+    if (earlier_claim == nullptr) return RepeatCause::kEndNotCommitted;
+    for (const UnknownEnd& end : history_.unknown_ends) {
+      if (end.claim == earlier_claim->id && end.process == earlier.sender &&
+          end.time >= earlier.sent && end.time <= later.sent)
+        return RepeatCause::kEndUnknown;
+    }
+    return RepeatCause::kEndNotCommitted;
+  }
+
+  // Was the shard the sender's when it sent?
+  bool Owned(uint16_t shard, const Receipt& receipt) const {
+    const auto of_lease = acquired_.find(absl::StrCat("queue_shard/", shard));
+    if (of_lease == acquired_.end()) return true;
+    auto after = std::upper_bound(
+        of_lease->second.begin(), of_lease->second.end(), receipt.sent,
+        [](absl::Time at, const Acquisition& acquisition) { return at < acquisition.time; });
+    return after == of_lease->second.begin() || (--after)->owner == receipt.sender;
+  }
+
+  struct Claim {
+    absl::Time time;
+    ClaimId id;
+  };
+
+  static std::string NameOf(const std::string& uid, const std::string& occurrence, uint64_t index) {
+    return absl::StrCat(uid, " ", occurrence, " ", index);
+  }
+
+  // Only of events that were received more than once.
+  void NoteClaims() {
+    for (const Pair& pair : pairs_) claims_.try_emplace(NameOf(*pair.later));
+    for (const Commit& commit : history_.commits) {
+      for (const QueueWrite& write : commit.queue) {
+        const auto* put = std::get_if<ClaimPut>(&write);
+        if (put == nullptr) continue;
+        for (const ClaimedEvents& events : put->events) {
+          for (uint64_t i = 0; i < events.events.count; ++i) {
+            const auto claims =
+                claims_.find(NameOf(events.uid, events.occurrence, events.events.first + i));
+            if (claims != claims_.end()) claims->second.push_back({commit.time, put->claim});
+          }
+        }
+      }
+    }
+  }
+
+  static std::string NameOf(const Receipt& receipt) {
+    return NameOf(receipt.uid, receipt.uid.empty() ? receipt.event_id : receipt.occurrence,
+                  receipt.index);
+  }
+
+  // The last one before it was sent; nullptr if there is none.
+  const Claim* ClaimOf(const Receipt& receipt) const {
+    const auto claims = claims_.find(NameOf(receipt));
+    if (claims == claims_.end()) return nullptr;
+    const Claim* last = nullptr;
+    for (const Claim& claim : claims->second) {
+      if (claim.time <= receipt.sent) last = &claim;
+    }
+    return last;
+  }
+
+  using Times = std::map<std::tuple<std::string, std::string, uint64_t>, std::vector<absl::Time>>;
+
+  // Between the two?
+  static bool In(const Times& of_events, const Receipt& earlier, const Receipt& later) {
+    const auto times = of_events.find(PlaceOf(earlier));
+    return times != of_events.end() &&
+           std::any_of(times->second.begin(), times->second.end(),
                        [&](absl::Time time) { return time >= earlier.time && time <= later.sent; });
   }
 
@@ -125,7 +231,7 @@ class DoubledChecker {
         if (row == nullptr || row->deleted || !absl::StrContains(row->last_error, "hold_expired"))
           continue;
         for (uint64_t i = 0; i < row->events.count; ++i)
-          work_failures_[{row->uid, row->occurrence, row->events.first + i}].push_back(commit.time);
+          hold_expiries_[{row->uid, row->occurrence, row->events.first + i}].push_back(commit.time);
       }
     }
   }
@@ -162,8 +268,15 @@ class DoubledChecker {
 
   const History& history_;
   std::map<std::pair<std::string, std::string>, std::vector<const DoneRow*>> rows_;
-  std::map<std::string, std::vector<absl::Time>> acquired_;  // by lease
-  std::map<Place, std::vector<absl::Time>> work_failures_;
+  struct Acquisition {
+    absl::Time time;
+    std::string owner;
+  };
+  std::map<std::string, std::vector<Acquisition>> acquired_;  // by lease
+  Times work_failures_;
+  Times hold_expiries_;
+  std::vector<Pair> pairs_;
+  std::unordered_map<std::string, std::vector<Claim>> claims_;
   std::map<std::string, Place> place_of_;
   std::map<Place, std::string> id_of_;
   std::map<std::pair<std::string, uint64_t>, uint64_t> body_of_;
@@ -173,7 +286,15 @@ class DoubledChecker {
 }  // namespace
 
 std::vector<Violation> CheckDoubled(const History& history) {
-  return DoubledChecker(history).Run();
+  DoubledChecker checker(history);
+  checker.Run();
+  return checker.TakeViolations();
+}
+
+std::vector<Repeat> ExplainRepeats(const History& history) {
+  DoubledChecker checker(history);
+  checker.Run();
+  return checker.TakeRepeats();
 }
 
 }  // namespace escapement::simulation

@@ -19,7 +19,27 @@
 
 namespace escapement::simulation {
 
+// Why a receipt of an event that had been received before was to be expected.
+enum class RepeatCause {
+  kFailed,      // the attempt before had failed
+  kNoAnswer,    // nobody had answered the attempt before in time
+  kWorkFailed,  // the consumer said that its work had failed
+  kHoldExpired,
+  kEndNotCommitted,  // W1: the attempt before was sent, and its end not committed when a new owner
+                     // took the shard
+  kLeaseLost,        // W2: one of the two was sent by a handler whose lease had gone by then
+  kEndUnknown,       // W3: a commit of the claim's ends was sent, and what became of it not told
+};
+
+struct Repeat {
+  size_t receipt = 0;  // in History::receipts: the later one
+  RepeatCause cause = RepeatCause::kFailed;
+};
+
 std::vector<Violation> CheckDoubled(const History& history);
+
+// Of all repeats that are explained.
+std::vector<Repeat> ExplainRepeats(const History& history);
 
 }  // namespace escapement::simulation
 

@@ -41,7 +41,10 @@ class SinkChecker {
       } else if (kind == 2) {
         Begin(history_.works[index]);
       } else {
-        out_.erase(PlaceOf(ReceiptOf(history_.works[index])));
+        const auto out = out_.find(PlaceOf(ReceiptOf(history_.works[index])));
+        if (out == out_.end()) continue;
+        SetPolicy(out->second, "");
+        out_.erase(out);
       }
     }
     return std::move(violations_);
@@ -53,6 +56,12 @@ class SinkChecker {
     std::string policy;  // empty: it is on record that it holds nothing any more
     std::vector<const Work*> works;
   };
+
+  void SetPolicy(Out& out, const std::string& policy) {
+    if (!out.policy.empty()) --out_under_[out.policy];
+    out.policy = policy;
+    if (!policy.empty()) ++out_under_[policy];
+  }
 
   const Receipt& ReceiptOf(const Work& work) const { return history_.receipts[work.receipt]; }
   static Place PlaceOf(const Receipt& receipt) {
@@ -83,11 +92,11 @@ class SinkChecker {
     Out& out = out_[place];
     out.works.push_back(&work);
     if (where.held == 0) {
-      out.policy.clear();
+      SetPolicy(out, "");
       if (!GivenUp(receipt, receipt.time)) Report(receipt, "it holds no token");
       return;
     }
-    out.policy = where.grant.policy;
+    SetPolicy(out, where.grant.policy);
     const TokenReplay::Grant* grant = replay_.grant(where.grant);
     if (grant != nullptr && receipt.sent > grant->send_before + kClockError) {
       Report(receipt, "sent at ", absl::FormatTime(receipt.sent, absl::UTCTimeZone()),
@@ -99,8 +108,7 @@ class SinkChecker {
   void CheckCount(const Receipt& receipt, const std::string& name) {
     auto policy = replay_.policies().find(name);
     if (policy == replay_.policies().end() || policy->second.max_concurrent == 0) return;
-    const auto count = static_cast<uint64_t>(std::count_if(
-        out_.begin(), out_.end(), [&](const auto& out) { return out.second.policy == name; }));
+    const uint64_t count = out_under_[name];
     const uint64_t m = std::max(policy->second.max_concurrent, drained_to_[name]);
     if (count > m) Report(receipt, "with it ", count, " are out under policy ", name, " of ", m);
   }
@@ -127,7 +135,7 @@ class SinkChecker {
   void Removed(const Commit& commit, const Place& place, absl::Time send_before) {
     auto out = out_.find(place);
     if (out == out_.end() || out->second.policy.empty()) return;
-    out->second.policy.clear();
+    SetPolicy(out->second, "");
     if (HoldExpired(commit, place)) return;
     absl::Duration timeout = absl::ZeroDuration();
     for (const Work* work : out->second.works) {
@@ -161,6 +169,7 @@ class SinkChecker {
   const History& history_;
   TokenReplay replay_;
   std::map<Place, Out> out_;
+  std::map<std::string, uint64_t> out_under_;  // so many of them, by policy
   // By policy: how many held when its limit was last changed, less what has been given back since.
   std::map<std::string, uint64_t> drained_to_;
   std::vector<Violation> violations_;

@@ -21,7 +21,10 @@
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "tests/simulation/outcome_of.h"
+#include "tests/simulation/queue_log.h"
+#include "tests/simulation/store_observer.h"
 #include "tests/simulation/throttle_log.h"
+#include "tests/simulation/times_log.h"
 
 namespace escapement::simulation {
 namespace {
@@ -253,6 +256,11 @@ Commit ReadCommit(const kv::CommitRecord& record, absl::Time now) {
   commit.time = now;
   commit.seq = record.seq;
   commit.store_time = record.store_time;
+  commit.session = record.request->session;
+  commit.number = record.request->number;
+  commit.verdicts = HashOfVerdicts(record.verdicts);
+  commit.queue = ReadQueueWrites(record);
+  commit.times = ReadTimesWrites(record);
   for (const Condition& condition : record.request->fence) ReadFence(condition, &commit);
   size_t stamped = 0;
   for (size_t i = 0; i < record.request->groups.size(); ++i) {
@@ -295,6 +303,7 @@ std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
     row.reason = record.reason();
     row.nominal = FromMicros(record.nominal_time_micros());
     row.version = record.version();
+    row.attempts = record.attempts();
     row.run_skipped = record.run_skipped();
     row.occurrences = std::max<uint64_t>(record.skipped_occurrences(), 1);
     row.last = row.occurrences > 1 ? FromMicros(record.last_nominal_time_micros()) : row.nominal;

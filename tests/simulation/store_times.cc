@@ -34,6 +34,16 @@ absl::Time StoreTimes::NotBefore(absl::Time store_time) const {
   return after == commits_.begin() ? store_time : std::prev(after)->time;
 }
 
+absl::Time StoreTimes::ShownBy(absl::Time store_time) const {
+  if (commits_.empty()) return store_time;
+  const auto after =
+      std::lower_bound(commits_.begin(), commits_.end(), store_time,
+                       [](const Commit& commit, absl::Time at) { return commit.store_time < at; });
+  const Commit& nearest = after == commits_.begin() ? *after : *std::prev(after);
+  const absl::Time told = nearest.time + (store_time - nearest.store_time);
+  return after == commits_.end() ? told : std::min(told, after->time);
+}
+
 History InStoreTime(const History& history) {
   const StoreTimes times(history.commits);
   History told = history;

@@ -24,6 +24,8 @@ class StoreTimes {
   absl::Time High(absl::Time t) const;
   // The true instant before which the store's clock did not show this.
   absl::Time NotBefore(absl::Time store_time) const;
+  // … by which it did, as far as commits tell: between two of them it goes as true time does.
+  absl::Time ShownBy(absl::Time store_time) const;
 
  private:
   size_t FirstAfter(absl::Time t) const;

@@ -134,6 +134,7 @@ void ReadReport(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
   for (const auto& entry : record.entries()) {
     ReportWrite write;
     write.grant = {HexOfUid(entry.policy_uid()), entry.epoch(), entry.number()};
+    write.kind = storage::v1::GrantReportRecord::Kind_Name(entry.kind());
     write.unreachable = entry.unreachable();
     write.delivered = entry.kind() == storage::v1::GrantReportRecord::DELIVERED ||
                       entry.kind() == storage::v1::GrantReportRecord::SUCCEEDED;

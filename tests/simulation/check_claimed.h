@@ -1,0 +1,20 @@
+// Claim before send: when an attempt is sent, a durable commit has claimed its event, with one
+// attempt fewer begun before; and no claim is sent twice, unless its shard has gone to a new owner
+// meanwhile, who adopts what the former one has left.
+//
+// Pure.
+
+#ifndef TESTS_SIMULATION_CHECK_CLAIMED_H_
+#define TESTS_SIMULATION_CHECK_CLAIMED_H_
+
+#include <vector>
+
+#include "tests/simulation/history.h"
+
+namespace escapement::simulation {
+
+std::vector<Violation> CheckClaimed(const History& history);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_CHECK_CLAIMED_H_
