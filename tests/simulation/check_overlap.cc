@@ -34,6 +34,9 @@ class OverlapChecker {
       commit_ = &commit;
       for (const TimesWrite& write : commit.times)
         std::visit([this](const auto& one) { Take(one); }, write);
+      for (const TimesWrite& write : commit.times) {
+        if (const auto* launch = std::get_if<LaunchWrite>(&write)) CheckCancels(*launch);
+      }
     }
     if (history_.only_downtimes) CheckReceipts();
     return std::move(violations_);
@@ -42,8 +45,9 @@ class OverlapChecker {
  private:
   struct Schedule {
     std::set<std::string> active;
-    std::map<std::string, int64_t> open;  // of launched runs, events that have not ended
-    std::set<std::string> set_off;        // triggered or backfilled
+    std::map<std::string, int64_t> open;        // of launched runs, events that have not ended
+    std::map<std::string, absl::Time> nominal;  // of launched runs
+    std::set<std::string> set_off;              // triggered or backfilled
     std::optional<LaunchWrite> launched;
     std::map<absl::Time, absl::Time> cancelled;  // before which nominal time → since when
     absl::Time cancelled_before = absl::InfinitePast();
@@ -91,7 +95,23 @@ class OverlapChecker {
       Report(write.occurrence, " of ", write.uid, " is launched, and events of ",
              schedule.open.begin()->first, " have not ended");
     schedule.open[write.occurrence] = static_cast<int64_t>(write.count);
+    schedule.nominal[write.occurrence] = write.nominal;
     schedule.launched = write;
+  }
+
+  // A launch that is to cancel earlier runs says so in its own commit.
+  void CheckCancels(const LaunchWrite& write) {
+    const Schedule& schedule = schedules_[write.uid];
+    if (PolicyOf(write.uid, write.version) != Overlap::kCancelPrevious ||
+        schedule.set_off.count(write.occurrence) > 0 || schedule.cancelled_before >= write.nominal)
+      return;
+    for (const auto& [occurrence, events] : schedule.open) {
+      if (schedule.nominal.at(occurrence) >= write.nominal ||
+          schedule.set_off.count(occurrence) > 0)
+        continue;
+      return Report(write.occurrence, " of ", write.uid, " is launched, and does not cancel ",
+                    occurrence);
+    }
   }
 
   void Take(const CancelWrite& write) {

@@ -189,6 +189,7 @@ void Consumer::Accept(const std::shared_ptr<Sending>& sending, absl::Duration af
 void Consumer::Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
                       absl::Duration after) {
   sim::SimWorld& world = network_.world();
+  receipts_[*sending->receipt].asked = result.retry_after;
   world.At(world.Elapsed() + after, process_.state(), world.NewLine(), "consumer answers",
            [this, &world, sending, result = std::move(result)] {
              network_.Send(process_.state(), sending->handler->name, [&world, sending, result] {
