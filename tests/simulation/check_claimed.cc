@@ -30,7 +30,8 @@ class ClaimedChecker {
  private:
   struct Claim {
     absl::Time time;
-    std::vector<std::string> senders;
+    uint16_t shard = 0;
+    std::vector<std::pair<std::string, size_t>> senders;  // and how often the shard was acquired
   };
 
   // Of one attempt of an event.
@@ -44,16 +45,29 @@ class ClaimedChecker {
       for (const QueueWrite& write : commit.queue) {
         const auto* put = std::get_if<ClaimPut>(&write);
         if (put == nullptr) continue;
-        for (const ClaimedEvents& events : put->events) Note(commit, events);
+        for (const ClaimedEvents& events : put->events) Note(commit, put->claim.shard, events);
+      }
+      for (const LeaseWrite& write : commit.leases) {
+        uint64_t& epoch = epochs_[write.lease];
+        if (write.epoch > epoch) acquired_[write.lease].push_back(commit.time);
+        epoch = std::max(epoch, write.epoch);
       }
     }
   }
 
-  void Note(const Commit& commit, const ClaimedEvents& events) {
+  void Note(const Commit& commit, uint16_t shard, const ClaimedEvents& events) {
     const uint64_t end = events.events.first + std::min(events.events.count, kCountMax);
     for (uint64_t i = events.events.first; i < end; ++i)
       claims_[NameOf(events.uid, events.occurrence, i, events.attempts + 1)].push_back(
-          {commit.time, {}});
+          {commit.time, shard, {}});
+  }
+
+  // How often the shard had been acquired.
+  size_t Acquired(uint16_t shard, absl::Time at) const {
+    const auto times = acquired_.find(absl::StrCat("queue_shard/", shard));
+    if (times == acquired_.end()) return 0;
+    return static_cast<size_t>(std::upper_bound(times->second.begin(), times->second.end(), at) -
+                               times->second.begin());
   }
 
   void CheckSending(const Receipt& receipt) {
@@ -65,11 +79,10 @@ class ClaimedChecker {
       for (Claim& claim : of_attempt->second) {
         if (claim.time > receipt.sent) break;
         claimed = true;
-        // Nobody sends it twice for the same claim.
-        if (std::find(claim.senders.begin(), claim.senders.end(), receipt.sender) !=
-            claim.senders.end())
+        const auto sender = std::make_pair(receipt.sender, Acquired(claim.shard, receipt.sent));
+        if (std::find(claim.senders.begin(), claim.senders.end(), sender) != claim.senders.end())
           continue;
-        claim.senders.push_back(receipt.sender);
+        claim.senders.push_back(sender);
         return;
       }
     }
@@ -83,7 +96,9 @@ class ClaimedChecker {
   }
 
   const History& history_;
-  std::unordered_map<std::string, std::vector<Claim>> claims_;  // by attempt, in order
+  std::unordered_map<std::string, uint64_t> epochs_;                   // by lease
+  std::unordered_map<std::string, std::vector<absl::Time>> acquired_;  // by lease
+  std::unordered_map<std::string, std::vector<Claim>> claims_;         // by attempt, in order
   std::vector<Violation> violations_;
 };
 

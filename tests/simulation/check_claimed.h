@@ -1,6 +1,6 @@
 // Claim before send: when an attempt is sent, a durable commit has claimed its event, with one
-// attempt fewer begun before; and no claim is sent twice, unless its shard has gone to a new owner
-// meanwhile, who adopts what the former one has left.
+// attempt fewer begun before; and nobody sends it twice for one claim, unless it has acquired the
+// shard anew in between: whoever acquires a shard adopts what its former owner has left.
 //
 // Pure.
 

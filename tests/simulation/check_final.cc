@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -32,8 +33,13 @@ class FinalChecker {
         if (const auto* end = std::get_if<OneOffEnd>(&write))
           End({"", end->event_id}, {0, 1}, end->reason);
       }
-      // An end and a row or claim in one commit.
-      for (const QueueWrite& write : commit.queue) CheckQueue(write);
+      // An end and a row or claim in one commit. A row may be there for the time of the commit.
+      std::set<uint64_t> gone;
+      for (auto write = commit.queue.rbegin(); write != commit.queue.rend(); ++write) {
+        if (const auto* row = std::get_if<QueueGone>(&*write)) gone.insert(row->key);
+        const auto* put = std::get_if<QueuePut>(&*write);
+        if (put == nullptr || gone.count(put->key) == 0) CheckQueue(*write);
+      }
     }
     return std::move(violations_);
   }

@@ -128,6 +128,10 @@ TEST(CheckFinalTest, CatchesWhatGoesOnAfterItsEnd) {
   History both = Good();
   both.commits.back().queue.push_back(Row({2, 1}));
   EXPECT_TRUE(Says(CheckFinal(both), "is put into a queue"));
+
+  // For the time of the commit only.
+  both.commits.back().queue.push_back(QueueGone{5});
+  EXPECT_EQ(CheckFinal(both).size(), 0u);
 }
 
 TEST(CheckFinalTest, CatchesOneOffEventsThatGoOn) {
@@ -207,6 +211,15 @@ TEST(CheckClaimedTest, PassesOneSendingForEachClaimAndSender) {
   history.receipts.push_back(Received(9, 2, 2));
   history.receipts.back().sender = "handler#2";
   EXPECT_EQ(CheckClaimed(history).size(), 0u);
+  // Who has lost its lease and has it again adopts what it had left itself.
+  History own = Good();
+  own.commits[0].leases = {{"queue_shard/0", 1, "handler#1"}};
+  Commit& acquired = NewCommit(&own);  // 7
+  acquired.leases = {{"queue_shard/0", 2, "handler#1"}};
+  own.receipts.push_back(Received(9, 2, 2));
+  EXPECT_EQ(CheckClaimed(own).size(), 0u);
+  own.receipts.push_back(Received(9.5, 2, 2));
+  EXPECT_TRUE(Says(CheckClaimed(own), "which had sent it for the same claim"));
 }
 
 TEST(CheckClaimedTest, CatchesWhatIsSentBeforeItsClaimOrTwice) {
