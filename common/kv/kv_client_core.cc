@@ -167,7 +167,7 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
     if (stopped_ || session != session_ || slot.request == nullptr ||
         slot.request->number != number)
       return;
-    if (ResultUnknown(answer.status()) || Perturb(runtime_, Site::kKvCommitAnswerLost)) {
+    if (ResultUnknown(answer.status())) {
       if (!slot.unknown) ++unknown_;
       slot.unknown = true;
       if (resend_timer_) return;
