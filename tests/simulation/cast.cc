@@ -53,10 +53,13 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
     plan->policies = {2, 2};
   }
   if (options.cast == Cast::kWhole) {
-    plan->schedules = {2, 5};
+    // A long life at an easy pace: what is rare in a minute is not in an hour.
+    plan->schedules = {2, 4};
     plan->throttled_schedules = {1, 3};
+    plan->throttled_count_max = 320;
+    plan->count_max = 12;
     plan->policies = {1, 3};
-    plan->event_users = 2;
+    plan->event_users = 1;
     plan->event_calls = static_cast<int>(plan->users_end / absl::Seconds(8));
     plan->rest_max = absl::Seconds(25);
   }

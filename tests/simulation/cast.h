@@ -57,6 +57,8 @@ struct CastPlan {
   Number schedules;  // that are not throttled
   Number throttled_schedules;
   Number policies;
+  int64_t count_max = 40;              // events of a run
+  int64_t throttled_count_max = 2000;  // of a throttled one
   int event_users = 0;
   int event_calls = 0;  // of each
   // Between two calls of a user of a schedule that is not throttled.

@@ -105,7 +105,9 @@ class AttemptsChecker {
   void CheckPair(const Receipt& earlier, const Receipt& later) {
     if (earlier.throttled || later.throttled) return;
     if (earlier.result_time <= later.sent) {
-      if (later.sent + kClockError < earlier.result_time + earlier.asked)
+      // An answer that came too late was not heard.
+      if (earlier.result == SendResult::kFailed &&
+          later.sent + kClockError < earlier.result_time + earlier.asked)
         Report(NameOf(later), "was sent again at ", Text(later.sent),
                ", and its consumer asked at ", Text(earlier.result_time), " for ",
                absl::FormatDuration(earlier.asked));

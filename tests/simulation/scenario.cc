@@ -110,6 +110,12 @@ class Scenario {
     return doors_.back().get();
   }
 
+  void Decorate(TokenEndpoint* door) {
+    if (!options_.decorate_door || door == nullptr) return;
+    decorated_doors_.push_back(options_.decorate_door(*door->service));
+    door->service = decorated_doors_.back().get();
+  }
+
   void AddMaster(const std::string& name) {
     endpoints_.push_back(std::make_unique<UserCalls::Endpoint>());
     UserCalls::Endpoint* endpoint = endpoints_.back().get();
@@ -119,10 +125,11 @@ class Scenario {
     TokenEndpoint* door = NewDoor(name);
     AddHost(
         name,
-        [endpoint, apis, door](sim::SimProcess& process, kv::KvStore& store,
-                               const std::string& instance) {
+        [this, endpoint, apis, door](sim::SimProcess& process, kv::KvStore& store,
+                                     const std::string& instance) {
           auto service = MakeMaster(process, store, instance, apis, door);
           endpoint->service = apis;
+          Decorate(door);
           return service;
         },
         [endpoint, door] {
@@ -147,8 +154,10 @@ class Scenario {
     TokenEndpoint* door = NewDoor(name);
     AddHost(
         name,
-        [door](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
-          return MakeTokenManager(process, store, instance, door);
+        [this, door](sim::SimProcess& process, kv::KvStore& store, const std::string& instance) {
+          auto service = MakeTokenManager(process, store, instance, door);
+          Decorate(door);
+          return service;
         },
         [door] { door->service = nullptr; });
   }
@@ -176,6 +185,7 @@ class Scenario {
       options.times = plan_.calendar;
       options.rest_min = plan_.rest_min;
       options.rest_max = plan_.rest_max;
+      options.count_max = plan_.count_max;
       // Some change little: what they miss in a downtime is judged by emitters.
       if (options.times && i % 2 == 0) {
         options.rest_min = absl::Seconds(8);
@@ -213,6 +223,7 @@ class Scenario {
       return std::all_of(policy_users_.begin(), policy_users_.end(),
                          [](const auto& user) { return user->made(); });
     };
+    throttling.count_max = plan_.throttled_count_max;
     throttling.batch = batches ? 5000 : 0;
     const int schedules = Draw(plan_.throttled_schedules);
     for (int i = 0; i < schedules; ++i) {
@@ -362,6 +373,7 @@ class Scenario {
   std::vector<std::unique_ptr<MasterApis>> apis_;
   std::vector<std::unique_ptr<UserCalls::Endpoint>> endpoints_;
   std::vector<std::unique_ptr<TokenEndpoint>> doors_;
+  std::vector<std::unique_ptr<TokenApi>> decorated_doors_;  // of former incarnations, too
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<UserCalls> calls_;
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;

@@ -20,6 +20,7 @@
 #include "common/kv/kv_store.h"
 #include "common/runtime/perturb.h"
 #include "common/sim/sim_process.h"
+#include "common/tokens/token_api.h"
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/cast.h"
 #include "tests/simulation/history.h"
@@ -32,13 +33,14 @@ struct ScenarioOptions {
   bool faults = true;                         // also a consumer that fails, hangs and dawdles
   absl::Duration length = absl::Minutes(10);  // of Cast::kWhole
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
-  // Plant a fault in the platform: wrap a service's way to the store, or a handler's transport. May
-  // be empty.
+  // Plant a fault in the platform: wrap a service's way to the store, a handler's transport, or a
+  // door of tokens. May be empty.
   std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store =
       nullptr;
   std::function<std::unique_ptr<handler::DeliveryTransport>(
       std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>
       decorate_transport = nullptr;
+  std::function<std::unique_ptr<TokenApi>(TokenApi&)> decorate_door = nullptr;
   // Told of every event and note. May be empty.
   std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
       nullptr;
