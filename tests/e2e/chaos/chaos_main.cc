@@ -29,6 +29,7 @@ struct Tally {
   int runs = 0, failed = 0, kills = 0, pauses = 0, terminations = 0, cuts = 0;
   uint64_t calls = 0, receipts = 0, again = 0, outcomes = 0, commits = 0, undone = 0;
   std::map<std::string, int> faults;
+  std::map<std::string, uint64_t> repeats;
   std::map<std::string, int> violations;  // by rule
   absl::Duration took;
 
@@ -47,6 +48,7 @@ struct Tally {
     undone += result.undone;
     took += result.took;
     for (const auto& [fault, count] : result.faults) faults[fault] += count;
+    for (const auto& [cause, count] : result.repeats) repeats[cause] += count;
     for (const auto& violation : result.violations) ++violations[violation.rule];
   }
 
@@ -59,11 +61,14 @@ struct Tally {
     std::printf("users' calls %llu, receipts %llu, of them again %llu, rows of outcomes %llu\n",
                 static_cast<unsigned long long>(calls), static_cast<unsigned long long>(receipts),
                 static_cast<unsigned long long>(again), static_cast<unsigned long long>(outcomes));
+    for (const auto& [cause, count] : repeats)
+      std::printf("  %5llu  %s\n", static_cast<unsigned long long>(count), cause.c_str());
     std::printf("commits %llu, and %llu that were decided and never durable\n",
                 static_cast<unsigned long long>(commits), static_cast<unsigned long long>(undone));
     for (const char* rule :
-         {"lost", "early", "doubled", "cap", "sink", "token_end", "stale_epoch", "clock", "times",
-          "overlap", "answer", "process", "rest", "receipts"}) {
+         {"lost",        "early",  "delivered", "doubled", "cap",        "sink",    "token_end",
+          "stale_epoch", "clock",  "times",     "overlap", "checkpoint", "claimed", "final",
+          "overdue",     "paused", "requests",  "answer",  "process",    "rest",    "receipts"}) {
       const auto count = violations.find(rule);
       std::printf("%s %d  ", rule, count == violations.end() ? 0 : count->second);
     }

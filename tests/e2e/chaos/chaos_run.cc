@@ -32,6 +32,8 @@ void WaitUntil(absl::Time time) {
     poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
   }
 }
+// After the last fault: processes start, leases find new owners.
+constexpr absl::Duration kAftermath = absl::Seconds(15);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
 
 class Run {
@@ -130,7 +132,10 @@ class Run {
   }
 
   void Settle() {
-    live_.Call([&] { cast_.Calm(); });
+    live_.Call([&] {
+      cast_.Calm();
+      result_.history.calm = live_.world().Now() + kAftermath;
+    });
     WaitUntil(absl::Now() + options_.calm);
     live_.Call([&] { cast_.Finish(); });
     kv::GrpcKvStore store(NewChannel(platform_->address("store")));
@@ -164,10 +169,8 @@ class Run {
     if (!state.ok()) return state.status();
     auto files = ReadCommitFiles(platform_->commits(), state->seq);
     if (!files.ok()) return files.status();
-    for (const LoggedCommit& commit : files->commits) {
+    for (const LoggedCommit& commit : files->commits)
       history.commits.push_back(simulation::ReadCommit(commit.record, commit.time));
-      history.commits.back().times = simulation::ReadTimesWrites(commit.record);
-    }
     history.done = simulation::ReadDone(state->disk);
     history.leftover = simulation::ReadLeftover(state->disk);
     for (std::string& row : simulation::ReadTimesLeftover(state->disk))
@@ -178,6 +181,7 @@ class Run {
     };
     add(TellTrueReceipts(cast_.attempts(), fates, &history));
     add(JudgeChaos(history));
+    result_.repeats = CountRepeats(history);
     result_.calls = cast_.calls();
     result_.undone = files->undone;
     std::set<std::string> arrived;

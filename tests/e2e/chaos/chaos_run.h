@@ -39,6 +39,7 @@ struct ChaosResult {
   uint64_t calls = 0;   // of users, answered
   uint64_t undone = 0;  // commits decided and never durable, since the store was killed
   uint64_t again = 0;   // receipts of an event that had arrived before
+  std::map<std::string, uint64_t> repeats;  // of those: by cause
   absl::Duration took;
 };
 

@@ -44,8 +44,8 @@ LiveCast::~LiveCast() = default;
 void LiveCast::ConnectTo(const Addresses& addresses) {
   const auto add = [&](const std::string& name, const std::string& address) -> PublicDoor& {
     door_processes_.push_back(std::make_unique<sim::SimProcess>(live_.world(), name));
-    doors_.push_back(
-        std::make_unique<PublicDoor>(live_, address, addresses.consumers[doors_.size() % 2]));
+    // The same at every door: a call that is tried again is the same call.
+    doors_.push_back(std::make_unique<PublicDoor>(live_, address, addresses.consumers.front()));
     token_doors_.push_back(std::make_unique<simulation::Worker::Door>());
     token_doors_.back()->process = name;
     token_doors_.back()->service = &doors_.back()->tokens();

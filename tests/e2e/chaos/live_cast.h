@@ -30,7 +30,7 @@ namespace escapement::chaos {
 class LiveCast {
  public:
   struct Options {
-    int schedules = 4;            // cron, intervals, instants, with all policies
+    int schedules = 6;            // cron, intervals, instants, with all policies
     int throttled_schedules = 4;  // of up to 400 events, whose tokens are given back
     int policies = 2;
     int event_users = 2;

@@ -2,8 +2,7 @@
 // users and workers of the simulation call it.
 //
 // A call has kCallMax; whatever leaves its result open (the deadline, a cancelled or broken call)
-// is UNAVAILABLE. Targets under http://consumer.test are given the address of a real receiver, by
-// the id that they are for.
+// is UNAVAILABLE. One-off events for http://consumer.test are aimed at a real receiver.
 //
 // Threads: called on the world's thread, answers there.
 
@@ -26,8 +25,7 @@ inline constexpr absl::Duration kCallMax = absl::Seconds(2);
 
 class PublicDoor {
  public:
-  // `live` outlives it; `address` is "host:port", `one_off_target` that of a receiver for one-off
-  // events.
+  // `live` outlives it; `address` is "host:port", `one_off_target` that of the receiver.
   PublicDoor(LiveWorld& live, const std::string& address, std::string one_off_target);
   ~PublicDoor();  // waits for the calls under way
   PublicDoor(const PublicDoor&) = delete;
