@@ -157,12 +157,12 @@ class DoubledChecker {
     return RepeatCause::kEndNotCommitted;
   }
 
-  // Was the shard the sender's when it sent?
+  // Was the shard still the sender's when it arrived?
   bool Owned(uint16_t shard, const Receipt& receipt) const {
     const auto of_lease = acquired_.find(absl::StrCat("queue_shard/", shard));
     if (of_lease == acquired_.end()) return true;
     auto after = std::upper_bound(
-        of_lease->second.begin(), of_lease->second.end(), receipt.sent,
+        of_lease->second.begin(), of_lease->second.end(), receipt.time,
         [](absl::Time at, const Acquisition& acquisition) { return at < acquisition.time; });
     return after == of_lease->second.begin() || (--after)->owner == receipt.sender;
   }

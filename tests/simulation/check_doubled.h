@@ -27,7 +27,7 @@ enum class RepeatCause {
   kHoldExpired,
   kEndNotCommitted,  // W1: the attempt before was sent, and its end not committed when a new owner
                      // took the shard
-  kLeaseLost,        // W2: one of the two was sent by a handler whose lease had gone by then
+  kLeaseLost,        // W2: one of the two arrived when its sender's lease had gone: after the check
   kEndUnknown,       // W3: a commit of the claim's ends was sent, and what became of it not told
 };
 

@@ -16,7 +16,7 @@ namespace {
 // no outcome or was skipped); the reasons "quota", "deadline" and "tz_change".
 constexpr const char* kRequired[] = {
     "window W1: sent, its end not committed",
-    "window W2: the lease was lost between check and send",
+    "window W2: the lease was lost between check and arrival",
     "window W3: the commit of its end was of unknown result",
     "repeat: after a failure",
     "repeat: after no answer",
@@ -55,7 +55,7 @@ constexpr const char* kRequired[] = {
     "token: completed",
     "token: completed as failed",
     "token: completed as failed for good",
-    "token: a completion that counted for nothing",
+    "token: a completion that was stored for the owner, or came too late",
     "token: a report by another owner than the policy's",
     "policy: a limit changed",
     "policy: paused",
@@ -122,7 +122,7 @@ class Counter {
       case RepeatCause::kEndNotCommitted:
         return Add("window W1: sent, its end not committed");
       case RepeatCause::kLeaseLost:
-        return Add("window W2: the lease was lost between check and send");
+        return Add("window W2: the lease was lost between check and arrival");
       case RepeatCause::kEndUnknown:
         return Add("window W3: the commit of its end was of unknown result");
     }
@@ -236,7 +236,8 @@ class Counter {
 
   void CountWork(const Work& work) {
     if (!work.on_release || work.word == WorkWord::kNone) return;
-    if (!work.took_effect) return Add("token: a completion that counted for nothing");
+    if (!work.took_effect)
+      return Add("token: a completion that was stored for the owner, or came too late");
     Add(work.word == WorkWord::kSucceeded ? "token: completed"
         : work.word == WorkWord::kFailed  ? "token: completed as failed"
                                           : "token: completed as failed for good");
