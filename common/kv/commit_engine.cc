@@ -1,5 +1,6 @@
 #include "common/kv/commit_engine.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,8 +13,8 @@
 namespace escapement::kv {
 namespace {
 
-// A DeleteRange over at most this many keys becomes single deletes: range tombstones slow every
-// later read and each one takes a place in RecentWrites.
+// A DeleteRange over at most this many keys becomes single deletes even where range tombstones are
+// used: they slow every later read and each one takes a place in RecentWrites.
 constexpr size_t kSingleDeletesMax = 128;
 
 size_t BytesOf(const CommitRequest& request) {
@@ -229,12 +230,13 @@ void CommitEngine::ApplyMutation(const Mutation& mutation, CommitRecord& record)
 }
 
 void CommitEngine::ApplyDeleteRange(const Mutation& mutation) {
+  const size_t single_max = HasRangeTombstones(mutation.cf) ? kSingleDeletesMax : SIZE_MAX;
   std::vector<absl::string_view> keys;
   overlay_.ForEachKey(mutation.cf, mutation.key, mutation.value, [&](absl::string_view key) {
-    if (keys.size() <= kSingleDeletesMax) keys.push_back(Keep(std::string(key)));
-    return keys.size() <= kSingleDeletesMax;
+    keys.push_back(Keep(std::string(key)));
+    return keys.size() <= single_max;
   });
-  if (keys.size() > kSingleDeletesMax) {
+  if (keys.size() > single_max) {
     sink_->DeleteRange(mutation.cf, mutation.key, mutation.value);
     overlay_.DeleteRange(mutation.cf, mutation.key, mutation.value);
     recent_.TouchRange(mutation.cf, mutation.key, mutation.value, seq_);

@@ -8,6 +8,9 @@
 #include "common/kv/meta_keys.h"
 #include "common/kv/rocks_options.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/wal_filter.h"
 #include "rocksdb/write_batch.h"
 
 namespace escapement::kv {
@@ -23,6 +26,28 @@ absl::Status ToStatus(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return absl::ResourceExhaustedError(text);
   return absl::InternalError(text);
 }
+
+// RocksDB takes a sector of zeros in a log for the end of that log, and goes on with the next one.
+// The sequence numbers of the log are dense: what does not follow on what was before it is not
+// replayed, and what was lost with it is what the witness knows of.
+class DenseLog final : public rocksdb::WalFilter {
+ public:
+  const char* Name() const override { return "DenseLog"; }
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
+                                     const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
+                                     bool*) override {
+    // Head of a batch: sequence(8) count(4), little-endian.
+    uint64_t sequence = 0;
+    for (int i = 7; i >= 0; --i)
+      sequence = sequence << 8 | static_cast<unsigned char>(batch.Data()[i]);
+    if (next_ != 0 && sequence != next_) return WalProcessingOption::kCorruptedRecord;
+    next_ = sequence + batch.Count();
+    return WalProcessingOption::kContinueProcessing;
+  }
+
+ private:
+  uint64_t next_ = 0;  // 0: nothing has been seen
+};
 
 }  // namespace
 
@@ -60,6 +85,8 @@ struct RocksDatabase::State {
   }
 
   Options options;
+  std::unique_ptr<rocksdb::Env> env;  // null: the machine's
+  DenseLog dense_log;
   std::shared_ptr<rocksdb::Cache> cache;
   std::unique_ptr<rocksdb::DB> db;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;  // in the order of ColumnFamily
@@ -83,9 +110,14 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   }
   // RocksDB insists on a family of this name; it stays empty.
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
+  rocksdb::DBOptions database_options = DatabaseOptions(state->options.write_buffers_bytes_max);
+  if (state->options.file_system != nullptr) {
+    state->env = rocksdb::NewCompositeEnv(state->options.file_system);
+    database_options.env = state->env.get();
+  }
+  database_options.wal_filter = &state->dense_log;
   rocksdb::DB* db = nullptr;
-  auto status = rocksdb::DB::Open(DatabaseOptions(state->options.write_buffers_bytes_max), path,
-                                  families, &state->handles, &db);
+  auto status = rocksdb::DB::Open(database_options, path, families, &state->handles, &db);
   if (status.IsIOError() && absl::StrContains(status.ToString(), "lock")) {
     return absl::UnavailableError(
         absl::StrCat("another process has the store open: ", status.ToString()));
@@ -108,6 +140,7 @@ bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string* val
 void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                             Visitor visit) {
   rocksdb::ReadOptions read;
+  read.ignore_range_deletions = !HasRangeTombstones(cf);
   const rocksdb::Slice bound = ToSlice(end);
   if (!end.empty()) read.iterate_upper_bound = &bound;
   std::unique_ptr<rocksdb::Iterator> it(state_->db->NewIterator(read, state_->Handle(cf)));
@@ -166,6 +199,7 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
     read.readahead_size = 0;
+    read.ignore_range_deletions = !HasRangeTombstones(request.cf);
     const rocksdb::Slice lower = begin;
     const rocksdb::Slice upper = request.end;
     read.iterate_lower_bound = &lower;

@@ -22,6 +22,10 @@
 #include "common/kv/kv_store.h"
 #include "common/kv/overlay.h"
 
+namespace rocksdb {
+class FileSystem;
+}  // namespace rocksdb
+
 namespace escapement::kv {
 
 class RocksDatabase final : public BaseState {
@@ -31,6 +35,7 @@ class RocksDatabase final : public BaseState {
     size_t write_buffer_bytes = 64 << 20;        // of each column family that sees much traffic
     size_t write_buffers_bytes_max = 640 << 20;  // of all together
     std::function<void(const absl::Status&)> on_fatal;
+    std::shared_ptr<rocksdb::FileSystem> file_system;  // null: the machine's
   };
 
   // Makes the database if the folder is absent. UNAVAILABLE: another process has it open.

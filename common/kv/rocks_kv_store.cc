@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "common/kv/store_kernel.h"
 #include "common/kv/watch_hub.h"
 #include "common/kv/witness_file.h"
+#include "rocksdb/file_system.h"
 #include "spdlog/spdlog.h"
 
 namespace escapement::kv {
@@ -34,6 +36,22 @@ std::string BootId() {
   spdlog::critical("the store's disk has failed, the process ends: {}", status.ToString());
   spdlog::shutdown();
   _exit(70);
+}
+
+// The folder that holds `path`.
+std::string FolderOf(const std::string& path) {
+  const auto whole = std::filesystem::absolute(path).lexically_normal();
+  // A path that ends in a slash is its own parent.
+  return whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+}
+
+// Makes the names in a folder durable.
+absl::Status SyncFolder(rocksdb::FileSystem& file_system, const std::string& path) {
+  std::unique_ptr<rocksdb::FSDirectory> folder;
+  auto status = file_system.NewDirectory(path, rocksdb::IOOptions(), &folder, nullptr);
+  if (status.ok()) status = folder->Fsync(rocksdb::IOOptions(), nullptr);
+  if (status.ok()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cannot sync ", path, ": ", status.ToString()));
 }
 
 // Refuses a database that holds less than was acknowledged, or makes it a new incarnation if that
@@ -74,18 +92,26 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   if (mkdir(options.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", options.data_dir));
   }
+  rocksdb::FileSystem& file_system =
+      options.file_system != nullptr ? *options.file_system : *rocksdb::FileSystem::Default();
   RocksDatabase::Options database_options;
   database_options.block_cache_bytes = options.block_cache_bytes;
   database_options.write_buffer_bytes = options.write_buffer_bytes;
   database_options.write_buffers_bytes_max = 10 * options.write_buffer_bytes;
   database_options.on_fatal = options.on_fatal;
+  database_options.file_system = options.file_system;
   auto database = RocksDatabase::Open(absl::StrCat(options.data_dir, "/db"), database_options);
   if (!database.ok()) return database.status();
-  auto witness = WitnessFile::Open(absl::StrCat(options.data_dir, "/witness"));
+  auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/witness"));
   if (!witness.ok()) return witness.status();
+  // A power loss must not take away database and witness together, names and all: what is left
+  // would look like a new store.
+  if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
   if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok())
     return status;
   if (!StoreKernel::Exists(**database)) {
+    if (auto status = SyncFolder(file_system, FolderOf(options.data_dir)); !status.ok())
+      return status;
     const uint64_t seen = (*witness)->found().value_or(Witnessed{}).incarnation;
     StoreKernel::Create((*database)->batch(),
                         std::max(static_cast<uint64_t>(ToMicros(clock.WallNow())), seen + 1),

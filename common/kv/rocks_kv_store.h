@@ -28,6 +28,10 @@
 #include "common/kv/layout.h"
 #include "common/runtime/runtime.h"
 
+namespace rocksdb {
+class FileSystem;
+}  // namespace rocksdb
+
 namespace escapement::kv {
 
 class RocksStoreCore;
@@ -61,6 +65,8 @@ class RocksKvStore final : public KvStore {
     // Told of the commits of a batch, in their order, on the thread that writes and before it does:
     // a crash leaves a prefix of them. May be empty.
     std::function<void(const std::vector<std::shared_ptr<const CommitRecord>>&)> on_decided;
+    // Holds everything that the store keeps in `data_dir`. Null: the machine's.
+    std::shared_ptr<rocksdb::FileSystem> file_system;
   };
 
   // `clock` outlives the store. DATA_LOSS: acknowledged commits are missing (see accept_loss), or

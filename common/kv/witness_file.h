@@ -22,6 +22,11 @@
 #include "absl/status/statusor.h"
 #include "common/kv/kv_store.h"
 
+namespace rocksdb {
+class FileSystem;
+class FSRandomRWFile;
+}  // namespace rocksdb
+
 namespace escapement::kv {
 
 struct Witnessed {
@@ -33,8 +38,10 @@ struct Witnessed {
 
 class WitnessFile {
  public:
-  // Makes the file if it is absent.
-  static absl::StatusOr<std::unique_ptr<WitnessFile>> Open(const std::string& path);
+  // Makes the file if it is absent; that its folder holds it is durable once the folder is synced.
+  // `file_system` outlives the file.
+  static absl::StatusOr<std::unique_ptr<WitnessFile>> Open(rocksdb::FileSystem& file_system,
+                                                           const std::string& path);
   ~WitnessFile();
   WitnessFile(const WitnessFile&) = delete;
   WitnessFile& operator=(const WitnessFile&) = delete;
@@ -46,10 +53,10 @@ class WitnessFile {
   absl::Status Write(const Witnessed& witnessed);
 
  private:
-  explicit WitnessFile(int fd) : fd_(fd) {}
+  explicit WitnessFile(std::unique_ptr<rocksdb::FSRandomRWFile> file);
   absl::Status ReadSlots();
 
-  const int fd_;
+  const std::unique_ptr<rocksdb::FSRandomRWFile> file_;
   uint64_t count_ = 0;
   std::optional<Witnessed> found_;
 };
