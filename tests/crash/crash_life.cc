@@ -1,0 +1,454 @@
+#include "tests/crash/crash_life.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/kv/layout.h"
+#include "tests/crash/workload.h"
+
+namespace escapement::crash {
+namespace {
+
+namespace fs = std::filesystem;
+using kv::CommitResult;
+using kv::RocksKvStore;
+using kv::SessionInfo;
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+template <typename T>
+class Awaited {
+ public:
+  kv::KvStore::Callback<T> callback() {
+    return [state = state_](absl::StatusOr<T> answer) {
+      absl::MutexLock lock(&state->mu);
+      state->answer = std::move(answer);
+    };
+  }
+  absl::StatusOr<T> Wait() {
+    absl::MutexLock lock(&state_->mu);
+    auto here = [this] { return state_->answer.has_value(); };
+    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience))
+      return absl::DeadlineExceededError("no answer");
+    return *std::move(state_->answer);
+  }
+
+ private:
+  struct Shared {
+    absl::Mutex mu;
+    std::optional<absl::StatusOr<T>> answer;
+  };
+  std::shared_ptr<Shared> state_ = std::make_shared<Shared>();
+};
+
+absl::StatusOr<CommitResult> SendCommit(kv::KvStore& store,
+                                        std::shared_ptr<const kv::CommitRequest> request) {
+  Awaited<CommitResult> answer;
+  store.Commit(std::move(request), answer.callback());
+  return answer.Wait();
+}
+
+absl::StatusOr<SessionInfo> OpenSession(kv::KvStore& store, uint64_t incarnation,
+                                        kv::CommitSeq seen) {
+  Awaited<SessionInfo> answer;
+  store.OpenSession(incarnation, seen, answer.callback());
+  return answer.Wait();
+}
+
+// "" if the answer is what the history says.
+std::string Disagreement(const StoreHistory::Entry& entry,
+                         const absl::StatusOr<CommitResult>& answer) {
+  if (entry.fenced) {
+    return absl::IsFailedPrecondition(answer.status()) ? "" : "a fence that fails was let pass";
+  }
+  if (!answer.ok()) return answer.status().ToString();
+  if (answer->seq != entry.seq)
+    return absl::StrCat("commit ", entry.seq, " was answered as ", answer->seq);
+  if (answer->store_time != entry.store_time)
+    return absl::StrCat("commit ", entry.seq, " has another time");
+  if (answer->verdicts.size() != entry.verdicts.size())
+    return absl::StrCat("commit ", entry.seq, " has another number of verdicts");
+  for (size_t i = 0; i < entry.verdicts.size(); ++i) {
+    if (answer->verdicts[i].applied != entry.verdicts[i].applied ||
+        answer->verdicts[i].failed_condition != entry.verdicts[i].failed_condition) {
+      return absl::StrCat("commit ", entry.seq, ", group ", i, " was decided otherwise");
+    }
+  }
+  return "";
+}
+
+// Answers of applied commits that the sessions still remember, latest first.
+std::vector<const StoreHistory::Entry*> Remembered(const StoreHistory& history, kv::CommitSeq seq) {
+  std::set<std::pair<uint64_t, uint64_t>> slots;
+  std::vector<const StoreHistory::Entry*> found;
+  for (auto it = history.entries().rbegin(); it != history.entries().rend(); ++it) {
+    if (!it->applied || it->seq > seq) continue;
+    const kv::CommitRequest& request = *it->request;
+    if (slots.emplace(request.session, request.number % kv::kSessionWindow).second)
+      found.push_back(&*it);
+    if (found.size() == 6) break;
+  }
+  return found;
+}
+
+// The commits of a life.
+class Driver {
+ public:
+  Driver(RocksKvStore& store, DiskRecord& record, ManualClock& clock, const LifeOptions& options,
+         absl::Mutex& mu, Known* known)
+      : store_(store),
+        record_(record),
+        clock_(clock),
+        mu_(mu),
+        bursts_(options.bursts),
+        workload_(options.seed),
+        known_(*known) {}
+
+  // Until all is answered or `fatal` (guarded by the mutex) says that the store has ended.
+  std::string Run(const absl::Status& fatal) {
+    Opening();
+    absl::MutexLock lock(&mu_);
+    auto over = [&] { return done_ || !fatal.ok(); };
+    if (!mu_.AwaitWithTimeout(absl::Condition(&over), kPatience))
+      return "the store does not answer";
+    return problem_;
+  }
+
+ private:
+  // The callbacks: on the writer's thread.
+  void Opening() {
+    clock_.Advance(absl::Microseconds(900));
+    const size_t entry = known_.history.entries().size();
+    known_.history.OpenSession(clock_.WallNow());
+    const kv::CommitSeq seen =
+        known_.incarnation == 0 ? 0 : known_.history.SeqAfter(known_.answers);
+    store_.OpenSession(known_.incarnation, seen, [this, entry](absl::StatusOr<SessionInfo> info) {
+      if (absl::IsUnavailable(info.status())) return;
+      if (!info.ok()) return Finish(info.status().ToString());
+      known_.history.Opened(entry, info->session);
+      known_.incarnation = info->incarnation;
+      session_ = info->session;
+      number_ = 0;
+      Answered(entry);
+      Burst();
+    });
+  }
+
+  void Burst() {
+    if (bursts_-- <= 0) return Finish("");
+    if (workload_.Below(25) == 0) return Opening();
+    clock_.Advance(absl::Milliseconds(1 + workload_.Below(20)));
+    const uint64_t count = 1 + workload_.Below(workload_.Below(3) == 0 ? 12 : 3);
+    for (uint64_t i = 0; i < count; ++i) {
+      auto request = std::make_shared<const kv::CommitRequest>(
+          workload_.Commit(known_.history.state(), session_, ++number_));
+      const size_t entry = known_.history.entries().size();
+      known_.history.Commit(request, clock_.WallNow());
+      store_.Commit(request,
+                    [this, entry, last = i + 1 == count](absl::StatusOr<CommitResult> answer) {
+                      if (absl::IsUnavailable(answer.status())) return;
+                      std::string problem = Disagreement(known_.history.entries()[entry], answer);
+                      if (!problem.empty()) return Finish(absl::StrCat("while running: ", problem));
+                      Answered(entry);
+                      if (last) Burst();
+                    });
+    }
+  }
+
+  void Answered(size_t entry) {
+    known_.answers = entry + 1;
+    record_.Answers(known_.answers);
+  }
+
+  void Finish(std::string problem) {
+    absl::MutexLock lock(&mu_);
+    if (problem_.empty()) problem_ = std::move(problem);
+    done_ = true;
+  }
+
+  RocksKvStore& store_;
+  DiskRecord& record_;
+  ManualClock& clock_;
+  absl::Mutex& mu_;
+  int bursts_;
+  Workload workload_;
+  Known& known_;
+  uint64_t session_ = 0;
+  uint64_t number_ = 0;
+  bool done_ = false;
+  std::string problem_;
+};
+
+// Whether a store has ended its process. What it was doing stays where it is for ever.
+struct Ending {
+  absl::Mutex mu;
+  absl::Status fatal;
+  bool opened = false;
+
+  void Fatal(const absl::Status& status) {
+    {
+      absl::MutexLock lock(&mu);
+      if (fatal.ok()) fatal = status;
+    }
+    while (true) pause();
+  }
+};
+
+// Opens on a thread of its own, which an error of the disk may end. Null and OK then.
+absl::StatusOr<std::unique_ptr<RocksKvStore>> OpenOrEnd(RocksKvStore::Options options, Clock& clock,
+                                                        const std::shared_ptr<Ending>& ending) {
+  using Opened = absl::StatusOr<std::unique_ptr<RocksKvStore>>;
+  options.on_fatal = [ending](const absl::Status& status) { ending->Fatal(status); };
+  auto opened = std::make_shared<Opened>();
+  std::thread opener([ending, opened, options = std::move(options), &clock] {
+    *opened = RocksKvStore::Open(options, clock);
+    absl::MutexLock lock(&ending->mu);
+    ending->opened = true;
+  });
+  absl::Status fatal;
+  {
+    absl::MutexLock lock(&ending->mu);
+    auto over = [&] { return ending->opened || !ending->fatal.ok(); };
+    ending->mu.Await(absl::Condition(&over));
+    fatal = ending->fatal;
+  }
+  if (!fatal.ok()) {
+    opener.detach();
+    return std::unique_ptr<RocksKvStore>();
+  }
+  opener.join();
+  return std::move(*opened);
+}
+
+}  // namespace
+
+Scratch::Scratch() {
+  for (const char* base : {"/dev/shm", static_cast<const char*>(getenv("TEST_TMPDIR")), "/tmp"}) {
+    if (base == nullptr) continue;
+    std::string path = absl::StrCat(base, "/escapement-crash-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) continue;
+    path_ = path;
+    return;
+  }
+}
+Scratch::~Scratch() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+RocksKvStore::Options StoreOptions(const std::string& folder) {
+  RocksKvStore::Options options;
+  options.data_dir = folder;
+  options.lease_ttl = absl::ZeroDuration();
+  options.layout = {1, 1, 1};
+  options.free_bytes_min = 0;
+  options.read_threads = 1;
+  options.recent_slots_log2 = 8;
+  options.watch_history_bytes_max = 64 << 10;
+  options.block_cache_bytes = 1 << 20;
+  options.write_buffer_bytes = 64 << 10;
+  options.witness_interval = absl::Milliseconds(2);
+  return options;
+}
+
+absl::StatusOr<State> ReadState(kv::KvStore& store) {
+  State state;
+  for (size_t i = 0; i < state.size(); ++i) {
+    kv::ScanRequest request{
+        .cf = static_cast<kv::ColumnFamily>(i), .limit = 1'000'000, .bytes_max = kv::kScanBytesMax};
+    while (true) {
+      Awaited<kv::ScanResult> answer;
+      store.Scan(request, answer.callback());
+      auto result = answer.Wait();
+      if (!result.ok()) return result.status();
+      for (kv::Entry& entry : result->entries)
+        state[i][entry.key] = std::make_shared<const std::string>(std::move(entry.value));
+      if (!result->more) break;
+      request.begin = KeyAfter(result->entries.back().key);
+    }
+  }
+  state[static_cast<size_t>(kv::ColumnFamily::kMeta)].erase(std::string(kv::kLayoutKey));
+  return state;
+}
+
+std::string RecoveryProblem(RocksKvStore& store, const Known& known, kv::CommitSeq* seq) {
+  const RocksKvStore::Info info = store.info();
+  *seq = info.seq;
+  const kv::CommitSeq answered = known.history.SeqAfter(known.answers);
+  if (info.seq < answered)
+    return absl::StrCat("commit ", answered, " was answered, the data ends at ", info.seq);
+  if (info.seq > known.history.seq())
+    return absl::StrCat("commit ", info.seq, " has never been sent");
+  if (known.incarnation != 0 && info.incarnation != known.incarnation)
+    return "the incarnation has changed";
+  auto state = ReadState(store);
+  if (!state.ok()) return absl::StrCat(kUnreadable, ": ", state.status().ToString());
+  const std::string difference = Difference(*state, known.history.StateAt(info.seq));
+  if (!difference.empty()) return absl::StrCat("after commit ", info.seq, ": ", difference);
+  for (const StoreHistory::Entry* entry : Remembered(known.history, info.seq)) {
+    const std::string problem = Disagreement(*entry, SendCommit(store, entry->request));
+    if (!problem.empty()) return absl::StrCat("sent again: ", problem);
+  }
+  if (store.info().seq != info.seq) return "a commit that was sent again has been applied again";
+  return "";
+}
+
+LifeResult RunLife(const DiskContent& base, const Known& known, const LifeOptions& options) {
+  LifeResult result;
+  result.base = base;
+  result.before = known;
+  result.after = known;
+  Scratch scratch;
+  WriteContent(base, scratch.path());
+  // If the store ends its process its threads stay where they are, with all that they refer to.
+  auto record = std::make_unique<DiskRecord>(base);
+  auto clock = std::make_unique<ManualClock>();
+  auto ending = std::make_shared<Ending>();
+  const auto& entries = known.history.entries();
+  if (!entries.empty()) clock->Advance(entries.back().store_time - clock->WallNow());
+  clock->Advance(absl::Seconds(1));
+  RocksKvStore::Options store_options = StoreOptions(scratch.path());
+  store_options.file_system =
+      std::make_shared<RecordingFileSystem>(scratch.path(), *record, options.faults);
+  auto opened = OpenOrEnd(store_options, *clock, ending);
+  result.opened = opened.status();
+  std::unique_ptr<RocksKvStore> store = opened.ok() ? *std::move(opened) : nullptr;
+  std::unique_ptr<Driver> driver;
+  if (store != nullptr) {
+    kv::CommitSeq seq = 0;
+    result.problem = RecoveryProblem(*store, known, &seq);
+    result.after.history.Truncate(seq, known.answers);
+    result.after.answers = result.after.history.entries().size();
+    result.recovery = record->Operations().size();
+    record->Answers(result.after.answers);
+    if (result.problem.empty()) {
+      driver =
+          std::make_unique<Driver>(*store, *record, *clock, options, ending->mu, &result.after);
+      result.problem = driver->Run(ending->fatal);
+    }
+  }
+  {
+    absl::MutexLock lock(&ending->mu);
+    result.fatal = ending->fatal;
+  }
+  // What was asked of a store that had ended has no answer.
+  if (!result.fatal.ok() && absl::StrContains(result.problem, "DEADLINE_EXCEEDED"))
+    result.problem.clear();
+  if (result.fatal.ok()) {
+    store.reset();
+    result.operations = record->Operations();
+    return result;
+  }
+  result.operations = record->Operations();
+  store.release();
+  driver.release();
+  clock.release();
+  record.release();
+  return result;
+}
+
+Known KnownAt(const LifeResult& life, const CrashImage& image) {
+  Known known = image.at < life.recovery ? life.before : life.after;
+  known.answers = image.answers;
+  if (known.answers == 0) known.incarnation = 0;
+  return known;
+}
+
+namespace {
+
+// The store goes on after its recovery: with a new session and one more commit, which is there when
+// it is opened again.
+std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::string& folder,
+                        const Known& known, kv::CommitSeq seq, bool reopen,
+                        const std::shared_ptr<Ending>& ending, Clock& clock) {
+  auto session = OpenSession(*store, known.incarnation,
+                             known.incarnation == 0 ? 0 : known.history.SeqAfter(known.answers));
+  if (!session.ok()) return session.status().ToString();
+  for (uint64_t i = 0; i < known.answers; ++i) {
+    const StoreHistory::Entry& entry = known.history.entries()[i];
+    if (entry.request == nullptr && entry.session == session->session)
+      return absl::StrCat("session ", entry.session, " is given out twice");
+  }
+  auto request = std::make_shared<kv::CommitRequest>();
+  request->session = session->session;
+  request->number = 1;
+  request->groups.resize(1);
+  request->groups[0].mutations.push_back(
+      {.cf = kv::ColumnFamily::kEvents, .key = "after", .value = "recovery"});
+  auto answer = SendCommit(*store, request);
+  if (!answer.ok()) return absl::StrCat("a new commit: ", answer.status().ToString());
+  if (answer->seq != seq + 1) return "a new commit has another sequence than the next one";
+  if (!reopen) return "";
+  store.reset();
+  RocksKvStore::Options options = StoreOptions(folder);
+  options.on_fatal = [ending](const absl::Status& status) { ending->Fatal(status); };
+  auto opened = RocksKvStore::Open(options, clock);
+  if (!opened.ok()) return absl::StrCat("opened again: ", opened.status().ToString());
+  Known later = known;
+  later.history.Truncate(seq, known.answers);
+  later.history.Commit(request, answer->store_time);
+  later.answers = later.history.entries().size();
+  later.incarnation = session->incarnation;
+  return RecoveryProblem(**opened, later, &seq);
+}
+
+}  // namespace
+
+ImageVerdict JudgeContent(const DiskContent& content, const Known& known, bool reopen) {
+  Scratch scratch;
+  WriteContent(content, scratch.path());
+  // Left to the store's threads if it ends its process.
+  struct Judging {
+    ManualClock clock;
+    Known known;
+    ImageVerdict verdict;
+  };
+  auto judging = std::make_shared<Judging>();
+  judging->clock.Advance(absl::Hours(1));
+  judging->known = known;
+  auto ending = std::make_shared<Ending>();
+  std::thread judge([judging, ending, reopen, folder = scratch.path()] {
+    ImageVerdict& verdict = judging->verdict;
+    verdict.answered = judging->known.history.SeqAfter(judging->known.answers);
+    RocksKvStore::Options options = StoreOptions(folder);
+    options.on_fatal = [ending](const absl::Status& status) { ending->Fatal(status); };
+    auto opened = RocksKvStore::Open(options, judging->clock);
+    verdict.opened = opened.status();
+    verdict.problem = opened.ok() ? "" : opened.status().ToString();
+    if (opened.ok()) verdict.problem = RecoveryProblem(**opened, judging->known, &verdict.seq);
+    if (verdict.problem.empty()) {
+      verdict.problem = GoOnProblem(*std::move(opened), folder, judging->known, verdict.seq, reopen,
+                                    ending, judging->clock);
+    }
+    opened = absl::UnknownError("closed");
+    absl::MutexLock lock(&ending->mu);
+    ending->opened = true;
+  });
+  absl::Status fatal;
+  {
+    absl::MutexLock lock(&ending->mu);
+    auto over = [&] { return ending->opened || !ending->fatal.ok(); };
+    ending->mu.Await(absl::Condition(&over));
+    fatal = ending->fatal;
+  }
+  if (fatal.ok()) {
+    judge.join();
+    return judging->verdict;
+  }
+  judge.detach();
+  ImageVerdict verdict;
+  verdict.ended = fatal;
+  verdict.problem = absl::StrCat("the store ended its process: ", fatal.ToString());
+  return verdict;
+}
+
+}  // namespace escapement::crash

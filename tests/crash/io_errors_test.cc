@@ -1,0 +1,129 @@
+// Errors of the disk while the store runs. It refuses or ends its process; what it has answered is
+// there when it is opened again, after an end of the process and after a power loss, in which what
+// a failed sync left behind is lost.
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/crash/crash_life.h"
+
+namespace escapement::crash {
+namespace {
+
+struct Plan {
+  const char* name;
+  const char* path;  // part of it
+  DiskCall call;
+  DiskFault fault;
+  bool again;     // fails for ever; else once
+  bool must_end;  // the store may not go on after it
+  int within;     // of so many such calls one fails
+};
+
+const Plan kPlans[] = {
+    {"WalWrite", ".log", DiskCall::kWrite, DiskFault::kIoError, false, true, 40},
+    {"WalShortWrite", ".log", DiskCall::kWrite, DiskFault::kShortWrite, false, true, 40},
+    {"WalNoSpace", ".log", DiskCall::kWrite, DiskFault::kNoSpace, true, true, 40},
+    {"WalSyncOnce", ".log", DiskCall::kSync, DiskFault::kIoError, false, true, 30},
+    {"WalSync", ".log", DiskCall::kSync, DiskFault::kIoError, true, true, 30},
+    {"WalCreate", ".log", DiskCall::kCreate, DiskFault::kIoError, false, false, 6},
+    {"ManifestWrite", "MANIFEST", DiskCall::kWrite, DiskFault::kIoError, false, false, 12},
+    {"ManifestShortWrite", "MANIFEST", DiskCall::kWrite, DiskFault::kShortWrite, false, false, 12},
+    {"ManifestSync", "MANIFEST", DiskCall::kSync, DiskFault::kIoError, false, false, 6},
+    {"ManifestNoSpace", "MANIFEST", DiskCall::kWrite, DiskFault::kNoSpace, true, false, 12},
+    {"TableWrite", ".sst", DiskCall::kWrite, DiskFault::kIoError, false, false, 12},
+    {"TableShortWrite", ".sst", DiskCall::kWrite, DiskFault::kShortWrite, false, false, 12},
+    {"TableSync", ".sst", DiskCall::kSync, DiskFault::kIoError, false, false, 6},
+    {"TableNoSpace", ".sst", DiskCall::kWrite, DiskFault::kNoSpace, true, false, 12},
+    {"TableCreate", ".sst", DiskCall::kCreate, DiskFault::kNoSpace, false, false, 6},
+    {"TableRead", ".sst", DiskCall::kRead, DiskFault::kIoError, false, false, 40},
+    {"TableReads", ".sst", DiskCall::kRead, DiskFault::kIoError, true, false, 40},
+    {"WalRead", ".log", DiskCall::kRead, DiskFault::kIoError, false, false, 4},
+    {"ManifestRead", "MANIFEST", DiskCall::kRead, DiskFault::kIoError, false, false, 2},
+    {"FolderSync", "db", DiskCall::kSyncFolder, DiskFault::kIoError, true, false, 3},
+    {"CurrentRename", "CURRENT", DiskCall::kRename, DiskFault::kIoError, false, false, 1},
+    {"Unlink", "", DiskCall::kUnlink, DiskFault::kIoError, false, false, 10},
+    {"WitnessWrite", "witness", DiskCall::kWrite, DiskFault::kShortWrite, false, false, 4},
+    {"WitnessSync", "witness", DiskCall::kSync, DiskFault::kIoError, true, false, 4},
+    {"AllNoSpace", "", DiskCall::kWrite, DiskFault::kNoSpace, true, true, 80},
+};
+
+class IoErrors : public testing::TestWithParam<Plan> {
+ protected:
+  struct Count {
+    std::atomic<int> calls{0};
+    std::atomic<bool> failed{false};
+  };
+
+  static DiskFaults Faults(const Plan& plan, int at, const std::shared_ptr<Count>& count) {
+    return [plan, at, count](DiskCall call, absl::string_view path) {
+      if (call != plan.call || !absl::StrContains(path, plan.path)) return DiskFault::kNone;
+      const int number = ++count->calls;
+      if (number != at && !(plan.again && number > at)) return DiskFault::kNone;
+      count->failed = true;
+      return plan.fault;
+    };
+  }
+
+  // What the disk holds after the process has ended, or the power was lost then.
+  static void ExpectRightImages(const LifeResult& life, uint64_t seed) {
+    CrashImage whole;
+    whole.at = life.operations.size();
+    whole.answers = life.before.answers;
+    for (const DiskOperation& operation : life.operations) {
+      if (operation.kind == DiskOperation::Kind::kAnswers) whole.answers = operation.count;
+    }
+    const ImageVerdict kept = JudgeContent(FinalContent(life.operations, life.base),
+                                           KnownAt(life, whole), /*reopen=*/true);
+    EXPECT_EQ(kept.problem, "") << "the process has ended; " << life.fatal;
+    for (uint64_t i = 0; i < 4; ++i) {
+      // The last operations alone are of interest: the image is of the whole record.
+      const CrashImage image =
+          DrawFinalImage(life.operations, life.base, life.before.answers, seed * 10 + i);
+      const ImageVerdict lost = JudgeContent(image.content, KnownAt(life, image), i == 0);
+      if (image.garbage_in_manifest && absl::IsDataLoss(lost.opened)) continue;
+      EXPECT_EQ(lost.problem, "") << "the power was lost; " << NameOf(image.names) << ", "
+                                  << NameOf(image.tails) << "; " << life.fatal;
+    }
+  }
+};
+
+TEST_P(IoErrors, EndTheStoreOrAreRefusedAndLoseNothing) {
+  const Plan& plan = GetParam();
+  LifeOptions quiet;
+  quiet.bursts = 25;
+  const LifeResult first = RunLife({}, {}, quiet);
+  ASSERT_EQ(first.problem, "");
+  const DiskContent closed = FinalContent(first.operations, first.base);
+  int hit = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    auto count = std::make_shared<Count>();
+    LifeOptions options;
+    options.seed = 100 + seed;
+    options.bursts = 60;
+    const int at = 1 + static_cast<int>(seed * 7919 % static_cast<uint64_t>(plan.within));
+    options.faults = Faults(plan, at, count);
+    const LifeResult life = RunLife(closed, first.after, options);
+    hit += count->failed ? 1 : 0;
+    if (plan.must_end && count->failed) {
+      EXPECT_TRUE(!life.fatal.ok() || !life.opened.ok()) << "it went on";
+    }
+    // Nothing wrong was served; a read may have been answered with the error.
+    if (!absl::StartsWith(life.problem, kUnreadable)) {
+      EXPECT_EQ(life.problem, "");
+    }
+    ExpectRightImages(life, seed);
+  }
+  EXPECT_GT(hit, 0) << "nothing has failed";
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, IoErrors, testing::ValuesIn(kPlans),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace escapement::crash

@@ -1,0 +1,69 @@
+// StoreHistory: the commits that were sent to a store, in order, with what the contract
+// (common/kv/kv_store.h) says they do. It decides them itself when they are sent, by a plain
+// reading of the contract over maps, and so knows the state after each of them, answered or not.
+//
+// Threads: one at a time.
+
+#ifndef TESTS_CRASH_STORE_HISTORY_H_
+#define TESTS_CRASH_STORE_HISTORY_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+
+namespace escapement::crash {
+
+// Shared values, so that copies of a state are cheap.
+using Family = std::map<std::string, std::shared_ptr<const std::string>>;
+using State = std::array<Family, kv::kColumnFamilyCount>;
+
+// Conditions on `since`, and kUnchangedSince and kStampPassed, are not for this history.
+class StoreHistory {
+ public:
+  struct Entry {
+    std::shared_ptr<const kv::CommitRequest> request;  // null: a session is opened
+    uint64_t session = 0;                              // that was opened, once it is answered
+    kv::CommitSeq seq = 0;                             // after it
+    bool applied = false;                              // it made that sequence
+    bool fenced = false;                               // its fence did not hold
+    std::vector<kv::Verdict> verdicts = {};
+    absl::Time store_time = {};
+  };
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const State& state() const { return state_; }
+  kv::CommitSeq seq() const { return entries_.empty() ? 0 : entries_.back().seq; }
+
+  // What the store must answer is in the new last entry.
+  const Entry& Commit(std::shared_ptr<const kv::CommitRequest> request, absl::Time store_time);
+  void OpenSession(absl::Time store_time);
+  // The entry of an opening has been answered.
+  void Opened(size_t entry, uint64_t session) { entries_[entry].session = session; }
+
+  // The state after the commit `seq`.
+  State StateAt(kv::CommitSeq seq) const;
+  // The sequence after the first `count` entries.
+  kv::CommitSeq SeqAfter(uint64_t count) const { return count == 0 ? 0 : entries_[count - 1].seq; }
+  // Forgets what a crash has taken: all entries after the commit `seq`, but not the first `count`.
+  void Truncate(kv::CommitSeq seq, uint64_t count);
+
+ private:
+  static bool Holds(const State& state, const kv::Condition& condition);
+  static void Apply(const kv::Mutation& mutation, absl::Time store_time, State* state);
+
+  std::vector<Entry> entries_;
+  State state_;
+};
+
+// "" if `found` is `expected`; else the first difference.
+std::string Difference(const State& found, const State& expected);
+
+}  // namespace escapement::crash
+
+#endif  // TESTS_CRASH_STORE_HISTORY_H_
