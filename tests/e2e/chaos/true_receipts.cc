@@ -4,8 +4,8 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -28,31 +28,48 @@ using simulation::Violation;
 constexpr absl::string_view kTenant = "default";
 constexpr absl::string_view kSchedules = "/tenants/default/schedules/";
 
-using RunName = std::pair<std::string, std::string>;  // uid, occurrence
-
-// Runs of which some event has waited for or held a token.
-std::set<RunName> ThrottledRuns(const History& history) {
-  std::set<RunName> runs;
-  for (const simulation::Commit& commit : history.commits) {
-    for (const simulation::ThrottleWrite& write : commit.throttle) {
-      if (const auto* grant = std::get_if<simulation::GrantWrite>(&write)) {
-        runs.insert({grant->uid, grant->occurrence});
-      } else if (const auto* row = std::get_if<simulation::RowWrite>(&write);
-                 row != nullptr && row->table == simulation::RowWrite::Table::kWaiting) {
-        runs.insert({row->uid, row->occurrence});
+// Claims of each event, in commit order: was it to be sent with a token?
+class Claims {
+ public:
+  explicit Claims(const History& history) {
+    for (const simulation::Commit& commit : history.commits) {
+      for (const simulation::QueueWrite& write : commit.queue) {
+        const auto* put = std::get_if<simulation::ClaimPut>(&write);
+        if (put == nullptr) continue;
+        for (const simulation::ClaimedEvents& events : put->events) {
+          for (uint64_t i = events.events.first; i < events.events.first + events.events.count; ++i)
+            claims_[{events.uid, events.occurrence, i}].push_back(
+                {commit.time, events.attempts + 1, put->granted});
+        }
       }
     }
   }
-  return runs;
-}
+
+  // Of the last claim for this attempt before it arrived. An update of the schedule may have taken
+  // the event out of its policy since the attempt before.
+  bool Granted(const Receipt& receipt) const {
+    const auto claims = claims_.find({receipt.uid, receipt.occurrence, receipt.index});
+    bool granted = false;
+    if (claims == claims_.end()) return granted;
+    for (const Claim& claim : claims->second) {
+      if (claim.time <= receipt.time && claim.attempt == receipt.attempt) granted = claim.granted;
+    }
+    return granted;
+  }
+
+ private:
+  struct Claim {
+    absl::Time time;
+    uint32_t attempt = 0;
+    bool granted = false;
+  };
+  std::map<std::tuple<std::string, std::string, uint64_t>, std::vector<Claim>> claims_;
+};
 
 class Teller {
  public:
   Teller(const std::vector<Attempt>& attempts, const std::vector<Fate>& fates, History* history)
-      : attempts_(attempts),
-        fates_(fates),
-        history_(*history),
-        throttled_(ThrottledRuns(*history)) {
+      : attempts_(attempts), fates_(fates), history_(*history), claims_(*history) {
     for (const simulation::ScheduleLife& life : history->schedules)
       lives_[life.id].push_back(life.uid);
   }
@@ -99,8 +116,7 @@ class Teller {
       receipt.uid = attempt.source;
       Report(receipt, absl::StrCat("its id is that of no event of ", attempt.source));
     }
-    receipt.throttled =
-        !attempt.token.empty() || throttled_.count({receipt.uid, receipt.occurrence}) > 0;
+    receipt.throttled = !attempt.token.empty() || claims_.Granted(receipt);
     TellVersion(attempt, receipt);
   }
 
@@ -171,7 +187,7 @@ class Teller {
   const std::vector<Attempt>& attempts_;
   const std::vector<Fate>& fates_;
   History& history_;
-  const std::set<RunName> throttled_;
+  const Claims claims_;
   std::map<std::string, std::vector<std::string>> lives_;  // uids by id
   std::vector<Violation> violations_;
 };

@@ -192,6 +192,16 @@ TEST_F(TrueReceiptsTest, ABodyThatNobodyAskedForIsCaught) {
   EXPECT_TRUE(Has(Judge(), "receipts"));
 }
 
+TEST_F(TrueReceiptsTest, WhetherAnEventHoldsATokenIsAsItWasClaimedForThisAttempt) {
+  std::get<simulation::ClaimPut>(history_.commits[1].queue[0]).granted = true;
+  // Then its schedule is taken out of the policy.
+  Arrive("20260301T000010-0-UTC", 0, At(10), At(32), 2);
+  TellTrueReceipts(attempts_, fates_, &history_);
+  EXPECT_TRUE(history_.receipts.front().throttled);
+  EXPECT_FALSE(history_.receipts[1].throttled);
+  EXPECT_FALSE(history_.receipts.back().throttled);
+}
+
 TEST_F(TrueReceiptsTest, WorksFollowTheirReceiptsIntoTheOrderOfArrival) {
   // The consumer wrote the first two the other way round; both hold tokens.
   std::swap(history_.receipts[0], history_.receipts[1]);
