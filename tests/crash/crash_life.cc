@@ -37,7 +37,7 @@ class Awaited {
   absl::StatusOr<T> Wait() {
     absl::MutexLock lock(&state_->mu);
     auto here = [this] { return state_->answer.has_value(); };
-    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience))
+    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience / 6))
       return absl::DeadlineExceededError("no answer");
     return *std::move(state_->answer);
   }
@@ -363,13 +363,11 @@ Known KnownAt(const LifeResult& life, const CrashImage& image) {
   return known;
 }
 
-namespace {
-
 // The store goes on after its recovery: with a new session and one more commit, which is there when
 // it is opened again.
-std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::string& folder,
-                        const Known& known, kv::CommitSeq seq, bool reopen,
-                        const std::shared_ptr<Ending>& ending, Clock& clock) {
+static std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::string& folder,
+                               const Known& known, kv::CommitSeq seq, bool reopen,
+                               const std::shared_ptr<Ending>& ending, Clock& clock) {
   auto session = OpenSession(*store, known.incarnation,
                              known.incarnation == 0 ? 0 : known.history.SeqAfter(known.answers));
   if (!session.ok()) return session.status().ToString();
@@ -400,8 +398,6 @@ std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::string& 
   later.incarnation = session->incarnation;
   return RecoveryProblem(**opened, later, &seq);
 }
-
-}  // namespace
 
 ImageVerdict JudgeContent(const DiskContent& content, const Known& known, bool reopen) {
   Scratch scratch;
