@@ -62,6 +62,8 @@ struct Claim {
   uint64_t open = 0;  // events whose end is not committed
   uint32_t ends_written = 0;
   int64_t claim_time_micros = 0;
+  // When its schedules' states were known to allow it: no later than its commit.
+  absl::Time judged;
   absl::Duration timeout_max = absl::ZeroDuration();
   // Of granted claims: the commit that put it, which had the states of its schedules as conditions;
   // 0: not known.

@@ -221,6 +221,7 @@ void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::Commit
   HandlerStats::Add(state.core.stats.claims, 1);
   claim->order = ++state.core.last_claim_order;
   claim->owner = state.owner;
+  claim->judged = FromMicros(claim->claim_time_micros);
   state.claims[claim->order] = claim;
   for (uint32_t i = 0; i < claim->entries.size(); ++i) {
     const ClaimedEntry& entry = claim->entries[i];

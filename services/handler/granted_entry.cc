@@ -40,6 +40,7 @@ std::shared_ptr<Claim> MakeGrantedClaim(LeftClaim& left) {
   claim->id = left.id;
   claim->ends_written = left.ends_written;
   claim->claim_time_micros = left.claim_time_micros;
+  claim->judged = FromMicros(left.claim_time_micros);
   claim->timeout_max = absl::Microseconds(left.timeout_max_micros);
   claim->entries.resize(left.entries.size());
   for (size_t i = 0; i < left.entries.size(); ++i) {

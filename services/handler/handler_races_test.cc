@@ -141,6 +141,30 @@ TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
   EXPECT_GT(failed, 0u);
 }
 
+// The answer of the claim comes late, and what has become of the schedule meanwhile is not known.
+TEST(ClaimAgainstPauseTest, AClaimWhoseAnswerIsOlderThanADeliveryIsJudgedAnew) {
+  for (const bool late : {false, true}) {
+    HandlerWorld world;
+    world.timeout = absl::Seconds(2);
+    world.StartHandler("a");
+    world.Advance(absl::Seconds(1));
+    const absl::Time due = world.now() + absl::Seconds(1);
+    const Uid uid = world.AddSchedule("s");
+    world.AddRow(uid, {.due = due, .count = 3});
+    world.Advance(due - world.now() - absl::Milliseconds(30));
+    world.quiet_store.BeQuiet();
+    world.Advance(absl::Milliseconds(100));
+    EXPECT_EQ(world.Count(ColumnFamily::kInflight), 1u);
+    world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+    world.Advance(late ? absl::Milliseconds(2100) : absl::Milliseconds(500));
+    world.quiet_store.TellAll();
+    world.Advance(absl::Seconds(3));
+    EXPECT_EQ(world.transport("a").sent.size(), late ? 0u : 3u);
+    EXPECT_EQ(world.Count(ColumnFamily::kParked), late ? 1u : 0u);
+    EXPECT_EQ(world.Count(ColumnFamily::kInflight), 0u);
+  }
+}
+
 // The schedule was changed away from the occurrence and back to it, now with an overlap policy: the
 // row of the first version is left over, and the launch writes another one in its place.
 TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {

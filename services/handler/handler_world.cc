@@ -55,12 +55,45 @@ HandlerWorld::HandlerWorld(HandlerOptions options, absl::Duration read_delay)
   retry.set_max_age_micros(86'400'000'000);
 }
 
+void QuietStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
+                        Callback<kv::CommitResult> done) {
+  const bool claims =
+      std::any_of(request->groups.begin(), request->groups.end(), [](const kv::Group& group) {
+        return std::any_of(group.mutations.begin(), group.mutations.end(),
+                           [](const kv::Mutation& mutation) {
+                             return mutation.cf == kv::ColumnFamily::kInflight &&
+                                    mutation.kind == kv::Mutation::Kind::kPut;
+                           });
+      });
+  if (!claims) return inner_.Commit(std::move(request), std::move(done));
+  inner_.Commit(std::move(request), [quiet = quiet_, held = held_, done = std::move(done)](
+                                        absl::StatusOr<kv::CommitResult> result) mutable {
+    if (!*quiet) return done(std::move(result));
+    held->push_back([done = std::move(done), result = std::move(result)] { done(result); });
+  });
+}
+
+std::unique_ptr<kv::Watch> QuietStore::OpenWatch(kv::WatchRequest request,
+                                                 kv::WatchObserver observer) {
+  observer.on_batch = [quiet = quiet_,
+                       on_batch = std::move(observer.on_batch)](kv::WatchBatch batch) {
+    if (!*quiet) on_batch(std::move(batch));
+  };
+  return inner_.OpenWatch(std::move(request), std::move(observer));
+}
+
+void QuietStore::TellAll() {
+  *quiet_ = false;
+  for (Closure& tell : std::exchange(*held_, {})) tell();
+}
+
 HandlerService& HandlerWorld::StartHandler(const std::string& name) {
   Running& running = handlers_[name];
   running.transport = std::make_unique<ScriptedTransport>(runtime);
   HandlerOptions options = options_;
   options.instance = name;
-  running.service = std::make_unique<HandlerService>(options, store, runtime, *running.transport);
+  running.service =
+      std::make_unique<HandlerService>(options, quiet_store, runtime, *running.transport);
   running.service->Start();
   return *running.service;
 }

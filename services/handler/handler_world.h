@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kv/forwarding_kv_store.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
@@ -42,6 +43,24 @@ class ScriptedTransport : public DeliveryTransport {
  private:
   sim::SimRuntime& runtime_;
   std::shared_ptr<Executor> executor_;
+};
+
+// The way of handlers to the store. While it is quiet, claims are committed and nobody is told:
+// their answers come when it has ended, what watches had to tell does not come at all.
+class QuietStore final : public kv::ForwardingKvStore {
+ public:
+  using kv::ForwardingKvStore::ForwardingKvStore;
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override;
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override;
+  void BeQuiet() { *quiet_ = true; }
+  void TellAll();
+
+ private:
+  const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);
+  const std::shared_ptr<std::vector<Closure>> held_ = std::make_shared<std::vector<Closure>>();
 };
 
 class HandlerWorld {
@@ -98,6 +117,7 @@ class HandlerWorld {
 
   sim::SimRuntime runtime{1};
   kv::MemKvStore store;
+  QuietStore quiet_store{store};
   storage::v1::RetryRecord retry;  // of definitions made from now on
   absl::Duration timeout = absl::Seconds(10);
   std::optional<storage::v1::ThrottleRecord> throttle;  // of definitions made from now on

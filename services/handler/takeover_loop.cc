@@ -128,6 +128,7 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
   claim->owner = state.owner;
   claim->ends_written = left.claim.ends_written;
   claim->claim_time_micros = left.claim.claim_time_micros;
+  claim->judged = now;
   claim->timeout_max = absl::Microseconds(left.claim.timeout_max_micros);
   for (size_t i = 0; i < rows->size(); ++i) {
     ClaimedEntry& entry = (*rows)[i].entry;

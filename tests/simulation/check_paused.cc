@@ -17,11 +17,6 @@ class PausedChecker {
 
   std::vector<Violation> Run() {
     for (const Commit& commit : history_.commits) {
-      for (const ThrottleWrite& write : commit.throttle) {
-        if (const auto* grant = std::get_if<GrantWrite>(&write);
-            grant != nullptr && !grant->deleted)
-          granted_for_ = std::max(granted_for_, grant->send_before - grant->grant_time);
-      }
       for (const QueueWrite& write : commit.queue) {
         if (const auto* claim = std::get_if<ClaimPut>(&write)) CheckClaim(commit, *claim);
       }
@@ -92,9 +87,7 @@ class PausedChecker {
         sends.begin(), sends.end(), receipt.sent,
         [](absl::Time at, const std::pair<absl::Time, bool>& step) { return at < step.first; });
     if (after == sends.begin() || (--after)->second) return;
-    const absl::Duration drained =
-        receipt.throttled ? std::max(receipt.timeout, granted_for_) : receipt.timeout;
-    if (receipt.sent <= after->first + drained) return;
+    if (receipt.sent <= after->first + receipt.timeout) return;
     violations_.push_back(
         {"paused",
          absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, "[", receipt.index,
@@ -105,7 +98,6 @@ class PausedChecker {
   }
 
   const History& history_;
-  absl::Duration granted_for_;                 // to be sent: the longest time
   std::map<std::string, Schedule> schedules_;  // by uid
   std::vector<Violation> violations_;
 };

@@ -2,8 +2,7 @@
 //  - nothing of a schedule is claimed while its state in force is paused or deleted;
 //  - what is claimed is to be sent by the version that is in force;
 //  - once a pause or delete has been in force for as long as an attempt may take, nothing is sent,
-//    until it is resumed. (What had been claimed before is drained in that time; what holds a token
-//    may be sent as long as its grant says.)
+//    until it is resumed. (What had been claimed before is drained in that time.)
 // The first two are exact: no time is compared.
 //
 // Pure.
