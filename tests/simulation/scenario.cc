@@ -174,6 +174,8 @@ class Scenario {
     std::vector<const UserCalls::Endpoint*> masters;
     for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
     calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
+    // A request_id is known for a day only.
+    if (!plan_.clock_leaps) calls_->Repeat(8, &answers_);
     if (plan_.tokens) MakeThrottledUsers();
     const int schedules = Draw(plan_.schedules);
     for (int i = 0; i < schedules; ++i) {
@@ -331,6 +333,7 @@ class Scenario {
       if (!worker_->idle()) complain("a token call was never answered");
     }
     history.calm = calm_;
+    history.answers = std::move(answers_);
     history.receipts = consumer_.receipts();
     history.done = ReadDone(store_->disk());
     history.leftover = ReadLeftover(store_->disk());
@@ -360,6 +363,7 @@ class Scenario {
   const CastPlan plan_;
   absl::Time calm_ = absl::InfiniteFuture();
   std::vector<Commit> commits_;
+  std::vector<Answer> answers_;
   StoreObservations observations_;
   sim::SimWorld world_;
   sim::SimPerturbations perturbations_;

@@ -31,6 +31,7 @@ ABSL_FLAG(std::string, cast, "plain",
 ABSL_FLAG(int, minutes, 10, "how long a run of the cast `whole` lasts, in its own time");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, perturb, true, "with the perturbation points that the seed switches on");
+ABSL_FLAG(bool, covers, false, "fail if something that is named in coverage.h never happens");
 ABSL_FLAG(bool, trace, false, "print faults, receipts and other notes");
 ABSL_FLAG(bool, trace_commits, false, "print what commits did to queues, claims and Done as well");
 ABSL_FLAG(bool, trace_events, false, "print every event as well");
@@ -124,7 +125,14 @@ int Main() {
   for (std::thread& other : others) other.join();
   absl::MutexLock lock(&runs.mu);
   std::printf("%s", runs.tally.Text(runs.took).c_str());
-  return runs.tally.failed() == 0 ? 0 : 1;
+  bool covered = true;
+  if (absl::GetFlag(FLAGS_covers)) {
+    for (const std::string& missing : runs.tally.Uncovered()) {
+      std::printf("never happened: %s\n", missing.c_str());
+      covered = false;
+    }
+  }
+  return covered && runs.tally.failed() == 0 ? 0 : 1;
 }
 
 }  // namespace

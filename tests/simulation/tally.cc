@@ -15,7 +15,8 @@ void Tally::Add(const ScenarioOptions& options, const ScenarioResult& result) {
   commits_ += result.history.commits.size();
   steps_ += result.events_run;
   killed_ += static_cast<uint64_t>(result.killed);
-  for (const auto& [kind, count] : result.faults) faults_[kind] += count;
+  Merge(CoverageOf(result.history), &coverage_);
+  AddFaults(result.faults, &coverage_);
   for (size_t i = 0; i < kSiteCount; ++i) {
     hits_[i] += result.site_hits[i];
     passages_[i] += result.site_passages[i];
@@ -28,9 +29,9 @@ std::string Tally::Text(absl::Duration took) const {
       " of simulated time in ", absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(100))),
       " of a core: ", static_cast<int64_t>(absl::FDivDuration(simulated_, took)),
       " times real time\n", receipts_, " receipts, ", outcomes_, " outcomes, ", commits_,
-      " commits, ", steps_, " steps, ", killed_, " kills\nfaults:");
-  for (const auto& [kind, count] : faults_) absl::StrAppend(&text, "\n  ", kind, ": ", count);
-  absl::StrAppend(&text, "\nperturbation points (hit of passed):");
+      " commits, ", steps_, " steps, ", killed_, " kills\nwhat has happened:\n",
+      simulation::Text(coverage_));
+  absl::StrAppend(&text, "perturbation points (hit of passed):");
   for (size_t i = 0; i < kSiteCount; ++i)
     absl::StrAppend(&text, "\n  ", kSites[i].name, ": ", hits_[i], " of ", passages_[i]);
   absl::StrAppend(&text, "\n", failed_.size(), " failed");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {
@@ -21,6 +22,8 @@ class Tally {
   void Add(const ScenarioOptions& options, const ScenarioResult& result);
 
   uint64_t failed() const { return failed_.size(); }
+  // What must happen in a large run of the cast of everything, and has not.
+  std::vector<std::string> Uncovered() const { return Missing(coverage_); }
   // `took`: processor time of the runs, their judgement included.
   std::string Text(absl::Duration took) const;
 
@@ -29,7 +32,7 @@ class Tally {
   std::vector<uint64_t> failed_;
   absl::Duration simulated_;
   uint64_t receipts_ = 0, outcomes_ = 0, commits_ = 0, steps_ = 0, killed_ = 0;
-  std::map<std::string, uint64_t> faults_;
+  Coverage coverage_;
   std::array<uint64_t, kSiteCount> hits_ = {};
   std::array<uint64_t, kSiteCount> passages_ = {};
 };
