@@ -1,6 +1,6 @@
 // Platforms with a planted fault, each of which a checker must catch: such as a developer could
 // make, in each of the services and in the store's client. They wrap a service's way to the store,
-// or a handler's transport; the services are unchanged.
+// a handler's transport, or a door of tokens; the services are unchanged.
 //
 // Threads: the world's.
 
@@ -15,6 +15,7 @@
 
 #include "common/kv/kv_store.h"
 #include "common/sim/sim_process.h"
+#include "common/tokens/token_api.h"
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/scenario.h"
 
@@ -23,6 +24,8 @@ namespace escapement::simulation {
 using StoreDecorator = std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)>;
 using TransportDecorator = std::function<std::unique_ptr<handler::DeliveryTransport>(
     std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>;
+
+using DoorDecorator = std::function<std::unique_ptr<TokenApi>(TokenApi&)>;
 
 struct Mutant {
   std::string name;   // [a-z_]+; begins with the service
@@ -33,6 +36,7 @@ struct Mutant {
   bool faults = true;  // of the fault plan
   StoreDecorator store = nullptr;
   TransportDecorator transport = nullptr;
+  DoorDecorator door = nullptr;
   // It is caught within so many seeds: first_seed, then each seed_step later.
   int seeds_max = 20;
   uint64_t first_seed = 1;

@@ -11,6 +11,7 @@ namespace escapement::simulation {
 namespace {
 
 constexpr absl::Duration kResendAfter = absl::Milliseconds(50);
+constexpr size_t kSentMax = 2 * kv::kSessionWindow;  // of which a resend is known
 
 class RewritingKvStore final : public kv::ForwardingKvStore {
  public:
@@ -28,7 +29,6 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
 
   void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
                    Callback<kv::SessionInfo> done) override {
-    sent_.clear();
     inner_.OpenSession(incarnation, seen, Heard<kv::SessionInfo>(std::move(done)));
   }
 
@@ -105,15 +105,15 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
   }
 
   const Sent& Rewritten(const std::shared_ptr<const kv::CommitRequest>& request) {
-    const auto known = sent_.find(request->number);
+    const std::pair<uint64_t, uint64_t> name{request->session, request->number};
+    const auto known = sent_.find(name);
     if (known != sent_.end()) return known->second;
-    if (!sent_.empty() && request->number > kv::kSessionWindow)
-      sent_.erase(sent_.begin(), sent_.lower_bound(request->number - kv::kSessionWindow));
+    while (sent_.size() >= kSentMax) sent_.erase(sent_.begin());
     auto changed = std::make_shared<kv::CommitRequest>(*request);
     if (rewrite_.commit) rewrite_.commit(changed.get());
     std::optional<kv::Commit> second =
         rewrite_.split ? rewrite_.split(changed.get()) : std::nullopt;
-    return sent_[request->number] = {std::move(changed), std::move(second)};
+    return sent_[name] = {std::move(changed), std::move(second)};
   }
 
   void Send(std::shared_ptr<const kv::CommitRequest> request, Callback<kv::CommitResult> done) {
@@ -156,7 +156,7 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
   const Rewrite rewrite_;
   const std::shared_ptr<Executor> executor_;
   std::unique_ptr<kv::KvClient> own_;
-  std::map<uint64_t, Sent> sent_;  // by number
+  std::map<std::pair<uint64_t, uint64_t>, Sent> sent_;  // by session and number: the latest
   kv::CommitSeq seq_ = 0;
   absl::Time store_time_ = absl::InfinitePast();
 };

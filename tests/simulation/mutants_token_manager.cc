@@ -1,6 +1,7 @@
 // Faults of token managers: grants, releases, limits, hold times.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -184,6 +185,79 @@ Rewrite MissesWakeUp() {
   }};
 }
 
+// Which token an event has been sent with last.
+struct Tokens {
+  std::map<std::string, std::string> event_of;
+  std::map<std::string, std::string> last;  // by event
+
+  std::string LastLike(const std::string& token) const {
+    const auto event = event_of.find(token);
+    return event == event_of.end() ? token : last.at(event->second);
+  }
+};
+
+class NotingTransport final : public handler::DeliveryTransport {
+ public:
+  NotingTransport(std::unique_ptr<handler::DeliveryTransport> inner, std::shared_ptr<Tokens> tokens)
+      : inner_(std::move(inner)), tokens_(std::move(tokens)) {}
+
+  void Send(std::vector<handler::DeliveryAttempt> attempts,
+            std::shared_ptr<handler::DeliverySink> sink) override {
+    for (const handler::DeliveryAttempt& attempt : attempts) {
+      if (attempt.token.empty()) continue;
+      tokens_->event_of[attempt.token] = attempt.event_id;
+      tokens_->last[attempt.event_id] = attempt.token;
+    }
+    inner_->Send(std::move(attempts), std::move(sink));
+  }
+
+ private:
+  const std::unique_ptr<handler::DeliveryTransport> inner_;
+  const std::shared_ptr<Tokens> tokens_;
+};
+
+// To which one token of an event is as good as another.
+class CarelessDoor final : public TokenApi {
+ public:
+  CarelessDoor(TokenApi& inner, std::shared_ptr<Tokens> tokens)
+      : inner_(inner), tokens_(std::move(tokens)) {}
+
+  void CompleteTokens(const v1::CompleteTokensRequest& request,
+                      Done<v1::CompleteTokensResponse> done) override {
+    v1::CompleteTokensRequest changed = request;
+    for (v1::TokenCompletion& completion : *changed.mutable_completions())
+      completion.set_token(tokens_->LastLike(completion.token()));
+    inner_.CompleteTokens(changed, std::move(done));
+  }
+  void ReleaseTokens(const v1::ReleaseTokensRequest& request,
+                     Done<v1::ReleaseTokensResponse> done) override {
+    v1::ReleaseTokensRequest changed = request;
+    for (std::string& token : *changed.mutable_tokens()) token = tokens_->LastLike(token);
+    inner_.ReleaseTokens(changed, std::move(done));
+  }
+  void ExtendTokens(const v1::ExtendTokensRequest& request,
+                    Done<v1::ExtendTokensResponse> done) override {
+    inner_.ExtendTokens(request, std::move(done));
+  }
+
+ private:
+  TokenApi& inner_;
+  const std::shared_ptr<Tokens> tokens_;
+};
+
+Mutant ReleasesAnyGeneration() {
+  auto tokens = std::make_shared<Tokens>();
+  return {
+      .name = "token_manager_releases_any_generation",
+      .fault = "a release is not asked for its generation: a late one frees the token of now",
+      .rules = {"sink", "token_end", "doubled"},
+      .transport =
+          [tokens](std::unique_ptr<handler::DeliveryTransport> inner, sim::SimProcess&) {
+            return std::make_unique<NotingTransport>(std::move(inner), tokens);
+          },
+      .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); }};
+}
+
 }  // namespace
 
 std::vector<Mutant> TokenManagerMutants() {
@@ -238,6 +312,7 @@ std::vector<Mutant> TokenManagerMutants() {
                  .fault = "every twentieth grant whose events have ended stays",
                  .rules = {"token_end"},
                  .store = TokenManagers(KeepsGrant)}),
+      Throttled(ReleasesAnyGeneration(), true),
       Throttled({.name = "token_manager_cuts_hold_time_short",
                  .fault = "the hold time begins a second before the delivery",
                  .rules = {"sink"},
