@@ -99,7 +99,8 @@ void PlanFaults(const CastOptions& options, CastPlan* plan) {
       const auto minutes = static_cast<int>(plan->faults_end / absl::Minutes(1));
       plan->faults = {4 * minutes, 14 * minutes};
       plan->fault_plan.freezes = std::max(1, minutes / 5);
-      plan->downtimes = {0, std::max(1, minutes / 4)};
+      plan->downtimes = {std::max(1, minutes / 5), std::max(2, minutes / 3)};
+      plan->fault_plan.cut_offs = std::max(1, minutes / 5);
       break;
     }
     default:

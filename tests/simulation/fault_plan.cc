@@ -29,6 +29,8 @@ void FaultPlan::Schedule() {
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Freeze(); });
   for (int i = 0; i < options_.downtimes; ++i)
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Downtime(); });
+  for (int i = 0; i < options_.cut_offs; ++i)
+    world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { CutOff(); });
   // One after the other: each is over before the next one comes.
   for (int i = 0; i < options_.clock_steps; ++i) {
     const absl::Duration each = (options_.end - options_.begin) / options_.clock_steps;
@@ -163,6 +165,26 @@ void FaultPlan::Downtime() {
     ++killed_;
     StartLater(*host, lasting);
   }
+}
+
+void FaultPlan::CutOff() {
+  std::vector<Host*> handlers;
+  for (Host* host : parts_.services) {
+    if (absl::StartsWith(host->name(), "handler")) handlers.push_back(host);
+  }
+  const std::string name = handlers[random_.Below(handlers.size())]->name();
+  const absl::Duration lasting = Lasting(absl::Seconds(6), absl::Seconds(12));
+  Tell("handler cut off from the store", absl::StrCat(name, " and the store are cut off"));
+  sim::SimNetwork::Faults slow;
+  slow.long_delay = 500'000;
+  slow.long_delay_max = absl::Seconds(5);
+  parts_.consumer_network.set_faults(slow);
+  parts_.store_network.Block(name, "store");
+  world_.After(lasting, "cut off no more", [this, name] {
+    Tell(absl::StrCat(name, " and the store are not cut off any more"));
+    parts_.store_network.Unblock(name, "store");
+    parts_.consumer_network.set_faults({});
+  });
 }
 
 void FaultPlan::Freeze() {

@@ -34,6 +34,8 @@ class FaultPlan {
     int freezes = 0;  // of services, for longer than their leases
     // In which all emitters are down: longer than they plan ahead.
     int downtimes = 0;
+    // Of handlers from the store for longer than their leases, while what they have sent is slow.
+    int cut_offs = 0;
   };
   struct Parts {
     StoreHost& store;
@@ -63,6 +65,7 @@ class FaultPlan {
   void StepBack();
   void Freeze();
   void Downtime();
+  void CutOff();
   void Partition(sim::SimNetwork& network, const std::string& from, const std::string& to);
   void Noise(sim::SimNetwork& network);
   void Heal();

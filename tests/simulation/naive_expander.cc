@@ -100,6 +100,11 @@ absl::TimeZone ZoneOf(absl::string_view name) {
   return zone;
 }
 
+bool ChangesOffset(const absl::TimeZone& zone, absl::Time begin, absl::Time end) {
+  absl::TimeZone::CivilTransition change;
+  return zone.NextTransition(begin, &change) && absl::FromCivil(change.from, zone) < end;
+}
+
 std::vector<ExpectedOccurrence> ExpandCron(absl::string_view cron, absl::string_view zone_name,
                                            const std::vector<Fields>& exclusions, absl::Time begin,
                                            absl::Time end) {
@@ -107,10 +112,15 @@ std::vector<ExpectedOccurrence> ExpandCron(absl::string_view cron, absl::string_
   const Fields fields = Parse(cron);
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> found;
   // A change of the offset may bring in civil times of some hours around.
-  const absl::CivilSecond last = absl::ToCivilSecond(end, zone) + 4 * 3600;
-  for (absl::CivilSecond civil(absl::CivilMinute(absl::ToCivilSecond(begin, zone) - 4 * 3600));
-       civil <= last; civil += fields.with_seconds ? 1 : 60) {
-    if (!Matches(fields, civil) || Excluded(exclusions, civil)) continue;
+  const int around =
+      ChangesOffset(zone, begin - absl::Hours(8), end + absl::Hours(8)) ? 4 * 3600 : 0;
+  const absl::CivilSecond last = absl::ToCivilSecond(end, zone) + around;
+  absl::CivilSecond civil(absl::CivilMinute(absl::ToCivilSecond(begin, zone) - around));
+  absl::CivilSecond next;
+  for (; civil <= last; civil = next) {
+    const bool minute = fields.minutes.count(civil.minute()) && fields.hours.count(civil.hour());
+    next = civil + (fields.with_seconds && minute ? 1 : 60 - civil.second());
+    if (!minute || !Matches(fields, civil) || Excluded(exclusions, civil)) continue;
     const absl::TimeZone::TimeInfo info = zone.At(civil);
     const absl::Duration change = absl::AbsDuration(info.pre - info.post);
     const bool as_rhythm = fields.rhythm || change > absl::Hours(3);
