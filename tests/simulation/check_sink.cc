@@ -136,11 +136,15 @@ class SinkChecker {
     auto out = out_.find(place);
     if (out == out_.end() || out->second.policy.empty()) return;
     SetPolicy(out->second, "");
-    if (HoldExpired(commit, place)) return;
+    if (EndedBecause(commit, place, "hold_expired")) return;
     absl::Duration timeout = absl::ZeroDuration();
     for (const Work* work : out->second.works) {
       const Receipt& receipt = ReceiptOf(*work);
       if (GivenUp(receipt, commit.time)) return;
+      // Its sender died before it was told; who took over sent the attempt again and had no answer.
+      if (receipt.result == SendResult::kNone && commit.time > receipt.sent + receipt.timeout &&
+          EndedBecause(commit, place, "no answer"))
+        return;
       timeout = std::max(timeout, receipt.timeout);
     }
     if (commit.time + kClockError > send_before + timeout + kNoWordAfter) return;
@@ -149,12 +153,12 @@ class SinkChecker {
            " took its token back while it was out");
   }
 
-  static bool HoldExpired(const Commit& commit, const Place& place) {
+  // The commit says so of the event at that place.
+  static bool EndedBecause(const Commit& commit, const Place& place, absl::string_view why) {
     const auto has = [&](const std::string& uid, const std::string& occurrence,
                          const Indices& events, const std::string& reason) {
       return place.first == TokenReplay::Run{uid, occurrence} && place.second >= events.first &&
-             place.second < events.first + events.count &&
-             absl::StrContains(reason, "hold_expired");
+             place.second < events.first + events.count && absl::StrContains(reason, why);
     };
     for (const ThrottleWrite& write : commit.throttle) {
       const auto* end = std::get_if<EndWrite>(&write);
