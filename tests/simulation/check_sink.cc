@@ -141,9 +141,9 @@ class SinkChecker {
     for (const Work* work : out->second.works) {
       const Receipt& receipt = ReceiptOf(*work);
       if (GivenUp(receipt, commit.time)) return;
-      // Its sender died before it was told; who took over sent the attempt again and had no answer.
-      if (receipt.result == SendResult::kNone && commit.time > receipt.sent + receipt.timeout &&
-          EndedBecause(commit, place, "no answer"))
+      // Its sender was lost before it could say so; who took over sent the attempt again and had no
+      // answer.
+      if (commit.time > receipt.sent + receipt.timeout && EndedBecause(commit, place, "no answer"))
         return;
       timeout = std::max(timeout, receipt.timeout);
     }
