@@ -54,8 +54,9 @@ void LifeModel::MarkPauses() {
   const auto same_times = [&](size_t a, size_t b) {
     const Definition& one = versions_[a].definition;
     const Definition& other = versions_[b].definition;
-    return one.cron == other.cron && one.every == other.every && one.anchor == other.anchor &&
-           one.times == other.times;
+    return one.cron == other.cron && one.zone == other.zone && one.every == other.every &&
+           one.anchor == other.anchor && one.times == other.times &&
+           one.exclusions == other.exclusions && one.start == other.start && one.end == other.end;
   };
   for (size_t i = phases_.size(); i-- > 1;) {
     Phase& phase = phases_[i - 1];
