@@ -69,16 +69,27 @@ absl::StatusOr<WorkCounts> ReceiverProcess::Work() const {
                     .turnover_p99 = json["turnover_us"].value("p99", 0.0)};
 }
 
-absl::StatusOr<std::vector<int64_t>> ReceiverProcess::Lateness(const std::string& source) const {
+absl::StatusOr<std::vector<ArrivalTimes>> ReceiverProcess::Arrivals(
+    const std::string& source) const {
   const auto answer =
       integration::HttpGet(http_address_, absl::StrCat("/receipts?prefix=", source));
   if (!answer.ok()) return answer.status();
-  std::vector<int64_t> lateness;
+  std::vector<ArrivalTimes> arrivals;
   for (absl::string_view line : absl::StrSplit(answer->body, '\n', absl::SkipEmpty())) {
     const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
     if (!json.is_object()) return absl::DataLossError("the receiver's /receipts are not JSON");
-    lateness.push_back(json.value("wall_us", int64_t{0}) - json.value("launch_us", int64_t{0}));
+    arrivals.push_back({.launch_micros = json.value("launch_us", int64_t{0}),
+                        .wall_micros = json.value("wall_us", int64_t{0})});
   }
+  return arrivals;
+}
+
+absl::StatusOr<std::vector<int64_t>> ReceiverProcess::Lateness(const std::string& source) const {
+  const auto arrivals = Arrivals(source);
+  if (!arrivals.ok()) return arrivals.status();
+  std::vector<int64_t> lateness;
+  for (const ArrivalTimes& arrival : *arrivals)
+    lateness.push_back(arrival.wall_micros - arrival.launch_micros);
   return lateness;
 }
 

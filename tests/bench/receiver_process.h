@@ -41,6 +41,11 @@ struct WorkCounts {
   double turnover_p99 = 0;
 };
 
+struct ArrivalTimes {
+  int64_t launch_micros = 0;
+  int64_t wall_micros = 0;
+};
+
 class ReceiverProcess {
  public:
   // `bin` holds tests/fixtures/receiver.
@@ -53,6 +58,8 @@ class ReceiverProcess {
   absl::StatusOr<ReceiverCounts> Counts() const;
   // With --worker.
   absl::StatusOr<WorkCounts> Work() const;
+  // Of all events whose source begins so, in order of arrival.
+  absl::StatusOr<std::vector<ArrivalTimes>> Arrivals(const std::string& source = "") const;
   // Of the events of that source, in order of arrival: by how much later than its launch time each
   // came, in microseconds.
   absl::StatusOr<std::vector<int64_t>> Lateness(const std::string& source) const;
