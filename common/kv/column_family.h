@@ -48,8 +48,9 @@ inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamily
     "leases",      "members",  "requests",  "meta"};
 
 // The family in which a large DeleteRange is one range tombstone on disk; everywhere else it is
-// single deletes. In RocksDB before 8.6 an iterator that minds range tombstones passes over a file
-// that cannot be read, and those behind it, without an error: only this family's scans have to.
+// single deletes. In our RocksDB (7.8) an iterator that minds range tombstones passes over a file
+// that cannot be read, and those behind it, without an error (mended in 8.6.3: pull request 11821
+// of facebook/rocksdb): only this family's scans have to mind them.
 inline constexpr bool HasRangeTombstones(ColumnFamily cf) { return cf == ColumnFamily::kDone; }
 
 constexpr absl::string_view Name(ColumnFamily cf) {

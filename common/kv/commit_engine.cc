@@ -42,7 +42,7 @@ CommitEngine::CommitEngine(Options options, BaseState& base, CommitSeq seq)
     : base_(base),
       overlay_(base),
       recent_(options.recent_slots_log2, seq),
-      sessions_(options.sessions_max),
+      sessions_(options.sessions_max, options.first_session),
       seq_(seq) {
   sessions_.Load(base_);
 }

@@ -41,6 +41,7 @@ class CommitEngine {
   struct Options {
     int recent_slots_log2 = 20;  // see RecentWrites
     size_t sessions_max = 4096;
+    uint64_t first_session = 1;  // see SessionTable; not 0
   };
 
   // `seq` is that of the last commit in `base`, which outlives the engine.

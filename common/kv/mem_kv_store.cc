@@ -154,6 +154,7 @@ class MemKvStore::Process {
     }
     StoreKernel::Options kernel_options;
     kernel_options.engine.recent_slots_log2 = options.recent_slots_log2;
+    kernel_options.engine.first_session = (disk_->starts++ << 32) + 1;
     kernel_options.lease_ttl = options.lease_ttl;
     kernel_options.boot_id = "simulated";
     kernel_ = StoreKernel::Load(kernel_options, base_, Read(runtime.clock())).value();

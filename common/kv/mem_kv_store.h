@@ -29,6 +29,7 @@ namespace escapement::kv {
 // The synced state, the store's own keys included. Touched by the store on its executor only.
 struct MemDisk {
   std::array<std::map<std::string, std::string, std::less<>>, kColumnFamilyCount> families;
+  uint64_t starts = 0;  // of the store's process
 };
 
 class MemKvStore final : public KvStore {

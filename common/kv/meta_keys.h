@@ -2,7 +2,6 @@
 //
 //   00 's' session(8)            → empty                an open session
 //   00 's' session(8) slot(1)    → answer               see session_table.h
-//   00 'n'                       → number(8)            the next session
 //   00 'q'                       → seq(8)               the last commit
 //   00 'i'                       → incarnation(8)
 //   00 'f'                       → version(4)           of this format
@@ -23,13 +22,14 @@ namespace escapement::kv {
 
 inline constexpr absl::string_view kSessionPrefix{"\0s", 2};
 inline constexpr absl::string_view kSessionPrefixEnd{"\0t", 2};
-inline constexpr absl::string_view kNextSessionKey{"\0n", 2};
 inline constexpr absl::string_view kSeqKey{"\0q", 2};
 inline constexpr absl::string_view kIncarnationKey{"\0i", 2};
 inline constexpr absl::string_view kFormatKey{"\0f", 2};
 inline constexpr absl::string_view kClockKey{"\0t", 2};
 
-inline constexpr uint32_t kFormatVersion = 1;
+// Format 1 had range tombstones in all families, which scans do not mind any more
+// (HasRangeTombstones): deleted rows would be seen again.
+inline constexpr uint32_t kFormatVersion = 2;
 
 // First key that is not the store's own.
 inline constexpr absl::string_view kMetaVisibleBegin{"\1", 1};

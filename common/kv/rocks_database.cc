@@ -27,6 +27,26 @@ absl::Status ToStatus(const rocksdb::Status& status) {
   return absl::InternalError(text);
 }
 
+// RocksDB renames a file to CURRENT before it has synced the folder that holds the MANIFEST which
+// that file names: where names are not kept in the order of their making, a power loss may leave
+// the one without the other.
+class SyncsBeforeCurrent final : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "SyncsBeforeCurrent"; }
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override {
+    if (absl::EndsWith(to, "/CURRENT")) {
+      std::unique_ptr<rocksdb::FSDirectory> folder;
+      auto status = target()->NewDirectory(to.substr(0, to.rfind('/')), options, &folder, debug);
+      if (status.ok()) status = folder->Fsync(options, debug);
+      if (!status.ok()) return status;
+    }
+    return target()->RenameFile(from, to, options, debug);
+  }
+};
+
 // RocksDB takes a sector of zeros in a log for the end of that log, and goes on with the next one.
 // The sequence numbers of the log are dense: what does not follow on what was before it is not
 // replayed, and what was lost with it is what the witness knows of.
@@ -85,7 +105,7 @@ struct RocksDatabase::State {
   }
 
   Options options;
-  std::unique_ptr<rocksdb::Env> env;  // null: the machine's
+  std::unique_ptr<rocksdb::Env> env;
   DenseLog dense_log;
   std::shared_ptr<rocksdb::Cache> cache;
   std::unique_ptr<rocksdb::DB> db;
@@ -111,10 +131,10 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
   // RocksDB insists on a family of this name; it stays empty.
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   rocksdb::DBOptions database_options = DatabaseOptions(state->options.write_buffers_bytes_max);
-  if (state->options.file_system != nullptr) {
-    state->env = rocksdb::NewCompositeEnv(state->options.file_system);
-    database_options.env = state->env.get();
-  }
+  state->env = rocksdb::NewCompositeEnv(std::make_shared<SyncsBeforeCurrent>(
+      state->options.file_system != nullptr ? state->options.file_system
+                                            : rocksdb::FileSystem::Default()));
+  database_options.env = state->env.get();
   database_options.wal_filter = &state->dense_log;
   rocksdb::DB* db = nullptr;
   auto status = rocksdb::DB::Open(database_options, path, families, &state->handles, &db);

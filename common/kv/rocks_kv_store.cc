@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,14 @@ std::string BootId() {
   spdlog::critical("the store's disk has failed, the process ends: {}", status.ToString());
   spdlog::shutdown();
   _exit(70);
+}
+
+// A number for the first session of a process that is far from those of all others: seconds of its
+// start, for the order of sessions that have not been used since it, and chance.
+uint64_t FirstSession(Clock& clock) {
+  std::random_device random;
+  return static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixSeconds(clock.WallNow()), 1)) << 31 |
+         random() >> 1;
 }
 
 // The folder that holds `path`.
@@ -107,6 +116,7 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   // A power loss must not take away database and witness together, names and all: what is left
   // would look like a new store.
   if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
+  if (auto status = StoreKernel::CheckFormat(**database); !status.ok()) return status;
   if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok())
     return status;
   if (!StoreKernel::Exists(**database)) {
@@ -124,6 +134,7 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   if (!layout.ok()) return layout.status();
   StoreKernel::Options kernel_options;
   kernel_options.engine.recent_slots_log2 = options.recent_slots_log2;
+  kernel_options.engine.first_session = FirstSession(clock);
   kernel_options.lease_ttl = options.lease_ttl;
   kernel_options.boot_id = BootId();
   auto kernel = StoreKernel::Load(kernel_options, **database, {clock.Elapsed(), clock.WallNow()});

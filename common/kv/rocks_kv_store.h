@@ -70,8 +70,8 @@ class RocksKvStore final : public KvStore {
   };
 
   // `clock` outlives the store. DATA_LOSS: acknowledged commits are missing (see accept_loss), or
-  // the data is broken. UNAVAILABLE: another process has the folder open. INVALID_ARGUMENT: an
-  // impossible layout.
+  // the data is broken. FAILED_PRECONDITION: the data has another format. UNAVAILABLE: another
+  // process has the folder open. INVALID_ARGUMENT: an impossible layout.
   static absl::StatusOr<std::unique_ptr<RocksKvStore>> Open(Options options, Clock& clock);
   ~RocksKvStore() override;
 

@@ -8,7 +8,11 @@
 #include <filesystem>
 #include <future>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/big_endian.h"
+#include "common/kv/meta_keys.h"
+#include "common/kv/rocks_database.h"
 #include "common/runtime/system_runtime.h"
 #include "gtest/gtest.h"
 
@@ -98,6 +102,48 @@ TEST_F(RocksKvStoreTest, AnEmptyDatabaseBesideAWitnessIsALoss) {
   store.reset();
   fs::remove_all(folder_ + "/db");
   EXPECT_TRUE(absl::IsDataLoss(Open().status()));
+}
+
+// Nothing tells a store whose log has lost its end that a session had been opened there.
+TEST_F(RocksKvStoreTest, TheNumberOfASessionThatWasLostIsNotGivenOutAgain) {
+  auto store = Open().value();
+  const SessionInfo first = OpenSession(*store).value();
+  ASSERT_TRUE(Put(*store, first.session, 1).ok());
+  store.reset();
+  fs::copy(folder_ + "/db", folder_ + "/before", fs::copy_options::recursive);
+  store = Open().value();
+  const SessionInfo lost = OpenSession(*store).value();
+  store.reset();
+  fs::remove_all(folder_ + "/db");
+  fs::rename(folder_ + "/before", folder_ + "/db");
+  store = Open().value();
+  const SessionInfo other = OpenSession(*store, first.incarnation, first.seq).value();
+  EXPECT_NE(other.session, lost.session);
+  EXPECT_NE(other.session, first.session);
+  ASSERT_TRUE(Put(*store, other.session, 1).ok());
+  EXPECT_TRUE(absl::IsAborted(Put(*store, lost.session, 1).status())) << "another client's answer";
+  EXPECT_TRUE(Put(*store, first.session, 1).ok());
+}
+
+TEST_F(RocksKvStoreTest, DataOfAnotherFormatIsRefusedAndLeftAlone) {
+  Open().value().reset();
+  for (uint32_t version : {kFormatVersion - 1, kFormatVersion + 1}) {
+    std::string bytes;
+    AppendBigEndian<uint32_t>(&bytes, version);
+    RocksDatabase::Options options;
+    options.on_fatal = [](const absl::Status&) { std::abort(); };
+    auto database = RocksDatabase::Open(folder_ + "/db", options).value();
+    database->batch().Put(ColumnFamily::kMeta, kFormatKey, bytes);
+    database->Write();
+    database.reset();
+    for (bool accept_loss : {false, true}) {
+      const absl::Status refused = Open(accept_loss).status();
+      EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+      EXPECT_TRUE(absl::StrContains(refused.message(), "empty data folder")) << refused;
+      EXPECT_TRUE(absl::StrContains(refused.message(), absl::StrCat("has format ", version)))
+          << refused;
+    }
+  }
 }
 
 TEST_F(RocksKvStoreTest, AFullDiskRefusesCleanlyUntilThereIsRoom) {

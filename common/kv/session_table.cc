@@ -71,10 +71,6 @@ absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* num
 }
 
 void SessionTable::Load(BaseState& base) {
-  std::string next;
-  if (base.Get(ColumnFamily::kMeta, kNextSessionKey, &next) && next.size() == 8) {
-    next_session_ = ReadBigEndian<uint64_t>(next);
-  }
   base.ForEach(
       ColumnFamily::kMeta, kSessionPrefix, kSessionPrefixEnd,
       [this](absl::string_view key, absl::string_view value) {
@@ -101,7 +97,6 @@ uint64_t SessionTable::Open(WriteSink& sink) {
   const uint64_t session = next_session_++;
   sessions_[session].last_used = ++uses_;
   sink.Put(ColumnFamily::kMeta, SessionKey(session), "");
-  sink.Put(ColumnFamily::kMeta, kNextSessionKey, EncodeU64(next_session_));
   return session;
 }
 

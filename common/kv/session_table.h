@@ -34,10 +34,14 @@ absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* num
 
 class SessionTable {
  public:
-  // Beyond `sessions_max` the least recently used session is forgotten when one is opened.
-  explicit SessionTable(size_t sessions_max) : sessions_max_(sessions_max) {}
+  // Beyond `sessions_max` the least recently used session is forgotten when one is opened. Numbers
+  // of sessions are given out from `first_session` on, which no earlier process has come near to:
+  // an opening that was lost with the end of the log must not give its number to a second client,
+  // who would get the first one's answers.
+  SessionTable(size_t sessions_max, uint64_t first_session)
+      : sessions_max_(sessions_max), next_session_(first_session) {}
 
-  // Reads what earlier incarnations of the process wrote.
+  // Reads what earlier processes wrote.
   void Load(BaseState& base);
 
   // Opens a session; what must be written goes to `sink`.
@@ -67,7 +71,7 @@ class SessionTable {
   void Forget(uint64_t session, WriteSink& sink);
 
   const size_t sessions_max_;
-  uint64_t next_session_ = 1;
+  uint64_t next_session_;
   uint64_t uses_ = 0;
   std::map<uint64_t, Session> sessions_;
 };

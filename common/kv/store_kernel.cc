@@ -25,6 +25,18 @@ bool StoreKernel::Exists(BaseState& base) {
   return base.Get(ColumnFamily::kMeta, kFormatKey, &value);
 }
 
+absl::Status StoreKernel::CheckFormat(BaseState& base) {
+  std::string value;
+  if (!base.Get(ColumnFamily::kMeta, kFormatKey, &value)) return absl::OkStatus();
+  if (value.size() != 4) return absl::DataLossError("the store's format version is malformed");
+  const uint32_t version = ReadBigEndian<uint32_t>(value);
+  if (version == kFormatVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the data has format ", version, ", this program reads and writes format ", kFormatVersion,
+      " alone and does not convert: run the program that wrote the "
+      "data, or begin with an empty data folder"));
+}
+
 void StoreKernel::Create(WriteSink& sink, uint64_t incarnation, const Layout& layout) {
   std::string version;
   AppendBigEndian<uint32_t>(&version, kFormatVersion);
@@ -45,21 +57,13 @@ void StoreKernel::NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_l
                  return true;
                });
   for (const std::string& key : keys) sink.Delete(ColumnFamily::kMeta, key);
-  // Numbers of sessions opened in the lost part must not be given out again.
-  sink.Put(ColumnFamily::kMeta, kNextSessionKey,
-           EncodeU64(ReadU64(base, kNextSessionKey).value_or(1) + 1'000'000));
 }
 
 absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, BaseState& base,
                                                                const ClockReading& now) {
+  if (!Exists(base)) return absl::DataLossError("the store's format version is missing");
+  if (auto status = CheckFormat(base); !status.ok()) return status;
   std::string value;
-  if (!base.Get(ColumnFamily::kMeta, kFormatKey, &value) || value.size() != 4) {
-    return absl::DataLossError("the store's format version is missing");
-  }
-  if (uint32_t version = ReadBigEndian<uint32_t>(value); version != kFormatVersion) {
-    return absl::DataLossError(
-        absl::StrCat("the store has format ", version, ", this program knows ", kFormatVersion));
-  }
   const auto seq = ReadU64(base, kSeqKey);
   const auto incarnation = ReadU64(base, kIncarnationKey);
   if (!seq.has_value() || !incarnation.has_value()) {

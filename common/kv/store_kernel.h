@@ -30,9 +30,12 @@ class StoreKernel {
 
   // True if the store under `base` has been made.
   static bool Exists(BaseState& base);
+  // FAILED_PRECONDITION: the store under `base` has a format that this program does not know.
+  // DATA_LOSS: the record of it is malformed. OK if no store has been made.
+  static absl::Status CheckFormat(BaseState& base);
   // Writes what a new store begins with.
   static void Create(WriteSink& sink, uint64_t incarnation, const Layout& layout);
-  // DATA_LOSS: a record is missing or malformed, or of a format this program does not know.
+  // As CheckFormat; DATA_LOSS also if a record is missing or malformed.
   static absl::StatusOr<std::unique_ptr<StoreKernel>> Load(Options options, BaseState& base,
                                                            const ClockReading& now);
 

@@ -1,18 +1,17 @@
 #include "tests/crash/crash_life.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/kv/layout.h"
+#include "tests/crash/store_end.h"
 #include "tests/crash/workload.h"
 
 namespace escapement::crash {
@@ -37,7 +36,7 @@ class Awaited {
   absl::StatusOr<T> Wait() {
     absl::MutexLock lock(&state_->mu);
     auto here = [this] { return state_->answer.has_value(); };
-    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience / 6))
+    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience))
       return absl::DeadlineExceededError("no answer");
     return *std::move(state_->answer);
   }
@@ -104,21 +103,20 @@ std::vector<const StoreHistory::Entry*> Remembered(const StoreHistory& history, 
 class Driver {
  public:
   Driver(RocksKvStore& store, DiskRecord& record, ManualClock& clock, const LifeOptions& options,
-         absl::Mutex& mu, Known* known)
+         Known* known)
       : store_(store),
         record_(record),
         clock_(clock),
-        mu_(mu),
         bursts_(options.bursts),
         workload_(options.seed),
         known_(*known) {}
 
-  // Until all is answered or `fatal` (guarded by the mutex) says that the store has ended.
-  std::string Run(const absl::Status& fatal) {
-    Opening();
+  void Begin() { Opening(); }
+
+  // Waits until all is answered: what was wrong.
+  std::string Wait() {
     absl::MutexLock lock(&mu_);
-    auto over = [&] { return done_ || !fatal.ok(); };
-    if (!mu_.AwaitWithTimeout(absl::Condition(&over), kPatience))
+    if (!mu_.AwaitWithTimeout(absl::Condition(&done_), kPatience))
       return "the store does not answer";
     return problem_;
   }
@@ -178,7 +176,7 @@ class Driver {
   RocksKvStore& store_;
   DiskRecord& record_;
   ManualClock& clock_;
-  absl::Mutex& mu_;
+  absl::Mutex mu_;
   int bursts_;
   Workload workload_;
   Known& known_;
@@ -187,47 +185,6 @@ class Driver {
   bool done_ = false;
   std::string problem_;
 };
-
-// Whether a store has ended its process. What it was doing stays where it is for ever.
-struct Ending {
-  absl::Mutex mu;
-  absl::Status fatal;
-  bool opened = false;
-
-  void Fatal(const absl::Status& status) {
-    {
-      absl::MutexLock lock(&mu);
-      if (fatal.ok()) fatal = status;
-    }
-    while (true) pause();
-  }
-};
-
-// Opens on a thread of its own, which an error of the disk may end. Null and OK then.
-absl::StatusOr<std::unique_ptr<RocksKvStore>> OpenOrEnd(RocksKvStore::Options options, Clock& clock,
-                                                        const std::shared_ptr<Ending>& ending) {
-  using Opened = absl::StatusOr<std::unique_ptr<RocksKvStore>>;
-  options.on_fatal = [ending](const absl::Status& status) { ending->Fatal(status); };
-  auto opened = std::make_shared<Opened>();
-  std::thread opener([ending, opened, options = std::move(options), &clock] {
-    *opened = RocksKvStore::Open(options, clock);
-    absl::MutexLock lock(&ending->mu);
-    ending->opened = true;
-  });
-  absl::Status fatal;
-  {
-    absl::MutexLock lock(&ending->mu);
-    auto over = [&] { return ending->opened || !ending->fatal.ok(); };
-    ending->mu.Await(absl::Condition(&over));
-    fatal = ending->fatal;
-  }
-  if (!fatal.ok()) {
-    opener.detach();
-    return std::unique_ptr<RocksKvStore>();
-  }
-  opener.join();
-  return std::move(*opened);
-}
 
 }  // namespace
 
@@ -302,57 +259,71 @@ std::string RecoveryProblem(RocksKvStore& store, const Known& known, kv::CommitS
   return "";
 }
 
-LifeResult RunLife(const DiskContent& base, const Known& known, const LifeOptions& options) {
+namespace {
+
+// A life under way; left to the store's threads if it ends its process.
+struct Living {
+  Living(const DiskContent& base, const Known& known, const LifeOptions& options,
+         const std::string& folder)
+      : options(options), record(base) {
+    const auto& entries = known.history.entries();
+    if (!entries.empty()) clock.Advance(entries.back().store_time - clock.WallNow());
+    clock.Advance(absl::Seconds(1));
+    store_options = StoreOptions(folder);
+    store_options.file_system =
+        std::make_shared<RecordingFileSystem>(folder, record, options.faults);
+    store_options.on_fatal = StoreEnd::OnFatal(end);
+    result.base = base;
+    result.before = known;
+    result.after = known;
+  }
+
+  const LifeOptions options;
+  DiskRecord record;
+  ManualClock clock;
+  RocksKvStore::Options store_options;
+  const std::shared_ptr<StoreEnd> end = std::make_shared<StoreEnd>();
+  std::unique_ptr<RocksKvStore> store;
+  std::unique_ptr<Driver> driver;
   LifeResult result;
-  result.base = base;
-  result.before = known;
-  result.after = known;
+};
+
+void Live(Living& life) {
+  LifeResult& result = life.result;
+  auto opened = RocksKvStore::Open(life.store_options, life.clock);
+  life.end->UnlessEnded([&] { result.opened = opened.status(); });
+  if (!opened.ok()) return;
+  life.store = *std::move(opened);
+  kv::CommitSeq seq = 0;
+  std::string problem = RecoveryProblem(*life.store, result.before, &seq);
+  life.end->UnlessEnded([&] {
+    result.problem = problem;
+    result.after.history.Truncate(seq, result.before.answers);
+    result.after.answers = result.after.history.entries().size();
+    result.recovery = life.record.Operations().size();
+    life.record.Answers(result.after.answers);
+    if (!problem.empty()) return;
+    life.driver =
+        std::make_unique<Driver>(*life.store, life.record, life.clock, life.options, &result.after);
+    life.driver->Begin();
+  });
+  if (life.driver != nullptr) {
+    problem = life.driver->Wait();
+    life.end->UnlessEnded([&] { result.problem = problem; });
+  }
+  life.store.reset();
+}
+
+}  // namespace
+
+LifeResult RunLife(const DiskContent& base, const Known& known, const LifeOptions& options) {
   Scratch scratch;
   WriteContent(base, scratch.path());
-  // If the store ends its process its threads stay where they are, with all that they refer to.
-  auto record = std::make_unique<DiskRecord>(base);
-  auto clock = std::make_unique<ManualClock>();
-  auto ending = std::make_shared<Ending>();
-  const auto& entries = known.history.entries();
-  if (!entries.empty()) clock->Advance(entries.back().store_time - clock->WallNow());
-  clock->Advance(absl::Seconds(1));
-  RocksKvStore::Options store_options = StoreOptions(scratch.path());
-  store_options.file_system =
-      std::make_shared<RecordingFileSystem>(scratch.path(), *record, options.faults);
-  auto opened = OpenOrEnd(store_options, *clock, ending);
-  result.opened = opened.status();
-  std::unique_ptr<RocksKvStore> store = opened.ok() ? *std::move(opened) : nullptr;
-  std::unique_ptr<Driver> driver;
-  if (store != nullptr) {
-    kv::CommitSeq seq = 0;
-    result.problem = RecoveryProblem(*store, known, &seq);
-    result.after.history.Truncate(seq, known.answers);
-    result.after.answers = result.after.history.entries().size();
-    result.recovery = record->Operations().size();
-    record->Answers(result.after.answers);
-    if (result.problem.empty()) {
-      driver =
-          std::make_unique<Driver>(*store, *record, *clock, options, ending->mu, &result.after);
-      result.problem = driver->Run(ending->fatal);
-    }
-  }
-  {
-    absl::MutexLock lock(&ending->mu);
-    result.fatal = ending->fatal;
-  }
-  // What was asked of a store that had ended has no answer.
-  if (!result.fatal.ok() && absl::StrContains(result.problem, "DEADLINE_EXCEEDED"))
-    result.problem.clear();
-  if (result.fatal.ok()) {
-    store.reset();
-    result.operations = record->Operations();
-    return result;
-  }
-  result.operations = record->Operations();
-  store.release();
-  driver.release();
-  clock.release();
-  record.release();
+  auto life = std::make_shared<Living>(base, known, options, scratch.path());
+  const absl::Status fatal = StoreEnd::Run(life->end, [life] { Live(*life); });
+  LifeResult result = life->result;
+  result.fatal = fatal;
+  result.operations = life->record.Operations();
   return result;
 }
 
@@ -367,7 +338,7 @@ Known KnownAt(const LifeResult& life, const CrashImage& image) {
 // it is opened again.
 static std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::string& folder,
                                const Known& known, kv::CommitSeq seq, bool reopen,
-                               const std::shared_ptr<Ending>& ending, Clock& clock) {
+                               const std::shared_ptr<StoreEnd>& end, Clock& clock) {
   auto session = OpenSession(*store, known.incarnation,
                              known.incarnation == 0 ? 0 : known.history.SeqAfter(known.answers));
   if (!session.ok()) return session.status().ToString();
@@ -388,7 +359,7 @@ static std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::s
   if (!reopen) return "";
   store.reset();
   RocksKvStore::Options options = StoreOptions(folder);
-  options.on_fatal = [ending](const absl::Status& status) { ending->Fatal(status); };
+  options.on_fatal = StoreEnd::OnFatal(end);
   auto opened = RocksKvStore::Open(options, clock);
   if (!opened.ok()) return absl::StrCat("opened again: ", opened.status().ToString());
   Known later = known;
@@ -411,36 +382,22 @@ ImageVerdict JudgeContent(const DiskContent& content, const Known& known, bool r
   auto judging = std::make_shared<Judging>();
   judging->clock.Advance(absl::Hours(1));
   judging->known = known;
-  auto ending = std::make_shared<Ending>();
-  std::thread judge([judging, ending, reopen, folder = scratch.path()] {
+  auto end = std::make_shared<StoreEnd>();
+  const absl::Status fatal = StoreEnd::Run(end, [judging, end, reopen, folder = scratch.path()] {
     ImageVerdict& verdict = judging->verdict;
     verdict.answered = judging->known.history.SeqAfter(judging->known.answers);
     RocksKvStore::Options options = StoreOptions(folder);
-    options.on_fatal = [ending](const absl::Status& status) { ending->Fatal(status); };
+    options.on_fatal = StoreEnd::OnFatal(end);
     auto opened = RocksKvStore::Open(options, judging->clock);
     verdict.opened = opened.status();
     verdict.problem = opened.ok() ? "" : opened.status().ToString();
     if (opened.ok()) verdict.problem = RecoveryProblem(**opened, judging->known, &verdict.seq);
     if (verdict.problem.empty()) {
       verdict.problem = GoOnProblem(*std::move(opened), folder, judging->known, verdict.seq, reopen,
-                                    ending, judging->clock);
+                                    end, judging->clock);
     }
-    opened = absl::UnknownError("closed");
-    absl::MutexLock lock(&ending->mu);
-    ending->opened = true;
   });
-  absl::Status fatal;
-  {
-    absl::MutexLock lock(&ending->mu);
-    auto over = [&] { return ending->opened || !ending->fatal.ok(); };
-    ending->mu.Await(absl::Condition(&over));
-    fatal = ending->fatal;
-  }
-  if (fatal.ok()) {
-    judge.join();
-    return judging->verdict;
-  }
-  judge.detach();
+  if (fatal.ok()) return judging->verdict;
   ImageVerdict verdict;
   verdict.ended = fatal;
   verdict.problem = absl::StrCat("the store ended its process: ", fatal.ToString());

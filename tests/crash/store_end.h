@@ -1,0 +1,41 @@
+// StoreEnd: whether a store has ended its process. In a test the process goes on: what the store
+// and its callers were doing stays where it is for ever, on threads that never stop.
+//
+// Threads: all methods may be called from any.
+
+#ifndef TESTS_CRASH_STORE_END_H_
+#define TESTS_CRASH_STORE_END_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace escapement::crash {
+
+class StoreEnd {
+ public:
+  // RocksKvStore::Options::on_fatal of a store that ends here.
+  static std::function<void(const absl::Status&)> OnFatal(std::shared_ptr<StoreEnd> end);
+
+  // Runs `call` on a thread of its own until it returns, or the store has ended: at once then, with
+  // why. The thread is left behind then; it owns what `call` holds. What the caller reads then
+  // `call` must have written within UnlessEnded, or the store's writing thread.
+  static absl::Status Run(const std::shared_ptr<StoreEnd>& end, std::function<void()> call);
+
+  // Runs `write`, before the store ends; never returns if it has ended.
+  void UnlessEnded(const std::function<void()>& write) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  [[noreturn]] void End(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+
+  absl::Mutex mu_;
+  absl::Status fatal_ ABSL_GUARDED_BY(mu_);
+  bool returned_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace escapement::crash
+
+#endif  // TESTS_CRASH_STORE_END_H_
