@@ -1,0 +1,175 @@
+// What must hold when far more is due than can be sent at once: what is in memory stays within its
+// bounds whatever the backlog, what a target can take is sent as fast as it takes it, and the
+// others' events are not late for it.
+
+#include <algorithm>
+#include <string>
+
+#include "common/storage/event_table.h"
+#include "gtest/gtest.h"
+#include "services/handler/handler_service.h"
+#include "services/handler/handler_world.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::OUTCOME_KIND_SUCCEEDED;
+
+constexpr uint8_t kLane = 5;
+constexpr char kFlooded[] = "grpc:flooded";
+constexpr char kOther[] = "grpc:other";
+
+class HandlerOverloadTest : public ::testing::Test {
+ protected:
+  // In commits of 1,000 rows of one event each, over both shards.
+  void AddBacklog(uint64_t rows, absl::Time due, uint8_t lane) {
+    for (uint64_t first = 0; first < rows; first += 1000) {
+      kv::Group group;
+      for (uint64_t i = first; i < std::min(rows, first + 1000); ++i) {
+        storage::v1::EventRecord event;
+        event.set_tenant("default");
+        event.set_version(1);
+        event.set_count(1);
+        event.set_run_count(1);
+        event.set_nominal_time_micros(absl::ToUnixMicros(due));
+        event.set_launch_time_micros(absl::ToUnixMicros(due));
+        group.mutations.push_back(
+            {.cf = ColumnFamily::kEvents,
+             .key = EncodeEventKey({.shard = static_cast<uint16_t>(i % HandlerWorld::kShards),
+                                    .lane = lane,
+                                    .due_time = due,
+                                    .uid = flooded_,
+                                    .occurrence = "o" + std::to_string(i),
+                                    .first = 0}),
+             .value = event.SerializeAsString()});
+      }
+      ASSERT_TRUE(world_.Commit(std::move(group)));
+    }
+  }
+
+  // One each 50 ms from a second from now on.
+  void AddOthers(int count) {
+    for (int i = 0; i < count; ++i) {
+      world_.AddRow(other_, {.shard = static_cast<uint16_t>(i % HandlerWorld::kShards),
+                             .due = world_.now() + absl::Seconds(1) + absl::Milliseconds(50) * i,
+                             .occurrence = "x" + std::to_string(i)});
+    }
+  }
+
+  ScriptedTransport& transport() { return world_.transport("a"); }
+  HandlerStats& stats() { return const_cast<HandlerStats&>(world_.handler("a").stats()); }
+
+  // Looks every 5 ms whether the bounds are kept.
+  void Pass(absl::Duration length) {
+    const HandlerOptions options;
+    const absl::Time end = world_.now() + length;
+    while (world_.now() < end) {
+      world_.Advance(absl::Milliseconds(5));
+      rows_max_ = std::max(rows_max_, stats().rows_in_memory.load());
+      out_max_ = std::max(out_max_, stats().events_out.load());
+    }
+    EXPECT_LE(rows_max_, RowsBound());
+    EXPECT_LE(out_max_, options.events_out_max);
+  }
+
+  // Of the lane with the backlog, what waits for its target, and the others.
+  static uint64_t RowsBound() {
+    const HandlerOptions options;
+    return HandlerWorld::kShards * (options.lane_rows_max + options.blocked_rows_max) + 200;
+  }
+
+  absl::Duration OthersLatest() {
+    absl::Duration latest = absl::ZeroDuration();
+    for (const SentEvent& sent : transport().sent) {
+      if (sent.target != kOther) continue;
+      latest = std::max(latest, sent.at - sent.attempt.context->launch_time);
+    }
+    return latest;
+  }
+
+  HandlerWorld world_;
+  Uid flooded_ = world_.AddSchedule("flooded", "flooded");
+  Uid other_ = world_.AddSchedule("other", "other");
+  uint64_t rows_max_ = 0;
+  uint64_t out_max_ = 0;
+};
+
+TEST_F(HandlerOverloadTest, AnHoursBacklogDrainsInBoundedMemoryAndOnTimeWorkIsNotLateForIt) {
+  constexpr uint64_t kBacklog = 200'000;
+  AddBacklog(kBacklog, world_.now() - absl::Hours(1), kLaneCatchUp);
+  world_.StartHandler("a");
+  transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
+  AddOthers(100);
+  Pass(absl::Milliseconds(6600));
+  EXPECT_EQ(transport().CountTo(kOther), 100u);
+  EXPECT_LT(transport().CountTo(kFlooded), kBacklog) << "it lasted as long as the others";
+  // What is due behind rows whose target is full waits until that has answered, twice at most.
+  EXPECT_LE(OthersLatest(), 2 * transport().delay + absl::Milliseconds(100));
+  Pass(absl::Seconds(9));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kBacklog + 100);
+  EXPECT_EQ(transport().sent.size(), kBacklog + 100);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  EXPECT_GE(rows_max_, RowsBound() / 2) << "the bound was never near";
+}
+
+TEST_F(HandlerOverloadTest, ASpikeDrainsAsFastAsItsTargetTakesIt) {
+  constexpr uint64_t kSpike = 40'000;
+  world_.StartHandler("a");
+  transport().delay = absl::Milliseconds(100);
+  world_.Advance(absl::Seconds(1));
+  const absl::Time due = world_.now() + absl::Seconds(30);
+  AddBacklog(kSpike, due, kLane);
+  world_.Advance(due - world_.now());
+  Pass(absl::Seconds(8));
+  ASSERT_EQ(transport().CountTo(kFlooded), kSpike);
+  const HandlerOptions options;
+  // Once the target's answers have been counted, all it may have out is out: so many each 100 ms.
+  const absl::Duration ideal =
+      absl::Milliseconds(100) * (static_cast<double>(kSpike) / options.target_events_out_max);
+  EXPECT_LE(transport().sent.back().at - due, ideal / 0.9 + absl::Seconds(1));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kSpike);
+}
+
+TEST_F(HandlerOverloadTest, ADeadTargetsBacklogHoldsItsShareOnlyAndOnTimeWorkIsNotLateForIt) {
+  AddBacklog(100'000, world_.now() - absl::Seconds(1), kLane);
+  world_.StartHandler("a");
+  transport().decide = [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
+    if (attempt.context->target_key == kFlooded) return std::nullopt;
+    return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+  };
+  Pass(absl::Seconds(20));
+  AddOthers(100);
+  Pass(absl::Seconds(6));
+  EXPECT_EQ(transport().CountTo(kOther), 100u);
+  EXPECT_LE(OthersLatest(), absl::Milliseconds(200));
+  // What a target may have out whatever it answers.
+  EXPECT_LE(out_max_, 256u + 100u);
+}
+
+TEST_F(HandlerOverloadTest, ARunOfAMillionToASlowTargetDoesNotMakeOthersLate) {
+  world_.StartHandler("a");
+  transport().decide = [this](const DeliveryAttempt& attempt) {
+    transport().delay =
+        attempt.context->target_key == kFlooded ? absl::Seconds(2) : absl::Milliseconds(1);
+    return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+  };
+  world_.Advance(absl::Seconds(1));
+  for (uint16_t shard = 0; shard < HandlerWorld::kShards; ++shard) {
+    world_.AddRow(flooded_, {.shard = shard,
+                             .due = world_.now() + absl::Seconds(1),
+                             .first = shard * uint64_t{500'000},
+                             .count = 500'000,
+                             .run_count = 1'000'000});
+  }
+  AddOthers(200);
+  Pass(absl::Seconds(12));
+  EXPECT_EQ(transport().CountTo(kOther), 200u);
+  EXPECT_LE(OthersLatest(), absl::Milliseconds(100));
+  EXPECT_LE(rows_max_, 300u) << "a run is a row, however many its events";
+  EXPECT_LE(out_max_, HandlerOptions().target_events_out_max + 200);
+}
+
+}  // namespace
+}  // namespace escapement::handler
