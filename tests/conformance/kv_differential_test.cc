@@ -1,155 +1,298 @@
-// MemKvStore and RocksKvStore are given the same thousands of operations, restarts among them, and
-// must answer alike.
+// MemKvStore and RocksKvStore are given the same operations, restarts and crashes among them, at
+// the same instants of one clock, and must answer alike: answers with their times, reads, scans and
+// what watches are told.
+//
+// KV_FUZZ_ROUNDS=100000 KV_FUZZ_SEED=7: longer, and another seed.
 
-#include <future>
-#include <random>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/kv_rig.h"
+#include "tests/conformance/kv_fuzz_plan.h"
+#include "tests/conformance/kv_fuzz_side.h"
 
 namespace escapement::kv {
 namespace {
 
-constexpr ColumnFamily kFamilies[] = {ColumnFamily::kEvents, ColumnFamily::kInflight,
-                                      ColumnFamily::kStates};
-
-class Plan {
- public:
-  explicit Plan(uint64_t seed) : random_(seed) {}
-
-  uint64_t Below(uint64_t bound) { return random_() % bound; }
-  ColumnFamily Family() { return kFamilies[Below(3)]; }
-  // Few keys, so that operations meet.
-  std::string Key() { return absl::StrCat("0123456789", Below(40)); }
-  std::string Value() { return std::string(1 + Below(3), static_cast<char>('a' + Below(3))); }
-
-  Condition SomeCondition(CommitSeq seq) {
-    const auto kind = static_cast<Condition::Kind>(Below(7));
-    Condition condition = Cond(Family(), Key(), kind);
-    const CommitSeq back = Below(30);
-    const CommitSeq since = seq > back ? seq - back : 0;
-    switch (kind) {
-      case Condition::Kind::kValueEquals:
-      case Condition::Kind::kValuePrefix:
-        condition.value = Value();
-        break;
-      case Condition::Kind::kUnchangedSince:
-        condition.since = since;
-        break;
-      case Condition::Kind::kRangeCount:
-        condition.value = condition.key + "9";
-        condition.number = Below(3);
-        break;
-      default:
-        break;
-    }
-    return condition;
-  }
-
-  Mutation SomeMutation(Group& group) {
-    const std::string key = Key();
-    switch (Below(8)) {
-      case 0:
-      case 1:
-        return Delete(Family(), key);
-      case 2:
-        return DeleteRange(ColumnFamily::kInflight, key, key + "9");
-      case 3:
-        if (Below(2) == 0)
-          group.conditions.push_back(
-              Cond(ColumnFamily::kEvents, key, Condition::Kind::kRangeCount, key + "5", Below(3)));
-        // Without the count: refused by both.
-        return DeleteRange(ColumnFamily::kEvents, key, key + "5");
-      default:
-        return Put(Family(), key, Value());
-    }
-  }
-
-  CommitRequest SomeCommit(uint64_t session, uint64_t number, CommitSeq seq) {
-    CommitRequest request = Request(session, number, {});
-    if (Below(8) == 0) request.fence.push_back(SomeCondition(seq));
-    request.groups.resize(1 + Below(4));
-    for (Group& group : request.groups) {
-      for (uint64_t i = Below(2); i > 0; --i) group.conditions.push_back(SomeCondition(seq));
-      for (uint64_t i = 1 + Below(3); i > 0; --i) group.mutations.push_back(SomeMutation(group));
-    }
-    return request;
-  }
-
- private:
-  std::mt19937_64 random_;
+struct Counts {
+  uint64_t commits = 0;
+  uint64_t applied = 0;
+  uint64_t resent = 0;
+  uint64_t scans = 0;
+  uint64_t reads = 0;
+  uint64_t watched = 0;
+  uint64_t lagged = 0;
+  uint64_t restarts = 0;
+  uint64_t crashes = 0;
+  uint64_t cut_off = 0;  // commits that a crash left undecided
 };
 
-std::string Tell(const absl::StatusOr<CommitResult>& result) {
-  if (!result.ok()) return result.status().ToString();
-  std::string text = absl::StrCat("seq ", result->seq);
-  for (const Verdict& verdict : result->verdicts)
-    absl::StrAppend(&text, " ", verdict.applied, "/", verdict.failed_condition);
-  return text;
-}
+class Fuzz {
+ public:
+  explicit Fuzz(uint64_t seed) : plan_(seed), mem_(seed), rocks_(Followed()) { NewSession(); }
 
-std::string Tell(const absl::StatusOr<ScanResult>& result) {
-  if (!result.ok()) return result.status().ToString();
-  std::string text = absl::StrCat("seq ", result->seq, result->more ? " more:" : ":");
-  for (const Entry& entry : result->entries)
-    absl::StrAppend(&text, " ", entry.key, "=", entry.value);
-  return text;
-}
-
-// All commits are under way at once; the answers come in the order of the calls.
-std::vector<std::string> CommitAll(KvStore& store, const std::vector<CommitRequest>& requests) {
-  std::vector<std::future<std::string>> answers;
-  for (const CommitRequest& request : requests) {
-    auto promise = std::make_shared<std::promise<std::string>>();
-    answers.push_back(promise->get_future());
-    store.Commit(request, [promise](absl::StatusOr<CommitResult> result) {
-      promise->set_value(Tell(result));
-    });
+  void Round() {
+    mem_.runtime().AdvanceBy(
+        absl::Milliseconds(plan_.Below(10) == 0 ? plan_.Below(3000) : plan_.Below(40)));
+    clock_.Follow(mem_.runtime().clock());
+    if (plan_.Below(50) == 0 && mem_.sessions.size() < 8) NewSession();
+    if (plan_.Below(10) == 0) NewWatch();
+    if (plan_.Below(20) == 0) MoveSomeEnd();
+    const std::vector<Sent> sent = Burst();
+    if (plan_.Below(25) == 0) {
+      ASSERT_NO_FATAL_FAILURE(Crash(sent));
+    } else {
+      Compare(sent, Collect(mem_, Send(mem_, sent, 0, sent.size())),
+              Collect(rocks_, Send(rocks_, sent, 0, sent.size())));
+    }
+    CompareWatches(/*untold=*/false);
+    for (int i = 0; i < 2; ++i) {
+      const ScanRequest scan = plan_.Scan();
+      ASSERT_EQ(rocks_.Scan(scan), mem_.Scan(scan));
+      ++counts.scans;
+    }
+    const std::vector<Key> keys = plan_.Keys();
+    ASSERT_EQ(rocks_.Get(keys), mem_.Get(keys));
+    ++counts.reads;
+    if (plan_.Below(40) == 0) Restart(sent);
   }
-  std::vector<std::string> told;
-  for (auto& answer : answers) told.push_back(answer.get());
-  return told;
+
+  // Everything, at the end.
+  void CompareAll() {
+    for (size_t i = 0; i < kColumnFamilyCount; ++i) {
+      const ScanRequest all{.cf = static_cast<ColumnFamily>(i), .limit = 1 << 20};
+      ASSERT_EQ(rocks_.Scan(all), mem_.Scan(all));
+    }
+  }
+
+  Counts counts;
+
+ private:
+  Clock& Followed() {
+    clock_.Follow(mem_.runtime().clock());
+    return clock_;
+  }
+
+  void NewSession() {
+    const SessionInfo mem = mem_.OpenSession();
+    const SessionInfo rocks = rocks_.OpenSession();
+    ASSERT_EQ(rocks.incarnation, mem.incarnation);
+    ASSERT_EQ(rocks.seq, mem.seq);
+    ASSERT_EQ(rocks.store_time, mem.store_time);
+    numbers_.push_back(0);
+  }
+
+  std::vector<Sent> Burst() {
+    std::vector<Sent> sent;
+    for (uint64_t i = 1 + plan_.Below(10); i > 0; --i) {
+      sent.push_back(Next());
+      old_.push_back(sent.back());
+    }
+    if (old_.size() > 300) old_.erase(old_.begin(), old_.begin() + 150);
+    return sent;
+  }
+
+  Sent Next() {
+    if (plan_.Below(8) == 0 && !old_.empty()) {
+      const Sent& again = old_[plan_.Below(old_.size())];
+      ++counts.resent;
+      return again;
+    }
+    Sent sent;
+    sent.session = plan_.Below(numbers_.size());
+    sent.request = plan_.Commit(seq_, clock_.WallNow());
+    uint64_t& number = numbers_[sent.session];
+    switch (plan_.Below(40)) {
+      case 0:  // of nobody
+        sent.session = numbers_.size() + 1000;
+        sent.request.number = 1;
+        break;
+      case 1:  // a number of before with other bytes, or behind the window
+        sent.request.number = number > 100 ? number - plan_.Below(100) : number;
+        break;
+      case 2:  // leaves numbers out
+        number += plan_.Below(80);
+        [[fallthrough]];
+      default:
+        sent.request.number = ++number;
+    }
+    return sent;
+  }
+
+  void Compare(const std::vector<Sent>& sent, const std::vector<std::string>& mem,
+               const std::vector<std::string>& rocks) {
+    ASSERT_EQ(rocks, mem);
+    for (size_t i = 0; i < rocks.size(); ++i) Remember(sent[i], rocks[i]);
+  }
+
+  // A commit that has applied is never answered otherwise.
+  void Remember(const Sent& sent, const std::string& told) {
+    ++counts.commits;
+    if (sent.session >= numbers_.size() || told.rfind("seq ", 0) != 0) return;
+    const CommitSeq seq = strtoull(told.c_str() + 4, nullptr, 10);
+    auto [it, fresh] =
+        answers_.try_emplace({sent.session, sent.request.number}, std::make_pair(told, seq > seq_));
+    if (fresh) {
+      counts.applied += seq > seq_ ? 1 : 0;
+    } else if (it->second.second) {
+      ASSERT_EQ(told, it->second.first) << "resent";
+    } else {
+      it->second = {told, seq > seq_};  // decided anew after a restart
+    }
+    seq_ = std::max(seq_, seq);
+  }
+
+  // The store of the disk ends where it is, somewhere in the burst; the other one crashes there.
+  void Crash(const std::vector<Sent>& sent) {
+    ++counts.crashes;
+    Answers answers = Send(rocks_, sent, 0, sent.size());
+    if (plan_.Below(2) == 0) answers[0].wait();
+    rocks_.Close();
+    const std::vector<std::string> rocks = Collect(rocks_, std::move(answers));
+    size_t decided = 0;
+    while (decided < rocks.size() && rocks[decided] != kUnavailable) ++decided;
+    counts.cut_off += rocks.size() - decided;
+    // The last one that was decided becomes durable and is not answered.
+    const bool kept = decided > 0 && plan_.Below(2) == 0;
+    const size_t answered = decided - (kept ? 1 : 0);
+    std::vector<std::string> mem = Collect(mem_, Send(mem_, sent, 0, answered));
+    Answers cut_off = Send(mem_, sent, answered, sent.size());
+    mem_.Crash(kept ? MemKvStore::Unsynced::kKept : MemKvStore::Unsynced::kLost);
+    for (std::string& told : Collect(mem_, std::move(cut_off))) {
+      ASSERT_EQ(told, kUnavailable);
+      mem.push_back(std::move(told));
+    }
+    if (kept) mem[answered] = rocks[answered];
+    Compare(sent, mem, rocks);
+    mem_.Restart();
+    rocks_.Open();
+    Resend(sent, kept);
+  }
+
+  void Restart(const std::vector<Sent>& sent) {
+    ++counts.restarts;
+    mem_.Restart();
+    rocks_.Restart();
+    Resend(sent, /*untold=*/false);
+  }
+
+  // The kept answers for what applied, a new decision for the rest. `untold`: the last commit was
+  // told to nobody by the store that crashed.
+  void Resend(const std::vector<Sent>& sent, bool untold) {
+    for (size_t i = 0; i < mem_.logs.size(); ++i) {
+      const auto mem = mem_.logs[i].WaitForLag();
+      const auto rocks = rocks_.logs[i].WaitForLag();
+      ASSERT_TRUE(mem.has_value() && rocks.has_value());
+      ASSERT_EQ(Tell(*rocks), Tell(*mem));
+      ++counts.lagged;
+    }
+    CompareWatches(untold);
+    for (Side* side : {static_cast<Side*>(&mem_), static_cast<Side*>(&rocks_)}) {
+      side->watches.clear();
+      side->logs.clear();
+    }
+    told_.clear();
+    const auto mem = Collect(mem_, Send(mem_, sent, 0, sent.size()));
+    Compare(sent, mem, Collect(rocks_, Send(rocks_, sent, 0, sent.size())));
+  }
+
+  void NewWatch() {
+    if (mem_.logs.size() >= 6) {
+      for (Side* side : {static_cast<Side*>(&mem_), static_cast<Side*>(&rocks_)}) {
+        side->watches.erase(side->watches.begin());
+        side->logs.erase(side->logs.begin());
+      }
+      told_.clear();
+    }
+    const WatchRequest request = plan_.Watch(seq_);
+    const size_t excluded = plan_.Below(2) == 0 ? plan_.Below(numbers_.size()) : SIZE_MAX;
+    mem_.Watch(request, excluded);
+    rocks_.Watch(request, excluded);
+  }
+
+  void MoveSomeEnd() {
+    if (mem_.watches.empty()) return;
+    const size_t i = plan_.Below(mem_.watches.size());
+    const std::string end = plan_.Watch(0).end;
+    mem_.watches[i]->MoveEnd(end);
+    rocks_.watches[i]->MoveEnd(end);
+    mem_.Settle();
+  }
+
+  void CompareWatches(bool untold) {
+    for (size_t i = 0; i < mem_.logs.size(); ++i) {
+      const size_t count = mem_.logs[i].WaitFor(0).size();
+      rocks_.logs[i].WaitFor(count);
+      auto rocks_seqs = rocks_.logs[i].seqs();
+      auto rocks = Tell(rocks_.logs[i]);
+      if (untold && rocks.size() > count) {
+        ASSERT_EQ(rocks_seqs.back(), seq_);
+        rocks_seqs.pop_back();
+        rocks.resize(count);
+      }
+      ASSERT_EQ(rocks_seqs, mem_.logs[i].seqs());
+      ASSERT_EQ(rocks, Tell(mem_.logs[i]));
+      counts.watched += count - std::min(count, told_[i]);
+      told_[i] = count;
+    }
+  }
+
+  SharedClock clock_;
+  KvFuzzPlan plan_;
+  MemSide mem_;
+  RocksSide rocks_;
+  CommitSeq seq_ = 0;
+  std::vector<uint64_t> numbers_;  // the highest of each session
+  std::vector<Sent> old_;
+  // First answers, and whether they were those of something that applied.
+  std::map<std::pair<size_t, uint64_t>, std::pair<std::string, bool>> answers_;
+  std::map<size_t, size_t> told_;
+};
+
+void Print(const Counts& counts) {
+  std::printf(
+      "%llu commits (%llu applied, %llu resent, %llu cut off), %llu scans, %llu reads, %llu "
+      "watched mutations, %llu watches ended, %llu restarts, %llu crashes\n",
+      static_cast<unsigned long long>(counts.commits),
+      static_cast<unsigned long long>(counts.applied),
+      static_cast<unsigned long long>(counts.resent),
+      static_cast<unsigned long long>(counts.cut_off),
+      static_cast<unsigned long long>(counts.scans), static_cast<unsigned long long>(counts.reads),
+      static_cast<unsigned long long>(counts.watched),
+      static_cast<unsigned long long>(counts.lagged),
+      static_cast<unsigned long long>(counts.restarts),
+      static_cast<unsigned long long>(counts.crashes));
+}
+
+uint64_t Number(const char* name, uint64_t otherwise) {
+  const char* text = getenv(name);
+  return text == nullptr ? otherwise : strtoull(text, nullptr, 10);
 }
 
 class KvDifferential : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(KvDifferential, BothStoresAnswerAlike) {
-  Plan plan(GetParam());
-  auto mem = NewMemRig({});
-  auto rocks = NewRocksRig({});
-  const uint64_t session = mem->OpenSession().value().session;
-  ASSERT_EQ(rocks->OpenSession().value().session, session);
-  uint64_t number = 0;
-  std::vector<CommitRequest> last;
-  size_t applied = 0;
-  for (int round = 0; round < 300; ++round) {
-    const CommitSeq seq = mem->Get({}).value().seq;
-    std::vector<CommitRequest> requests;
-    for (uint64_t i = 1 + plan.Below(10); i > 0; --i)
-      requests.push_back(plan.SomeCommit(session, ++number, seq));
-    const auto expected = CommitAll(mem->store(), requests);
-    ASSERT_EQ(CommitAll(rocks->store(), requests), expected) << "round " << round;
-    applied += mem->Get({}).value().seq - seq;
-    const ColumnFamily cf = plan.Family();
-    const ScanRequest scan{.cf = cf,
-                           .begin = plan.Key(),
-                           .end = plan.Below(2) == 0 ? "" : plan.Key(),
-                           .limit = static_cast<uint32_t>(1 + plan.Below(20)),
-                           .bytes_max = static_cast<uint32_t>(1 + plan.Below(400)),
-                           .reverse = plan.Below(2) == 0};
-    ASSERT_EQ(Tell(rocks->Scan(scan)), Tell(mem->Scan(scan))) << "round " << round;
-    if (plan.Below(40) == 0) {
-      mem->Restart();
-      rocks->Restart();
-      // Resent after the restart: the kept answers for what applied, a new decision for the rest.
-      ASSERT_EQ(CommitAll(rocks->store(), requests), CommitAll(mem->store(), requests))
-          << "round " << round;
-    }
+  const uint64_t seed = Number("KV_FUZZ_SEED", 0) + GetParam();
+  const uint64_t rounds = Number("KV_FUZZ_ROUNDS", 500);
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  Fuzz fuzz(seed);
+  for (uint64_t round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    ASSERT_NO_FATAL_FAILURE(fuzz.Round());
+    if (HasFatalFailure()) return;
   }
-  EXPECT_GT(applied, 300);
+  fuzz.CompareAll();
+  Print(fuzz.counts);
+  EXPECT_GT(fuzz.counts.applied, rounds);
+  EXPECT_GT(fuzz.counts.watched, rounds / 4);
+  EXPECT_GT(fuzz.counts.crashes, rounds / 50);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KvDifferential, testing::Range<uint64_t>(1, 4));

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/key_codec.h"
 #include "common/kv/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "gtest/gtest.h"
@@ -180,7 +181,7 @@ std::set<std::string> KeysOf(KvRig& rig, ColumnFamily cf, CommitSeq* seq) {
     *seq = result.seq;
     for (const Entry& entry : result.entries) keys.insert(entry.key);
     if (!result.more) return keys;
-    request.begin = result.entries.back().key + std::string(1, '\0');
+    request.begin = KeyAfter(result.entries.back().key);
   }
 }
 

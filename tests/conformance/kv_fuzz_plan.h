@@ -1,0 +1,48 @@
+// KvFuzzPlan: operations of a seed for stores that are compared. Few keys, so that operations meet;
+// all kinds of conditions, mutations and scans; some of them malformed.
+//
+// Threads: one at a time.
+
+#ifndef TESTS_CONFORMANCE_KV_FUZZ_PLAN_H_
+#define TESTS_CONFORMANCE_KV_FUZZ_PLAN_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+
+namespace escapement::kv {
+
+class KvFuzzPlan {
+ public:
+  explicit KvFuzzPlan(uint64_t seed) : random_(seed) {}
+
+  uint64_t Below(uint64_t bound) { return random_() % bound; }
+
+  // Without session and number. `seq` and `now`: of the stores, to be near to.
+  CommitRequest Commit(CommitSeq seq, absl::Time now);
+  ScanRequest Scan();
+  std::vector<Key> Keys();
+  // From now on, or from a commit a little back.
+  WatchRequest Watch(CommitSeq seq);
+
+ private:
+  ColumnFamily Family();
+  std::string KeyIn(ColumnFamily cf);
+  std::string Value(absl::Time now);
+  CommitSeq Back(CommitSeq seq);
+  Condition SomeCondition(CommitSeq seq, absl::Time now);
+  Mutation SomeMutation(Group& group, absl::Time now);
+  Mutation SomeRange(Group& group);
+  Mutation SomeStamp(absl::Time now);
+  // So many rows of one day of kDone that their range is deleted as a whole.
+  Group ManyRows(absl::Time now);
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace escapement::kv
+
+#endif  // TESTS_CONFORMANCE_KV_FUZZ_PLAN_H_
