@@ -7,11 +7,13 @@
 #include "tests/simulation/check_attempts.h"
 #include "tests/simulation/check_cap.h"
 #include "tests/simulation/check_checkpoint.h"
+#include "tests/simulation/check_children.h"
 #include "tests/simulation/check_claimed.h"
 #include "tests/simulation/check_clock.h"
 #include "tests/simulation/check_doubled.h"
 #include "tests/simulation/check_early.h"
 #include "tests/simulation/check_final.h"
+#include "tests/simulation/check_holds.h"
 #include "tests/simulation/check_idle.h"
 #include "tests/simulation/check_lost.h"
 #include "tests/simulation/check_overdue.h"
@@ -22,6 +24,7 @@
 #include "tests/simulation/check_stale_epoch.h"
 #include "tests/simulation/check_times.h"
 #include "tests/simulation/check_token_end.h"
+#include "tests/simulation/expectations.h"
 #include "tests/simulation/store_times.h"
 
 namespace escapement::simulation {
@@ -36,21 +39,36 @@ void Run(std::initializer_list<Check> checks, const History& history,
   }
 }
 
+template <std::vector<Violation> (*check)(const History&, const Expectations&)>
+void ByExpectations(const History& history, const Expectations& expected,
+                    std::vector<Violation>* violations) {
+  for (Violation& violation : check(history, expected)) violations->push_back(std::move(violation));
+}
+
 }  // namespace
 
 std::vector<Violation> CheckAll(const History& history) {
   std::vector<Violation> violations;
+  const auto run_due = [&](const History& in_store_time) {
+    const Expectations expected = Expect(in_store_time);
+    for (const auto check : {&ByExpectations<CheckLost>, &ByExpectations<CheckEarly>,
+                             &ByExpectations<CheckCheckpoint>, &ByExpectations<CheckOverdue>})
+      check(in_store_time, expected, &violations);
+    if (history.calendar) ByExpectations<CheckTimes>(history, expected, &violations);
+  };
   // What is due is due by the store's clock.
   if (history.clock_leaps) {
-    Run({CheckLost, CheckEarly, CheckCheckpoint, CheckOverdue}, InStoreTime(history), &violations);
+    run_due(InStoreTime(history));
     Run({CheckDoubled}, InTrueTime(history), &violations);
   } else {
-    Run({CheckLost, CheckEarly, CheckCheckpoint, CheckOverdue, CheckDoubled}, history, &violations);
+    run_due(history);
+    Run({CheckDoubled}, history, &violations);
   }
-  Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckIdle, CheckSink, CheckClock,
-       CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts},
+  Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckHolds, CheckIdle, CheckSink, CheckClock,
+       CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts,
+       CheckChildren},
       history, &violations);
-  if (history.calendar) Run({CheckTimes, CheckOverlap}, history, &violations);
+  if (history.calendar) Run({CheckOverlap}, history, &violations);
   return violations;
 }
 

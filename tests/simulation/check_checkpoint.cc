@@ -29,9 +29,9 @@ std::optional<uint16_t> NumberOf(absl::string_view name, absl::string_view prefi
 
 class CheckpointChecker {
  public:
-  explicit CheckpointChecker(const History& history) : history_(history) {
-    for (const ScheduleLife& life : history.schedules) {
-      Life& known = lives_.try_emplace(life.uid, LifeModel(life, history.end)).first->second;
+  CheckpointChecker(const History& history, const Expectations& expected) : history_(history) {
+    for (size_t i = 0; i < history.schedules.size(); ++i) {
+      Life& known = lives_.try_emplace(history.schedules[i].uid, expected.models[i]).first->second;
       for (const LifeModel::Version& version : known.model.versions()) {
         auto& times = known.times.emplace_back();
         for (const auto& [id, instant] : version.occurrences) times.emplace_back(instant, id);
@@ -44,7 +44,8 @@ class CheckpointChecker {
     for (const Commit& commit : history_.commits) {
       commit_ = &commit;
       for (const QueueWrite& write : commit.queue) {
-        if (const auto* child = std::get_if<ChildWrite>(&write)) Place(*child);
+        if (const auto* child = std::get_if<ChildWrite>(&write); child && !child->deleted)
+          Place(*child);
       }
       for (const TimesWrite& write : commit.times) Emit(write);
       for (const QueueWrite& write : commit.queue) {
@@ -57,8 +58,8 @@ class CheckpointChecker {
 
  private:
   struct Life {
-    explicit Life(LifeModel model_of) : model(std::move(model_of)) {}
-    LifeModel model;
+    explicit Life(const LifeModel& model_of) : model(model_of) {}
+    const LifeModel& model;
     std::vector<std::vector<std::pair<absl::Time, std::string>>> times;  // by version, ascending
     std::optional<uint16_t> partition;
     std::set<std::string> emitted;               // or skipped, by occurrence
@@ -183,8 +184,12 @@ class CheckpointChecker {
 
 }  // namespace
 
+std::vector<Violation> CheckCheckpoint(const History& history, const Expectations& expected) {
+  return CheckpointChecker(history, expected).Run();
+}
+
 std::vector<Violation> CheckCheckpoint(const History& history) {
-  return CheckpointChecker(history).Run();
+  return CheckCheckpoint(history, Expect(history));
 }
 
 }  // namespace escapement::simulation

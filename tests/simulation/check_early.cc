@@ -36,8 +36,8 @@ absl::Duration PaceOf(const Receipt& receipt, const std::map<std::string, absl::
 
 }  // namespace
 
-std::vector<Violation> CheckEarly(const History& history) {
-  const ExpectedRuns expected = ExpectRuns(history);
+std::vector<Violation> CheckEarly(const History& history, const Expectations& expectations) {
+  const ExpectedRuns& expected = expectations.runs;
   std::map<std::string, absl::Time> one_off_due;
   for (const OneOff& one_off : history.one_offs) one_off_due[one_off.event_id] = one_off.due;
 
@@ -74,6 +74,10 @@ std::vector<Violation> CheckEarly(const History& history) {
     }
   }
   return violations;
+}
+
+std::vector<Violation> CheckEarly(const History& history) {
+  return CheckEarly(history, Expect(history));
 }
 
 }  // namespace escapement::simulation

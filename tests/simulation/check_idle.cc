@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/token_replay.h"
 
@@ -29,6 +30,7 @@ class IdleChecker {
       if (commit.time > history_.calm) {
         for (const std::string& policy : touched) Check(policy, commit.time);
       }
+      for (const LeaseWrite& lease : commit.leases) owners_[lease.lease] = lease.owner;
       Note(commit, replay_.Apply(commit));
       for (const std::string& policy : touched) changed_[policy] = commit.time;
     }
@@ -58,6 +60,11 @@ class IdleChecker {
       if (const auto* report = std::get_if<ReportWrite>(&write)) NoteReport(commit, *report);
       if (const auto* policy = std::get_if<PolicyWrite>(&write)) conforms_.erase(policy->policy);
     }
+    for (const FenceSeen& fence : commit.fence) {
+      if (!absl::StartsWith(fence.lease, "policy_shard/")) continue;
+      for (const TokenReplay::HolderChange& added : changes.added)
+        shard_of_[added.grant.policy] = fence.lease;
+    }
     for (const TokenReplay::HolderChange& added : changes.added) {
       target_of_[added.grant] = targets_[added.run.first];
       auto policy = replay_.policies().find(added.grant.policy);
@@ -72,9 +79,14 @@ class IdleChecker {
   void NoteReport(const Commit& commit, const ReportWrite& report) {
     auto target = target_of_.find(report.grant);
     if (target == target_of_.end()) return;
-    absl::Time& until = passed_over_[target->second];
+    absl::Time& until = PassedOver(report.grant.policy, target->second);
     if (report.unreachable) until = commit.time + kPassedOverMax;
     if (report.delivered) until = std::min(until, commit.time);
+  }
+
+  // Until when whoever owns the policy passes the target over: each owner by what it hears.
+  absl::Time& PassedOver(const std::string& policy, const std::string& target) {
+    return passed_over_[{owners_[shard_of_[policy]], target}];
   }
 
   // Nothing has touched the policy since changed_[name].
@@ -91,7 +103,7 @@ class IdleChecker {
         free = std::max(free, conforms->second);
     }
     for (const auto& [key, row] : *rows) {
-      const absl::Time from = std::max({free, ReadyAt(row), passed_over_[targets_[row.uid]]});
+      const absl::Time from = std::max({free, ReadyAt(row), PassedOver(name, targets_[row.uid])});
       const absl::Time to = std::min(now, row.closes);
       if (!replay_.enabled(row.uid) || to - from <= kIdleMax) continue;
       violations_.push_back(
@@ -117,10 +129,13 @@ class IdleChecker {
   TokenReplay replay_;
   std::map<std::string, std::string> targets_;  // by uid
   std::map<GrantName, std::string> target_of_;
-  std::map<std::string, absl::Time> passed_over_;  // until then, by target
-  std::map<std::string, absl::Time> conforms_;     // by policy
-  std::map<std::string, absl::Time> changed_;      // by policy
-  std::set<std::string> known_;                    // policies
+  // Until then, by owner and target.
+  std::map<std::pair<std::string, std::string>, absl::Time> passed_over_;
+  std::map<std::string, std::string> shard_of_;  // by policy
+  std::map<std::string, std::string> owners_;    // by lease
+  std::map<std::string, absl::Time> conforms_;   // by policy
+  std::map<std::string, absl::Time> changed_;    // by policy
+  std::set<std::string> known_;                  // policies
   std::vector<Violation> violations_;
 };
 

@@ -2,7 +2,7 @@
 // second pass without a grant while it has a free token (and its rate allows one) and an event
 // waits that is due, in its window, of a schedule that is enabled, and whose target is not being
 // passed over: that is, in a minute after a report that it could not be reached, until one that it
-// was.
+// was. (Each owner of policies goes by the reports on its own grants.)
 //
 // Pure.
 

@@ -16,7 +16,8 @@ using RunRows = std::map<std::pair<std::string, std::string>, std::vector<const 
 
 class LostChecker {
  public:
-  explicit LostChecker(const History& history) : history_(history), expected_(ExpectRuns(history)) {
+  LostChecker(const History& history, const Expectations& expected)
+      : history_(history), expected_(expected.runs) {
     for (const ScheduleLife& life : history.schedules) {
       if (life.may_drop) may_drop_.insert(life.uid);
     }
@@ -156,7 +157,7 @@ class LostChecker {
   }
 
   const History& history_;
-  const ExpectedRuns expected_;
+  const ExpectedRuns& expected_;
   std::set<std::string> may_drop_;                                // uids
   std::map<std::string, std::vector<const DoneRow*>> summaries_;  // by uid, in order
   std::vector<Violation> violations_;
@@ -164,6 +165,12 @@ class LostChecker {
 
 }  // namespace
 
-std::vector<Violation> CheckLost(const History& history) { return LostChecker(history).Run(); }
+std::vector<Violation> CheckLost(const History& history, const Expectations& expected) {
+  return LostChecker(history, expected).Run();
+}
+
+std::vector<Violation> CheckLost(const History& history) {
+  return CheckLost(history, Expect(history));
+}
 
 }  // namespace escapement::simulation

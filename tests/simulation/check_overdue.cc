@@ -19,7 +19,8 @@ constexpr absl::Duration kOverdueMax = absl::Seconds(30);
 
 class OverdueChecker {
  public:
-  explicit OverdueChecker(const History& history) : history_(history), times_(history.commits) {}
+  OverdueChecker(const History& history, const Expectations& expected)
+      : history_(history), expected_(expected.runs), times_(history.commits) {}
 
   std::vector<Violation> Run() {
     if (history_.calm == absl::InfiniteFuture() || history_.commits.empty()) return {};
@@ -127,6 +128,7 @@ class OverdueChecker {
   }
 
   void Take(const ChildWrite&) {}
+  void Take(const InUseWrite&) {}
   void Take(const RequestWrite&) {}
   void Take(const OneOffEnd&) {}
 
@@ -151,7 +153,7 @@ class OverdueChecker {
 
   // Whether it has an outcome in the end is for check_lost. Of pauses it is the resume that tells.
   void CheckEmitted() {
-    for (const auto& [name, run] : ExpectRuns(history_)) {
+    for (const auto& [name, run] : expected_) {
       const absl::Time due = times_.ShownBy(run.due);
       if (!run.required || run.backfilled || due <= history_.calm) continue;
       const auto it = emitted_.find(absl::StrCat(name.first, " ", name.second));
@@ -180,6 +182,7 @@ class OverdueChecker {
   }
 
   const History& history_;
+  const ExpectedRuns& expected_;
   const StoreTimes times_;
   absl::Time now_;
   std::unordered_map<uint64_t, Row> rows_;  // by key
@@ -195,8 +198,12 @@ class OverdueChecker {
 
 }  // namespace
 
+std::vector<Violation> CheckOverdue(const History& history, const Expectations& expected) {
+  return OverdueChecker(history, expected).Run();
+}
+
 std::vector<Violation> CheckOverdue(const History& history) {
-  return OverdueChecker(history).Run();
+  return CheckOverdue(history, Expect(history));
 }
 
 }  // namespace escapement::simulation

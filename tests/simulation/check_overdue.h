@@ -12,10 +12,13 @@
 
 #include <vector>
 
+#include "tests/simulation/expectations.h"
 #include "tests/simulation/history.h"
 
 namespace escapement::simulation {
 
+// `expected`: of this history.
+std::vector<Violation> CheckOverdue(const History& history, const Expectations& expected);
 std::vector<Violation> CheckOverdue(const History& history);
 
 }  // namespace escapement::simulation

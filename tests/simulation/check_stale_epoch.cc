@@ -17,7 +17,7 @@ class StaleEpochChecker {
       seq_ = commit.seq;
       CheckFences(commit);
       for (const OwnedWrite& write : commit.owned) CheckOwned(commit, write);
-      for (const LeaseWrite& write : commit.leases) CheckLease(write);
+      for (const LeaseWrite& write : commit.leases) CheckLease(commit, write);
       for (const CheckpointWrite& write : commit.checkpoints) CheckCheckpoint(write);
       for (const DoneWrite& write : commit.done) CheckDone(write);
     }
@@ -28,6 +28,7 @@ class StaleEpochChecker {
   struct Lease {
     uint64_t epoch = 0;
     std::string owner;
+    absl::Time end = absl::InfinitePast();
   };
 
   template <typename... Parts>
@@ -57,7 +58,7 @@ class StaleEpochChecker {
     }
   }
 
-  void CheckLease(const LeaseWrite& write) {
+  void CheckLease(const Commit& commit, const LeaseWrite& write) {
     Lease& lease = leases_[write.lease];
     if (write.epoch < lease.epoch) {
       Report(write.lease, " went back from epoch ", lease.epoch, " to ", write.epoch);
@@ -67,7 +68,15 @@ class StaleEpochChecker {
     } else if (write.epoch > lease.epoch + 1) {
       Report(write.lease, " jumped from epoch ", lease.epoch, " to ", write.epoch);
     }
+    // (Its owner may take it anew.)
+    if (write.epoch > lease.epoch && !lease.owner.empty() && write.owner != lease.owner &&
+        commit.store_time < lease.end) {
+      Report(write.lease, " epoch ", write.epoch, " of ", write.owner, " began at ",
+             absl::FormatTime(commit.store_time, absl::UTCTimeZone()), ", and ", lease.owner,
+             " had it until ", absl::FormatTime(lease.end, absl::UTCTimeZone()));
+    }
     lease.epoch = std::max(lease.epoch, write.epoch);
+    lease.end = write.end;
     lease.owner = write.owner;
   }
 

@@ -17,8 +17,8 @@ namespace {
 constexpr absl::Duration kJudgedBefore = absl::Seconds(3);
 
 struct Life {
-  const ScheduleLife* life = nullptr;
-  LifeModel model;
+  const ScheduleLife* life;
+  const LifeModel& model;
   absl::Duration jitter_max = absl::ZeroDuration();  // of all versions
 };
 
@@ -49,10 +49,10 @@ bool Missed(const Definition& definition, absl::Time due, absl::Time now) {
 
 class TimesChecker {
  public:
-  explicit TimesChecker(const History& history) : history_(history) {
-    for (const ScheduleLife& life : history.schedules) {
-      Life& known =
-          lives_.try_emplace(life.uid, Life{&life, LifeModel(life, history.end), {}}).first->second;
+  TimesChecker(const History& history, const Expectations& expected) : history_(history) {
+    for (size_t i = 0; i < history.schedules.size(); ++i) {
+      const ScheduleLife& life = history.schedules[i];
+      Life& known = lives_.try_emplace(life.uid, Life{&life, expected.models[i], {}}).first->second;
       for (const LifeModel::Version& version : known.model.versions())
         known.jitter_max = std::max(known.jitter_max, version.definition.jitter);
     }
@@ -228,6 +228,12 @@ class TimesChecker {
 
 }  // namespace
 
-std::vector<Violation> CheckTimes(const History& history) { return TimesChecker(history).Run(); }
+std::vector<Violation> CheckTimes(const History& history, const Expectations& expected) {
+  return TimesChecker(history, expected).Run();
+}
+
+std::vector<Violation> CheckTimes(const History& history) {
+  return CheckTimes(history, Expect(history));
+}
 
 }  // namespace escapement::simulation

@@ -17,10 +17,13 @@
 
 #include <vector>
 
+#include "tests/simulation/expectations.h"
 #include "tests/simulation/history.h"
 
 namespace escapement::simulation {
 
+// `expected`: of this history.
+std::vector<Violation> CheckTimes(const History& history, const Expectations& expected);
 std::vector<Violation> CheckTimes(const History& history);
 
 }  // namespace escapement::simulation

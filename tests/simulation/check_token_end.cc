@@ -23,6 +23,7 @@ class TokenEndChecker {
       for (const TokenReplay::RowChange& row : changes.waiting_added) CheckWaiting(commit, row);
       for (const auto& [grant, events] : claimed_) CheckClaimed(grant, events);
       for (const auto& [run, events] : ended_) CheckEnded(run, events);
+      CheckCounts(commit);
     }
     CheckWords(history);
     return std::move(violations_);
@@ -132,6 +133,22 @@ class TokenEndChecker {
         if (place.held > 0) return Report(run, {i, 1}, "has ended and keeps its token");
         if (place.waiting > 0 && made_again_.count(run) == 0)
           return Report(run, {i, 1}, "has ended and still waits");
+      }
+    }
+  }
+
+  // What it puts on record of a policy last is right when the commit is done.
+  void CheckCounts(const Commit& commit) {
+    std::map<std::string, const CountsWrite*> counts;
+    for (const ThrottleWrite& write : commit.throttle) {
+      if (const auto* one = std::get_if<CountsWrite>(&write)) counts[one->policy] = one;
+    }
+    for (const auto& [policy, last] : counts) {
+      const uint64_t held = replay_.held(policy);
+      if (!last->deleted && last->held != held) {
+        violations_.push_back(
+            {"token_end", absl::StrCat("commit ", seq_, ": policy ", policy, " counts ", last->held,
+                                       " holders, and has ", held)});
       }
     }
   }

@@ -6,6 +6,7 @@
 //    both;
 //  - no event has two outcomes, none waits or is granted after its outcome;
 //  - the name of a grant is never used again;
+//  - what a policy has on record of its holders is how many it has, whenever it is written;
 //  - what a consumer was told to have taken effect is how the event ended.
 // An occurrence that a change of its schedule has made a second time before it was due (away and
 // back) may wait in two rows.

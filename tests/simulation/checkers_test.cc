@@ -328,6 +328,20 @@ TEST(CheckStaleEpoch, CatchesEpochsThatGoBackJumpOrAreShared) {
   EXPECT_NE(First(CheckStaleEpoch(history)).find("went back"), std::string::npos);
 }
 
+TEST(CheckStaleEpoch, CatchesALeaseThatIsTakenBeforeItsEnd) {
+  History history = GoodHistory();
+  history.commits.push_back({4, At(12), {}, {{"queue_shard/4", 1, "h1", At(17)}}, {}, {}, {}});
+  history.commits.push_back({5, At(16), {}, {{"queue_shard/4", 2, "h2", At(21)}}, {}, {}, {}});
+  EXPECT_NE(First(CheckStaleEpoch(history)).find("h1 had it until"), std::string::npos);
+  history.commits.back().store_time = At(17);
+  EXPECT_EQ(CheckStaleEpoch(history).size(), 0u);
+  // Renewed, and given up.
+  history.commits.back() = {5, At(16), {}, {{"queue_shard/4", 1, "h1", At(21)}}, {}, {}, {}};
+  history.commits.push_back({6, At(17), {}, {{"queue_shard/4", 1, "", At(17)}}, {}, {}, {}});
+  history.commits.push_back({7, At(18), {}, {{"queue_shard/4", 2, "h2", At(23)}}, {}, {}, {}});
+  EXPECT_EQ(CheckStaleEpoch(history).size(), 0u);
+}
+
 TEST(CheckStaleEpoch, CatchesACheckpointThatGoesBackAndASecondEnd) {
   History history = GoodHistory();
   history.commits.push_back({4, At(12), {}, {}, {}, {{"emitted_to/0", 19}}, {}});

@@ -153,7 +153,7 @@ void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string
       if (const auto name = LeaseName(mutation.key); name.has_value() && put) {
         const auto row =
             lease::DecodeLeaseValue(stamped.empty() ? absl::string_view(mutation.value) : stamped);
-        if (row.has_value()) commit->leases.push_back({*name, row->epoch, row->owner});
+        if (row.has_value()) commit->leases.push_back({*name, row->epoch, row->owner, row->end});
       }
       break;
     case ColumnFamily::kCheckpoints:
@@ -333,6 +333,13 @@ std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
     rows.push_back(absl::StrCat("inflight: shard ", claim->claim.shard, " claim ",
                                 claim->claim.epoch, ".", claim->claim.number,
                                 claim->is_end ? " end" : ""));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kChildren)]) {
+    const auto cron = DecodeChildKey(key);
+    const auto instant = DecodeInstantChildKey(key);
+    rows.push_back(absl::StrCat("children: ", cron.has_value()      ? cron->uid.ToHex()
+                                              : instant.has_value() ? instant->uid.ToHex()
+                                                                    : absl::BytesToHexString(key)));
   }
   for (std::string& row : ReadThrottleLeftover(disk)) rows.push_back(std::move(row));
   return rows;

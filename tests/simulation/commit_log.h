@@ -23,7 +23,7 @@ std::string DescribeCommit(const kv::CommitRecord& record);
 // All rows of Done.
 std::vector<DoneRow> ReadDone(const kv::MemDisk& disk);
 
-// Rows of `events`, `inflight`, `waiting`, `grants` and `parked`, as text.
+// Rows of `events`, `inflight`, `waiting`, `grants`, `parked` and `children`, as text.
 std::vector<std::string> ReadLeftover(const kv::MemDisk& disk);
 
 }  // namespace escapement::simulation

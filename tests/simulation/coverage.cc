@@ -185,6 +185,7 @@ class Counter {
     epoch = std::max(epoch, lease.epoch);
   }
 
+  void Take(const CountsWrite&) {}
   void Take(const PolicyWrite& policy) {
     if (policy.deleted) return;
     const auto former = policies_.find(policy.policy);

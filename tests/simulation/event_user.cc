@@ -39,7 +39,7 @@ v1::Event EventUser::DrawEvent(absl::Time* due) {
   event.mutable_due_time()->set_nanos(static_cast<int32_t>(micros % 1'000'000) * 1000);
   event.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   event.set_payload(absl::StrCat("event ", options_.name, " ", ++last_id_));
-  SetDelivery(&event);
+  SetDelivery(&event, DeliveryTimeoutOf(last_id_));
   return event;
 }
 

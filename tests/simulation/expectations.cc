@@ -66,8 +66,7 @@ void ExpectBackfill(const ScheduleLife& life, const LifeModel& model, const Back
   }
 }
 
-void ExpectLife(const ScheduleLife& life, absl::Time end, ExpectedRuns* runs) {
-  const LifeModel model(life, end);
+void ExpectLife(const ScheduleLife& life, const LifeModel& model, ExpectedRuns* runs) {
   if (model.phases().empty()) return;
   ExpectedRuns own;
   for (const LifeModel::Version& version : model.versions()) {
@@ -84,10 +83,12 @@ void ExpectLife(const ScheduleLife& life, absl::Time end, ExpectedRuns* runs) {
 
 }  // namespace
 
-ExpectedRuns ExpectRuns(const History& history) {
-  ExpectedRuns runs;
+Expectations Expect(const History& history) {
+  Expectations expected;
+  ExpectedRuns& runs = expected.runs;
   for (const ScheduleLife& life : history.schedules) {
-    ExpectLife(life, history.end, &runs);
+    expected.models.emplace_back(life, history.end);
+    ExpectLife(life, expected.models.back(), &runs);
     for (const TriggeredRun& triggered : life.triggered) {
       ExpectedRun& run = runs[{life.uid, triggered.occurrence}];
       run.due = triggered.called;
@@ -96,7 +97,9 @@ ExpectedRuns ExpectRuns(const History& history) {
       run.only_skips = false;
     }
   }
-  return runs;
+  return expected;
 }
+
+ExpectedRuns ExpectRuns(const History& history) { return Expect(history).runs; }
 
 }  // namespace escapement::simulation

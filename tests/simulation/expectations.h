@@ -10,9 +10,11 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/life_model.h"
 
 namespace escapement::simulation {
 
@@ -32,6 +34,14 @@ struct ExpectedRun {
 using ExpectedRuns = std::map<std::pair<std::string, std::string>, ExpectedRun>;
 
 ExpectedRuns ExpectRuns(const History& history);
+
+// What several checkers judge by: dear to make, the same for all.
+struct Expectations {
+  std::vector<LifeModel> models;  // of History::schedules, in that order
+  ExpectedRuns runs;
+};
+
+Expectations Expect(const History& history);
 
 }  // namespace escapement::simulation
 

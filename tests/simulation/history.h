@@ -138,7 +138,8 @@ struct DoneRow {
 struct LeaseWrite {
   std::string lease;  // kind "/" index
   uint64_t epoch = 0;
-  std::string owner;  // empty: released
+  std::string owner;                      // empty: released
+  absl::Time end = absl::InfinitePast();  // in the store's time; of a released one: when it was
 };
 
 // A write that only the owner of a lease may make.
@@ -178,6 +179,15 @@ struct PolicyWrite {
   double max_per_second = 0;    // 0: no limit
   uint64_t burst = 1;
   bool paused = false;
+  absl::Duration hold = absl::ZeroDuration();
+  bool hold_on_expiry = false;
+};
+
+// What a policy has on record of itself.
+struct CountsWrite {
+  std::string policy;
+  bool deleted = false;
+  uint64_t held = 0;
 };
 
 struct ScheduleStateWrite {
@@ -193,6 +203,14 @@ struct GrantName {
   friend auto operator<=>(const GrantName&, const GrantName&) = default;
 };
 
+// When holders were accepted and until when they may hold, as a grant's record has it; both in the
+// store's time.
+struct HoldTimes {
+  Indices events;
+  absl::Time delivered = absl::InfinitePast();  // …: not known to have been
+  absl::Time expires = absl::InfinitePast();
+};
+
 struct GrantWrite {
   GrantName name;
   bool deleted = false;
@@ -201,6 +219,8 @@ struct GrantWrite {
   std::vector<Indices> holders = {};
   absl::Time grant_time = absl::InfinitePast();
   absl::Time send_before = absl::InfinitePast();
+  absl::Duration timeout = absl::ZeroDuration();  // of an attempt
+  std::vector<HoldTimes> hold_times = {};         // of all holders
 };
 
 // A row by which events of a run wait (in `waiting`, or in `parked` or `events` where those of a
@@ -243,10 +263,12 @@ struct ReportWrite {
   bool unreachable = false;
   bool delivered = false;  // accepted, or ended as succeeded
   std::string kind = {};   // of GrantReportRecord
+  Indices events = {};
+  absl::Time time = absl::InfinitePast();  // of which it tells, in the store's time; …: not told
 };
 
 using ThrottleWrite = std::variant<PolicyWrite, ScheduleStateWrite, GrantWrite, RowWrite,
-                                   ClaimWrite, EndWrite, ReportWrite>;
+                                   ClaimWrite, EndWrite, ReportWrite, CountsWrite>;
 
 // The writes that say what becomes of occurrences (noted if History::calendar).
 struct EmissionWrite {  // a row or launch record of it
@@ -349,6 +371,15 @@ struct StateWrite {
 struct ChildWrite {
   std::string uid;
   uint16_t partition = 0;
+  bool deleted = false;
+  std::string key = {};
+  std::string expression = {};  // under which it is to be found; of instants: empty
+};
+
+// The expression is looked at by emitters.
+struct InUseWrite {
+  std::string expression;
+  bool deleted = false;
 };
 
 struct RequestWrite {
@@ -366,7 +397,7 @@ struct OneOffEnd {
 };
 
 using QueueWrite = std::variant<ClaimPut, ClaimGone, QueuePut, QueueGone, StateWrite, ChildWrite,
-                                RequestWrite, OneOffEnd>;
+                                RequestWrite, OneOffEnd, InUseWrite>;
 
 // A durable commit.
 struct Commit {
@@ -402,8 +433,8 @@ struct Acknowledged {
   absl::Time last_called;  // the try that was answered, or a later one
 };
 
-// A commit of ends of this claim was sent, and `process` was not told what became of it (in time, or
-// ever).
+// A commit of ends of this claim was sent, and `process` was not told what became of it (in time,
+// or ever).
 struct UnknownEnd {
   std::string process;
   absl::Time time;

@@ -22,6 +22,7 @@ void StoreHost::Kill() {
   store_.reset();
   front_.reset();
   process_.reset();
+  if (forget_) forget_(*disk_);
 }
 
 void StoreHost::SetWallClockOffset(absl::Duration offset) {

@@ -68,6 +68,9 @@ class StoreHost final : public Host {
   void ConfirmClock();
   // When that was done, while it was up.
   const std::vector<absl::Time>& clock_confirmed() const { return clock_confirmed_; }
+  // (To plant a fault.) Its disk says that it has synced what it has not: whenever the store is
+  // killed, `forget` takes from the disk what is lost.
+  void LieAboutSyncs(std::function<void(kv::MemDisk&)> forget) { forget_ = std::move(forget); }
 
   const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
   const kv::MemDisk& disk() const { return *disk_; }
@@ -79,6 +82,7 @@ class StoreHost final : public Host {
   const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
   absl::Duration wall_clock_offset_ = absl::ZeroDuration();
   std::vector<absl::Time> clock_confirmed_;
+  std::function<void(kv::MemDisk&)> forget_;
   ForgetfulKvStore::Memory memory_;
   std::unique_ptr<kv::MemKvStore> store_;
   std::unique_ptr<ForgetfulKvStore> front_;

@@ -29,6 +29,8 @@ Catch Hunt(const Mutant& mutant, int seeds_max) {
   options.decorate_store = mutant.store;
   options.decorate_transport = mutant.transport;
   options.decorate_door = mutant.door;
+  options.unsynced = mutant.unsynced;
+  options.perturb = mutant.perturb;
   options.seed = mutant.first_seed;
   for (; caught.rule.empty() && caught.seeds < seeds_max; options.seed += mutant.seed_step) {
     ++caught.seeds;

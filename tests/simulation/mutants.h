@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/sim/sim_process.h"
 #include "common/tokens/token_api.h"
@@ -37,6 +38,8 @@ struct Mutant {
   StoreDecorator store = nullptr;
   TransportDecorator transport = nullptr;
   DoorDecorator door = nullptr;
+  absl::Duration unsynced = absl::ZeroDuration();  // of the store's disk (ScenarioOptions)
+  bool perturb = false;
   // It is caught within so many seeds: first_seed, then each seed_step later.
   int seeds_max = 20;
   uint64_t first_seed = 1;

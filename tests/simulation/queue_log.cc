@@ -135,12 +135,21 @@ void ReadState(const Mutation& mutation, std::vector<QueueWrite>* out) {
 }
 
 void ReadChild(const Mutation& mutation, std::vector<QueueWrite>* out) {
-  if (mutation.kind != Mutation::Kind::kPut) return;
+  ChildWrite write;
+  write.deleted = mutation.kind == Mutation::Kind::kDelete;
+  if (!write.deleted && mutation.kind != Mutation::Kind::kPut) return;
+  write.key = mutation.key;
   if (const auto child = DecodeInstantChildKey(mutation.key)) {
-    out->push_back(ChildWrite{child->uid.ToHex(), child->partition});
+    write.uid = child->uid.ToHex();
+    write.partition = child->partition;
   } else if (const auto cron = DecodeChildKey(mutation.key)) {
-    out->push_back(ChildWrite{cron->uid.ToHex(), cron->expression.partition});
+    write.uid = cron->uid.ToHex();
+    write.partition = cron->expression.partition;
+    write.expression = ExpressionPrefix(cron->expression);
+  } else {
+    return;
   }
+  out->push_back(std::move(write));
 }
 
 void ReadRequest(const Mutation& mutation, std::vector<QueueWrite>* out) {
@@ -178,6 +187,9 @@ void ReadOne(const Mutation& mutation, std::vector<QueueWrite>* out) {
       return ReadState(mutation, out);
     case ColumnFamily::kChildren:
       return ReadChild(mutation, out);
+    case ColumnFamily::kInUse:
+      out->push_back(InUseWrite{mutation.key, mutation.kind == Mutation::Kind::kDelete});
+      return;
     case ColumnFamily::kRequests:
       return ReadRequest(mutation, out);
     case ColumnFamily::kDone:

@@ -92,6 +92,7 @@ class Scenario {
       if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
     };
     store_ = std::make_unique<StoreHost>(world_, store_options, perturbations());
+    if (options_.unsynced > absl::ZeroDuration()) LieAboutSyncs();
     const int masters = 2;
     const int emitters = 1 + static_cast<int>(random_.Below(3));
     const int handlers = 1 + static_cast<int>(random_.Below(3));
@@ -101,6 +102,16 @@ class Scenario {
     if (!plan_.tokens) return;
     const int token_managers = 1 + static_cast<int>(random_.Below(2));
     for (int i = 0; i < token_managers; ++i) AddTokenManager(absl::StrCat("token_manager", i));
+  }
+
+  void LieAboutSyncs() {
+    synced_ = store_->disk();
+    synced_commits_ = commits_.size();
+    store_->LieAboutSyncs([this](kv::MemDisk& disk) {
+      disk = synced_;
+      commits_.resize(synced_commits_);
+    });
+    world_.After(options_.unsynced, "disk", [this] { LieAboutSyncs(); });
   }
 
   TokenEndpoint* NewDoor(const std::string& process) {
@@ -363,6 +374,8 @@ class Scenario {
   const CastPlan plan_;
   absl::Time calm_ = absl::InfiniteFuture();
   std::vector<Commit> commits_;
+  kv::MemDisk synced_;  // with LieAboutSyncs
+  size_t synced_commits_ = 0;
   std::vector<Answer> answers_;
   StoreObservations observations_;
   sim::SimWorld world_;

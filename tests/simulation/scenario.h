@@ -41,6 +41,9 @@ struct ScenarioOptions {
       std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>
       decorate_transport = nullptr;
   std::function<std::unique_ptr<TokenApi>(TokenApi&)> decorate_door = nullptr;
+  // Plant a fault in the store's disk: it says that it has synced, and when the store dies up to so
+  // much of the time before it is gone. Zero: none.
+  absl::Duration unsynced = absl::ZeroDuration();
   // Told of every event and note. May be empty.
   std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
       nullptr;

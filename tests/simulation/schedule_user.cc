@@ -338,7 +338,9 @@ v1::Schedule ScheduleUser::Message(const Definition& definition) {
   schedule.set_event_count(definition.count);
   schedule.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   schedule.set_payload(absl::StrCat("definition ", definitions_, " of ", options_.id));
-  SetDelivery(&schedule);
+  // Of throttled ones the hold times are short, too.
+  const bool throttled = throttle_.ByteSizeLong() > 0;
+  SetDelivery(&schedule, throttled ? kDeliveryTimeout : DeliveryTimeoutOf(definitions_));
   // Most are tried again past their next occurrence, which is never far.
   schedule.mutable_retry_policy()->set_keep(definitions_ % 3 != 0);
   schedule.mutable_target()->mutable_http()->set_uri(

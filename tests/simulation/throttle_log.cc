@@ -38,6 +38,8 @@ void ReadPolicy(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* 
   write.max_per_second = record.max_per_second();
   write.burst = std::max<uint64_t>(record.burst(), 1);
   write.paused = record.paused();
+  write.hold = absl::Microseconds(record.hold_timeout_micros());
+  write.hold_on_expiry = record.hold_on_expiry();
   out->push_back(std::move(write));
 }
 
@@ -50,9 +52,21 @@ void ReadState(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
   out->push_back(ScheduleStateWrite{HexOfUid(mutation.key), enabled});
 }
 
+void ReadCounts(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out) {
+  const auto policy = DecodePolicyCountsKey(mutation.key);
+  storage::v1::PolicyCountsRecord record;
+  if (!policy.has_value() || (put && !record.ParseFromString(mutation.value))) return;
+  out->push_back(CountsWrite{policy->ToHex(), !put, record.held()});
+}
+
+// 0: not known.
+absl::Time TimeOf(int64_t micros) {
+  return micros == 0 ? absl::InfinitePast() : FromMicros(micros);
+}
+
 void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out) {
   const auto id = DecodeGrantKey(mutation.key);
-  if (!id.has_value()) return;  // counts
+  if (!id.has_value()) return ReadCounts(mutation, put, out);
   GrantWrite write;
   write.name = {id->policy.ToHex(), id->epoch, id->number};
   write.deleted = !put;
@@ -60,8 +74,12 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
   if (put && record.ParseFromString(mutation.value)) {
     write.uid = HexOfUid(record.uid());
     write.occurrence = record.occurrence();
-    for (const auto& holders : record.holders())
+    for (const auto& holders : record.holders()) {
       write.holders.push_back({holders.first(), holders.count()});
+      write.hold_times.push_back({write.holders.back(), TimeOf(holders.delivered_time_micros()),
+                                  TimeOf(holders.expire_time_micros())});
+    }
+    write.timeout = absl::Microseconds(record.delivery_timeout_micros());
     write.grant_time = FromMicros(record.grant_time_micros());
     write.send_before = FromMicros(record.send_before_micros());
   }
@@ -136,6 +154,8 @@ void ReadReport(const Mutation& mutation, std::vector<ThrottleWrite>* out) {
     write.grant = {HexOfUid(entry.policy_uid()), entry.epoch(), entry.number()};
     write.kind = storage::v1::GrantReportRecord::Kind_Name(entry.kind());
     write.unreachable = entry.unreachable();
+    write.events = {entry.first(), entry.count()};
+    write.time = TimeOf(entry.time_micros());
     write.delivered = entry.kind() == storage::v1::GrantReportRecord::DELIVERED ||
                       entry.kind() == storage::v1::GrantReportRecord::SUCCEEDED;
     out->push_back(std::move(write));
@@ -203,6 +223,7 @@ struct Describer {
     for (const Indices& events : claim.events) absl::StrAppend(&text, Text(events));
     return text;
   }
+  std::string operator()(const CountsWrite&) const { return ""; }
   std::string operator()(const EndWrite&) const { return ""; }  // told elsewhere
   std::string operator()(const ReportWrite&) const { return ""; }
 };

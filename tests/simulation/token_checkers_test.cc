@@ -254,6 +254,22 @@ TEST(CheckTokenEnd, LetsARetryPass) {
   EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
 }
 
+TEST(CheckTokenEnd, ComparesCountsWithHolders) {
+  History history = GoodHistory();
+  const auto counts = [&](size_t commit, uint64_t held) {
+    history.commits[commit].throttle.push_back(CountsWrite{"p", false, held});
+  };
+  // The last ones of a commit are those that stay.
+  counts(2, 0);
+  counts(2, 2);
+  counts(3, 2);
+  counts(4, 1);
+  counts(5, 0);
+  EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
+  std::get<CountsWrite>(history.commits[4].throttle.back()).held = 0;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "counts 0 holders, and has 1"));
+}
+
 TEST(CheckIdle, CatchesATokenThatIsFreeForTooLong) {
   History history = GoodHistory();
   // The third is granted only at 13 s and a half, though a token is free from 12 s on.
