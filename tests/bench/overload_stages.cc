@@ -129,7 +129,7 @@ absl::StatusOr<SpikeTraffic> StoreSpike(OverloadBed& bed, const OverloadSizes& s
 absl::Status StoreBacklog(OverloadBed& bed, const std::string& target, uint64_t events,
                           Backlog backlog) {
   if (backlog == Backlog::kStoredBefore)
-    // Due as soon as they are stored, none so late that it would be catch-up.
+    // Due as soon as they are stored.
     return bed.Ingest(target, events, [](uint64_t) { return absl::Now(); });
   const absl::Time begin = absl::Now() - absl::Hours(1);
   const absl::Duration step = absl::Minutes(59) / static_cast<int64_t>(events);

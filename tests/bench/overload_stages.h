@@ -36,8 +36,8 @@ absl::Status MeasureSpike(OverloadBed& bed, const OverloadSizes& sizes, Figures&
 // Handler and emitter are gone while events fall due; then they come back, and on-time events of
 // another target fall due beside the backlog.
 enum class Backlog {
-  kStoredBefore,  // in time: the rows are in the lanes of their priorities
-  kStoredLate,    // when they had been due for up to an hour: the rows are in the catch-up lane
+  kStoredBefore,  // as they fell due
+  kStoredLate,    // when they had been due for up to an hour: it makes them due at once
 };
 absl::Status MeasureOutage(OverloadBed& bed, const OverloadSizes& sizes, Backlog backlog,
                            Figures& figures);
