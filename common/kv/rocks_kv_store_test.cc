@@ -126,8 +126,8 @@ TEST_F(RocksKvStoreTest, TheNumberOfASessionThatWasLostIsNotGivenOutAgain) {
 }
 
 TEST_F(RocksKvStoreTest, DataOfAnotherFormatIsRefusedAndLeftAlone) {
-  Open().value().reset();
-  for (uint32_t version : {kFormatVersion - 1, kFormatVersion + 1}) {
+  const uint64_t incarnation = Open().value()->info().incarnation;
+  auto set_format = [this](uint32_t version) {
     std::string bytes;
     AppendBigEndian<uint32_t>(&bytes, version);
     RocksDatabase::Options options;
@@ -135,15 +135,19 @@ TEST_F(RocksKvStoreTest, DataOfAnotherFormatIsRefusedAndLeftAlone) {
     auto database = RocksDatabase::Open(folder_ + "/db", options).value();
     database->batch().Put(ColumnFamily::kMeta, kFormatKey, bytes);
     database->Write();
-    database.reset();
+  };
+  for (uint32_t version : {kFormatVersion - 1, kFormatVersion + 1}) {
+    set_format(version);
     for (bool accept_loss : {false, true}) {
       const absl::Status refused = Open(accept_loss).status();
       EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-      EXPECT_TRUE(absl::StrContains(refused.message(), "empty data folder")) << refused;
       EXPECT_TRUE(absl::StrContains(refused.message(), absl::StrCat("has format ", version)))
           << refused;
+      EXPECT_TRUE(absl::StrContains(refused.message(), "empty data folder")) << refused;
     }
   }
+  set_format(kFormatVersion);
+  EXPECT_EQ(Open().value()->info().incarnation, incarnation);
 }
 
 TEST_F(RocksKvStoreTest, AFullDiskRefusesCleanlyUntilThereIsRoom) {
