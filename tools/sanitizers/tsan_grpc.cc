@@ -1,0 +1,64 @@
+// Tells ThreadSanitizer what gRPC, which in Debian is built without it, orders by atomics of its
+// own: what a thread did before it began an operation has happened for the thread that is given the
+// operation's end, and what a call did for whoever is given an event after the call was given up (a
+// server's end waits so).
+
+#include <dlfcn.h>
+#include <grpc/grpc.h>
+#include <sanitizer/tsan_interface.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+template <typename Function>
+Function* Real(const char* symbol) {
+  void* found = dlsym(RTLD_NEXT, symbol);
+  if (found == nullptr) {
+    std::fprintf(stderr, "tsan_grpc: gRPC has no %s\n", symbol);
+    std::abort();
+  }
+  return reinterpret_cast<Function*>(found);
+}
+
+char calls_given_up;
+
+grpc_event Given(grpc_event event) {
+  if (event.tag != nullptr) __tsan_acquire(event.tag);
+  __tsan_acquire(&calls_given_up);
+  return event;
+}
+
+}  // namespace
+
+extern "C" {
+
+grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops, size_t count, void* tag,
+                                      void* reserved) {
+  static auto* const real = Real<decltype(grpc_call_start_batch)>("grpc_call_start_batch");
+  if (tag != nullptr) __tsan_release(tag);
+  return real(call, ops, count, tag, reserved);
+}
+
+void grpc_call_unref(grpc_call* call) {
+  static auto* const real = Real<decltype(grpc_call_unref)>("grpc_call_unref");
+  __tsan_release(&calls_given_up);
+  real(call);
+}
+
+grpc_event grpc_completion_queue_next(grpc_completion_queue* queue, gpr_timespec deadline,
+                                      void* reserved) {
+  static auto* const real =
+      Real<decltype(grpc_completion_queue_next)>("grpc_completion_queue_next");
+  return Given(real(queue, deadline, reserved));
+}
+
+grpc_event grpc_completion_queue_pluck(grpc_completion_queue* queue, void* tag,
+                                       gpr_timespec deadline, void* reserved) {
+  static auto* const real =
+      Real<decltype(grpc_completion_queue_pluck)>("grpc_completion_queue_pluck");
+  return Given(real(queue, tag, deadline, reserved));
+}
+
+}  // extern "C"
