@@ -133,7 +133,7 @@ TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
   EXPECT_EQ(sink_->count(), kCount);
   for (const auto& [tag, results] : sink_->results()) {
     ASSERT_EQ(results.size(), 1u);
-    ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted);
+    ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted) << results[0].message;
   }
   const fixtures::ReceiptStats stats = receipts_.Stats();
   EXPECT_EQ(stats.received, kCount);
