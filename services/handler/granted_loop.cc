@@ -64,7 +64,7 @@ void GrantedLoop::OpenWatch(kv::CommitSeq from) {
              if (state != nullptr && generation == generation_) Watch();
            }});
   if (watched_ != nullptr) {
-    std::exchange(watched_, nullptr)();
+    watched_();
   } else {
     ScanAgain(*state);
   }
@@ -72,6 +72,7 @@ void GrantedLoop::OpenWatch(kv::CommitSeq from) {
 
 void GrantedLoop::OnScanned(kv::CommitSeq seq) {
   const std::shared_ptr<ShardState> state = state_.lock();
+  watched_ = nullptr;
   scanning_ = false;
   scanned_seq_ = seq;
   TakeTold(*state, std::exchange(told_, {}));

@@ -77,7 +77,7 @@ class GrantedLoop {
 
   std::weak_ptr<ShardState> state_;
   EndLoop& ends_;
-  std::function<void()> watched_;  // of the first watch
+  std::function<void()> watched_;  // until the first scan has been made
   std::unique_ptr<kv::Watch> watch_;
   uint64_t generation_ = 0;  // of the watch
   // Until the scan that follows the opening of the watch has been made: what the watch has told.

@@ -19,8 +19,8 @@ constexpr absl::Duration kMargin = absl::Milliseconds(100);
 
 void TakeoverLoop::Start(std::function<void()> ready) {
   ready_ = std::move(ready);
-  ScanInflight(state_, [this](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
-    OnScanned(std::move(inflight), seq);
+  ScanInflight(state_, [this, scan = ++scan_](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+    if (scan == scan_) OnScanned(std::move(inflight), seq);
   });
 }
 

@@ -37,7 +37,8 @@ class TakeoverLoop {
       : state_(std::move(state)), ends_(ends), granted_(granted) {}
 
   // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are
-  // held from then on.
+  // held from then on. Called again before that it begins anew: what the watch missed meanwhile is
+  // not to be taken for what has come since.
   void Start(std::function<void()> ready);
 
   void Step(absl::Time now);
@@ -66,6 +67,7 @@ class TakeoverLoop {
   std::weak_ptr<ShardState> state_;
   EndLoop& ends_;
   GrantedLoop& granted_;
+  uint64_t scan_ = 0;  // the one that counts
   std::function<void()> ready_;
   std::list<std::shared_ptr<Left>> left_;  // in the order of their claims
 };
