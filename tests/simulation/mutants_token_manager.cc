@@ -255,7 +255,8 @@ Mutant ReleasesAnyGeneration() {
           [tokens](std::unique_ptr<handler::DeliveryTransport> inner, sim::SimProcess&) {
             return std::make_unique<NotingTransport>(std::move(inner), tokens);
           },
-      .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); }};
+      .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); },
+      .first_seed = 21};
 }
 
 }  // namespace
