@@ -246,6 +246,9 @@ void HttpServer::Core::Shutdown() {
     io_.stop();
   });
   thread_.join();
+  // What was broken off holds its connection, which holds this with its queue: it is told now.
+  io_.restart();
+  io_.poll();
 }
 
 void HttpServer::Core::Dispatch(HttpRequest request, HttpResponder respond) const {
