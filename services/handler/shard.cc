@@ -104,12 +104,11 @@ ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_
 
 bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (entry.grant == nullptr && entry.one_off()) return true;
-  if (entry.grant != nullptr && state_->core.client.NowLow() > entry.grant->send_before)
-    return false;
+  const absl::Time now = state_->core.client.NowLow();
+  if (entry.grant != nullptr && now > entry.grant->send_before) return false;
   // Claimed so long ago (its commit was known late, or the process stood still) that the schedule
   // may have been paused for longer than claimed events go on.
-  if (state_->core.client.NowLow() > claim.judged + std::max(entry.context->timeout, kJudgedForMin))
-    return false;
+  if (now > claim.judged + std::max(entry.context->timeout, kJudgedForMin)) return false;
   const std::shared_ptr<const CachedState> cached = state_->core.cache.StateIfKnown(entry.key.uid);
   // A state from before the grant says nothing: the grant was made under a later one.
   if (cached == nullptr || cached->seq < claim.granted_seq) return true;
