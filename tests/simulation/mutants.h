@@ -44,8 +44,6 @@ struct Mutant {
   int seeds_max = 20;
   uint64_t first_seed = 1;
   uint64_t seed_step = 1;
-  // The predicate that would see it, while there is none; else empty.
-  std::string missing = {};
 };
 
 // Of each service, and all of them.
