@@ -10,19 +10,11 @@
 #include "tests/simulation/check_attempts.h"
 #include "tests/simulation/check_children.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 #include "tests/simulation/message_parts.h"
 
 namespace escapement::simulation {
 namespace {
-
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
-
-std::string Texts(const std::vector<Violation>& violations) {
-  std::string text;
-  for (const Violation& violation : violations) text += violation.what + "\n";
-  return text;
-}
 
 // An attempt of the one event, which is told its result a tenth of a second later.
 Receipt Sent(double seconds, SendResult result, std::string sender = "h1") {

@@ -10,13 +10,10 @@
 #include "tests/simulation/check_stale_epoch.h"
 #include "tests/simulation/expectations.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 
 namespace escapement::simulation {
 namespace {
-
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
 
 // A schedule of two events every 10 seconds, made at 5 s and deleted at 35 s, and one one-off event
 // at 12 s; all went well.

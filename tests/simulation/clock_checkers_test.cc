@@ -4,14 +4,11 @@
 #include "gtest/gtest.h"
 #include "tests/simulation/check_clock.h"
 #include "tests/simulation/check_early.h"
+#include "tests/simulation/made_up_history.h"
 #include "tests/simulation/store_times.h"
 
 namespace escapement::simulation {
 namespace {
-
-absl::Time At(double seconds) {
-  return absl::FromUnixSeconds(1'772'323'200) + absl::Seconds(seconds);
-}
 
 // Commits a second apart, of a store whose clock is right.
 History Steady(int commits) {

@@ -13,15 +13,13 @@
 #include "tests/simulation/check_paused.h"
 #include "tests/simulation/check_requests.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 
 namespace escapement::simulation {
 namespace {
 
 using Kind = StateWrite::Kind;
 using Table = RowWrite::Table;
-
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
 
 testing::AssertionResult Says(const std::vector<Violation>& violations, const std::string& what) {
   for (const Violation& violation : violations) {

@@ -8,13 +8,10 @@
 
 #include "gtest/gtest.h"
 #include "tests/simulation/check_doubled.h"
+#include "tests/simulation/made_up_history.h"
 
 namespace escapement::simulation {
 namespace {
-
-absl::Time At(double seconds) {
-  return absl::FromUnixSeconds(1'772'323'200) + absl::Seconds(seconds);
-}
 
 Receipt Sent(double at, uint32_t attempt, const std::string& sender) {
   Receipt receipt;

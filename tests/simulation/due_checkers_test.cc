@@ -9,18 +9,13 @@
 #include "tests/simulation/check_checkpoint.h"
 #include "tests/simulation/check_overdue.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 
 namespace escapement::simulation {
 namespace {
 
 using Kind = StateWrite::Kind;
 using Table = RowWrite::Table;
-
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
-std::string Id(int second) {
-  return absl::FormatTime("%Y%m%dT%H%M%E6SZ", At(second), absl::UTCTimeZone());
-}
 
 testing::AssertionResult Says(const std::vector<Violation>& violations, const std::string& what) {
   for (const Violation& violation : violations) {

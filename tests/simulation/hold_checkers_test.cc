@@ -8,18 +8,10 @@
 #include "gtest/gtest.h"
 #include "tests/simulation/check_holds.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 
 namespace escapement::simulation {
 namespace {
-
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
-
-std::string Texts(const std::vector<Violation>& violations) {
-  std::string text;
-  for (const Violation& violation : violations) text += violation.what + "\n";
-  return text;
-}
 
 void Add(History* history, double seconds, std::vector<ThrottleWrite> writes) {
   Commit commit;

@@ -10,17 +10,11 @@
 #include "tests/simulation/check_times.h"
 #include "tests/simulation/expectations.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 #include "tests/simulation/naive_expander.h"
 
 namespace escapement::simulation {
 namespace {
-
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
-std::string Id(int second) {
-  return absl::FormatTime("%Y%m%dT%H%M%E6SZ", At(second), absl::UTCTimeZone());
-}
 
 std::string First(const std::vector<Violation>& violations) {
   return violations.empty() ? "" : violations[0].what;

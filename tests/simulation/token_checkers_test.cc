@@ -13,13 +13,12 @@
 #include "tests/simulation/check_sink.h"
 #include "tests/simulation/check_token_end.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/made_up_history.h"
 
 namespace escapement::simulation {
 namespace {
 
-const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-
-absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
+using simulation::At;  // beside the one here
 
 RowWrite Waits(uint64_t first, uint64_t count, double due = 10) {
   RowWrite row;
@@ -115,12 +114,6 @@ History GoodHistory() {
     history.works.push_back(work);
   }
   return history;
-}
-
-std::string Texts(const std::vector<Violation>& violations) {
-  std::string text;
-  for (const Violation& violation : violations) text += violation.what + "\n";
-  return text;
 }
 
 TEST(TokenCheckers, FindNothingInAHistoryThatIsRight) {
