@@ -12,37 +12,12 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "services/store/store_grpc.h"
+#include "tests/conformance/awaited.h"
 
 namespace escapement::kv {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
-
-template <typename T>
-class Answer {
- public:
-  KvStore::Callback<T> callback() {
-    return [state = state_](absl::StatusOr<T> answer) {
-      absl::MutexLock lock(&state->mu);
-      state->answer = std::move(answer);
-    };
-  }
-  absl::StatusOr<T> Wait() {
-    absl::MutexLock lock(&state_->mu);
-    auto here = [this] { return state_->answer.has_value(); };
-    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience)) {
-      return absl::DeadlineExceededError("no answer");
-    }
-    return *std::move(state_->answer);
-  }
-
- private:
-  struct State {
-    absl::Mutex mu;
-    std::optional<absl::StatusOr<T>> answer;
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
 
 std::string NewFolder() {
   const char* base = getenv("TEST_TMPDIR");
@@ -160,25 +135,25 @@ std::unique_ptr<KvRig> NewRocksRig(RigOptions options) {
 std::unique_ptr<KvRig> NewGrpcRig(RigOptions options) { return std::make_unique<GrpcRig>(options); }
 
 absl::StatusOr<SessionInfo> KvRig::OpenSession(uint64_t seen_incarnation, CommitSeq seen) {
-  Answer<SessionInfo> answer;
+  Awaited<SessionInfo> answer;
   store().OpenSession(seen_incarnation, seen, answer.callback());
   return answer.Wait();
 }
 
 absl::StatusOr<CommitResult> KvRig::Commit(CommitRequest request) {
-  Answer<CommitResult> answer;
+  Awaited<CommitResult> answer;
   store().Commit(std::move(request), answer.callback());
   return answer.Wait();
 }
 
 absl::StatusOr<GetResult> KvRig::Get(std::vector<Key> keys) {
-  Answer<GetResult> answer;
+  Awaited<GetResult> answer;
   store().MultiGet(std::move(keys), answer.callback());
   return answer.Wait();
 }
 
 absl::StatusOr<ScanResult> KvRig::Scan(ScanRequest request) {
-  Answer<ScanResult> answer;
+  Awaited<ScanResult> answer;
   store().Scan(std::move(request), answer.callback());
   return answer.Wait();
 }

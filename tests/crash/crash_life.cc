@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/kv/layout.h"
+#include "tests/conformance/awaited.h"
 #include "tests/crash/store_end.h"
 #include "tests/crash/workload.h"
 
@@ -24,41 +24,16 @@ using kv::SessionInfo;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-template <typename T>
-class Awaited {
- public:
-  kv::KvStore::Callback<T> callback() {
-    return [state = state_](absl::StatusOr<T> answer) {
-      absl::MutexLock lock(&state->mu);
-      state->answer = std::move(answer);
-    };
-  }
-  absl::StatusOr<T> Wait() {
-    absl::MutexLock lock(&state_->mu);
-    auto here = [this] { return state_->answer.has_value(); };
-    if (!state_->mu.AwaitWithTimeout(absl::Condition(&here), kPatience))
-      return absl::DeadlineExceededError("no answer");
-    return *std::move(state_->answer);
-  }
-
- private:
-  struct Shared {
-    absl::Mutex mu;
-    std::optional<absl::StatusOr<T>> answer;
-  };
-  std::shared_ptr<Shared> state_ = std::make_shared<Shared>();
-};
-
 absl::StatusOr<CommitResult> SendCommit(kv::KvStore& store,
                                         std::shared_ptr<const kv::CommitRequest> request) {
-  Awaited<CommitResult> answer;
+  kv::Awaited<CommitResult> answer;
   store.Commit(std::move(request), answer.callback());
   return answer.Wait();
 }
 
 absl::StatusOr<SessionInfo> OpenSession(kv::KvStore& store, uint64_t incarnation,
                                         kv::CommitSeq seen) {
-  Awaited<SessionInfo> answer;
+  kv::Awaited<SessionInfo> answer;
   store.OpenSession(incarnation, seen, answer.callback());
   return answer.Wait();
 }
@@ -223,7 +198,7 @@ absl::StatusOr<State> ReadState(kv::KvStore& store) {
     kv::ScanRequest request{
         .cf = static_cast<kv::ColumnFamily>(i), .limit = 1'000'000, .bytes_max = kv::kScanBytesMax};
     while (true) {
-      Awaited<kv::ScanResult> answer;
+      kv::Awaited<kv::ScanResult> answer;
       store.Scan(request, answer.callback());
       auto result = answer.Wait();
       if (!result.ok()) return result.status();
