@@ -1,6 +1,5 @@
 #include "tests/e2e/chaos/attempt_port.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -21,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "tests/fixtures/http_request.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::chaos {
 namespace {
@@ -74,17 +74,10 @@ class AttemptPort::Loop {
   }
 
   absl::Status Start() {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        listen(listener_, 1024) != 0 ||
-        getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      return absl::UnavailableError(absl::StrCat("cannot listen: ", strerror(errno)));
-    }
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+    const absl::StatusOr<fixtures::ListeningSocket> listening = fixtures::ListenOn("127.0.0.1", 0);
+    if (!listening.ok()) return listening.status();
+    listener_ = listening->fd;
+    address_ = absl::StrCat("127.0.0.1:", listening->port);
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     wakeup_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     Watch(listener_, EPOLLIN, EPOLL_CTL_ADD);

@@ -1,16 +1,14 @@
 #include "tests/e2e/chaos/attempt_port.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::chaos {
 namespace {
@@ -26,16 +24,9 @@ class AttemptPortTest : public testing::Test {
  protected:
   // A connection to the port.
   int Connect() {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    const std::string address = port_->address();
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port));
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    return fd;
+    const absl::StatusOr<int> fd = fixtures::ConnectTo(port_->address());
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    return fd.value_or(-1);
   }
   static void Send(int fd) { send(fd, kRequest, sizeof(kRequest) - 1, MSG_NOSIGNAL); }
   static std::string Receive(int fd) {

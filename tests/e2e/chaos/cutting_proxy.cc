@@ -25,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::chaos {
 namespace {
@@ -79,21 +80,15 @@ class CuttingProxy::Loop {
     auto link = std::make_unique<Link>();
     if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &link->upstream_port))
       return absl::InvalidArgumentError(absl::StrCat("not host:port: ", upstream));
-    link->listener = NewSocket();
-    sockaddr_in address = Loopback(0);
-    socklen_t size = sizeof(address);
-    if (bind(link->listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        listen(link->listener, 256) != 0 ||
-        getsockname(link->listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      close(link->listener);
-      return absl::UnavailableError(absl::StrCat("cannot listen: ", strerror(errno)));
-    }
+    const absl::StatusOr<fixtures::ListeningSocket> listening = fixtures::ListenOn("127.0.0.1", 0);
+    if (!listening.ok()) return listening.status();
+    link->listener = listening->fd;
     CommandAndWait([&] {
       Watch(link->listener, EPOLLIN, EPOLL_CTL_ADD);
       listeners_[link->listener] = link.get();
       links_[name] = std::move(link);
     });
-    return absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+    return absl::StrCat("127.0.0.1:", listening->port);
   }
 
   void Set(const std::string& name, Cut cut, bool reset) {

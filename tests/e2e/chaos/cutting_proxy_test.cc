@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::chaos {
 namespace {
@@ -68,14 +68,9 @@ class Echo {
 class Client {
  public:
   explicit Client(const std::string& address) {
-    fd_ = socket(AF_INET, SOCK_STREAM, 0);
-    int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port));
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    const absl::StatusOr<int> fd = fixtures::ConnectTo(address);
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    fd_ = fd.value_or(-1);
   }
   ~Client() { close(fd_); }
 
