@@ -229,6 +229,7 @@ void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& r
                    .target = judged.definition->target_key});
   rows_.try_emplace(key, policy.uid);
   row.taken += count;
+  row.stored.clear();
   row.busy = true;
   policy.grants.Add(std::move(grant));
   policy.queue.Advance(key, count);

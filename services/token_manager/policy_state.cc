@@ -254,6 +254,8 @@ void PolicyState::ReplaceRow(const std::string& key, const storage::v1::EventRec
   row->source = std::move(source);
   row->count = record.count();
   row->taken = record.throttle().taken();
+  row->reading = false;
+  row->stored.clear();
   Queue(key, *row);
 }
 

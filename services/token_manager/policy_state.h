@@ -56,10 +56,13 @@ struct WaitingRow {
   kv::CommitSeq read_seq = 0;
   int64_t closes_micros = 0;   // as it stands in `closings`; 0: it does not
   bool finishes_late = false;  // its window has closed, and there is no other
+  bool reading = false;        // busy until it is known how it is in the store (ShardState::stale)
+  std::string stored = {};     // its bytes, if it had to be read again and has not changed since
 
   uint64_t left() const { return count - taken; }
   // As it is in the store.
   storage::v1::EventRecord Record() const;
+  std::string Bytes() const { return stored.empty() ? Record().SerializeAsString() : stored; }
 };
 
 struct WaitingGroup {
@@ -133,7 +136,8 @@ class PolicyState {
   enum class Added { kKept, kBeyond, kBroken };
   // A row as it is in the store (`value`; read at `read_seq`, or 0). kBeyond: it is not in memory
   // (its group's reading on finds it). Of one that is in memory already nothing changes: nobody
-  // else writes rows that wait.
+  // else writes rows that wait, but a change back to a former definition, which writes anew what
+  // waits under the same key (RowActions).
   Added AddRow(const std::string& key, const WaitingKey& decoded, const std::string& value,
                kv::CommitSeq read_seq, size_t group_rows_max);
   WaitingGroup* GroupOf(const std::string& key);
@@ -156,7 +160,8 @@ class PolicyState {
   }
   // What was read of the group from its `end` on; the reading began while no commit was under way.
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
-  // The newer state of a row that is in memory: carried over to another window.
+  // The newer state of a row that is in memory: carried over to another window, or written by
+  // somebody else.
   void ReplaceRow(const std::string& key, const storage::v1::EventRecord& record);
   void DropEmptyGroup(const GroupKey& group);
   bool idle() const { return groups.empty() && grants.empty(); }

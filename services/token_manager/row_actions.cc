@@ -21,6 +21,12 @@ using kv::Mutation;
 constexpr size_t kActionsMax = 1000;  // of one commit
 constexpr char kWindowClosed[] = "window_closed";
 
+bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
+  if (action.state == nullptr) return true;  // whatever the schedule is
+  return action.state->record.has_value() &&
+         action.state->record->version() != row.source->event.version();
+}
+
 }  // namespace
 
 bool RowActions::full() const { return pending_.size() >= kActionsMax; }
@@ -129,7 +135,7 @@ void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
   }
   for (auto& [uid, group] : by_schedule) {
     kv::Group out;
-    for (const RowAction& action : group.actions) AddTo(group, action, round, out);
+    for (RowAction& action : group.actions) AddTo(group, action, round, out);
     for (const auto& [key, before] : group.parts_before) PutPart(state_, key, out);
     for (const Mutation& mutation : out.mutations) {
       if (mutation.cf == ColumnFamily::kWaiting && mutation.kind == Mutation::Kind::kPut)
@@ -140,8 +146,15 @@ void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
   }
 }
 
-void RowActions::AddTo(Group& group, const RowAction& action, const Round& round, kv::Group& out) {
+void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out) {
   const WaitingRow& row = *state_.Find(action.policy)->RowOf(action.key);
+  action.former = OfFormerVersion(action, row);
+  if (action.former) {
+    out.conditions.push_back({.cf = ColumnFamily::kWaiting,
+                              .key = action.key,
+                              .kind = kv::Condition::Kind::kValueEquals,
+                              .value = row.Bytes()});
+  }
   if (action.state != nullptr)
     out.conditions.push_back(StateUnchanged(row.source->uid, *action.state));
   if (action.kind == RowAction::Kind::kCarryOver) {
@@ -254,6 +267,7 @@ void RowActions::Applied(const Group& group) {
       policy->RemoveRow(action.key);
       policy->DropEmptyGroup(group_key);
       state_.hungry.insert({policy->uid, group_key});
+      if (action.former) state_.stale.insert(action.key);
     }
     state_.MakeReady(*policy);
     state_.Plan(*policy);
@@ -270,6 +284,11 @@ void RowActions::Refused(const Group& group) {
     PolicyState* policy = state_.Find(action.policy);
     WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
     if (row == nullptr) continue;
+    if (action.former) {
+      row->reading = true;
+      state_.stale.insert(action.key);
+      continue;
+    }
     policy->Queue(action.key, *row);
     state_.MakeReady(*policy);
     state_.Plan(*policy);

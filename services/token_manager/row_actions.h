@@ -4,6 +4,10 @@
 // The rows of one schedule are one group of a commit, on condition that the schedule is still as it
 // was when they were judged. While they wait for that and while it is under way they are busy.
 //
+// A row of a former version may have been written anew since it was read: a change back to its
+// definition makes the same keys. So what is done with it is also on condition that it is as it
+// was, and the key is read again after that (ShardState::stale).
+//
 // Threads: one, the token manager's executor.
 
 #ifndef SERVICES_TOKEN_MANAGER_ROW_ACTIONS_H_
@@ -32,6 +36,7 @@ struct RowAction {
   std::shared_ptr<const CachedDefinition> definition = nullptr;  // of kMove, kFail
   storage::v1::EventRecord carried = {};                         // of kCarryOver
   std::string part_key = {};                                     // pinned while it is in hand
+  bool former = false;  // the row may have been written anew: set when it is built
 };
 
 class RowActions {
@@ -68,7 +73,7 @@ class RowActions {
     std::vector<kv::Mutation> written;  // rows of `waiting`
   };
   void Withhold(PolicyState& policy, WaitingRow& row, RowAction action);
-  void AddTo(Group& group, const RowAction& action, const Round& round, kv::Group& out);
+  void AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out);
   void End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
            const RowAction& action, const Round& round, kv::Group& out);
   void Applied(const Group& group);

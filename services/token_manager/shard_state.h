@@ -78,7 +78,8 @@ struct ShardState {
   RunParts parts;
   std::set<Uid> unread = {};                       // policies whose records are to be read
   std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
-  std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
+  std::set<std::string> stale = {};  // rows that may be others in the store: to be read again
+  std::set<Uid> fetching = {};       // policies with something in PolicyState::fetching
   std::map<std::string, std::set<Uid>> aside = {};  // by target: who passes over schedules for it
   // Rows and reports that were read, and deleted before the watch has come past the snapshot they
   // were read at: what it tells of them until then is old.

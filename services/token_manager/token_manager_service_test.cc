@@ -274,6 +274,41 @@ TEST(TokenManagerServiceTest, RowsGoWhereTheScheduleWantsThemByNow) {
   for (const Uid& other : others) EXPECT_EQ(world.Held(other), 2);
 }
 
+TEST(TokenManagerServiceTest, ARowWrittenAnewByAChangeBackIsNotDroppedForTheFormerOne) {
+  TokenWorld world;
+  TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  TokenWorld::Row row{
+      .due = absl::FromUnixSeconds(3 * 3600), .count = 2, .occurrence = "19700101T030000-0-UTC"};
+  storage::v1::PolicyRecord paused = TokenWorld::Limits(3);
+  paused.set_paused(true);
+  world.PutPolicy("p", paused);
+  world.Start("a");
+  const std::string key = world.AddRow(uid, schedule, row);
+  world.Advance(kSettle);
+  // Away from the occurrence, and back to it with one event more.
+  TokenWorld::Schedule away = schedule;
+  away.version = 2;
+  away.cron = "0 4 * * *";
+  world.AddDefinition(uid, away);
+  TokenWorld::Schedule back = schedule;
+  back.version = 3;
+  world.AddDefinition(uid, back);
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 3);
+  row.count = 3;
+  ASSERT_EQ(world.AddRow(uid, back, row), key);
+  world.Advance(kSettle);
+  world.PutPolicy("p", TokenWorld::Limits(3));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Held(policy), 3);
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 0);
+  for (const SentEvent& event : world.Handle()) EXPECT_TRUE(world.Complete("a", event));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 3);
+  EXPECT_TRUE(world.Waiting().empty());
+}
+
 TEST(TokenManagerServiceTest, WhatWaitsWithoutAPolicyHasNoLimit) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{};

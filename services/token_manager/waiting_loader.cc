@@ -125,6 +125,44 @@ void WaitingLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
       });
 }
 
+void WaitingLoader::ReadStale(ShardState& state, std::vector<kv::Key> keys) {
+  state.core.client.MultiGet(keys, state.core.executor,
+                             [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+                               const std::shared_ptr<ShardState> state = weak.lock();
+                               if (state == nullptr) return;
+                               if (!result.ok()) return ReadStale(*state, keys);
+                               for (size_t i = 0; i < keys.size(); ++i)
+                                 OnStaleRead(*state, keys[i].key, result->values[i], result->seq);
+                               state->core.wake();
+                             });
+}
+
+void WaitingLoader::OnStaleRead(ShardState& state, const std::string& key,
+                                const std::optional<std::string>& value, kv::CommitSeq seq) {
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+  PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
+  WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(key);
+  if (row == nullptr) {
+    if (value.has_value() && !state.ToldLate(key, seq)) AddWatched(state, key, *value, seq);
+    return;
+  }
+  if (!row->reading) return;  // told by the watch since
+  storage::v1::EventRecord record;
+  if (value.has_value() && record.ParseFromString(*value)) {
+    policy->ReplaceRow(key, record);
+    row->stored = *value;
+    row->read_seq = seq;
+  } else {
+    // A broken one stays in the store as it is.
+    if (value.has_value()) TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+    policy->RemoveRow(key);
+    policy->DropEmptyGroup({decoded->priority, decoded->uid});
+    state.hungry.insert({policy->uid, {decoded->priority, decoded->uid}});
+  }
+  state.MakeReady(*policy);
+  state.Plan(*policy);
+}
+
 void WaitingLoader::OnOwnRow(const std::string& key, const std::string& value) {
   if (const std::shared_ptr<ShardState> state = state_.lock(); phase_ != Phase::kNew)
     AddWatched(*state, key, value, /*read_seq=*/0);
@@ -214,6 +252,12 @@ void WaitingLoader::Step() {
   if (phase_ == Phase::kNew || phase_ == Phase::kGrants) return;
   reader_.Step();
   if (state->reports.hungry()) ScanReports(*state);
+  if (!state->stale.empty()) {
+    std::vector<kv::Key> keys;
+    for (const std::string& key : std::exchange(state->stale, {}))
+      keys.push_back({.cf = ColumnFamily::kWaiting, .key = key});
+    ReadStale(*state, std::move(keys));
+  }
   if (phase_ == Phase::kRecords && reader_.idle() && state->unread.empty() &&
       !state->parts.wanted() && state->reports.loaded())
     phase_ = Phase::kReady;

@@ -48,6 +48,9 @@ class WaitingLoader {
                   kv::CommitSeq read_seq);
   void RemoveWatched(ShardState& state, const std::string& key);
   void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
+  void ReadStale(ShardState& state, std::vector<kv::Key> keys);
+  void OnStaleRead(ShardState& state, const std::string& key,
+                   const std::optional<std::string>& value, kv::CommitSeq seq);
   void ScanGrants(std::string from);
   void AddGrant(ShardState& state, const std::string& key, const std::string& value);
   void ScanRows(std::string from);
