@@ -79,6 +79,7 @@ namespace escapement {
   SITE(kCloserReadsOne, 50, kAlways)                \
   /* services/handler: what comes in */             \
   SITE(kLoaderDropsLatest, 10, kAlways)             \
+  SITE(kLoaderFallsBehind, 10, kAlways)             \
   SITE(kLoaderHorizonShort, 50, kAlways)            \
   SITE(kLoaderRewinds, 10, kAlways)                 \
   SITE(kLoaderRowNotTold, 50, kAlways)              \

@@ -24,6 +24,10 @@ void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   }
 }
 
+bool HeldUpTooLong(const ShardState& state, absl::Time now, const QueuedRow& row) {
+  return DueOfEventKey(row.key) < now - state.core.options.hold_up_max;
+}
+
 }  // namespace
 
 void ClaimLoop::Step(absl::Time now) {
@@ -31,22 +35,29 @@ void ClaimLoop::Step(absl::Time now) {
   if (stopped_ || !state->core.lease_valid(state->shard)) return;
   if (state->core.runtime.clock().Elapsed() < not_before_) return;
   Unblock(*state);
-  while (HasWork(*state) && MakeClaim(*state, now)) {
+  while (MakeClaim(*state, now)) {
   }
   state->core.cache.Fetch();
 }
 
-bool ClaimLoop::HasWork(ShardState& state) const {
+DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
+  constexpr DueQueue::Takeable kNone = {.on_time = false, .background = false};
   const HandlerOptions& options = state.core.options;
   const size_t commits_max = Perturb(state.core.runtime, Site::kHandlerOneClaimOutstanding)
                                  ? 1
                                  : options.claims_outstanding_max;
-  if (commits_ >= commits_max || state.core.sends.out() >= options.events_out_max) return false;
-  if (unknown_.size() >= kUnknownMax) return false;
-  // A target that is full for the moment only is waited for.
-  return std::none_of(blocked_.begin(), blocked_.end(), [&](const auto& target) {
-    return target.second.size() >= options.blocked_rows_max && !state.core.sends.Slow(target.first);
-  });
+  if (commits_ >= commits_max || state.core.sends.out() >= options.events_out_max) return kNone;
+  if (unknown_.size() >= kUnknownMax) return kNone;
+  DueQueue::Takeable may;
+  for (const auto& [target, rows] : blocked_) {
+    const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
+    const bool background = rows.background.size() >= options.blocked_rows_max;
+    // A target that is full for the moment only is waited for.
+    if ((!on_time && !background) || state.core.sends.Slow(target)) continue;
+    if (on_time && !HeldUpTooLong(state, now, rows.on_time.back())) may.on_time = false;
+    if (background) may.background = false;
+  }
+  return may;
 }
 
 void ClaimLoop::OnFetched() {
@@ -61,12 +72,8 @@ void ClaimLoop::OnFetched() {
 void ClaimLoop::Unblock(ShardState& state) {
   for (auto target = blocked_.begin(); target != blocked_.end();) {
     uint64_t room = state.core.sends.Room(target->first);
-    for (; room > 0 && !target->second.empty(); --room) {
-      QueuedRow row = std::move(target->second.front());
-      target->second.pop_front();
-      state.held.erase(row.key);
-      state.queue.Add(std::move(row));
-    }
+    UnblockSome(state, target->second.on_time, room);
+    UnblockSome(state, target->second.background, room);
     target = target->second.empty() ? blocked_.erase(target) : std::next(target);
   }
   const absl::Duration elapsed = state.core.runtime.clock().Elapsed();
@@ -81,7 +88,18 @@ void ClaimLoop::Unblock(ShardState& state) {
   }
 }
 
+void ClaimLoop::UnblockSome(ShardState& state, std::deque<QueuedRow>& rows, uint64_t& room) {
+  for (; room > 0 && !rows.empty(); --room) {
+    QueuedRow row = std::move(rows.front());
+    rows.pop_front();
+    state.held.erase(row.key);
+    state.queue.Add(std::move(row));
+  }
+}
+
 bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
+  DueQueue::Takeable may = MayTake(state, now);
+  if (!may.any()) return false;
   const HandlerOptions& options = state.core.options;
   auto claim = std::make_shared<Claim>();
   claim->id = {.shard = state.shard, .epoch = state.lease.epoch, .number = last_number_ + 1};
@@ -92,12 +110,16 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
   ClaimBatch batch(std::move(claim), events_max);
   while (batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
          state.core.sends.out() < options.events_out_max) {
-    std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead);
+    std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead, may);
     if (!row.has_value()) break;
     // In hand already: a late answer has queued a row that the loader had found before it, and that
     // is claimed by now.
     if (!state.held.insert(row->key).second) continue;
-    if (Consider(state, *std::move(row), batch) == Next::kStop) break;
+    const Standing standing = row->standing;
+    const Next next = Consider(state, now, *std::move(row), batch);
+    if (next == Next::kHeldUp)
+      (standing == Standing::kOnTime ? may.on_time : may.background) = false;
+    if (next == Next::kStop || !may.any()) break;
   }
   if (batch.rows() == 0) return false;
   ++last_number_;
@@ -105,7 +127,8 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
   return true;
 }
 
-ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch& batch) {
+ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow row,
+                                    ClaimBatch& batch) {
   ResolvedRow resolved = ResolveRow(state.core.cache, row.key, row.value);
   switch (resolved.action) {
     case ResolvedRow::Action::kFetch:
@@ -146,7 +169,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, QueuedRow row, ClaimBatch
         GiveUp(std::move(row), std::move(resolved));
         return Next::kGoOn;
       }
-      return Take(state, std::move(row), std::move(resolved), batch);
+      return Take(state, now, std::move(row), std::move(resolved), batch);
   }
   return Next::kGoOn;
 }
@@ -161,20 +184,21 @@ void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow resolved) {
                std::move(row), std::move(resolved.state));
 }
 
-ClaimLoop::Next ClaimLoop::Take(ShardState& state, QueuedRow row, ResolvedRow resolved,
-                                ClaimBatch& batch) {
+ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row,
+                                ResolvedRow resolved, ClaimBatch& batch) {
   const std::string target = resolved.entry.context->target_key;
   const uint64_t room = state.core.sends.Room(target);
-  if (room == 0) return Block(state, target, std::move(row));
+  if (room == 0) return Block(state, now, target, std::move(row));
   const uint64_t count = std::min({resolved.entry.event.count(), room, batch.room()});
   state.core.sends.Reserve(target, count);
-  state.queue.NoteTaken(row.key, count);
+  state.queue.NoteTaken(row.standing, count);
   batch.Add(std::move(row), std::move(resolved.entry), count, resolved.state.get());
   return Next::kGoOn;
 }
 
-ClaimLoop::Next ClaimLoop::Block(ShardState& state, const std::string& target, QueuedRow row) {
-  std::deque<QueuedRow>& rows = blocked_[target];
+ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::string& target,
+                                 QueuedRow row) {
+  std::deque<QueuedRow>& rows = blocked_[target].Of(row.standing);
   if (rows.size() < state.core.options.blocked_rows_max) {
     rows.push_back(std::move(row));
     return Next::kGoOn;
@@ -184,8 +208,12 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, const std::string& target, Q
     evicted_.insert(target);
     return Next::kGoOn;
   }
+  if (row.standing == Standing::kOnTime && HeldUpTooLong(state, now, row)) {
+    loader_.Demote(row.key);
+    return Next::kGoOn;
+  }
   rows.push_back(std::move(row));
-  return Next::kStop;
+  return Next::kHeldUp;
 }
 
 void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {

@@ -3,7 +3,9 @@
 //
 // Rows whose target has no room wait beside the queue; those of a slow target are let go of when
 // there are too many, and read again when it has room, so that it neither holds the head of the
-// queue nor fills the memory.
+// queue nor fills the memory. When too many wait for a target that is not slow, nothing of their
+// kind is taken until it has room: overdue and background work does not hold up what is on time,
+// and on-time work does not for long (Options::hold_up_max).
 //
 // Threads: one, the handler's executor.
 
@@ -45,14 +47,26 @@ class ClaimLoop {
   bool blocked() const { return !blocked_.empty() || !evicted_.empty(); }
 
  private:
-  enum class Next { kGoOn, kStop };
-  bool HasWork(ShardState& state) const;
+  enum class Next { kGoOn, kStop, kHeldUp };
+  struct Blocked {  // rows that wait for one target
+    std::deque<QueuedRow> on_time;
+    std::deque<QueuedRow> background;
+    std::deque<QueuedRow>& Of(Standing standing) {
+      return standing == Standing::kOnTime ? on_time : background;
+    }
+    bool empty() const { return on_time.empty() && background.empty(); }
+  };
+  // Of what another claim may be made now.
+  DueQueue::Takeable MayTake(ShardState& state, absl::Time now) const;
   void Unblock(ShardState& state);
+  // False: nothing was due.
   bool MakeClaim(ShardState& state, absl::Time now);
-  Next Consider(ShardState& state, QueuedRow row, ClaimBatch& batch);
+  void UnblockSome(ShardState& state, std::deque<QueuedRow>& rows, uint64_t& room);
+  Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
   void GiveUp(QueuedRow row, ResolvedRow resolved);
-  Next Take(ShardState& state, QueuedRow row, ResolvedRow resolved, ClaimBatch& batch);
-  Next Block(ShardState& state, const std::string& target, QueuedRow row);
+  Next Take(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow resolved,
+            ClaimBatch& batch);
+  Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row);
   void Commit(ShardState& state, absl::Time now, ClaimBatch batch);
   void OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq);
   void PutBack(ShardState& state, PendingClaim& pending);
@@ -65,11 +79,11 @@ class ClaimLoop {
   size_t commits_ = 0;
   uint64_t last_number_ = 0;  // of claims of this epoch
   absl::Duration not_before_ =
-      absl::ZeroDuration();         // Clock::Elapsed: after "no room" from the store
-  std::vector<QueuedRow> unknown_;  // wait for the cache
-  std::map<std::string, std::deque<QueuedRow>> blocked_;  // by target; keys are held
-  std::set<std::string> evicted_;                         // targets of which rows were let go of
-  absl::Duration rewound_ = -absl::InfiniteDuration();    // Clock::Elapsed
+      absl::ZeroDuration();                 // Clock::Elapsed: after "no room" from the store
+  std::vector<QueuedRow> unknown_;          // wait for the cache
+  std::map<std::string, Blocked> blocked_;  // by target; keys are held
+  std::set<std::string> evicted_;           // targets of which rows were let go of
+  absl::Duration rewound_ = -absl::InfiniteDuration();  // Clock::Elapsed
 };
 
 }  // namespace escapement::handler

@@ -1,5 +1,6 @@
 #include "services/handler/due_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/key_codec.h"
@@ -15,38 +16,55 @@ absl::Time DueOfEventKey(absl::string_view key) {
   return reader.Time();
 }
 
+uint8_t DueQueue::SegmentOf(absl::string_view key) const {
+  const uint8_t lane = LaneOfEventKey(key);
+  return lane < kLaneRetry && key < marks_[lane] ? OverdueSegment(lane) : lane;
+}
+
 void DueQueue::Add(QueuedRow row) {
-  const uint8_t index = LaneOfEventKey(row.key);
-  if (index >= kLaneCount) return;
-  Lane& lane = lanes_[index];
+  if (LaneOfEventKey(row.key) >= kLaneCount) return;
+  Segment& segment = segments_[SegmentOf(row.key)];
   const size_t bytes = row.key.size() + row.value.size();
-  auto [at, added] = lane.rows.try_emplace(std::move(row.key));
-  if (!added) lane.bytes -= at->first.size() + at->second.value.size();
+  auto [at, added] = segment.rows.try_emplace(std::move(row.key));
+  if (!added) segment.bytes -= at->first.size() + at->second.value.size();
   at->second = {.value = std::move(row.value), .seq = row.seq};
-  lane.bytes += bytes;
+  segment.bytes += bytes;
 }
 
 void DueQueue::Remove(absl::string_view key) {
   if (LaneOfEventKey(key) >= kLaneCount) return;
-  Lane& lane = lanes_[LaneOfEventKey(key)];
-  const auto at = lane.rows.find(key);
-  if (at == lane.rows.end()) return;
-  lane.bytes -= at->first.size() + at->second.value.size();
-  lane.rows.erase(at);
+  Segment& segment = segments_[SegmentOf(key)];
+  const auto at = segment.rows.find(key);
+  if (at == segment.rows.end()) return;
+  segment.bytes -= at->first.size() + at->second.value.size();
+  segment.rows.erase(at);
 }
 
 bool DueQueue::Contains(absl::string_view key) const {
-  const uint8_t lane = LaneOfEventKey(key);
-  return lane < kLaneCount && lanes_[lane].rows.contains(key);
+  return LaneOfEventKey(key) < kLaneCount && segments_[SegmentOf(key)].rows.contains(key);
 }
 
-uint8_t DueQueue::FirstLane(uint8_t begin, uint8_t end) const {
-  uint8_t first = kLaneCount;
+void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
+  if (mark <= marks_[lane]) return;
+  marks_[lane] = std::move(mark);
+  Segment& overdue = segments_[OverdueSegment(lane)];
+  while (!segments_[lane].rows.empty() && segments_[lane].rows.begin()->first < marks_[lane]) {
+    QueuedRow row = Pop(lane);
+    overdue.bytes += row.key.size() + row.value.size();
+    overdue.rows.insert_or_assign(overdue.rows.end(), std::move(row.key),
+                                  Value{.value = std::move(row.value), .seq = row.seq});
+  }
+}
+
+void DueQueue::EndOverdue(uint8_t lane) { marks_[lane].clear(); }
+
+uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
+  uint8_t first = kNoSegment;
   absl::string_view first_due;  // encoded: its order is the order of the times
   for (uint8_t i = begin; i < end; ++i) {
-    if (lanes_[i].rows.empty()) continue;
-    const absl::string_view due = absl::string_view(lanes_[i].rows.begin()->first).substr(3, 8);
-    if (first == kLaneCount || due < first_due) {
+    if (segments_[i].rows.empty()) continue;
+    const absl::string_view due = absl::string_view(segments_[i].rows.begin()->first).substr(3, 8);
+    if (first == kNoSegment || due < first_due) {
       first = i;
       first_due = due;
     }
@@ -54,57 +72,94 @@ uint8_t DueQueue::FirstLane(uint8_t begin, uint8_t end) const {
   return first;
 }
 
-std::optional<absl::Time> DueQueue::NextDue() const {
-  const uint8_t lane = FirstLane(0, kLaneCount);
-  if (lane == kLaneCount) return std::nullopt;
-  return DueOfEventKey(lanes_[lane].rows.begin()->first);
+uint8_t DueQueue::FirstSegment(Standing standing) const {
+  switch (standing) {
+    case Standing::kOnTime:
+      return FirstSegment(0, kLaneRetry);
+    case Standing::kOverdue:
+      return FirstSegment(kLaneCount, kSegmentCount);
+    case Standing::kBackground:
+      break;
+  }
+  return FirstSegment(kLaneRetry, kLaneCount);
 }
 
-bool DueQueue::DueBy(uint8_t lane, absl::Time until) const {
-  return lane != kLaneCount && DueOfEventKey(lanes_[lane].rows.begin()->first) <= until;
+std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
+  std::optional<absl::Time> next;
+  for (const Standing standing : {Standing::kOnTime, Standing::kOverdue, Standing::kBackground}) {
+    const uint8_t segment = FirstSegment(standing);
+    if (segment == kNoSegment || DueBy(segment, now)) continue;
+    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->first);
+    next = next.has_value() ? std::min(*next, due) : due;
+  }
+  return next;
 }
 
-std::optional<QueuedRow> DueQueue::Take(absl::Time until) {
-  const uint8_t on_time = FirstLane(0, kLaneRetry);
-  const uint8_t background = FirstLane(kLaneRetry, kLaneCount);
-  const bool on_time_due = DueBy(on_time, until);
-  const bool background_due = DueBy(background, until);
-  if (on_time_due && background_due)
-    return Pop(background_taken_ < on_time_taken_ ? background : on_time);
-  on_time_taken_ = background_taken_ = 0;
-  if (on_time_due) return Pop(on_time);
-  if (background_due) return Pop(background);
-  return std::nullopt;
+bool DueQueue::DueBy(uint8_t segment, absl::Time until) const {
+  return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->first) <= until;
 }
 
-void DueQueue::NoteTaken(absl::string_view key, uint64_t events) {
-  (LaneOfEventKey(key) < kLaneRetry ? on_time_taken_ : background_taken_) += events;
+std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
+  const auto due = [&](Standing standing, bool allowed) {
+    const uint8_t segment = allowed ? FirstSegment(standing) : kNoSegment;
+    return DueBy(segment, until) ? segment : kNoSegment;
+  };
+  const auto share = [](uint8_t first, uint8_t second, Share& taken) {
+    if (first == kNoSegment || second == kNoSegment) {
+      taken = Share();
+      return first == kNoSegment ? second : first;
+    }
+    return taken.second < taken.first ? second : first;
+  };
+  const uint8_t late = share(due(Standing::kBackground, takeable.background),
+                             due(Standing::kOverdue, takeable.background), late_share_);
+  const uint8_t next = share(due(Standing::kOnTime, takeable.on_time), late, on_time_share_);
+  if (next == kNoSegment) return std::nullopt;
+  return Pop(next);
+}
+
+void DueQueue::NoteTaken(Standing standing, uint64_t events) {
+  (standing == Standing::kOnTime ? on_time_share_.first : on_time_share_.second) += events;
+  if (standing == Standing::kOnTime) return;
+  (standing == Standing::kBackground ? late_share_.first : late_share_.second) += events;
 }
 
 QueuedRow DueQueue::Pop(uint8_t index) {
-  Lane& lane = lanes_[index];
-  const auto at = lane.rows.begin();
-  lane.bytes -= at->first.size() + at->second.value.size();
+  Segment& segment = segments_[index];
+  const auto at = segment.rows.begin();
+  segment.bytes -= at->first.size() + at->second.value.size();
   QueuedRow row{.key = at->first, .value = std::move(at->second.value), .seq = at->second.seq};
-  lane.rows.erase(at);
+  row.standing = index >= kLaneCount   ? Standing::kOverdue
+                 : index >= kLaneRetry ? Standing::kBackground
+                                       : Standing::kOnTime;
+  segment.rows.erase(at);
   return row;
 }
 
+const std::string* DueQueue::FirstKey(uint8_t segment) const {
+  const auto& rows = segments_[segment].rows;
+  return rows.empty() ? nullptr : &rows.begin()->first;
+}
+
+void DueQueue::DropBefore(uint8_t segment, absl::string_view key) {
+  while (FirstKey(segment) != nullptr && *FirstKey(segment) < key) Pop(segment);
+}
+
 std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
-  Lane& lane = lanes_[index];
+  Segment& segment = segments_[index];
   std::string dropped;
-  while (lane.rows.size() > rows_max) {
-    const auto last = std::prev(lane.rows.end());
-    lane.bytes -= last->first.size() + last->second.value.size();
+  while (segment.rows.size() > rows_max) {
+    const auto last = std::prev(segment.rows.end());
+    segment.bytes -= last->first.size() + last->second.value.size();
     dropped = last->first;
-    lane.rows.erase(last);
+    segment.rows.erase(last);
   }
   return dropped;
 }
 
 size_t DueQueue::rows() const {
   size_t rows = 0;
-  for (const Lane& lane : lanes_) rows += lane.rows.size();
+  for (const Segment& segment : segments_) rows += segment.rows.size();
   return rows;
 }
 

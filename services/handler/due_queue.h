@@ -1,9 +1,11 @@
-// DueQueue: the rows of one queue shard that are in memory, by lane, and the order in which they
+// DueQueue: the rows of one queue shard that are in memory, by segment, and the order in which they
 // are taken.
 //
-// On-time work (lanes 0–9) goes in order of due time, then priority. The background lanes (retries,
-// catch-up) are taken in the same order among themselves and, while on-time work is due too, get at
-// most every second event.
+// On-time work (lanes 0–9) goes in order of due time, then priority. What has been due for too long
+// in such a lane (before the lane's mark, which the loader sets) is overdue and goes beside the
+// background (retries, catch-up): a backlog is not to make later events late by the time that it
+// takes to drain. While on-time work is due too, the two get at most every second event together;
+// while both of them are due, each gets half of that.
 //
 // Threads: one. Pure.
 
@@ -24,15 +26,26 @@
 
 namespace escapement::handler {
 
+enum class Standing : uint8_t { kOnTime, kOverdue, kBackground };
+
 struct QueuedRow {
-  std::string key;        // of `events`
-  std::string value;      // EventRecord
-  kv::CommitSeq seq = 0;  // at which the row was seen
+  std::string key;                        // of `events`
+  std::string value;                      // EventRecord
+  kv::CommitSeq seq = 0;                  // at which the row was seen
+  Standing standing = Standing::kOnTime;  // when it was taken
 };
 
 // Of a well-formed `events` key.
 uint8_t LaneOfEventKey(absl::string_view key);
 absl::Time DueOfEventKey(absl::string_view key);
+
+// Segments 0 to kLaneCount - 1 are the lanes; then come the overdue parts of lanes 0 to
+// kLaneRetry - 1.
+inline constexpr uint8_t kSegmentCount = kLaneCount + kLaneRetry;
+inline constexpr uint8_t OverdueSegment(uint8_t lane) { return kLaneCount + lane; }
+inline constexpr uint8_t LaneOfSegment(uint8_t segment) {
+  return segment < kLaneCount ? segment : segment - kLaneCount;
+}
 
 class DueQueue {
  public:
@@ -40,22 +53,40 @@ class DueQueue {
   void Add(QueuedRow row);
   void Remove(absl::string_view key);
   bool Contains(absl::string_view key) const;
+  // Of a well-formed key.
+  uint8_t SegmentOf(absl::string_view key) const;
 
-  // The due time of the earliest row.
-  std::optional<absl::Time> NextDue() const;
+  // Rows of the on-time lane before `mark` are overdue from now on. It only moves up.
+  void MarkOverdue(uint8_t lane, std::string mark);
+  // No row of the lane is overdue any more; none such is in the queue.
+  void EndOverdue(uint8_t lane);
+  // Empty: nothing of the lane is overdue.
+  const std::string& overdue_mark(uint8_t lane) const { return marks_[lane]; }
 
+  // When the next row falls due after `now`. What is due by then waits for something else.
+  std::optional<absl::Time> NextDue(absl::Time now) const;
+
+  // Which may be taken: overdue work counts as background.
+  struct Takeable {
+    bool on_time = true;
+    bool background = true;
+    bool any() const { return on_time || background; }
+  };
   // Takes the next row due at or before `until`.
-  std::optional<QueuedRow> Take(absl::Time until);
-  // The row just taken stood for this many events (the share of the background counts events, not
-  // rows).
-  void NoteTaken(absl::string_view key, uint64_t events);
+  std::optional<QueuedRow> Take(absl::Time until, Takeable takeable);
+  // The row just taken stood for this many events (shares count events, not rows).
+  void NoteTaken(Standing standing, uint64_t events);
 
-  // Drops the rows of the lane that are due last until no more than `rows_max` are left. Returns
-  // the smallest key that was dropped; empty if none.
-  std::string DropLast(uint8_t lane, size_t rows_max);
+  // The least key of the segment; nullptr if it is empty.
+  const std::string* FirstKey(uint8_t segment) const;
+  // Drops the rows of the segment before `key`.
+  void DropBefore(uint8_t segment, absl::string_view key);
+  // Drops the rows of the segment that are due last until no more than `rows_max` are left.
+  // Returns the smallest key that was dropped; empty if none.
+  std::string DropLast(uint8_t segment, size_t rows_max);
 
-  size_t rows(uint8_t lane) const { return lanes_[lane].rows.size(); }
-  size_t bytes(uint8_t lane) const { return lanes_[lane].bytes; }
+  size_t rows(uint8_t segment) const { return segments_[segment].rows.size(); }
+  size_t bytes(uint8_t segment) const { return segments_[segment].bytes; }
   size_t rows() const;
 
  private:
@@ -63,20 +94,26 @@ class DueQueue {
     std::string value;
     kv::CommitSeq seq = 0;
   };
-  struct Lane {
+  struct Segment {
     absl::btree_map<std::string, Value> rows;
     size_t bytes = 0;
   };
-  // The lane of [begin, end) whose first row is due first (of equal ones the lowest); kLaneCount if
-  // all are empty.
-  uint8_t FirstLane(uint8_t begin, uint8_t end) const;
-  bool DueBy(uint8_t lane, absl::Time until) const;
-  QueuedRow Pop(uint8_t lane);
+  // Two kinds of work that share evenly: events taken since both have been due.
+  struct Share {
+    uint64_t first = 0;
+    uint64_t second = 0;
+  };
+  static constexpr uint8_t kNoSegment = kSegmentCount;
+  // The segment of [begin, end) whose first row is due first (of equal ones the lowest).
+  uint8_t FirstSegment(uint8_t begin, uint8_t end) const;
+  uint8_t FirstSegment(Standing standing) const;
+  bool DueBy(uint8_t segment, absl::Time until) const;
+  QueuedRow Pop(uint8_t segment);
 
-  std::array<Lane, kLaneCount> lanes_;
-  // Events taken since both kinds of work began to compete.
-  uint64_t on_time_taken_ = 0;
-  uint64_t background_taken_ = 0;
+  std::array<Segment, kSegmentCount> segments_;
+  std::array<std::string, kLaneRetry> marks_;
+  Share on_time_share_;  // first: on time; second: the other two
+  Share late_share_;     // first: background; second: overdue
 };
 
 }  // namespace escapement::handler

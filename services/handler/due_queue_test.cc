@@ -1,5 +1,8 @@
 #include "services/handler/due_queue.h"
 
+#include <array>
+#include <optional>
+
 #include "gtest/gtest.h"
 
 namespace escapement::handler {
@@ -18,11 +21,15 @@ void Add(DueQueue& queue, uint8_t lane, int64_t second, uint64_t first = 0) {
   queue.Add({.key = Key(lane, second, first), .value = "v", .seq = 1});
 }
 
+std::optional<QueuedRow> Take(DueQueue& queue, int64_t until, DueQueue::Takeable may = {}) {
+  std::optional<QueuedRow> row = queue.Take(absl::FromUnixSeconds(until), may);
+  if (row.has_value()) queue.NoteTaken(row->standing, 1);
+  return row;
+}
+
 uint8_t TakeLane(DueQueue& queue, int64_t until) {
-  const auto row = queue.Take(absl::FromUnixSeconds(until));
-  if (!row) return kLaneCount;
-  queue.NoteTaken(row->key, 1);
-  return LaneOfEventKey(row->key);
+  const auto row = Take(queue, until);
+  return row.has_value() ? LaneOfEventKey(row->key) : kLaneCount;
 }
 
 TEST(DueQueueTest, TakesByDueTimeThenPriority) {
@@ -30,7 +37,7 @@ TEST(DueQueueTest, TakesByDueTimeThenPriority) {
   Add(queue, 7, 10);
   Add(queue, 0, 11);
   Add(queue, 3, 10);
-  EXPECT_EQ(queue.NextDue(), absl::FromUnixSeconds(10));
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(9)), absl::FromUnixSeconds(10));
   EXPECT_EQ(TakeLane(queue, 11), 3);
   EXPECT_EQ(TakeLane(queue, 11), 7);
   EXPECT_EQ(TakeLane(queue, 11), 0);
@@ -60,10 +67,74 @@ TEST(DueQueueTest, OneLargeSliceOfOnTimeWorkPaysForManyRetries) {
     Add(queue, kLaneRetry, 1, i);
     Add(queue, 5, 20, i);
   }
-  const auto slice = queue.Take(absl::FromUnixSeconds(30));
-  queue.NoteTaken(slice->key, 5);
+  const auto slice = queue.Take(absl::FromUnixSeconds(30), {});
+  queue.NoteTaken(slice->standing, 5);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(TakeLane(queue, 30), kLaneRetry);
   EXPECT_EQ(TakeLane(queue, 30), 5);
+}
+
+TEST(DueQueueTest, WhatIsOverdueGetsAtMostHalfWhileOnTimeWorkWaits) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 100; ++i) {
+    Add(queue, 5, 1, i);
+    Add(queue, 5, 20, i);
+  }
+  queue.MarkOverdue(5, Key(5, 20));
+  EXPECT_EQ(queue.rows(5), 100u);
+  EXPECT_EQ(queue.rows(OverdueSegment(5)), 100u);
+  Add(queue, 5, 2);
+  EXPECT_EQ(queue.rows(OverdueSegment(5)), 101u) << "what comes later knows the mark";
+  int overdue = 0;
+  for (int i = 0; i < 100; ++i) overdue += Take(queue, 30)->standing == Standing::kOverdue ? 1 : 0;
+  EXPECT_EQ(overdue, 50);
+}
+
+TEST(DueQueueTest, TheOverdueAndTheBackgroundShareWhatOnTimeWorkLeaves) {
+  DueQueue queue;
+  for (uint64_t i = 0; i < 100; ++i) {
+    Add(queue, 5, 1, i);
+    Add(queue, 5, 20, i);
+    Add(queue, kLaneCatchUp, 1, i);
+  }
+  queue.MarkOverdue(5, Key(5, 20));
+  std::array<int, 3> taken = {};
+  for (int i = 0; i < 100; ++i) ++taken[static_cast<size_t>(Take(queue, 30)->standing)];
+  EXPECT_EQ(taken, (std::array<int, 3>{50, 25, 25}));
+}
+
+TEST(DueQueueTest, OnlyWhatMayBeTakenIs) {
+  DueQueue queue;
+  Add(queue, 5, 1);
+  Add(queue, 5, 20);
+  Add(queue, kLaneRetry, 3);
+  queue.MarkOverdue(5, Key(5, 20));
+  EXPECT_EQ(Take(queue, 30, {.on_time = true, .background = false})->key, Key(5, 20));
+  EXPECT_FALSE(Take(queue, 30, {.on_time = true, .background = false}).has_value());
+  EXPECT_EQ(Take(queue, 30)->key, Key(kLaneRetry, 3));
+  EXPECT_EQ(Take(queue, 30, {.on_time = false, .background = true})->key, Key(5, 1));
+}
+
+TEST(DueQueueTest, TheNextDueTimeIsThatOfWorkThatIsNotDueYet) {
+  DueQueue queue;
+  Add(queue, kLaneRetry, 1);
+  Add(queue, 5, 20);
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(0)), absl::FromUnixSeconds(1));
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(10)), absl::FromUnixSeconds(20));
+  EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(20)), std::nullopt);
+}
+
+TEST(DueQueueTest, ALaneIsOneAgainWhenNothingOfItIsOverdue) {
+  DueQueue queue;
+  Add(queue, 5, 1);
+  queue.MarkOverdue(5, Key(5, 20));
+  queue.MarkOverdue(5, Key(5, 10));
+  EXPECT_EQ(queue.overdue_mark(5), Key(5, 20)) << "it only moves up";
+  queue.Remove(Key(5, 1));
+  EXPECT_EQ(queue.rows(), 0u);
+  EXPECT_EQ(queue.bytes(OverdueSegment(5)), 0u);
+  queue.EndOverdue(5);
+  Add(queue, 5, 1);
+  EXPECT_EQ(queue.rows(5), 1u);
 }
 
 TEST(DueQueueTest, TheLatestRowsAreDroppedWhenALaneIsFull) {

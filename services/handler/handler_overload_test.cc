@@ -23,10 +23,10 @@ constexpr char kOther[] = "grpc:other";
 class HandlerOverloadTest : public ::testing::Test {
  protected:
   // In commits of 1,000 rows of one event each, over both shards.
-  void AddBacklog(uint64_t rows, absl::Time due, uint8_t lane) {
-    for (uint64_t first = 0; first < rows; first += 1000) {
+  void AddBacklog(uint64_t rows, absl::Time due, uint8_t lane, uint64_t begin = 0) {
+    for (uint64_t first = begin; first < begin + rows; first += 1000) {
       kv::Group group;
-      for (uint64_t i = first; i < std::min(rows, first + 1000); ++i) {
+      for (uint64_t i = first; i < std::min(begin + rows, first + 1000); ++i) {
         storage::v1::EventRecord event;
         event.set_tenant("default");
         event.set_version(1);
@@ -61,7 +61,7 @@ class HandlerOverloadTest : public ::testing::Test {
   HandlerStats& stats() { return const_cast<HandlerStats&>(world_.handler("a").stats()); }
 
   // Looks every 5 ms whether the bounds are kept.
-  void Pass(absl::Duration length) {
+  void Pass(absl::Duration length, uint64_t rows_bound = RowsBound()) {
     const HandlerOptions options;
     const absl::Time end = world_.now() + length;
     while (world_.now() < end) {
@@ -69,11 +69,12 @@ class HandlerOverloadTest : public ::testing::Test {
       rows_max_ = std::max(rows_max_, stats().rows_in_memory.load());
       out_max_ = std::max(out_max_, stats().events_out.load());
     }
-    EXPECT_LE(rows_max_, RowsBound());
+    EXPECT_LE(rows_max_, rows_bound);
     EXPECT_LE(out_max_, options.events_out_max);
   }
 
-  // Of the lane with the backlog, what waits for its target, and the others.
+  // Of the lane with the backlog, if it is read and not told; what waits for its target; the
+  // others.
   static uint64_t RowsBound() {
     const HandlerOptions options;
     return HandlerWorld::kShards * (options.lane_rows_max + options.blocked_rows_max) + 200;
@@ -112,6 +113,43 @@ TEST_F(HandlerOverloadTest, AnHoursBacklogDrainsInBoundedMemoryAndOnTimeWorkIsNo
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
   EXPECT_GE(rows_max_, RowsBound() / 2) << "the bound was never near";
+}
+
+TEST_F(HandlerOverloadTest, ABacklogInAnOnTimeLaneDoesNotMakeLaterEventsOfThatLaneLate) {
+  constexpr uint64_t kBacklog = 200'000;
+  AddBacklog(kBacklog, world_.now() - absl::Hours(1), kLane);
+  world_.StartHandler("a");
+  transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
+  AddOthers(100);
+  Pass(absl::Milliseconds(6600));
+  EXPECT_EQ(transport().CountTo(kOther), 100u);
+  EXPECT_LT(transport().CountTo(kFlooded), kBacklog) << "it lasted as long as the others";
+  EXPECT_LE(OthersLatest(), absl::Milliseconds(100));
+  Pass(absl::Seconds(9));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kBacklog + 100);
+  EXPECT_EQ(transport().sent.size(), kBacklog + 100);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+}
+
+TEST_F(HandlerOverloadTest, WhatKeepsComingFasterThanItGoesOutDoesNotMakeOthersLateForLong) {
+  world_.StartHandler("a");
+  transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
+  AddOthers(100);
+  const absl::Time begin = world_.now();
+  // Told by the watch, of both segments of the lane.
+  const uint64_t bound = 4 * RowsBound();
+  for (int i = 0; i < 60; ++i) {
+    AddBacklog(4000, begin + absl::Milliseconds(100) * i, kLane, i * uint64_t{4000});
+    Pass(absl::Milliseconds(100), bound);
+  }
+  Pass(absl::Milliseconds(1100), bound);
+  EXPECT_EQ(transport().CountTo(kOther), 100u);
+  EXPECT_LT(transport().CountTo(kFlooded), 200'000u) << "it could be sent as it came";
+  // For so long what waits for the flooded target may hold up what is due after it.
+  EXPECT_LE(OthersLatest(), HandlerOptions().hold_up_max + 2 * transport().delay);
+  Pass(absl::Seconds(9), bound);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 240'000u + 100);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }
 
 TEST_F(HandlerOverloadTest, ASpikeDrainsAsFastAsItsTargetTakesIt) {

@@ -215,8 +215,8 @@ void HandlerService::Core::PlanNextStep(absl::Time now) {
   if (send.has_value()) at_store_time(*send);
   for (const auto& [index, shard] : shards_) {
     // What is due already waits for an answer, which wakes; only what is to come needs the timer.
-    const std::optional<absl::Time> due = shard->NextDue();
-    if (due.has_value() && *due > now) at_store_time(*due);
+    const std::optional<absl::Time> due = shard->NextDue(now);
+    if (due.has_value()) at_store_time(*due);
     if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
     if (shard->blocked()) at = std::min(at, elapsed + kBlockedStep);
   }

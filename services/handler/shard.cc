@@ -54,10 +54,12 @@ void Shard::Step(absl::Time now) {
   if (draining_) CheckDrained();
 }
 
-std::optional<absl::Time> Shard::NextDue() const {
+std::optional<absl::Time> Shard::NextDue(absl::Time now) const {
   if (draining_) return std::nullopt;
   std::optional<absl::Time> next = takeover_.NextDue();
-  const std::optional<absl::Time> row = state_->queue.NextDue();
+  if (next.has_value() && *next <= now) next.reset();
+  const std::optional<absl::Time> row =
+      state_->queue.NextDue(now + state_->core.options.claim_lead);
   if (row.has_value()) {
     const absl::Time claim_at = *row - state_->core.options.claim_lead;
     next = next.has_value() ? std::min(*next, claim_at) : claim_at;

@@ -38,9 +38,9 @@ class Shard final : public ClaimOwner {
   // Options::drain_max.
   void Drain(Closure done);
 
-  // The store's time, and Clock::Elapsed, at which Step has something to do; nullopt: nothing is
-  // planned.
-  std::optional<absl::Time> NextDue() const;
+  // The store's time after `now`, and Clock::Elapsed, at which Step has something to do; nullopt:
+  // nothing is planned.
+  std::optional<absl::Time> NextDue(absl::Time now) const;
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
   bool blocked() const { return claims_.blocked() || granted_.blocked(); }
   bool draining() const { return draining_; }

@@ -58,11 +58,13 @@ void ShardLoader::OpenWatch(kv::CommitSeq from) {
 
 void ShardLoader::Rewind() {
   const std::shared_ptr<ShardState> state = state_.lock();
-  for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-    lanes_[lane].loaded_to = EventLaneKey(state->shard, lane, absl::InfinitePast());
+  for (uint8_t i = 0; i < kSegmentCount; ++i) {
+    const uint8_t lane = LaneOfSegment(i);
+    const bool in_two = lane < kLaneRetry && !state->queue.overdue_mark(lane).empty();
     // A scan under way goes on from further up: its answer is not used.
-    lanes_[lane].scanning_to.clear();
-    lanes_[lane].dropped.clear();
+    segments_[i] = {.loaded_to = in_two && i == lane
+                                     ? state->queue.overdue_mark(lane)
+                                     : EventLaneKey(state->shard, lane, absl::InfinitePast())};
   }
   ++scan_generation_;
   quiet_until_ = absl::InfinitePast();
@@ -70,8 +72,10 @@ void ShardLoader::Rewind() {
 }
 
 bool ShardLoader::Covers(absl::string_view key) const {
-  const Lane& lane = lanes_[std::min<uint8_t>(LaneOfEventKey(key), kLaneCount - 1)];
-  return key < lane.loaded_to || key < lane.scanning_to;
+  const std::shared_ptr<ShardState> state = state_.lock();
+  if (LaneOfEventKey(key) >= kLaneCount) return false;
+  const Segment& segment = segments_[state->queue.SegmentOf(key)];
+  return key < segment.loaded_to || key < segment.scanning_to;
 }
 
 void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
@@ -95,26 +99,39 @@ void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
 
 void ShardLoader::AddRow(ShardState& state, std::string key, std::string value, kv::CommitSeq seq) {
   if (state.held.contains(key)) return;
-  const uint8_t index = LaneOfEventKey(key);
-  if (index >= kLaneCount) return;
+  if (LaneOfEventKey(key) >= kLaneCount) return;
+  const uint8_t segment = state.queue.SegmentOf(key);
   const HandlerOptions& options = state.core.options;
   state.queue.Add({.key = std::move(key), .value = std::move(value), .seq = seq});
   HandlerStats::Add(state.core.stats.rows_loaded, 1);
-  if (state.queue.rows(index) < 2 * options.lane_rows_max &&
-      state.queue.bytes(index) < 2 * options.lane_bytes_max)
+  if (state.queue.rows(segment) < 2 * options.lane_rows_max &&
+      state.queue.bytes(segment) < 2 * options.lane_bytes_max)
     return;
-  DropLatest(state, index);
+  DropLatest(state, segment);
 }
 
 // More was written inside the horizon than may be held: the latest half is read again later.
 void ShardLoader::DropLatest(ShardState& state, uint8_t index) {
   std::string dropped = state.queue.DropLast(index, state.queue.rows(index) / 2);
-  if (dropped.empty()) return;
-  Lane& lane = lanes_[index];
-  if (dropped < lane.loaded_to) lane.loaded_to = dropped;
+  if (!dropped.empty()) ReadFrom(index, std::move(dropped));
+}
+
+void ShardLoader::ReadFrom(uint8_t index, std::string key) {
+  Segment& segment = segments_[index];
+  if (key < segment.loaded_to) segment.loaded_to = key;
   quiet_until_ = absl::InfinitePast();
-  if (!lane.scanning_to.empty() && (lane.dropped.empty() || dropped < lane.dropped))
-    lane.dropped = std::move(dropped);
+  if (!segment.scanning_to.empty() && (segment.dropped.empty() || key < segment.dropped))
+    segment.dropped = std::move(key);
+}
+
+void ShardLoader::Demote(absl::string_view key) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  const uint8_t lane = LaneOfEventKey(key);
+  state->held.erase(key);
+  if (state->queue.overdue_mark(lane).empty())
+    segments_[OverdueSegment(lane)] = {.loaded_to = std::string(key)};
+  ReadFrom(OverdueSegment(lane), std::string(key));
+  state->queue.MarkOverdue(lane, KeyAfter(key));
 }
 
 void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
@@ -131,42 +148,80 @@ void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
       });
 }
 
+std::string ShardLoader::LoadTo(ShardState& state, uint8_t index, absl::Time now) const {
+  const uint8_t lane = LaneOfSegment(index);
+  if (index != lane) return state.queue.overdue_mark(lane);
+  const absl::Duration horizon = state.core.options.horizon;
+  // In steps of a quarter of the horizon, so that an idle shard is not read all the time.
+  if (segments_[index].loaded_to >= EventLaneKey(state.shard, lane, now + horizon * 3 / 4))
+    return segments_[index].loaded_to;
+  std::string to = EventLaneKey(state.shard, lane, now + horizon);
+  if (Perturb(state.core.runtime, Site::kLoaderHorizonShort))
+    to = std::min(to, std::max(KeyAfter(segments_[index].loaded_to),
+                               EventLaneKey(state.shard, lane, now + horizon / 50)));
+  return to;
+}
+
+bool ShardLoader::Full(const ShardState& state, uint8_t index) {
+  const HandlerOptions& options = state.core.options;
+  return state.queue.rows(index) > options.lane_rows_max / 2 ||
+         state.queue.bytes(index) > options.lane_bytes_max / 2;
+}
+
 void ShardLoader::Step(absl::Time now) {
   const std::shared_ptr<ShardState> state = state_.lock();
   if (!watching_ || now == absl::InfinitePast() || now < quiet_until_) return;
   const HandlerOptions& options = state->core.options;
   bool quiet = true;
-  for (uint8_t i = 0; i < kLaneCount; ++i) {
-    Lane& lane = lanes_[i];
-    if (!lane.scanning_to.empty()) continue;
-    // In steps of a quarter of the horizon, so that an idle shard is not read all the time.
-    if (lane.loaded_to >= EventLaneKey(state->shard, i, now + options.horizon * 3 / 4)) continue;
-    if (state->queue.rows(i) > options.lane_rows_max / 2 ||
-        state->queue.bytes(i) > options.lane_bytes_max / 2) {
-      quiet = false;  // there may be room with the next step
+  for (uint8_t i = 0; i < kSegmentCount; ++i) {
+    Segment& segment = segments_[i];
+    if (!segment.scanning_to.empty()) continue;
+    const uint8_t lane = LaneOfSegment(i);
+    const bool overdue = i != lane;
+    if (overdue && state->queue.overdue_mark(lane).empty()) continue;
+    if (!overdue && Behind(*state, lane, now)) FallBehind(*state, lane, now);
+    std::string to = LoadTo(*state, i, now);
+    if (segment.loaded_to >= to) {
+      if (overdue && state->queue.rows(i) == 0) state->queue.EndOverdue(lane);
       continue;
     }
-    quiet = false;
-    std::string to = EventLaneKey(state->shard, i, now + options.horizon);
-    if (Perturb(state->core.runtime, Site::kLoaderHorizonShort))
-      to = std::min(to, std::max(KeyAfter(lane.loaded_to),
-                                 EventLaneKey(state->shard, i, now + options.horizon / 50)));
-    ScanLane(*state, i, std::move(to));
+    quiet = false;  // if it is full, there may be room with the next step
+    if (!Full(*state, i)) ScanSegment(*state, i, std::move(to));
   }
   // Steps come thousands of times a second; the horizon moves slowly.
   if (quiet) quiet_until_ = now + options.horizon / 200;
 }
 
-void ShardLoader::ScanLane(ShardState& state, uint8_t index, std::string to) {
-  Lane& lane = lanes_[index];
-  lane.scanning_to = to;
-  lane.dropped.clear();
+bool ShardLoader::Behind(const ShardState& state, uint8_t lane, absl::Time now) const {
+  if (lane >= kLaneRetry || !Full(state, lane)) return false;
+  const std::string* first = state.queue.FirstKey(lane);
+  return first != nullptr &&
+         *first < EventLaneKey(state.shard, lane, now - state.core.options.overdue_after);
+}
+
+void ShardLoader::FallBehind(ShardState& state, uint8_t lane, absl::Time now) {
+  Segment& from_mark = segments_[lane];
+  std::string mark = EventLaneKey(state.shard, lane, now);
+  if (state.queue.overdue_mark(lane).empty()) {
+    segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
+  } else {
+    // The backlog's reading on finds them.
+    state.queue.DropBefore(lane, mark);
+  }
+  from_mark.loaded_to = std::max(from_mark.loaded_to, mark);
+  state.queue.MarkOverdue(lane, std::move(mark));
+}
+
+void ShardLoader::ScanSegment(ShardState& state, uint8_t index, std::string to) {
+  Segment& segment = segments_[index];
+  segment.scanning_to = to;
+  segment.dropped.clear();
   const HandlerOptions& options = state.core.options;
   const size_t rows_max =
       Perturb(state.core.runtime, Site::kLoaderScanOfOne) ? 1 : options.lane_rows_max / 2;
   state.core.client.Scan(
       {.cf = ColumnFamily::kEvents,
-       .begin = lane.loaded_to,
+       .begin = segment.loaded_to,
        .end = to,
        .limit = static_cast<uint32_t>(std::max<size_t>(rows_max, 1)),
        .bytes_max = static_cast<uint32_t>(std::max<size_t>(options.lane_bytes_max / 2, 1))},
@@ -181,18 +236,24 @@ void ShardLoader::ScanLane(ShardState& state, uint8_t index, std::string to) {
 
 void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string& to,
                             absl::StatusOr<kv::ScanResult> result) {
-  Lane& lane = lanes_[index];
+  Segment& segment = segments_[index];
   if (result.ok()) {
-    lane.loaded_to =
+    segment.loaded_to =
         result->more && !result->entries.empty() ? KeyAfter(result->entries.back().key) : to;
     for (kv::Entry& entry : result->entries)
       AddRow(state, std::move(entry.key), std::move(entry.value), result->seq);
     if (Perturb(state.core.runtime, Site::kLoaderDropsLatest)) DropLatest(state, index);
-    if (!lane.dropped.empty() && lane.dropped < lane.loaded_to) lane.loaded_to = lane.dropped;
+    if (!segment.dropped.empty() && segment.dropped < segment.loaded_to)
+      segment.loaded_to = segment.dropped;
   }
-  lane.scanning_to.clear();
-  lane.dropped.clear();
+  segment.scanning_to.clear();
+  segment.dropped.clear();
   quiet_until_ = absl::InfinitePast();
+  if (LaneOfSegment(index) < kLaneRetry && Perturb(state.core.runtime, Site::kLoaderFallsBehind)) {
+    state.queue.MarkOverdue(LaneOfSegment(index), EventLaneKey(state.shard, LaneOfSegment(index),
+                                                               state.core.client.NowLow()));
+    Rewind();
+  }
   state.core.wake();
 }
 

@@ -6,6 +6,12 @@
 // found by a later scan above it. When the watch lags, all lanes are read again from their
 // beginning; what is held or loaded is skipped.
 //
+// An on-time lane that has much to do and does it late is read in two segments (due_queue.h): what
+// is overdue goes on being read up to the lane's mark, and everything from the mark on is read at
+// once, so that what falls due now does not wait until the backlog has drained. When even that part
+// is late, its overdue rows are let go of and the mark moves up. The lane is one again when the
+// backlog has been read and taken.
+//
 // Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_SHARD_LOADER_H_
@@ -32,22 +38,34 @@ class ShardLoader {
   // Reads everything again: rows have been let go of.
   void Rewind();
 
+  // Lets go of a row of an on-time lane, which counts as overdue with all that is before it.
+  void Demote(absl::string_view key);
+
   // A row that this handler has just written: is it for the queue (or will a scan find it)?
   bool Covers(absl::string_view key) const;
 
  private:
-  struct Lane {
-    std::string loaded_to;
-    std::string scanning_to;  // empty: no scan is under way
-    std::string dropped;      // the least key dropped while one is; empty: none
+  struct Segment {
+    std::string loaded_to = {};
+    std::string scanning_to = {};  // empty: no scan is under way
+    std::string dropped = {};      // the least key dropped while one is; empty: none
   };
   void OpenWatch(kv::CommitSeq from);
   void OnBatch(ShardState& state, const kv::WatchBatch& batch);
   void AddRow(ShardState& state, std::string key, std::string value, kv::CommitSeq seq);
-  void DropLatest(ShardState& state, uint8_t lane);
+  void DropLatest(ShardState& state, uint8_t segment);
+  // The rows of the segment from `key` on are to be read again.
+  void ReadFrom(uint8_t segment, std::string key);
   void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
-  void ScanLane(ShardState& state, uint8_t lane, std::string to);
-  void OnScanned(ShardState& state, uint8_t lane, const std::string& to,
+  // Until where the segment is to be loaded; the same once three quarters of the horizon are.
+  std::string LoadTo(ShardState& state, uint8_t segment, absl::Time now) const;
+  // The segment holds what it may.
+  static bool Full(const ShardState& state, uint8_t segment);
+  bool Behind(const ShardState& state, uint8_t lane, absl::Time now) const;
+  // What is due by now is overdue, and everything from there on is loaded beside it.
+  void FallBehind(ShardState& state, uint8_t lane, absl::Time now);
+  void ScanSegment(ShardState& state, uint8_t segment, std::string to);
+  void OnScanned(ShardState& state, uint8_t segment, const std::string& to,
                  absl::StatusOr<kv::ScanResult> result);
 
   std::weak_ptr<ShardState> state_;
@@ -56,7 +74,7 @@ class ShardLoader {
   uint64_t watch_generation_ = 0;
   uint64_t scan_generation_ = 0;
   absl::Time quiet_until_ = absl::InfinitePast();  // there is nothing to read before
-  std::array<Lane, kLaneCount> lanes_;
+  std::array<Segment, kSegmentCount> segments_;
 };
 
 }  // namespace escapement::handler
