@@ -3,12 +3,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
 namespace escapement::bench {
 namespace {
+
+// Of an even number the mean of the two in the middle.
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 std::string Show(double value) {
   if (std::abs(value) >= 1000) return absl::StrFormat("%.0f", value);
@@ -21,18 +30,47 @@ std::string Show(const Bound& bound) {
   return "";
 }
 
-}  // namespace
+// What does not fit pushes the rest of its row to the right.
+constexpr absl::string_view kHead =
+    "                                                                 to reach     measured       "
+    "lowest      highest                 raw      ratio\n";
 
-double Figures::Figure::Median() const {
-  std::vector<double> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted.empty() ? 0 : sorted[sorted.size() / 2];
-}
+}  // namespace
 
 bool Figures::Figure::Kept() const {
   if (values.empty()) return false;
-  const double median = Median();
+  const double median = Median(values);
   return median >= bound.at_least.value_or(median) && median <= bound.at_most.value_or(median);
+}
+
+std::optional<double> Figures::Figure::Ratio() const {
+  const double limit = Median(raw);
+  if (values.empty() || limit == 0) return std::nullopt;
+  return Median(values) / limit;
+}
+
+std::string Figures::Figure::Row() const {
+  if (values.empty() && raw.empty()) return absl::StrCat(name, "\n");
+  std::string row = absl::StrFormat("%-62s %10s", name, Show(bound));
+  if (values.empty()) {
+    absl::StrAppendFormat(&row, " %12s %12s %12s", "-", "-", "-");
+  } else {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    absl::StrAppendFormat(&row, " %12s %12s %12s", Show(Median(values)), Show(*low), Show(*high));
+  }
+  absl::StrAppendFormat(&row, " %-8s", unit);
+  const std::optional<double> ratio = Ratio();
+  if (raw.empty()) {
+    absl::StrAppendFormat(&row, "%10s %10s", "", "");
+  } else {
+    absl::StrAppendFormat(&row, "%10s %10s", Show(Median(raw)),
+                          ratio.has_value() ? absl::StrFormat("%.2f", *ratio) : "-");
+  }
+  if (!values.empty() && (bound.at_least || bound.at_most))
+    absl::StrAppend(&row, Kept() ? "  kept" : "  MISSED");
+  if (!raw_name.empty()) absl::StrAppend(&row, "  raw: ", raw_name);
+  absl::StripTrailingAsciiWhitespace(&row);
+  return row + "\n";
 }
 
 Figures::Figure& Figures::Of(absl::string_view name) {
@@ -52,6 +90,14 @@ void Figures::Add(absl::string_view name, absl::string_view unit, double value,
   figure.values.push_back(value);
 }
 
+void Figures::AddRaw(absl::string_view name, absl::string_view unit, absl::string_view raw_name,
+                     double value) {
+  Figure& figure = Of(name);
+  figure.unit = std::string(unit);
+  figure.raw_name = std::string(raw_name);
+  figure.raw.push_back(value);
+}
+
 void Figures::AddFailure(absl::string_view name, const absl::Status& why) {
   Of(name).failures.push_back(why.ToString());
 }
@@ -62,20 +108,9 @@ bool Figures::complete() const {
 }
 
 std::string Figures::Table() const {
-  std::string table = absl::StrFormat("%-62s %12s %12s %12s  %-8s %-10s %s\n", "", "median",
-                                      "lowest", "highest", "", "bound", "");
+  std::string table(kHead);
   for (const Figure& figure : figures_) {
-    if (!figure.values.empty()) {
-      const auto [low, high] = std::minmax_element(figure.values.begin(), figure.values.end());
-      const std::string bound = Show(figure.bound);
-      absl::StrAppendFormat(&table, "%-62s %12s %12s %12s  %-8s %-10s %s\n", figure.name,
-                            Show(figure.Median()), Show(*low), Show(*high), figure.unit, bound,
-                            bound.empty()   ? ""
-                            : figure.Kept() ? "kept"
-                                            : "MISSED");
-    } else {
-      absl::StrAppend(&table, figure.name, "\n");
-    }
+    table += figure.Row();
     for (const std::string& failure : figure.failures)
       absl::StrAppend(&table, "  FAILED: ", failure, "\n");
   }
@@ -90,9 +125,15 @@ std::string Figures::Json() const {
                                     {"values", figure.values},
                                     {"kept", figure.Kept()},
                                     {"failures", figure.failures}};
-    if (!figure.values.empty()) entry["median"] = figure.Median();
+    if (!figure.values.empty()) entry["median"] = Median(figure.values);
     if (figure.bound.at_least) entry["at_least"] = *figure.bound.at_least;
     if (figure.bound.at_most) entry["at_most"] = *figure.bound.at_most;
+    if (!figure.raw.empty()) {
+      entry["raw_name"] = figure.raw_name;
+      entry["raw"] = figure.raw;
+      entry["raw_median"] = Median(figure.raw);
+    }
+    if (const auto ratio = figure.Ratio()) entry["ratio"] = *ratio;
     list.push_back(std::move(entry));
   }
   return nlohmann::ordered_json({{"figures", list}}).dump(2);

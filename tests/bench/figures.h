@@ -1,4 +1,5 @@
-// Figures: named measurements with the bound that each is to keep; medians of repetitions.
+// Figures: named measurements, each with the bound that it is to keep and, where there is one, the
+// raw limit of the same run; medians of repetitions.
 //
 // Threads: one at a time.
 
@@ -25,12 +26,18 @@ class Figures {
   // One more value of `name`, in `unit` (shown behind it). Figures are shown in the order of their
   // first mention.
   void Add(absl::string_view name, absl::string_view unit, double value, const Bound& bound = {});
+  // One more value of what limits it on this machine, in the same unit; `raw_name` says what that
+  // is.
+  void AddRaw(absl::string_view name, absl::string_view unit, absl::string_view raw_name,
+              double value);
   // The figure could not be measured.
   void AddFailure(absl::string_view name, const absl::Status& why);
 
-  // A table for people: median, lowest, highest, bound, whether the median keeps it.
+  // A table for people: bound, median, lowest, highest, raw limit, the median as part of it,
+  // whether the median keeps the bound.
   std::string Table() const;
-  // {"figures":[{"name","unit","values":[…],"median","at_least","at_most","kept","failures":[…]}]}
+  // {"figures":[{"name","unit","values":[…],"median","at_least","at_most","kept","raw_name",
+  //   "raw":[…],"raw_median","ratio","failures":[…]}]}
   std::string Json() const;
   // Whether every figure was measured. (That a bound is missed is no failure of the program.)
   bool complete() const;
@@ -41,9 +48,12 @@ class Figures {
     std::string unit;
     Bound bound;
     std::vector<double> values;
+    std::string raw_name;
+    std::vector<double> raw;
     std::vector<std::string> failures;
-    double Median() const;
     bool Kept() const;
+    std::optional<double> Ratio() const;
+    std::string Row() const;
   };
   Figure& Of(absl::string_view name);
   std::vector<Figure> figures_;

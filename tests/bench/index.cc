@@ -1,51 +1,68 @@
-// Does the cost of emission follow what is due, whatever is stored?
+// Does the cost of emission follow what is due, whatever is stored? And what do stored schedules
+// take?
 //
-//   tools/dev bench index [--sizes=10000,100000,1000000] [--due=600] [--windows=12] [--json]
+//   tools/dev bench index [--sizes=10000,100000,1000000] [--due=600] [--windows=12]
+//   [--burst=100000]
+//                         [and the flags of bench_run.h]
 //
-// Makes one store for each size through the master's API, then emits the same windows over all of
-// them in turn: the same number of occurrences is due in each. Beside each window: the bare scan of
-// the same ranges of the index, in the same run. Data are in a temporary folder, which is removed.
-// Exit code: 0, or 1 if something could not be measured.
+// Stages: stored, burst. "stored" makes one store for each size through the master's API, in this
+// process, then emits the same windows over all of them in turn: the same number of occurrences is
+// due in each. Beside each window: the bare scan of the same ranges of the index, in the same run.
+// Its repetitions are the windows. "burst": queue rows due at evenly spread instants of one second,
+// delivered by standalone over a gRPC stream.
+
+#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/bench_run.h"
+#include "tests/bench/path_stages.h"
+#include "tests/bench/platform_bed.h"
+#include "tests/bench/process_stats.h"
+#include "tests/bench/raw_send.h"
+#include "tests/bench/receiver_process.h"
 #include "tests/bench/stored_schedules.h"
+#include "tests/integration/api_client.h"
 
-ABSL_FLAG(std::string, bin, ".", "not used: everything runs in this process");
 ABSL_FLAG(std::vector<std::string>, sizes, std::vector<std::string>({"10000", "100000", "1000000"}),
-          "stored schedules");
+          "stored schedules, ascending");
 ABSL_FLAG(int64_t, due, 600, "occurrences in each window");
 ABSL_FLAG(int, windows, 12, "so many, a minute each");
-ABSL_FLAG(bool, json, false, "print JSON instead of a table");
+ABSL_FLAG(uint64_t, burst, 100'000, "queue rows due in one second");
 
 namespace escapement::bench {
 namespace {
+
+constexpr double kMiB = 1 << 20;
+constexpr size_t kPayloadBytes = 500;
 
 struct Stored {
   int64_t size = 0;
   std::unique_ptr<StoredSchedules> schedules;
 };
 
-absl::Status Create(Stored& stored, Figures& figures) {
+absl::Status Create(Stored& stored, const std::string& folder, Figures& figures) {
+  const uint64_t resident_before = ResidentBytesOf(getpid());
   const absl::StatusOr<std::vector<double>> tenths = stored.schedules->Create();
   if (!tenths.ok()) return tenths.status();
   double seconds = 0;
   for (const double tenth : *tenths) seconds += tenth;
-  figures.Add(absl::StrCat("creating ", stored.size), "/s",
-              static_cast<double>(stored.size) / seconds);
-  figures.Add(absl::StrCat("creating ", stored.size, ": last tenth / second tenth"), "×",
-              tenths->back() / (*tenths)[1], {.at_most = 1.5});
+  const auto size = static_cast<double>(stored.size);
+  const std::string name = absl::StrCat("creating ", stored.size);
+  figures.Add(name, "/s", size / seconds);
+  figures.Add(name + ": last tenth / second tenth", "x", tenths->back() / (*tenths)[1],
+              {.at_most = 1.5});
+  const uint64_t resident = ResidentBytesOf(getpid());
+  figures.Add(name + ": resident memory more, with the database's buffers", "MiB",
+              (static_cast<double>(resident) - static_cast<double>(resident_before)) / kMiB);
+  figures.Add(name + ": disk, log included, each", "B",
+              static_cast<double>(FolderBytes(folder)) / size);
   return absl::OkStatus();
 }
 
@@ -61,23 +78,26 @@ absl::Status Emit(Stored& stored, int window, Figures& figures, double* seconds)
   figures.Add(name + "rows read per row emitted", "", static_cast<double>(emitted->rows_read) / due,
               {.at_most = 1.2});
   figures.Add(name + "a window", "ms", emitted->seconds * 1e3);
-  figures.Add(name + "bare scan of its ranges", "ms", emitted->raw_seconds * 1e3);
+  figures.AddRaw(name + "a window", "ms", "bare scan of its ranges", emitted->raw_seconds * 1e3);
   *seconds = emitted->seconds;
   return absl::OkStatus();
 }
 
-absl::Status Run(const std::string& folder, Figures& figures) {
+absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
   std::vector<Stored> all;
   for (const std::string& text : absl::GetFlag(FLAGS_sizes)) {
     Stored stored;
     if (!absl::SimpleAtoi(text, &stored.size)) return absl::InvalidArgumentError(text);
-    auto made = StoredSchedules::Make({.folder = absl::StrCat(folder, "/", text),
+    // Quick: what is larger is left out.
+    if (setting.quick && stored.size > 100'000) continue;
+    const std::string folder = absl::StrCat(setting.folder, "/", text);
+    auto made = StoredSchedules::Make({.folder = folder,
                                        .schedules = stored.size,
                                        .due_per_window = absl::GetFlag(FLAGS_due),
                                        .windows = absl::GetFlag(FLAGS_windows)});
     if (!made.ok()) return made.status();
     stored.schedules = *std::move(made);
-    if (absl::Status status = Create(stored, figures); !status.ok()) return status;
+    if (absl::Status status = Create(stored, folder, figures); !status.ok()) return status;
     all.push_back(std::move(stored));
   }
   for (int window = 0; window < absl::GetFlag(FLAGS_windows); ++window) {
@@ -92,9 +112,45 @@ absl::Status Run(const std::string& folder, Figures& figures) {
       } else if (window > 0) {
         figures.Add(
             absl::StrCat(stored.size, " stored: a window / with ", all.front().size, " stored"),
-            "×", seconds / first, {.at_most = 1.3});
+            "x", seconds / first, {.at_most = 1.3});
       }
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeasureBurst(const BenchSetting& setting, Figures& figures) {
+  const uint64_t rows = absl::GetFlag(FLAGS_burst) / (setting.quick ? 5 : 1);
+  const std::string name = absl::StrCat(rows, " rows due in one second: ");
+  auto receiver = ReceiverProcess::Start(setting.bin);
+  if (!receiver.ok()) return receiver.status();
+  PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/burst"});
+  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  PathStages stages({.payload_bytes = kPayloadBytes}, &bed, receiver->get());
+  const v1::Target target = integration::GrpcTo((*receiver)->grpc_target());
+  // A new platform is slower than one that has worked.
+  if (const auto warm = stages.OneOffRate(target, rows / 4); !warm.ok()) return warm.status();
+  for (int i = 0; i < setting.repetitions; ++i) {
+    const double raw = RawGrpcStream((*receiver)->grpc_target(), rows, kPayloadBytes);
+    const auto late = stages.LatenessAt(target, static_cast<double>(rows), rows);
+    if (!late.ok()) return late.status();
+    figures.Add(name + "lateness of the last", "ms", late->last / 1e3);
+    figures.AddRaw(name + "lateness of the last", "ms",
+                   "bare gRPC stream that begins with the first",
+                   std::max(0.0, static_cast<double>(rows) / raw - 1) * 1e3);
+    AddLateness(name, *late, {}, figures);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  if (setting.Wanted("stored")) {
+    if (absl::Status status = MeasureStored(setting, figures); !status.ok())
+      figures.AddFailure("stored", status);
+  }
+  if (setting.Wanted("burst")) {
+    if (absl::Status status = MeasureBurst(setting, figures); !status.ok())
+      figures.AddFailure("burst", status);
   }
   return absl::OkStatus();
 }
@@ -103,19 +159,10 @@ absl::Status Run(const std::string& folder, Figures& figures) {
 }  // namespace escapement::bench
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("Emission over few and many stored schedules.");
-  absl::ParseCommandLine(argc, argv);
-  using namespace escapement::bench;
-  std::string folder =
-      (std::filesystem::temp_directory_path() / "escapement-index-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) {
-    std::cerr << "no temporary folder\n";
-    return 1;
-  }
-  Figures figures;
-  const absl::Status status = Run(folder, figures);
-  std::filesystem::remove_all(folder);
-  std::cout << (absl::GetFlag(FLAGS_json) ? figures.Json() : figures.Table());
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() && figures.complete() ? 0 : 1;
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "index",
+       .usage = "emission over few and many stored schedules; many rows due in one second",
+       .repetitions = 3,
+       .run = escapement::bench::Run});
 }

@@ -1,6 +1,7 @@
 #include "tests/bench/ingest_client.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -42,24 +43,54 @@ v1::IngestRequest MakeBatch(const IngestOptions& options, uint64_t first) {
   if (first == 0) {
     request.set_parent("tenants/default");
     *request.mutable_defaults()->mutable_target() = options.target;
-    request.mutable_defaults()->mutable_delivery_timeout()->set_seconds(30);
+    request.mutable_defaults()->mutable_delivery_timeout()->set_seconds(
+        absl::ToInt64Seconds(options.delivery_timeout));
   }
   const uint64_t end = std::min<uint64_t>(options.events, first + options.batch_events);
   for (uint64_t i = first; i < end; ++i) {
     v1::IngestEvent* event = request.add_events();
     event->set_due_time_micros(absl::ToUnixMicros(options.due_time(i)));
-    event->mutable_payload()->assign(options.payload_bytes, static_cast<char>('a' + i % 26));
+    if (options.half_random) {
+      event->set_payload(HalfRandomPayload(options.payload_bytes, i));
+    } else {
+      event->mutable_payload()->assign(options.payload_bytes, static_cast<char>('a' + i % 26));
+    }
+    if (!options.client_id_prefix.empty())
+      event->set_event_id(absl::StrCat(options.client_id_prefix, "-", i));
   }
   return request;
 }
 
+// Splitmix64.
+uint64_t Scatter(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+// Generous: an error is what stops, not the time.
+absl::Duration TimeFor(uint64_t events) {
+  return absl::Seconds(120) + absl::Microseconds(200) * static_cast<int64_t>(events);
+}
+
 }  // namespace
+
+std::string HalfRandomPayload(size_t bytes, uint64_t i) {
+  std::string payload(bytes, static_cast<char>('a' + i % 26));
+  const size_t random = bytes / 2;
+  for (size_t at = 0; at < random; at += sizeof(uint64_t)) {
+    const uint64_t word = Scatter(i << 20 | at);
+    std::memcpy(payload.data() + at, &word, std::min(sizeof(word), random - at));
+  }
+  return payload;
+}
 
 absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options) {
   const auto stub = v1::EventService::NewStub(NewChannel(options.master));
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + TimeFor(options.events)));
   const std::unique_ptr<IngestStream> stream = stub->Ingest(&context);
   Window window;
   std::thread reader([&] { ReadAnswers(stream.get(), &window); });

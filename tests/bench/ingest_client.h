@@ -21,6 +21,12 @@ struct IngestOptions {
   size_t payload_bytes = 500;
   size_t batch_events = 1000;
   int batches_unanswered_max = 8;
+  // The first half of each payload is random bytes, the second one letter: what compression gets of
+  // what people send. Else all of it is one letter.
+  bool half_random = false;
+  // The events have ids of the client's choice that begin so; empty: the server makes them.
+  std::string client_id_prefix = {};
+  absl::Duration delivery_timeout = absl::Seconds(30);
   // The due time of the i-th event.
   std::function<absl::Time(uint64_t i)> due_time;
 };
@@ -28,6 +34,9 @@ struct IngestOptions {
 // Returns how long it took from the first batch written to the last one acknowledged as durable. An
 // error if the stream broke or a batch was refused.
 absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options);
+
+// The payload of the i-th event of one that is half random.
+std::string HalfRandomPayload(size_t bytes, uint64_t i);
 
 }  // namespace escapement::bench
 

@@ -1,96 +1,77 @@
 // The whole path on this machine, each figure beside the raw limit that was measured in the same
 // run.
 //
-//   bazel run -c opt //tests/bench:path -- [--separate] [--repetitions=3] [--only=ingest] [--json]
+//   tools/dev bench path [--separate] [--events=100000] [and the flags of bench_run.h]
 //
-// Client, receiver, platform and disk share the machine. Every process has a port of its own choice
-// and data in a temporary folder, which is removed at the end. Exit code: 0, or 1 if a stage
-// failed.
+// Client, receiver, platform and disk share the machine.
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "services/handler/grpc_transport.h"
 #include "services/handler/http_transport.h"
+#include "tests/bench/bench_run.h"
 #include "tests/bench/path_stages.h"
+#include "tests/bench/platform_bed.h"
 #include "tests/bench/raw_send.h"
 #include "tests/bench/raw_store.h"
 #include "tests/bench/receiver_process.h"
-#include "tests/bench/report.h"
+#include "tests/bench/stored_schedules.h"
 #include "tests/bench/transport_rates.h"
 #include "tests/integration/api_client.h"
 
-ABSL_FLAG(std::string, bin, ".", "the folder that holds services/ and tests/ as built");
-ABSL_FLAG(bool, separate, false,
-          "store, master, emitter and handler as processes of their own instead of standalone");
+ABSL_FLAG(bool, separate, false, "five processes instead of standalone");
 ABSL_FLAG(bool, platform, true, "false: raw limits and transports only");
-ABSL_FLAG(int, repetitions, 1, "medians of so many, interleaved");
 ABSL_FLAG(uint64_t, events, 100'000, "of each stage that measures a rate");
+ABSL_FLAG(uint64_t, batch, 1'000'000, "events of the batch");
 ABSL_FLAG(uint64_t, payload_bytes, 500, "of each event");
-ABSL_FLAG(std::string, only, "", "only rows whose name contains this");
-ABSL_FLAG(bool, json, false, "print JSON instead of a table");
 
 namespace escapement::bench {
 namespace {
 
+constexpr double kMiB = 1 << 20;
 constexpr double kLatenessPerSecond = 1000;
-constexpr uint64_t kLatenessEvents = 4000;
 constexpr int kRawCurlInFlight = 64;
+constexpr char kOneOffGrpc[] = "deliver one-off events: gRPC, durable Done";
+constexpr char kBatches[] = "RocksDB, synced batches of 1,000";
 
 class PathBench {
  public:
-  PathBench(std::string folder, ReceiverProcess* receiver)
-      : folder_(std::move(folder)),
+  PathBench(const BenchSetting& setting, PlatformBed* bed, ReceiverProcess* receiver,
+            Figures* figures)
+      : setting_(setting),
+        bed_(bed),
         receiver_(receiver),
-        events_(absl::GetFlag(FLAGS_events)),
+        figures_(figures),
+        events_(absl::GetFlag(FLAGS_events) / (setting.quick ? 2 : 1)),
         payload_bytes_(absl::GetFlag(FLAGS_payload_bytes)),
-        raw_store_(folder_ + "/raw"),
-        stages_({.bin = absl::GetFlag(FLAGS_bin),
-                 .folder = folder_,
-                 .separate = absl::GetFlag(FLAGS_separate),
-                 .payload_bytes = payload_bytes_},
-                receiver) {}
-
-  absl::Status StartPlatform() { return stages_.Start(); }
+        raw_store_(setting.folder + "/raw"),
+        stages_({.payload_bytes = payload_bytes_}, bed, receiver) {}
 
   void Run(bool platform) {
-    const auto repeat = absl::GetFlag(FLAGS_repetitions);
-    for (int i = 0; i < repeat; ++i) {
+    for (int i = 0; i < setting_.repetitions; ++i) {
       RunTransports();
-      if (platform) RunPlatform();
+      if (platform) RunPlatform(i);
     }
   }
 
-  const Report& report() const { return report_; }
-
  private:
-  static bool Wanted(absl::string_view row) {
-    return absl::StrContains(row, absl::GetFlag(FLAGS_only));
-  }
-
-  // Measures a row once: the raw limit first.
-  void Rate(absl::string_view row, absl::string_view raw_name, const std::function<double()>& raw,
-            const std::function<absl::StatusOr<double>()>& measure) {
-    if (!Wanted(row)) return;
-    report_.AddRow(row, Unit::kPerSecond, raw_name);
-    report_.AddRaw(row, raw());
-    if (absl::Status status = receiver_->Clear(); !status.ok())
-      return report_.AddFailure(row, status.ToString());
-    const auto measured = measure();
-    if (!measured.ok()) return report_.AddFailure(row, measured.status().ToString());
-    report_.AddMeasured(row, *measured);
+  // Measures a row once: the raw limit first. Returns what was measured; 0 if nothing was.
+  double Rate(absl::string_view row, absl::string_view raw_name, const std::function<double()>& raw,
+              const std::function<absl::StatusOr<double>()>& measure, const Bound& bound = {}) {
+    if (!setting_.Wanted(row)) return 0;
+    figures_->AddRaw(row, "/s", raw_name, raw());
+    absl::Status status = receiver_->Clear();
+    const auto measured = status.ok() ? measure() : status;
+    if (!measured.ok()) {
+      figures_->AddFailure(row, measured.status());
+      return 0;
+    }
+    figures_->Add(row, "/s", *measured, bound);
+    return *measured;
   }
 
   double RawGrpc() { return RawGrpcStream(receiver_->grpc_target(), events_, payload_bytes_); }
@@ -114,95 +95,117 @@ class PathBench {
         });
   }
 
-  void RunPlatform() {
+  void RunPlatform(int repetition) {
     const v1::Target grpc = integration::GrpcTo(receiver_->grpc_target());
     const v1::Target http = integration::HttpTo(receiver_->http_origin() + "/bench");
+    const auto raw_rows = [this] { return raw_store_.PutRows(events_, payload_bytes_); };
+    const auto raw_grpc = [this] { return RawGrpc(); };
+    const auto raw_http = [this] { return RawHttp(); };
+    const auto run = [this](const v1::Target& target) -> absl::StatusOr<double> {
+      const auto result = stages_.RunRate(target, events_);
+      if (!result.ok()) return result.status();
+      return result->per_second;
+    };
+    Rate("ingest: one-off events, durable", kBatches, raw_rows,
+         [this] { return stages_.IngestRate(events_); }, {.at_least = 150e3});
+    Rate("ingest: one-off events, client-chosen ids, durable", kBatches, raw_rows,
+         [this] { return stages_.IngestRate(events_, Ids::kClientChosen); }, {.at_least = 90e3});
     Rate(
-        "ingest: one-off events, durable", "RocksDB, synced batches of 1,000",
-        [this] { return raw_store_.PutRows(events_, payload_bytes_); },
-        [this] { return stages_.IngestRate(events_); });
-    Rate(
-        "deliver one-off events: gRPC, durable Done", "bare gRPC stream",
-        [this] { return RawGrpc(); }, [this, grpc] { return stages_.OneOffRate(grpc, events_); });
-    Rate(
-        "deliver a run: gRPC, durable Done", "bare gRPC stream", [this] { return RawGrpc(); },
-        [this, grpc] { return stages_.RunRate(grpc, events_); });
-    Rate(
-        "deliver one-off events: HTTP, durable Done", "bare libcurl multi",
-        [this] { return RawHttp(); }, [this, http] { return stages_.OneOffRate(http, events_); });
-    Rate(
-        "deliver a run: HTTP, durable Done", "bare libcurl multi", [this] { return RawHttp(); },
-        [this, http] { return stages_.RunRate(http, events_); });
-    constexpr absl::string_view kChurn = "put, then Done and delete";
-    if (Wanted(kChurn)) {
-      report_.AddRow(kChurn, Unit::kPerSecond, "RocksDB, synced batches of 1,000");
-      report_.AddRaw(kChurn, raw_store_.ChurnRows(events_, payload_bytes_));
+        "emission: children to durable event rows", "RocksDB, synced batches of 1,000, no payload",
+        [this] { return raw_store_.PutRows(events_, 0); },
+        [this, repetition] { return EmissionRate(repetition); }, {.at_least = 250e3});
+    const double single =
+        Rate(kOneOffGrpc, "bare gRPC stream", raw_grpc,
+             [this, grpc] { return stages_.OneOffRate(grpc, events_); }, {.at_least = 100e3});
+    Rate("deliver a run: gRPC, durable Done", "bare gRPC stream", raw_grpc,
+         [run, grpc] { return run(grpc); }, {.at_least = 100e3});
+    Rate("deliver one-off events: HTTP, durable Done", "bare libcurl multi", raw_http,
+         [this, http] { return stages_.OneOffRate(http, events_); }, {.at_least = 40e3});
+    Rate("deliver a run: HTTP, durable Done", "bare libcurl multi", raw_http,
+         [run, http] { return run(http); }, {.at_least = 40e3});
+    constexpr absl::string_view kChurn = "bare: put, then Done and delete";
+    if (setting_.Wanted(kChurn))
+      figures_->AddRaw(kChurn, "/s", kBatches, raw_store_.ChurnRows(events_, payload_bytes_));
+    if (setting_.Wanted("batch")) MeasureBatch(grpc, single);
+    if (setting_.Wanted("lateness")) MeasureLateness(grpc);
+  }
+
+  // In this process: the emitter's own windows over a store of schedules of which all are due.
+  absl::StatusOr<double> EmissionRate(int repetition) {
+    if (stored_ == nullptr) {
+      auto made =
+          StoredSchedules::Make({.folder = setting_.folder + "/schedules",
+                                 .schedules = static_cast<int64_t>(events_) * setting_.repetitions,
+                                 .due_per_window = static_cast<int64_t>(events_),
+                                 .windows = setting_.repetitions});
+      if (!made.ok()) return made.status();
+      stored_ = *std::move(made);
+      if (const auto created = stored_->Create(); !created.ok()) return created.status();
     }
-    if (Wanted("lateness")) MeasureLateness(grpc);
+    const auto emitted = stored_->Emit(repetition);
+    if (!emitted.ok()) return emitted.status();
+    if (emitted->occurrences != static_cast<int64_t>(events_))
+      return absl::InternalError(absl::StrCat(emitted->occurrences, " occurrences"));
+    return static_cast<double>(events_) / emitted->seconds;
+  }
+
+  // `single`: the rate of one-off events of this repetition; 0 if it was not measured.
+  void MeasureBatch(const v1::Target& target, double single) {
+    const uint64_t batch = absl::GetFlag(FLAGS_batch) / (setting_.quick ? 10 : 1);
+    const std::string name = absl::StrCat("a batch of ", batch, ": ");
+    const uint64_t before = bed_->ResidentBytes();
+    const auto result = stages_.RunRate(target, batch);
+    if (!result.ok()) return figures_->AddFailure(name, result.status());
+    figures_->Add(name + "set off, its rows durable", "ms", result->trigger_seconds * 1e3,
+                  {.at_most = 10});
+    figures_->Add(name + "delivered, gRPC", "/s", result->per_second);
+    if (single > 0) {
+      figures_->Add(name + "rate as part of one-off events'", "%",
+                    100 * result->per_second / single, {.at_least = 90});
+    }
+    figures_->Add(
+        name + "resident memory more at its end", "MiB",
+        (static_cast<double>(bed_->ResidentBytes()) - static_cast<double>(before)) / kMiB);
   }
 
   void MeasureLateness(const v1::Target& target) {
-    const std::string row = absl::StrCat("lateness at ", kLatenessPerSecond, "/s: ");
-    const fixtures::LatencyHistogram raw = RawTimer(kLatenessEvents, kLatenessPerSecond);
-    const auto measured = stages_.LatenessAt(target, kLatenessPerSecond, kLatenessEvents);
-    for (const auto& [name, raw_value] :
-         {std::pair<std::string, int64_t>("p50", raw.Percentile(0.5)),
-          {"p99", raw.Percentile(0.99)},
-          {"max", raw.max()}}) {
-      report_.AddRow(row + name, Unit::kMicros, "bare timer");
-      report_.AddRaw(row + name, static_cast<double>(raw_value));
-    }
-    if (!measured.ok()) return report_.AddFailure(row + "p50", measured.status().ToString());
-    report_.AddMeasured(row + "p50", measured->p50);
-    report_.AddMeasured(row + "p99", measured->p99);
-    report_.AddMeasured(row + "max", measured->max);
-    if (measured->early > 0)
-      report_.AddFailure(row + "p50", absl::StrCat(measured->early, " events were early"));
+    const std::string name = absl::StrCat("lateness at ", kLatenessPerSecond, "/s: ");
+    const auto late = stages_.LatenessAt(target, kLatenessPerSecond, setting_.quick ? 2000 : 4000);
+    if (!late.ok()) return figures_->AddFailure(name, late.status());
+    AddLateness(name, *late, {.at_most = 2}, *figures_);
   }
 
-  const std::string folder_;
+  const BenchSetting& setting_;
+  PlatformBed* const bed_;
   ReceiverProcess* const receiver_;
+  Figures* const figures_;
   const uint64_t events_;
   const size_t payload_bytes_;
   RawStore raw_store_;
   PathStages stages_;
-  Report report_;
+  std::unique_ptr<StoredSchedules> stored_;
 };
 
-int Main(const std::string& folder) {
-  auto receiver = ReceiverProcess::Start(absl::GetFlag(FLAGS_bin));
-  if (!receiver.ok()) {
-    std::cerr << "receiver: " << receiver.status() << "\n";
-    return 1;
-  }
-  PathBench bench(folder, receiver->get());
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  auto receiver = ReceiverProcess::Start(setting.bin);
+  if (!receiver.ok()) return receiver.status();
   const bool platform = absl::GetFlag(FLAGS_platform);
-  if (platform) {
-    if (absl::Status status = bench.StartPlatform(); !status.ok()) {
-      std::cerr << "platform: " << status << "\n";
-      return 1;
-    }
-  }
-  bench.Run(platform);
-  std::cout << (absl::GetFlag(FLAGS_json) ? bench.report().Json() : bench.report().Table())
-            << std::endl;
-  return bench.report().failed() ? 1 : 0;
+  PlatformBed bed({.bin = setting.bin,
+                   .folder = setting.folder + "/platform",
+                   .separate = absl::GetFlag(FLAGS_separate)});
+  if (absl::Status status = platform ? bed.Start() : absl::OkStatus(); !status.ok()) return status;
+  PathBench(setting, &bed, receiver->get(), &figures).Run(platform);
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace escapement::bench
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("measures the whole path beside the raw limits of this machine");
-  absl::ParseCommandLine(argc, argv);
-  const char* tmp = std::getenv("TMPDIR");
-  std::string folder = absl::StrCat(tmp == nullptr ? "/tmp" : tmp, "/escapement-bench-XXXXXX");
-  if (mkdtemp(folder.data()) == nullptr) {
-    std::cerr << "cannot make " << folder << "\n";
-    return 1;
-  }
-  const int code = escapement::bench::Main(folder);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  return code;
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "path",
+       .usage = "measures the whole path beside the raw limits of this machine",
+       .repetitions = 3,
+       .run = escapement::bench::Run});
 }

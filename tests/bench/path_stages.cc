@@ -1,51 +1,50 @@
 #include "tests/bench/path_stages.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "tests/bench/ingest_client.h"
+#include "tests/bench/raw_send.h"
 #include "tests/integration/api_client.h"
-#include "tests/integration/http_get.h"
 
 namespace escapement::bench {
 namespace {
 
-constexpr absl::Duration kStageMax = absl::Seconds(60);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // The handler's counter of events whose success is durable.
-constexpr absl::string_view kEndedCounter = "escapement_handler_succeeded_total";
+constexpr char kEndedCounter[] = "escapement_handler_succeeded_total";
 
 // How long after the ingest the events of a stage fall due.
 constexpr absl::Duration kLead = absl::Seconds(2);
+constexpr double kTimersPerSecond = 1000;
+
+absl::Duration StageMax(uint64_t events) {
+  return absl::Seconds(60) + absl::Microseconds(100) * static_cast<int64_t>(events);
+}
+
+// By when so many events will have been ingested.
+absl::Time AfterIngest(uint64_t events) {
+  return absl::Now() + kLead + absl::Microseconds(30) * static_cast<int64_t>(events);
+}
 
 }  // namespace
 
-PathStages::PathStages(const Options& options, ReceiverProcess* receiver)
-    : options_(options),
-      receiver_(receiver),
-      platform_({.bin = options.bin, .folder = options.folder}) {}
+PathStages::PathStages(const Options& options, PlatformBed* bed, ReceiverProcess* receiver)
+    : options_(options), bed_(bed), receiver_(receiver) {}
 
-absl::Status PathStages::Start() {
-  return options_.separate ? platform_.Start() : platform_.Start({"standalone"});
-}
-
-const std::string& PathStages::master() const {
-  return platform_.grpc_address(options_.separate ? "master" : "standalone");
-}
-
-absl::StatusOr<double> PathStages::IngestRate(uint64_t events) {
+absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
   const absl::Time due = absl::Now() + absl::Hours(24);
-  const auto took = Ingest({.master = master(),
-                            .target = integration::GrpcTo(receiver_->grpc_target()),
-                            .events = events,
-                            .payload_bytes = options_.payload_bytes,
-                            .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }});
+  const auto took =
+      Ingest({.master = bed_->front("master"),
+              .target = integration::GrpcTo(receiver_->grpc_target()),
+              .events = events,
+              .payload_bytes = options_.payload_bytes,
+              .client_id_prefix = ids == Ids::kClientChosen ? absl::StrCat("order-", ++made_) : "",
+              .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }});
   if (!took.ok()) return took.status();
   return static_cast<double>(events) / absl::ToDoubleSeconds(*took);
 }
@@ -55,9 +54,8 @@ absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t
   const auto ended_before = Ended();
   if (!ended_before.ok()) return ended_before.status();
   // All are stored before the first is due.
-  const absl::Time due =
-      absl::Now() + kLead + absl::Microseconds(20) * static_cast<int64_t>(events);
-  const auto took = Ingest({.master = master(),
+  const absl::Time due = AfterIngest(events);
+  const auto took = Ingest({.master = bed_->front("master"),
                             .target = target,
                             .events = events,
                             .payload_bytes = options_.payload_bytes,
@@ -65,22 +63,15 @@ absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t
   if (!took.ok()) return took.status();
   if (absl::Now() > due)
     return absl::DeadlineExceededError("the ingest took longer than the time to the due instant");
-  const auto counts = AwaitArrivals(events);
-  if (!counts.ok()) return counts.status();
-  if (absl::Status status = AwaitEnded(*ended_before + static_cast<double>(events)); !status.ok())
-    return status;
-  const absl::Time end =
-      std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
-  return static_cast<double>(events) /
-         absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
+  return RateOfAll(*ended_before, events);
 }
 
-absl::StatusOr<double> PathStages::RunRate(const v1::Target& target, uint64_t events) {
+absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t events) {
   if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
-  integration::ApiClient client(master());
+  integration::ApiClient client(bed_->front("master"));
   const auto ended_before = Ended();
   if (!ended_before.ok()) return ended_before.status();
-  const std::string id = absl::StrCat("bench-", ++schedules_);
+  const std::string id = absl::StrCat("bench-", ++made_);
   v1::Schedule schedule;
   schedule.set_cron("0 0 1 1 *");  // fires when it is told to
   schedule.set_event_count(static_cast<int64_t>(events));
@@ -89,73 +80,102 @@ absl::StatusOr<double> PathStages::RunRate(const v1::Target& target, uint64_t ev
   schedule.mutable_delivery_timeout()->set_seconds(30);
   if (const auto created = client.CreateSchedule(id, schedule); !created.ok())
     return created.status();
+  const absl::Time begin = absl::Now();
   if (const auto run = client.TriggerSchedule(id); !run.ok()) return run.status();
+  const double trigger_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const auto rate = RateOfAll(*ended_before, events);
+  if (!rate.ok()) return rate.status();
+  return RunResult{trigger_seconds, *rate};
+}
+
+absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second,
+                                                uint64_t events) {
+  if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
+  const absl::Time begin = AfterIngest(events);
+  const absl::Duration step = absl::Seconds(1 / per_second);
+  const auto took = Ingest(
+      {.master = bed_->front("master"),
+       .target = target,
+       .events = events,
+       .payload_bytes = options_.payload_bytes,
+       .due_time = [begin, step](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
+  if (!took.ok()) return took.status();
+  if (absl::Now() > begin)
+    return absl::DeadlineExceededError("the ingest took longer than the time to the due instants");
+  // Asking the receiver while it works would make it late.
+  absl::SleepFor(begin - absl::Now());
+  const double seconds = static_cast<double>(events) / per_second;
+  Lateness late;
+  late.timer = RawTimer(static_cast<uint64_t>(seconds * kTimersPerSecond), kTimersPerSecond);
   const auto counts = AwaitArrivals(events);
   if (!counts.ok()) return counts.status();
-  if (absl::Status status = AwaitEnded(*ended_before + static_cast<double>(events)); !status.ok())
-    return status;
+  late.p50 = counts->late_p50;
+  late.p99 = counts->late_p99;
+  late.p999 = counts->late_p999;
+  late.max = counts->late_max;
+  late.early = counts->early;
+  const absl::Time last_due = begin + step * static_cast<int64_t>(events - 1);
+  late.last = absl::ToDoubleMicroseconds(absl::FromUnixMicros(counts->last_wall_micros) - last_due);
+  return late;
+}
+
+absl::StatusOr<ReceiverCounts> PathStages::AwaitArrivals(uint64_t events) {
+  const absl::Duration timeout = StageMax(events);
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    const auto counts = receiver_->Counts();
+    if (!counts.ok() || counts->distinct >= events) return counts;
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          counts->distinct, " of ", events, " events arrived in ", absl::FormatDuration(timeout)));
+    }
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<double> PathStages::Ended() const { return bed_->Metric("handler", kEndedCounter); }
+
+absl::Status PathStages::AwaitEnded(double ended, uint64_t events) {
+  const absl::Time deadline = absl::Now() + StageMax(events);
+  while (true) {
+    const auto now = Ended();
+    if (!now.ok()) return now.status();
+    if (*now >= ended) return absl::OkStatus();
+    if (absl::Now() > deadline)
+      return absl::DeadlineExceededError("the ends of all events did not become durable");
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<double> PathStages::RateOfAll(double ended_before, uint64_t events) {
+  const auto counts = AwaitArrivals(events);
+  if (!counts.ok()) return counts.status();
+  if (counts->early > 0)
+    return absl::InternalError(absl::StrCat(counts->early, " events were early"));
+  const double ended = ended_before + static_cast<double>(events);
+  if (absl::Status status = AwaitEnded(ended, events); !status.ok()) return status;
   const absl::Time end =
       std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
   return static_cast<double>(events) /
          absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
 }
 
-absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second,
-                                                uint64_t events) {
-  if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
-  const absl::Time begin = absl::Now() + kLead;
-  const absl::Duration step = absl::Seconds(1 / per_second);
-  const auto took = Ingest(
-      {.master = master(),
-       .target = target,
-       .events = events,
-       .payload_bytes = options_.payload_bytes,
-       .due_time = [begin, step](uint64_t i) { return begin + step * static_cast<int64_t>(i); }});
-  if (!took.ok()) return took.status();
-  // Asking the receiver while it works would make it late.
-  absl::SleepFor(begin + step * static_cast<int64_t>(events) - absl::Now());
-  const auto counts = AwaitArrivals(events);
-  if (!counts.ok()) return counts.status();
-  return Lateness{counts->late_p50, counts->late_p99, counts->late_max, counts->early};
-}
-
-absl::StatusOr<ReceiverCounts> PathStages::AwaitArrivals(uint64_t events) {
-  const absl::Time deadline = absl::Now() + kStageMax;
-  while (true) {
-    const auto counts = receiver_->Counts();
-    if (!counts.ok() || counts->distinct >= events) return counts;
-    if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(counts->distinct, " of ", events,
-                                                      " events arrived in ",
-                                                      absl::FormatDuration(kStageMax)));
-    }
-    absl::SleepFor(kPoll);
-  }
-}
-
-absl::StatusOr<double> PathStages::Ended() {
-  const auto answer = integration::HttpGet(
-      platform_.http_address(options_.separate ? "handler" : "standalone"), "/metrics");
-  if (!answer.ok()) return answer.status();
-  double total = 0;
-  for (absl::string_view line : absl::StrSplit(answer->body, '\n')) {
-    if (!absl::StartsWith(line, kEndedCounter)) continue;
-    double value = 0;
-    if (absl::SimpleAtod(line.substr(line.rfind(' ') + 1), &value)) total += value;
-  }
-  return total;
-}
-
-absl::Status PathStages::AwaitEnded(double events) {
-  const absl::Time deadline = absl::Now() + kStageMax;
-  while (true) {
-    const auto ended = Ended();
-    if (!ended.ok()) return ended.status();
-    if (*ended >= events) return absl::OkStatus();
-    if (absl::Now() > deadline)
-      return absl::DeadlineExceededError("the ends of all events did not become durable");
-    absl::SleepFor(kPoll);
-  }
+void AddLateness(const std::string& name, const Lateness& late, const Bound& p99,
+                 Figures& figures) {
+  const auto add = [&](const char* what, double micros, int64_t timer_micros, const Bound& bound) {
+    const std::string row = absl::StrCat(name, what);
+    figures.Add(row, "ms", micros / 1e3, bound);
+    figures.AddRaw(row, "ms", "bare timer, same time", static_cast<double>(timer_micros) / 1e3);
+  };
+  add("p50", late.p50, late.timer.Percentile(0.5), {});
+  add("p99", late.p99, late.timer.Percentile(0.99), p99);
+  add("p99.9", late.p999, late.timer.Percentile(0.999), {});
+  add("max", late.max, late.timer.max(), {});
+  const std::string early = name + "early events";
+  figures.Add(early, "", static_cast<double>(late.early), {.at_most = 0});
+  // One in any repetition is one too many.
+  if (late.early > 0)
+    figures.AddFailure(early, absl::InternalError(absl::StrCat(late.early, " were early")));
 }
 
 }  // namespace escapement::bench

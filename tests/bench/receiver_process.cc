@@ -46,6 +46,7 @@ absl::StatusOr<ReceiverCounts> ReceiverProcess::Counts() const {
   const auto& lateness = json.at("lateness_us");
   counts.late_p50 = lateness.value("p50", 0.0);
   counts.late_p99 = lateness.value("p99", 0.0);
+  counts.late_p999 = lateness.value("p999", 0.0);
   counts.late_max = lateness.value("max", 0.0);
   return counts;
 }

@@ -23,6 +23,7 @@ struct ReceiverCounts {
   int64_t last_wall_micros = 0;
   double late_p50 = 0;  // microseconds
   double late_p99 = 0;
+  double late_p999 = 0;
   double late_max = 0;
 };
 

@@ -3,18 +3,15 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "common/base/key_codec.h"
 #include "common/kv/grpc_kv_store.h"
 #include "common/rpc/channel.h"
+#include "tests/bench/process_stats.h"
 
 namespace escapement::bench {
 namespace {
@@ -37,19 +34,6 @@ absl::StatusOr<kv::ScanResult> ScanOnce(kv::KvStore& store, const kv::ScanReques
   if (!answer->given.WaitForNotificationWithTimeout(absl::Seconds(30)))
     return absl::DeadlineExceededError("the store did not answer a scan");
   return std::move(answer->result);
-}
-
-// The value of "name:" in a file of /proc, in its own unit; 0 if there is none.
-uint64_t ProcValue(const std::string& path, absl::string_view name) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    absl::string_view rest = line;
-    if (!absl::ConsumePrefix(&rest, name) || !absl::ConsumePrefix(&rest, ":")) continue;
-    rest = absl::StripAsciiWhitespace(rest);
-    uint64_t value = 0;
-    if (absl::SimpleAtoi(rest.substr(0, rest.find(' ')), &value)) return value;
-  }
-  return 0;
 }
 
 }  // namespace

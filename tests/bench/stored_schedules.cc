@@ -27,14 +27,16 @@ using kv::ColumnFamily;
 
 constexpr int kUnderWayMax = 1000;
 constexpr int kEmissionHour = 3;
+constexpr int kOtherHours = 17;
 
 struct When {
   std::string cron;
   std::string zone = "UTC";
 };
 
-// A schedule that fires at hour:minute UTC on `day`, of the kind-th kind.
-When FiresAt(absl::CivilDay day, int hour, int minute, int64_t kind) {
+// A schedule that fires at hour:minute UTC on `day`, of the kind-th kind; one kind at a second hour
+// too.
+When FiresAt(absl::CivilDay day, int hour, int second_hour, int minute, int64_t kind) {
   const std::string time = absl::StrCat(minute, " ", hour);
   const int weekday = (static_cast<int>(absl::GetWeekday(day)) + 1) % 7;  // 0: Sunday
   switch (kind % 10) {
@@ -44,8 +46,8 @@ When FiresAt(absl::CivilDay day, int hour, int minute, int64_t kind) {
       return {absl::StrCat(time, " ", day.day(), " * *")};
     case 7:
       return {absl::StrCat(time, " ", day.day(), " ", day.month(), " *")};
-    case 8:  // (the other hours are after all windows)
-      return {absl::StrCat(minute, " ", hour, ",23 * * *")};
+    case 8:
+      return {absl::StrCat(minute, " ", hour, ",", second_hour, " * * *")};
     case 9: {
       const int local = (hour * 60 + minute + 330) % 1440;
       return {absl::StrCat(local % 60, " ", local / 60, " * * *"), "Asia/Kolkata"};
@@ -102,13 +104,17 @@ struct StoredSchedules::Parts {
 
   When WhenOf(int64_t number) const {
     const int64_t due = options.due_per_window * options.windows;
+    const int first = options.other_hours_begin;
+    const int second_hour = (first + kOtherHours) % 24;
     if (number < due) {
-      return FiresAt(day, kEmissionHour, static_cast<int>(number / options.due_per_window), number);
+      return FiresAt(day, kEmissionHour, second_hour,
+                     static_cast<int>(number / options.due_per_window), number);
     }
     // Spread over days, hours and minutes by multipliers without a common factor with their number.
     const auto spread = static_cast<uint64_t>(number) * 2654435761u;
-    return FiresAt(day + static_cast<int>(spread / 7 % 365), 6 + static_cast<int>(spread % 17),
-                   static_cast<int>(spread / 17 % 60), number);
+    return FiresAt(day + static_cast<int>(spread / 7 % 365),
+                   (first + static_cast<int>(spread % kOtherHours)) % 24, second_hour,
+                   static_cast<int>(spread / kOtherHours % 60), number);
   }
 
   v1::CreateScheduleRequest RequestOf(int64_t number) const {

@@ -3,8 +3,8 @@
 // commits.
 //
 // Of the schedules `due_per_window` fire in each of the first `windows` minutes after 03:00 UTC of
-// the day after the store was made; all others at hours from 06:00 to 22:59 UTC. All kinds of
-// LaunchExpressions take part in both, in the same shares.
+// the day after the store was made; all others in the 18 hours from `other_hours_begin` on, UTC.
+// All kinds of LaunchExpressions take part in both, in the same shares.
 //
 // Threads: one; the calls block.
 
@@ -28,6 +28,7 @@ class StoredSchedules {
     int64_t schedules = 10'000;
     int64_t due_per_window = 600;
     int windows = 12;
+    int other_hours_begin = 6;  // to 23
   };
   static absl::StatusOr<std::unique_ptr<StoredSchedules>> Make(Options options);
   ~StoredSchedules();

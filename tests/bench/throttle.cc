@@ -1,57 +1,44 @@
 // Throttled delivery on this machine, each figure with the bound that it is to keep, and where a
 // ratio is asked both of its sides from the same run.
 //
-//   bazel run -c opt //tests/bench:throttle -- [--separate] [--repetitions=3] [--only=busy]
-//   [--json]
+//   tools/dev bench throttle [--separate] [--events=200000] [and the flags of bench_run.h]
 //
-// Consumer, platform and disk share the machine. Every process has a port of its own choice and
-// data in a temporary folder, which is removed at the end. Exit code: 0, or 1 if something could
-// not be measured.
+// Stages: completions, turnover, busy, unbound, fairness, big. Consumer, platform and disk share
+// the machine.
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <iostream>
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/bench/bench_run.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/throttle_stages.h"
 
-ABSL_FLAG(std::string, bin, ".", "the folder that holds services/ and tests/ as built");
 ABSL_FLAG(bool, separate, false,
           "store, master, emitter, token manager and handler as processes of their own instead of "
           "standalone");
-ABSL_FLAG(int, repetitions, 3, "medians of so many, interleaved");
 ABSL_FLAG(int64_t, events, 200'000, "of each stage that measures a rate");
 ABSL_FLAG(int64_t, big_events, 1'000'000, "of the big batch, which goes once");
-ABSL_FLAG(
-    std::string, only, "",
-    "only stages whose name contains this: completions, turnover, busy, unbound, fairness, big");
-ABSL_FLAG(bool, json, false, "print JSON instead of a table");
 
 namespace escapement::bench {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-constexpr double kTurnoverEvents = 60'000;
 
 class ThrottleBench {
  public:
-  explicit ThrottleBench(const std::string& folder)
-      : events_(absl::GetFlag(FLAGS_events)),
+  ThrottleBench(const BenchSetting& setting, Figures* figures)
+      : setting_(setting),
+        scale_(setting.quick ? 10 : 1),
+        events_(absl::GetFlag(FLAGS_events) / scale_),
         separate_(absl::GetFlag(FLAGS_separate)),
-        stages_({.bin = absl::GetFlag(FLAGS_bin), .folder = folder, .separate = separate_}) {}
+        stages_({.bin = setting.bin, .folder = setting.folder, .separate = separate_}),
+        figures_(*figures) {}
 
   absl::Status Start() { return stages_.Start(); }
 
   void Run() {
-    for (int i = 0; i < absl::GetFlag(FLAGS_repetitions); ++i) {
+    for (int i = 0; i < setting_.repetitions; ++i) {
       if (Wanted("completions")) Completions();
       if (Wanted("turnover")) Turnover();
       if (Wanted("busy")) {
@@ -64,44 +51,40 @@ class ThrottleBench {
     if (Wanted("big") && separate_) Big();
   }
 
-  const Figures& figures() const { return figures_; }
-
  private:
-  static bool Wanted(absl::string_view stage) {
-    return absl::StrContains(stage, absl::GetFlag(FLAGS_only));
-  }
+  bool Wanted(absl::string_view stage) const { return setting_.Wanted(stage); }
 
   void Completions() {
     const std::string name = "completion to next delivery, m = 1,000, no work";
     const auto result = stages_.Batch({.events = events_, .concurrent = 1000});
     if (!result.ok()) return figures_.AddFailure(name, result.status());
-    figures_.Add(name, "/s", result->per_second);
+    figures_.Add(name, "/s", result->per_second, {.at_least = 50e3});
     CheckOut(name, *result, 1000);
   }
 
   void Turnover() {
     const std::string name = "completion sent to next delivery, 10 k/s: ";
-    const auto result = stages_.Batch({.events = static_cast<int64_t>(kTurnoverEvents),
-                                       .concurrent = 1000,
-                                       .completions_per_second = 10'000});
+    const int64_t events = 60'000 / (setting_.quick ? 3 : 1);
+    const auto result =
+        stages_.Batch({.events = events, .concurrent = 1000, .completions_per_second = 10'000});
     if (!result.ok()) return figures_.AddFailure(name, result.status());
     figures_.Add(name + "p50", "ms", result->work.turnover_p50 / 1000);
-    figures_.Add(name + "p99", "ms", result->work.turnover_p99 / 1000);
+    figures_.Add(name + "p99", "ms", result->work.turnover_p99 / 1000, {.at_most = 5});
     // The worker begins half a second after the first arrival.
-    figures_.Add(name + "pace kept", "%",
-                 100 * result->per_second / (kTurnoverEvents / (kTurnoverEvents / 1e4 + 0.5)),
+    const auto n = static_cast<double>(events);
+    figures_.Add(name + "pace kept", "%", 100 * result->per_second / (n / (n / 1e4 + 0.5)),
                  {.at_least = 98});
     CheckOut(name, *result, 1000);
   }
 
   void Busy(int64_t concurrent, absl::Duration work, const Bound& busy, const Bound& took) {
-    constexpr int64_t kEvents = 20'000;
+    const int64_t events = 20'000 / scale_;
     const std::string name = absl::StrCat("m = ", concurrent, ", work ", absl::FormatDuration(work),
-                                          ", n = ", kEvents, ": ");
-    const auto result = stages_.Batch({.events = kEvents, .concurrent = concurrent, .work = work});
+                                          ", n = ", events, ": ");
+    const auto result = stages_.Batch({.events = events, .concurrent = concurrent, .work = work});
     if (!result.ok()) return figures_.AddFailure(name, result.status());
-    const double ideal = static_cast<double>(kEvents) / static_cast<double>(concurrent) *
-                         absl::ToDoubleSeconds(work);
+    const double ideal =
+        static_cast<double>(events) / static_cast<double>(concurrent) * absl::ToDoubleSeconds(work);
     figures_.Add(name + "busy", "%", 100 * result->busy, busy);
     figures_.Add(name + "end, as part of the ideal time", "", result->took_seconds / ideal, took);
     CheckOut(name, *result, concurrent);
@@ -121,15 +104,18 @@ class ThrottleBench {
   }
 
   void Fairness() {
-    const std::string name = "wait of 1,000 beside 1,000,000 events, as part of a fair share's: ";
-    const auto result = stages_.Fairness(1'000'000, 1000, 50, absl::Milliseconds(50));
+    const int64_t large = 1'000'000 / scale_;
+    const int64_t small = 1000 / scale_;
+    const std::string name =
+        absl::StrCat("wait of ", small, " beside ", large, " events, as part of a fair share's: ");
+    const auto result = stages_.Fairness(large, small, 50, absl::Milliseconds(50));
     if (!result.ok()) return figures_.AddFailure(name, result.status());
     figures_.Add(name + "mean", "", result->mean, {.at_most = 2});
     figures_.Add(name + "max", "", result->max, {.at_most = 2});
   }
 
   void Big() {
-    const int64_t events = absl::GetFlag(FLAGS_big_events);
+    const int64_t events = absl::GetFlag(FLAGS_big_events) / scale_;
     const std::string name = absl::StrCat("batch of ", events, ", m = 1,000: ");
     const auto result = stages_.BigBatch(events, 1000);
     if (!result.ok()) return figures_.AddFailure(name, result.status());
@@ -150,38 +136,28 @@ class ThrottleBench {
     }
   }
 
+  const BenchSetting& setting_;
+  const int64_t scale_;
   const int64_t events_;
   const bool separate_;
   ThrottleStages stages_;
-  Figures figures_;
+  Figures& figures_;
 };
 
-int Main(const std::string& folder) {
-  ThrottleBench bench(folder);
-  if (absl::Status status = bench.Start(); !status.ok()) {
-    std::cerr << "platform: " << status << "\n";
-    return 1;
-  }
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  ThrottleBench bench(setting, &figures);
+  if (absl::Status status = bench.Start(); !status.ok()) return status;
   bench.Run();
-  std::cout << (absl::GetFlag(FLAGS_json) ? bench.figures().Json() : bench.figures().Table())
-            << std::endl;
-  return bench.figures().complete() ? 0 : 1;
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace escapement::bench
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("measures throttled delivery on this machine");
-  absl::ParseCommandLine(argc, argv);
-  const char* tmp = std::getenv("TMPDIR");
-  std::string folder = absl::StrCat(tmp == nullptr ? "/tmp" : tmp, "/escapement-throttle-XXXXXX");
-  if (mkdtemp(folder.data()) == nullptr) {
-    std::cerr << "cannot make " << folder << "\n";
-    return 1;
-  }
-  const int code = escapement::bench::Main(folder);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  return code;
+  return escapement::bench::RunBench(argc, argv,
+                                     {.name = "throttle",
+                                      .usage = "measures throttled delivery on this machine",
+                                      .repetitions = 3,
+                                      .run = escapement::bench::Run});
 }

@@ -95,6 +95,9 @@ absl::Status Platform::AwaitReady(const std::string& service, absl::Duration tim
   return absl::DeadlineExceededError(absl::StrCat(service, " did not become ready: ", last));
 }
 
+pid_t Platform::pid(const std::string& service) const {
+  return services_.at(service).process->pid();
+}
 const std::string& Platform::grpc_address(const std::string& service) const {
   return services_.at(service).grpc;
 }

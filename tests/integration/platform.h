@@ -9,6 +9,8 @@
 #ifndef TESTS_INTEGRATION_PLATFORM_H_
 #define TESTS_INTEGRATION_PLATFORM_H_
 
+#include <sys/types.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -55,6 +57,8 @@ class Platform {
                                 absl::Duration timeout = absl::Seconds(20));
   // False if it has ended by itself, or was ended.
   bool Runs(const std::string& name);
+  // Of the process that runs.
+  pid_t pid(const std::string& service) const;
   // Waits until /readyz answers 200.
   absl::Status AwaitReady(const std::string& service, absl::Duration timeout = absl::Seconds(30));
 

@@ -1,0 +1,20 @@
+// PassTime: the store's clock after hours in which nothing ran, without waiting for them.
+
+#ifndef TESTS_BENCH_PASSED_TIME_H_
+#define TESTS_BENCH_PASSED_TIME_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace escapement::bench {
+
+// Opens the store of that folder, which nobody else has open, on a machine whose clocks are so much
+// further, and closes it again: the time of whoever opens it next goes on from there. (The
+// machine's wall clock is behind it then, which the store does not follow.)
+absl::Status PassTime(const std::string& data_folder, absl::Duration time);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_PASSED_TIME_H_

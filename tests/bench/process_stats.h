@@ -1,0 +1,28 @@
+// What a process uses, as the kernel counts it.
+
+#ifndef TESTS_BENCH_PROCESS_STATS_H_
+#define TESTS_BENCH_PROCESS_STATS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace escapement::bench {
+
+// The value of "name:" in a file of /proc, in its own unit; 0 if there is none.
+uint64_t ProcValue(const std::string& path, absl::string_view name);
+
+// 0 if there is no such process.
+uint64_t ResidentBytesOf(pid_t pid);
+// User and system time of all its threads since its start; 0 if there is no such process.
+double CpuSecondsOf(pid_t pid);
+
+// Bytes of all files below the folder.
+uint64_t FolderBytes(const std::string& folder);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_PROCESS_STATS_H_

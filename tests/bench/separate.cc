@@ -1,0 +1,152 @@
+// What five processes cost beside one, and what a second handler and a second emitter cost beside
+// one of each: rates of ingest and delivery, interleaved in one run.
+//
+//   tools/dev bench separate [--events=100000] [and the flags of bench_run.h]
+//
+// All three platforms run all the time, each with data of its own; two of them are idle. Client,
+// receiver, platforms and disk share the machine: on two cores a process more is work more.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "tests/bench/bench_run.h"
+#include "tests/bench/path_stages.h"
+#include "tests/bench/platform_bed.h"
+#include "tests/bench/raw_send.h"
+#include "tests/bench/raw_store.h"
+#include "tests/bench/receiver_process.h"
+#include "tests/integration/api_client.h"
+
+ABSL_FLAG(uint64_t, events, 100'000, "of each rate");
+
+namespace escapement::bench {
+namespace {
+
+constexpr size_t kPayloadBytes = 500;
+constexpr int kRawCurlInFlight = 64;
+
+struct Candidate {
+  std::string name;
+  std::unique_ptr<PlatformBed> bed;
+  std::unique_ptr<PathStages> stages;
+};
+
+// One rate of every platform, and how it is measured.
+struct Rate {
+  std::string name;
+  std::string raw_name;
+  std::function<double()> raw;
+  std::function<absl::StatusOr<double>(PathStages&)> measure;
+};
+
+class SeparateBench {
+ public:
+  SeparateBench(const BenchSetting& setting, ReceiverProcess* receiver)
+      : setting_(setting),
+        receiver_(receiver),
+        events_(absl::GetFlag(FLAGS_events) / (setting.quick ? 2 : 1)),
+        raw_store_(setting.folder + "/raw") {}
+
+  absl::Status Start() {
+    for (const auto& [name, separate, count] :
+         {std::tuple("standalone", false, 1), {"five processes", true, 1}, {kTwoOfEach, true, 2}}) {
+      auto bed = std::make_unique<PlatformBed>(
+          PlatformBed::Options{.bin = setting_.bin,
+                               .folder = absl::StrCat(setting_.folder, "/", candidates_.size()),
+                               .separate = separate,
+                               .handlers = count,
+                               .emitters = count});
+      if (absl::Status status = bed->Start(); !status.ok()) return status;
+      auto stages = std::make_unique<PathStages>(
+          PathStages::Options{.payload_bytes = kPayloadBytes}, bed.get(), receiver_);
+      candidates_.push_back({name, std::move(bed), std::move(stages)});
+    }
+    return absl::OkStatus();
+  }
+
+  void Run(Figures& figures) {
+    // A new platform is slower than one that has worked.
+    for (Candidate& candidate : candidates_) {
+      if (const auto warm = candidate.stages->OneOffRate(Grpc(), events_ / 4); !warm.ok())
+        figures.AddFailure(candidate.name, warm.status());
+    }
+    for (int i = 0; i < setting_.repetitions; ++i) {
+      for (const Rate& rate : Rates()) {
+        if (setting_.Wanted(rate.name)) Measure(rate, figures);
+      }
+    }
+  }
+
+ private:
+  static constexpr char kTwoOfEach[] = "seven, with 2 handlers and 2 emitters";
+
+  v1::Target Grpc() const { return integration::GrpcTo(receiver_->grpc_target()); }
+
+  std::vector<Rate> Rates() {
+    const v1::Target http = integration::HttpTo(receiver_->http_origin() + "/bench");
+    return {{"ingest", "RocksDB, synced batches of 1,000",
+             [this] { return raw_store_.PutRows(events_, kPayloadBytes); },
+             [this](PathStages& stages) { return stages.IngestRate(events_); }},
+            {"delivery, gRPC", "bare gRPC stream",
+             [this] { return RawGrpcStream(receiver_->grpc_target(), events_, kPayloadBytes); },
+             [this](PathStages& stages) { return stages.OneOffRate(Grpc(), events_); }},
+            {"delivery, HTTP", "bare libcurl multi",
+             [this] {
+               return RawCurl(receiver_->http_origin(), events_, kPayloadBytes, kRawCurlInFlight);
+             },
+             [this, http](PathStages& stages) { return stages.OneOffRate(http, events_); }}};
+  }
+
+  void Measure(const Rate& rate, Figures& figures) {
+    const double raw = rate.raw();
+    std::map<std::string, double> measured;
+    for (Candidate& candidate : candidates_) {
+      const std::string row = absl::StrCat(rate.name, ": ", candidate.name);
+      const auto value = rate.measure(*candidate.stages);
+      if (!value.ok()) {
+        figures.AddFailure(row, value.status());
+        continue;
+      }
+      measured[candidate.name] = *value;
+      figures.Add(row, "/s", *value);
+      figures.AddRaw(row, "/s", rate.raw_name, raw);
+    }
+    if (measured.size() < candidates_.size()) return;
+    figures.Add(rate.name + ": five processes, of standalone", "%",
+                100 * measured["five processes"] / measured["standalone"], {.at_least = 60});
+    figures.Add(rate.name + ": two of each, of five processes", "%",
+                100 * measured[kTwoOfEach] / measured["five processes"], {.at_least = 90});
+  }
+
+  const BenchSetting& setting_;
+  ReceiverProcess* const receiver_;
+  const uint64_t events_;
+  RawStore raw_store_;
+  std::vector<Candidate> candidates_;
+};
+
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  auto receiver = ReceiverProcess::Start(setting.bin);
+  if (!receiver.ok()) return receiver.status();
+  SeparateBench bench(setting, receiver->get());
+  if (absl::Status status = bench.Start(); !status.ok()) return status;
+  bench.Run(figures);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace escapement::bench
+
+int main(int argc, char** argv) {
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "separate",
+       .usage = "rates of one process, of five and of seven, interleaved",
+       .repetitions = 5,
+       .run = escapement::bench::Run});
+}
