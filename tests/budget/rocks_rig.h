@@ -1,0 +1,40 @@
+// RocksRig: production's embedded store in a folder of its own, and one client of it that commits
+// one after the other.
+
+#ifndef TESTS_BUDGET_ROCKS_RIG_H_
+#define TESTS_BUDGET_ROCKS_RIG_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/kv/kv_client.h"
+#include "common/kv/rocks_kv_store.h"
+#include "common/runtime/system_runtime.h"
+
+namespace escapement::budget {
+
+class RocksRig {
+ public:
+  RocksRig();
+  ~RocksRig();
+  RocksRig(const RocksRig&) = delete;
+  RocksRig& operator=(const RocksRig&) = delete;
+
+  // Waits until it is durable; each group must apply.
+  void Commit(std::vector<kv::Group> groups);
+
+  SystemRuntime& runtime() { return runtime_; }
+  kv::RocksKvStore& store() { return *store_; }
+
+ private:
+  const std::string folder_;
+  SystemRuntime runtime_;
+  std::unique_ptr<kv::RocksKvStore> store_;
+  std::shared_ptr<Executor> executor_;
+  std::unique_ptr<kv::KvClient> client_;
+};
+
+}  // namespace escapement::budget
+
+#endif  // TESTS_BUDGET_ROCKS_RIG_H_
