@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "escapement/v1/resources.pb.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/platform_bed.h"
@@ -58,6 +59,14 @@ class PathStages {
   absl::StatusOr<Lateness> LatenessAt(const v1::Target& target, double per_second, uint64_t events);
 
  private:
+  struct Stored {
+    absl::Time begin;         // when the first is due
+    double ended_before = 0;  // events that the handlers had ended when none of these was due
+  };
+  // Stores one-off events, each due one step after the other, before the first is due; tries again
+  // if the machine took longer than it did before.
+  absl::StatusOr<Stored> StoreBeforeDue(const v1::Target& target, uint64_t events,
+                                        absl::Duration step);
   // Waits until so many distinct events have arrived.
   absl::StatusOr<ReceiverCounts> AwaitArrivals(uint64_t events);
   // Waits until the handlers have ended so many events in all, durably.
@@ -69,7 +78,8 @@ class PathStages {
   const Options options_;
   PlatformBed* const bed_;
   ReceiverProcess* const receiver_;
-  uint64_t made_ = 0;  // schedules and ids of clients
+  uint64_t made_ = 0;           // schedules and ids of clients
+  absl::Duration ingest_time_;  // that one event may take; follows what it took
 };
 
 // Each percentile of `late` in milliseconds beside the timer's of the same time; p99 has the bound.

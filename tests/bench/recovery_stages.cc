@@ -69,7 +69,7 @@ class SteadyLoad {
     events_ = static_cast<uint64_t>(options_.per_second *
                                     absl::ToDoubleSeconds(options_.before + options_.after));
     const absl::Time begin =
-        absl::Now() + absl::Seconds(2) + absl::Microseconds(30) * static_cast<int64_t>(events_);
+        absl::Now() + absl::Seconds(2) + absl::Microseconds(60) * static_cast<int64_t>(events_);
     const absl::Duration step = absl::Seconds(1 / options_.per_second);
     const auto took = Ingest(
         {.master = bed_.front("master"),
@@ -198,7 +198,8 @@ absl::Status MeasureOverdue(const RecoveryOptions& options, bool separate, Figur
       RawGrpcStream((*receiver)->grpc_target(), kRawDeliveries, options.payload_bytes);
   if (absl::Status status = (*receiver)->Clear(); !status.ok()) return status;
 
-  const absl::Time begin = absl::Now() + absl::Seconds(15) + absl::Microseconds(30) * events;
+  // Beyond the time of the ingest and the horizon; nobody waits for it.
+  const absl::Time begin = absl::Now() + absl::Minutes(1) + absl::Microseconds(200) * events;
   const absl::Duration step = options.down / events;
   const auto took =
       Ingest({.master = bed.front("master"),
