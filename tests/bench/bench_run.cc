@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
@@ -31,15 +33,27 @@ namespace {
 constexpr double kOthersShareMax = 0.1;
 
 struct Circumstances {
+  std::vector<std::string> arguments;  // that say what was measured
   absl::Time begin;
   double seconds = 0;
   double others_share = 0;
 };
 
+std::vector<std::string> ArgumentsOf(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    const absl::string_view argument = argv[i];
+    const absl::string_view name = argument.substr(0, argument.find('='));
+    if (name != "--bin" && name != "--json" && name != "--commit") arguments.emplace_back(argument);
+  }
+  return arguments;
+}
+
 absl::Status WriteJson(const std::string& path, const Bench& bench, const Machine& machine,
                        const Circumstances& about, const Figures& figures) {
   nlohmann::ordered_json json = {
       {"bench", bench.name},
+      {"arguments", about.arguments},
       {"quick", absl::GetFlag(FLAGS_quick)},
       {"commit", absl::GetFlag(FLAGS_commit)},
       {"begin", absl::FormatTime(about.begin, absl::UTCTimeZone())},
@@ -94,7 +108,7 @@ int RunBench(int argc, char** argv, const Bench& bench) {
                                                           : bench.repetitions,
                                 .only = absl::GetFlag(FLAGS_only)};
   const Quietness quietness;
-  Circumstances about = {.begin = absl::Now()};
+  Circumstances about = {.arguments = ArgumentsOf(argc, argv), .begin = absl::Now()};
   Figures figures;
   // All processes that it starts have ended when it returns.
   if (absl::Status status = bench.run(setting, figures); !status.ok())

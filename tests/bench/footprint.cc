@@ -43,7 +43,7 @@ class FootprintBench {
       : setting_(setting),
         receiver_(receiver),
         figures_(*figures),
-        cost_events_(absl::GetFlag(FLAGS_cost_events) / (setting.quick ? 10 : 1)) {}
+        cost_events_(absl::GetFlag(FLAGS_cost_events) / scale()) {}
 
   absl::Status MeasurePending() {
     for (const std::string& text : absl::GetFlag(FLAGS_pending)) {
@@ -68,8 +68,9 @@ class FootprintBench {
   }
 
   absl::Status MeasureLoaded() {
-    const uint32_t shards = absl::GetFlag(FLAGS_loaded_shards);
+    const uint32_t shards = std::max<uint32_t>(1, absl::GetFlag(FLAGS_loaded_shards) / scale());
     for (const size_t payload : {size_t{0}, kPayloadBytes}) {
+      if (setting_.quick && payload == 0) continue;
       const auto loaded =
           LoadEvents({.bin = setting_.bin, .folder = absl::StrCat(setting_.folder, "/l", payload)},
                      *receiver_, shards, payload);
@@ -88,6 +89,8 @@ class FootprintBench {
     std::string folder;
     std::string name;
   };
+
+  uint64_t scale() const { return setting_.quick ? 10 : 1; }
 
   absl::Status Store(const Pending& pending) {
     PlatformBed bed({.bin = setting_.bin, .folder = pending.folder});

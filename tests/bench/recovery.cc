@@ -33,7 +33,6 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
     options.overdue_events /= 10;
     options.per_second /= 2;
     options.before = absl::Seconds(2);
-    options.after = absl::Seconds(12);
   }
   const auto overdue = [](bool separate) -> Measure {
     return [separate](const RecoveryOptions& of, Figures& into) {
@@ -48,6 +47,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   for (int i = 0; i < setting.repetitions; ++i) {
     for (const auto& [name, measure] : stages) {
       if (!setting.Wanted(name)) continue;
+      if (setting.quick) options.after = absl::Seconds(name == "takeover" ? 12 : 4);
       options.folder = absl::StrCat(setting.folder, "/", name, "-", i);
       if (absl::Status status = measure(options, figures); !status.ok())
         figures.AddFailure(name, status);

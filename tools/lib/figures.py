@@ -65,7 +65,8 @@ def section(run):
         words += f" Others used {100 * others:.0f} % of the machine."
     if run["quick"]:
         words += " **A quick run: the program works, its figures are coarse.**"
-    lines = [f"### {run['bench']}", "", words, ""]
+    name = " ".join([run["bench"]] + run.get("arguments", []))
+    lines = [f"### {name}", "", words, ""]
     lines += ["| what | to reach | measured | raw limit | ratio |", "|---|---|---|---|---|"]
     lines += [row(figure) for figure in run["figures"]] + [""]
     return "\n".join(lines)
