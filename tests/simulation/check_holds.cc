@@ -17,6 +17,8 @@ namespace {
 constexpr absl::Duration kSilence = absl::Seconds(30);
 // In this time the owner of a policy shard does what is due.
 constexpr absl::Duration kLateMax = absl::Seconds(5);
+// docs/throttling.md: so much ahead of its time an event may be granted.
+constexpr absl::Duration kGrantLead = absl::Milliseconds(10);
 constexpr char kHoldExpired[] = "hold_expired";
 
 class HoldsChecker {
@@ -161,7 +163,7 @@ class HoldsChecker {
     const absl::Time now = commit_->store_time;
     const RowWrite* row = Waits(changes, removed.run, index);
     // It waits for the time that it waited for before the grant: retries are due later than that.
-    const bool given_back = row != nullptr && row->due <= removed.grant_time;
+    const bool given_back = row != nullptr && row->due <= removed.grant_time + kGrantLead;
     if (row != nullptr ? !given_back && row->last_error == kHoldExpired
                        : EndedExpired(removed.run, index)) {
       const Hold* hold = HoldOf(removed.grant.policy);

@@ -105,6 +105,15 @@ TEST(CheckHolds, PassesHoldersThatLeaveWhenTheirTimeIsOver) {
   EXPECT_EQ(Texts(CheckHolds(history)), "");
 }
 
+// It once lost another policy's token by its hold time.
+TEST(CheckHolds, PassesARowThatWasGrantedAheadAndIsGivenBackByTheSilenceOfAll) {
+  History history = Granted(/*hold_on_expiry=*/true);
+  std::get<GrantWrite>(history.commits.back().throttle[1]).grant_time = At(9.995);
+  Add(&history, 53, {NotHeld(), Row(10, "hold_expired")});
+  history.end = At(100);
+  EXPECT_EQ(Texts(CheckHolds(history)), "");
+}
+
 TEST(CheckHolds, CatchesAHoldTimeThatIsCutShort) {
   for (const ThrottleWrite& how :
        {ThrottleWrite(Expired()), ThrottleWrite(Row(16, "hold_expired"))}) {
