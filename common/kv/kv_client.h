@@ -64,7 +64,8 @@ class KvClient {
                                    std::shared_ptr<Executor> on, WatchObserver observer);
 
   // The largest of (store time of an answer + time elapsed since it was received, less 750 ppm):
-  // never above the store's time. InfinitePast before the first answer.
+  // never above the store's time. InfinitePast before the first answer. In whole microseconds, as
+  // all times that are stored: what lies before it still does once it has been written.
   absl::Time NowLow() const;
 
   // True once a session is open.

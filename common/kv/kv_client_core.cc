@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 
 namespace escapement::kv {
@@ -11,7 +12,7 @@ namespace {
 // The store's time runs at most this much slower than a monotonic clock of this machine: 500 ppm
 // while it is drawn back, and what the crystals of two machines differ by. Less would add up for as
 // long as it is drawn back.
-constexpr double kSlowerMax = 500e-6 + 250e-6;
+constexpr int64_t kSlowerMaxOf = 1333;  // 500 + 250 ppm: so much of one in this many
 
 // Whether the commit may or may not have been applied.
 bool ResultUnknown(const absl::Status& status) {
@@ -297,8 +298,10 @@ void KvClient::Core::NoteTime(absl::Time store_time, CommitSeq seq) {
 
 absl::Time KvClient::Core::NowLowLocked(absl::Duration elapsed) const {
   if (time_base_ == absl::InfinitePast()) return time_base_;
-  const absl::Duration since = std::max(elapsed - time_base_elapsed_, absl::ZeroDuration());
-  return time_base_ + since - since * kSlowerMax;
+  const int64_t since = absl::ToInt64Nanoseconds(elapsed - time_base_elapsed_);
+  const absl::Time now =
+      time_base_ + absl::Nanoseconds(since <= 0 ? 0 : since - since / kSlowerMaxOf - 1);
+  return FromMicros(ToMicros(now));
 }
 
 absl::Time KvClient::Core::NowLow() const {

@@ -181,6 +181,17 @@ TEST_F(KvClientTest, ReadsAreRepeatedUntilTheyAreAnswered) {
   EXPECT_TRUE(runtime_.RunUntil([&] { return read == 50; }, absl::Hours(1)));
 }
 
+TEST_F(KvClientTest, NowLowIsInWholeMicroseconds) {
+  std::string told;
+  PutAsync("a", &told);
+  for (int i = 0; i < 100; ++i) {
+    runtime_.AdvanceBy(absl::Nanoseconds(1'234'567));
+    if (client_->NowLow() == absl::InfinitePast()) continue;
+    EXPECT_EQ(client_->NowLow(), absl::FromUnixMicros(absl::ToUnixMicros(client_->NowLow())));
+  }
+  EXPECT_NE(client_->NowLow(), absl::InfinitePast());
+}
+
 TEST_F(KvClientTest, NowLowStaysBelowStoreTimeAndCloseToIt) {
   EXPECT_EQ(client_->NowLow(), absl::InfinitePast());
   std::string told;
