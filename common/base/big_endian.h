@@ -13,9 +13,10 @@ namespace escapement {
 
 template <typename T>
 void AppendBigEndian(std::string* out, T value) {
-  for (int shift = static_cast<int>(sizeof(T)) * 8 - 8; shift >= 0; shift -= 8) {
-    out->push_back(static_cast<char>(static_cast<unsigned char>(value >> shift)));
-  }
+  char bytes[sizeof(T)];
+  for (size_t i = 0; i < sizeof(T); ++i)
+    bytes[i] = static_cast<char>(static_cast<unsigned char>(value >> (8 * (sizeof(T) - 1 - i))));
+  out->append(bytes, sizeof(T));
 }
 
 // `bytes` must hold at least sizeof(T) bytes.

@@ -32,12 +32,13 @@ KeyWriter& KeyWriter::Id(const Uid& uid) {
   return *this;
 }
 KeyWriter& KeyWriter::Text(absl::string_view text) {
-  for (char c : text) {
-    key_.push_back(c);
-    if (c == '\0') key_.push_back('\xff');
+  for (size_t zero = text.find('\0'); zero != absl::string_view::npos; zero = text.find('\0')) {
+    key_.append(text.data(), zero + 1);
+    key_.push_back('\xff');
+    text.remove_prefix(zero + 1);
   }
-  key_.push_back('\0');
-  key_.push_back('\x01');
+  key_.append(text.data(), text.size());
+  key_.append("\0\x01", 2);
   return *this;
 }
 KeyWriter& KeyWriter::Raw(absl::string_view bytes) {
@@ -84,18 +85,12 @@ Uid KeyReader::Id() {
 }
 std::string KeyReader::Text() {
   std::string text;
-  for (size_t i = 0; i + 1 < rest_.size(); ++i) {
-    if (rest_[i] != '\0') {
-      text.push_back(rest_[i]);
-    } else if (rest_[i + 1] == '\xff') {
-      text.push_back('\0');
-      ++i;
-    } else if (rest_[i + 1] == '\x01') {
-      rest_.remove_prefix(i + 2);
-      return text;
-    } else {
-      break;
-    }
+  for (size_t zero = rest_.find('\0'); zero < rest_.size() - 1; zero = rest_.find('\0')) {
+    const char mark = rest_[zero + 1];
+    text.append(rest_.data(), mark == '\xff' ? zero + 1 : zero);
+    rest_.remove_prefix(zero + 2);
+    if (mark == '\x01') return text;
+    if (mark != '\xff') break;
   }
   ok_ = false;
   rest_ = {};

@@ -8,6 +8,7 @@
 #ifndef COMMON_BASE_KEY_CODEC_H_
 #define COMMON_BASE_KEY_CODEC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -19,7 +20,7 @@ namespace escapement {
 
 class KeyWriter {
  public:
-  KeyWriter() = default;
+  KeyWriter() { key_.reserve(kUsualBytes); }
   explicit KeyWriter(std::string prefix) : key_(std::move(prefix)) {}
 
   KeyWriter& U8(uint8_t value);
@@ -35,6 +36,8 @@ class KeyWriter {
   std::string Take() { return std::move(key_); }
 
  private:
+  // Most keys fit: with the zero at the end, what an allocator gives out in one piece.
+  static constexpr size_t kUsualBytes = 63;
   std::string key_;
 };
 

@@ -13,15 +13,15 @@ constexpr size_t kIdBytes = 2 + 1 + 8 + Uid::kBytes;
 constexpr size_t kIdDigits = (kIdBytes * 8 + 4) / 5;
 
 std::string ToBase32Hex(absl::string_view bytes) {
-  std::string text;
-  text.reserve(kIdDigits);
-  uint32_t buffer = 0;
+  std::string text((bytes.size() * 8 + 4) / 5, '0');
+  char* digit = text.data();
+  uint64_t buffer = 0;
   int bits = 0;
   for (char c : bytes) {
     buffer = (buffer << 8) | static_cast<unsigned char>(c);
-    for (bits += 8; bits >= 5; bits -= 5) text.push_back(kDigits[(buffer >> (bits - 5)) & 31]);
+    for (bits += 8; bits >= 5; bits -= 5) *digit++ = kDigits[(buffer >> (bits - 5)) & 31];
   }
-  if (bits > 0) text.push_back(kDigits[(buffer << (5 - bits)) & 31]);
+  if (bits > 0) *digit = kDigits[(buffer << (5 - bits)) & 31];
   return text;
 }
 
