@@ -1,5 +1,6 @@
 #include "common/kv/rocks_options.h"
 
+#include "common/kv/rocks_memtable.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/table_properties_collectors.h"
@@ -79,6 +80,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_
   rocksdb::ColumnFamilyOptions options;
   options.write_buffer_size = IsBusy(cf) ? write_buffer_bytes : write_buffer_bytes / 8;
   options.max_write_buffer_number = 6;
+  options.memtable_factory = NewMemtableFactory();
   // Puts and deletes of short-lived rows meet before they are ever written to a table.
   options.min_write_buffer_number_to_merge = IsQueue(cf) ? 2 : 1;
   // "Is this key absent?" is asked for most new rows.

@@ -118,6 +118,7 @@ void RocksStoreCore::RunControls() {
 }
 
 void RocksStoreCore::RunWriter() {
+  RocksDatabase::PrepareThread();
   std::vector<Work> batch;
   while (TakeQueue(&batch)) {
     if (batch.empty()) RunControls();
@@ -254,6 +255,7 @@ void RocksStoreCore::Read(absl::AnyInvocable<void(const View&)> read) {
 }
 
 void RocksStoreCore::RunReader() {
+  RocksDatabase::PrepareThread();
   auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mu_) {
     return reads_stopping_ || !reads_.empty();
   };
