@@ -17,8 +17,6 @@ namespace {
 constexpr absl::Duration kSilence = absl::Seconds(30);
 // In this time the owner of a policy shard does what is due.
 constexpr absl::Duration kLateMax = absl::Seconds(5);
-// docs/throttling.md: so much ahead of its time an event may be granted.
-constexpr absl::Duration kGrantLead = absl::Milliseconds(10);
 constexpr char kHoldExpired[] = "hold_expired";
 
 class HoldsChecker {
@@ -162,8 +160,10 @@ class HoldsChecker {
                   uint64_t index, const Holder& holder) {
     const absl::Time now = commit_->store_time;
     const RowWrite* row = Waits(changes, removed.run, index);
-    // It waits for the time that it waited for before the grant: retries are due later than that.
-    const bool given_back = row != nullptr && row->due <= removed.grant_time + kGrantLead;
+    // It waits for the time that it waited for before the grant, with the last error that it had
+    // then. Retries are due later; but a grant may be made a little ahead of that time.
+    const bool given_back =
+        row != nullptr && (row->due <= removed.grant_time || row->due == removed.return_due);
     if (row != nullptr ? !given_back && row->last_error == kHoldExpired
                        : EndedExpired(removed.run, index)) {
       const Hold* hold = HoldOf(removed.grant.policy);

@@ -101,6 +101,7 @@ struct GrantWrite {
   std::string occurrence = {};
   std::vector<Indices> holders = {};
   absl::Time grant_time = absl::InfinitePast();
+  absl::Time return_due = absl::InfinitePast();  // of the row of what is given back
   absl::Time send_before = absl::InfinitePast();
   absl::Duration timeout = absl::ZeroDuration();  // of an attempt
   std::vector<HoldTimes> hold_times = {};         // of all holders

@@ -46,6 +46,7 @@ GrantWrite Held(double delivered = 0, double expires = 0) {
   grant.occurrence = "o";
   grant.holders = {{0, 1}};
   grant.grant_time = At(10);
+  grant.return_due = At(10);
   grant.send_before = At(20);
   grant.timeout = absl::Seconds(2);
   grant.hold_times = {{{0, 1}}};

@@ -81,6 +81,7 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
     }
     write.timeout = absl::Microseconds(record.delivery_timeout_micros());
     write.grant_time = FromMicros(record.grant_time_micros());
+    write.return_due = FromMicros(record.return_due_micros());
     write.send_before = FromMicros(record.send_before_micros());
   }
   out->push_back(std::move(write));

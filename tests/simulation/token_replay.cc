@@ -87,8 +87,11 @@ void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* bef
     if (it != grants_.end()) grants_.erase(it);
     return;
   }
-  grants_[write.name] = {
-      {write.uid, write.occurrence}, write.holders, write.grant_time, write.send_before};
+  grants_[write.name] = {{write.uid, write.occurrence},
+                         write.holders,
+                         write.grant_time,
+                         write.return_due,
+                         write.send_before};
 }
 
 void TokenReplay::Write(const RowWrite& write, Changes* changes) {
@@ -131,7 +134,7 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
     for (const Indices& was : old.holders) {
       for (const Indices& gone :
            Without(was, now == nullptr ? std::vector<Indices>() : now->holders)) {
-        changes->removed.push_back({name, run, gone, false, false, old.grant_time});
+        changes->removed.push_back({name, run, gone, false, false, old.grant_time, old.return_due});
         Count(run, gone, &Place::held, -1);
         held_[name.policy] -= gone.count;
       }
@@ -142,8 +145,8 @@ void TokenReplay::AddChanges(const std::map<GrantName, Grant>& before, Changes* 
     }
     for (const Indices& is : now->holders) {
       for (const Indices& come : Without(is, old.holders)) {
-        changes->added.push_back(
-            {name, run, come, old.run.first.empty(), given_up_.count(name) > 0, now->grant_time});
+        changes->added.push_back({name, run, come, old.run.first.empty(), given_up_.count(name) > 0,
+                                  now->grant_time, now->return_due});
         Count(run, come, &Place::held, 1);
         for (uint64_t i = come.first; i < std::min(come.first + come.count, kIndexMax); ++i)
           runs_[run][i].grant = name;

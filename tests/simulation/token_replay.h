@@ -31,6 +31,7 @@ class TokenReplay {
     Run run;
     std::vector<Indices> holders;
     absl::Time grant_time;
+    absl::Time return_due;
     absl::Time send_before;
   };
   struct HolderChange {
@@ -40,6 +41,7 @@ class TokenReplay {
     bool fresh = false;   // of added ones: the commit made the grant
     bool reused = false;  // … whose name had been in use, and was given up
     absl::Time grant_time;
+    absl::Time return_due;
   };
   struct RowChange {
     Run run;
