@@ -4,12 +4,31 @@
 #include <utility>
 
 #include "common/storage/schedule_table.h"
+#include "google/protobuf/io/coded_stream.h"
 
 namespace escapement::handler {
 
 using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
+
+namespace {
+
+// A field of a message as it is on the wire: messages are put together field by field.
+void AppendField(int number, const google::protobuf::MessageLite& value, std::string* out) {
+  using google::protobuf::io::CodedOutputStream;
+  const size_t bytes = value.ByteSizeLong();
+  const uint32_t tag = static_cast<uint32_t>(number) << 3 | 2;  // "length-delimited"
+  const size_t at = out->size();
+  out->resize(at + CodedOutputStream::VarintSize32(tag) + CodedOutputStream::VarintSize64(bytes) +
+              bytes);
+  auto* to = reinterpret_cast<uint8_t*>(out->data() + at);
+  to = CodedOutputStream::WriteVarint32ToArray(tag, to);
+  to = CodedOutputStream::WriteVarint64ToArray(bytes, to);
+  value.SerializeWithCachedSizesToArray(to);
+}
+
+}  // namespace
 
 ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max)
     : events_max_(events_max) {
@@ -31,14 +50,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const Ca
   } else {
     TakeFromRow(entry, count);
   }
-  auto& recorded = *record_.add_entries();
-  recorded.set_event_key(entry.event_key);
-  *recorded.mutable_event() = entry.event;
-  recorded.set_row_stays(entry.row_stays);
-  recorded.set_claimed_version(entry.claimed_version);
-  auto& range = *recorded.add_ranges();
-  range.set_first(entry.key.first);
-  range.set_count(count);
+  AppendToRecord(entry, count);
 
   Claim& claim = *pending_.claim;
   claim.open += count;
@@ -48,6 +60,20 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const Ca
   pending_.taken.push_back({.first = entry.key.first, .count = count});
   pending_.rows.push_back(std::move(row));
   claim.entries.push_back(std::move(entry));
+}
+
+void ClaimBatch::AppendToRecord(ClaimedEntry& entry, uint64_t count) {
+  entry_.set_event_key(entry.event_key);
+  // Lent for as long as it takes to write it.
+  entry_.unsafe_arena_set_allocated_event(&entry.event);
+  entry_.set_row_stays(entry.row_stays);
+  entry_.set_claimed_version(entry.claimed_version);
+  auto& range = *entry_.add_ranges();
+  range.set_first(entry.key.first);
+  range.set_count(count);
+  AppendField(storage::v1::ClaimRecord::kEntriesFieldNumber, entry_, &record_);
+  entry_.unsafe_arena_release_event();
+  entry_.Clear();
 }
 
 void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
@@ -67,11 +93,13 @@ void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
 kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {
   Claim& claim = *pending_.claim;
   claim.claim_time_micros = now_micros;
-  record_.set_claim_time_micros(now_micros);
-  record_.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
+  storage::v1::ClaimRecord rest;
+  rest.set_claim_time_micros(now_micros);
+  rest.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
+  rest.AppendToString(&record_);
   group_.mutations.push_back({.cf = ColumnFamily::kInflight,
                               .key = EncodeClaimKey(claim.id),
-                              .value = record_.SerializeAsString()});
+                              .value = std::move(record_)});
   if (has_one_off_) {
     group_.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(claim.id.shard)});
   }

@@ -47,12 +47,14 @@ class ClaimBatch {
   PendingClaim TakePending() { return std::move(pending_); }
 
  private:
+  void AppendToRecord(ClaimedEntry& entry, uint64_t count);
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
   const uint64_t events_max_;
   PendingClaim pending_;
   kv::Group group_;
-  storage::v1::ClaimRecord record_;
+  std::string record_;                     // a ClaimRecord, entry by entry
+  storage::v1::ClaimRecord::Entry entry_;  // reused
   uint64_t events_ = 0;
   size_t bytes_ = 0;
   Uid last_state_;

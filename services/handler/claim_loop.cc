@@ -24,6 +24,12 @@ void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   }
 }
 
+// It is judged anew.
+void Requeue(ShardState& state, QueuedRow row) {
+  state.held.erase(row.key);
+  state.queue.Add(std::move(row));
+}
+
 bool HeldUpTooLong(const ShardState& state, absl::Time now, const QueuedRow& row) {
   return DueOfEventKey(row.key) < now - state.core.options.hold_up_max;
 }
@@ -40,21 +46,24 @@ void ClaimLoop::Step(absl::Time now) {
   state->core.cache.Fetch();
 }
 
-DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
-  constexpr DueQueue::Takeable kNone = {.on_time = false, .background = false};
+bool ClaimLoop::MayClaim(ShardState& state) const {
   const HandlerOptions& options = state.core.options;
   const size_t commits_max = Perturb(state.core.runtime, Site::kHandlerOneClaimOutstanding)
                                  ? 1
                                  : options.claims_outstanding_max;
-  if (commits_ >= commits_max || state.core.sends.out() >= options.events_out_max) return kNone;
-  if (unknown_.size() >= kUnknownMax) return kNone;
+  return commits_ < commits_max && state.core.sends.out() < options.events_out_max &&
+         unknown_.size() < kUnknownMax;
+}
+
+DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
+  const HandlerOptions& options = state.core.options;
   DueQueue::Takeable may;
   for (const auto& [target, rows] : blocked_) {
     const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
     const bool background = rows.background.size() >= options.blocked_rows_max;
     // A target that is full for the moment only is waited for.
     if ((!on_time && !background) || state.core.sends.Slow(target)) continue;
-    if (on_time && !HeldUpTooLong(state, now, rows.on_time.back())) may.on_time = false;
+    if (on_time && !HeldUpTooLong(state, now, rows.on_time.back().row)) may.on_time = false;
     if (background) may.background = false;
   }
   return may;
@@ -62,18 +71,21 @@ DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
 
 void ClaimLoop::OnFetched() {
   const std::shared_ptr<ShardState> state = state_.lock();
-  for (QueuedRow& row : unknown_) {
-    state->held.erase(row.key);
-    state->queue.Add(std::move(row));
-  }
+  for (QueuedRow& row : unknown_) Requeue(*state, std::move(row));
   unknown_.clear();
 }
 
 void ClaimLoop::Unblock(ShardState& state) {
   for (auto target = blocked_.begin(); target != blocked_.end();) {
+    // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take
+    // their share in the queue again.
+    std::deque<BlockedRow>& rows = target->second.background;
     uint64_t room = state.core.sends.Room(target->first);
-    UnblockSome(state, target->second.on_time, room);
-    UnblockSome(state, target->second.background, room);
+    room -= std::min<uint64_t>(room, target->second.on_time.size());
+    for (; room > 0 && !rows.empty(); --room) {
+      Requeue(state, std::move(rows.front().row));
+      rows.pop_front();
+    }
     target = target->second.empty() ? blocked_.erase(target) : std::next(target);
   }
   const absl::Duration elapsed = state.core.runtime.clock().Elapsed();
@@ -88,18 +100,31 @@ void ClaimLoop::Unblock(ShardState& state) {
   }
 }
 
-void ClaimLoop::UnblockSome(ShardState& state, std::deque<QueuedRow>& rows, uint64_t& room) {
-  for (; room > 0 && !rows.empty(); --room) {
-    QueuedRow row = std::move(rows.front());
-    rows.pop_front();
-    state.held.erase(row.key);
-    state.queue.Add(std::move(row));
+bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const {
+  return batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
+         state.core.sends.out() < state.core.options.events_out_max;
+}
+
+void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
+                              size_t rows_max) {
+  for (auto& [target, blocked] : blocked_) {
+    std::deque<BlockedRow>& rows = blocked.on_time;
+    while (!rows.empty() && state.core.sends.Room(target) > 0 && HasRoom(state, batch, rows_max)) {
+      BlockedRow next = std::move(rows.front());
+      rows.pop_front();
+      const std::shared_ptr<const CachedState>& judged_by = next.resolved.state;
+      if (judged_by == nullptr ||
+          judged_by == state.core.cache.StateIfKnown(next.resolved.entry.key.uid)) {
+        Take(state, now, std::move(next.row), std::move(next.resolved), batch);
+      } else {
+        Requeue(state, std::move(next.row));
+      }
+    }
   }
 }
 
 bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
-  DueQueue::Takeable may = MayTake(state, now);
-  if (!may.any()) return false;
+  if (!MayClaim(state)) return false;
   const HandlerOptions& options = state.core.options;
   auto claim = std::make_shared<Claim>();
   claim->id = {.shard = state.shard, .epoch = state.lease.epoch, .number = last_number_ + 1};
@@ -108,8 +133,9 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
   const uint64_t events_max =
       Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
   ClaimBatch batch(std::move(claim), events_max);
-  while (batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
-         state.core.sends.out() < options.events_out_max) {
+  TakeUnblocked(state, now, batch, rows_max);
+  for (DueQueue::Takeable may = MayTake(state, now);
+       may.any() && HasRoom(state, batch, rows_max);) {
     std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead, may);
     if (!row.has_value()) break;
     // In hand already: a late answer has queued a row that the loader had found before it, and that
@@ -119,7 +145,7 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
     const Next next = Consider(state, now, *std::move(row), batch);
     if (next == Next::kHeldUp)
       (standing == Standing::kOnTime ? may.on_time : may.background) = false;
-    if (next == Next::kStop || !may.any()) break;
+    if (next == Next::kStop) break;
   }
   if (batch.rows() == 0) return false;
   ++last_number_;
@@ -188,7 +214,7 @@ ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row
                                 ResolvedRow resolved, ClaimBatch& batch) {
   const std::string target = resolved.entry.context->target_key;
   const uint64_t room = state.core.sends.Room(target);
-  if (room == 0) return Block(state, now, target, std::move(row));
+  if (room == 0) return Block(state, now, target, std::move(row), std::move(resolved));
   const uint64_t count = std::min({resolved.entry.event.count(), room, batch.room()});
   state.core.sends.Reserve(target, count);
   state.queue.NoteTaken(row.standing, count);
@@ -197,23 +223,20 @@ ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row
 }
 
 ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::string& target,
-                                 QueuedRow row) {
-  std::deque<QueuedRow>& rows = blocked_[target].Of(row.standing);
-  if (rows.size() < state.core.options.blocked_rows_max) {
-    rows.push_back(std::move(row));
-    return Next::kGoOn;
-  }
-  if (state.core.sends.Slow(target)) {
+                                 QueuedRow row, ResolvedRow resolved) {
+  std::deque<BlockedRow>& rows = blocked_[target].Of(row.standing);
+  const bool full = rows.size() >= state.core.options.blocked_rows_max;
+  if (full && state.core.sends.Slow(target)) {
     state.held.erase(row.key);
     evicted_.insert(target);
     return Next::kGoOn;
   }
-  if (row.standing == Standing::kOnTime && HeldUpTooLong(state, now, row)) {
+  if (full && row.standing == Standing::kOnTime && HeldUpTooLong(state, now, row)) {
     loader_.Demote(row.key);
     return Next::kGoOn;
   }
-  rows.push_back(std::move(row));
-  return Next::kHeldUp;
+  rows.push_back({std::move(row), std::move(resolved)});
+  return full ? Next::kHeldUp : Next::kGoOn;
 }
 
 void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {

@@ -48,25 +48,33 @@ class ClaimLoop {
 
  private:
   enum class Next { kGoOn, kStop, kHeldUp };
-  struct Blocked {  // rows that wait for one target
-    std::deque<QueuedRow> on_time;
-    std::deque<QueuedRow> background;
-    std::deque<QueuedRow>& Of(Standing standing) {
+  struct BlockedRow {
+    QueuedRow row;
+    ResolvedRow resolved;
+  };
+  struct Blocked {  // what waits for one target
+    std::deque<BlockedRow> on_time;
+    std::deque<BlockedRow> background;
+    std::deque<BlockedRow>& Of(Standing standing) {
       return standing == Standing::kOnTime ? on_time : background;
     }
     bool empty() const { return on_time.empty() && background.empty(); }
   };
-  // Of what another claim may be made now.
+  bool MayClaim(ShardState& state) const;
+  // Of what more may be taken from the queue.
   DueQueue::Takeable MayTake(ShardState& state, absl::Time now) const;
+  bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
   void Unblock(ShardState& state);
   // False: nothing was due.
   bool MakeClaim(ShardState& state, absl::Time now);
-  void UnblockSome(ShardState& state, std::deque<QueuedRow>& rows, uint64_t& room);
+  // On-time rows whose target has room again, without another judgement if nothing has changed.
+  void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
   void GiveUp(QueuedRow row, ResolvedRow resolved);
   Next Take(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow resolved,
             ClaimBatch& batch);
-  Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row);
+  Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row,
+             ResolvedRow resolved);
   void Commit(ShardState& state, absl::Time now, ClaimBatch batch);
   void OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq);
   void PutBack(ShardState& state, PendingClaim& pending);
