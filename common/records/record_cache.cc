@@ -69,6 +69,7 @@ void RecordCache::Restart() {
   states_.clear();
   wanted_states_.clear();
   wanted_definitions_.clear();
+  reading_.clear();
   reads_ = 0;
   OpenWatch();
 }
@@ -117,13 +118,13 @@ void RecordCache::OnBatch(const kv::WatchBatch& batch) {
 }
 
 std::shared_ptr<const CachedState> RecordCache::StateIfKnown(const Uid& uid) const {
-  const auto known = states_.find(StateKey(uid));
+  const auto known = states_.find(uid.bytes());
   return known == states_.end() ? nullptr : known->second;
 }
 
 std::shared_ptr<const CachedState> RecordCache::State(const Uid& uid) {
   std::shared_ptr<const CachedState> known = StateIfKnown(uid);
-  if (known == nullptr) wanted_states_.insert(StateKey(uid));
+  if (known == nullptr && !reading_.contains(uid.bytes())) wanted_states_.insert(StateKey(uid));
   return known;
 }
 
@@ -131,11 +132,15 @@ std::shared_ptr<const CachedDefinition> RecordCache::Definition(const Uid& uid, 
   std::string key = DefinitionKey(uid, version);
   const auto known = definitions_.find(key);
   if (known != definitions_.end()) return known->second;
-  wanted_definitions_.insert(std::move(key));
+  if (!reading_.contains(key)) wanted_definitions_.insert(std::move(key));
   return nullptr;
 }
 
-void RecordCache::ForgetState(const Uid& uid) { states_.erase(StateKey(uid)); }
+void RecordCache::ForgetState(const Uid& uid) {
+  const std::string key = StateKey(uid);
+  states_.erase(key);
+  reading_.erase(key);
+}
 
 void RecordCache::Fetch() {
   if (reads_ > 0 || (wanted_states_.empty() && wanted_definitions_.empty())) return;
@@ -162,12 +167,16 @@ void RecordCache::Fetch() {
 
 void RecordCache::Read(std::vector<kv::Key> keys) {
   std::weak_ptr<int> alive = alive_;
-  client_.MultiGet(keys, executor_, [this, alive, keys](absl::StatusOr<kv::GetResult> result) {
-    if (!alive.expired()) OnRead(keys, std::move(result));
-  });
+  for (const kv::Key& key : keys) reading_.insert(key.key);
+  auto asked = std::make_unique<const std::vector<kv::Key>>(keys);
+  client_.MultiGet(std::move(keys), executor_,
+                   [this, alive, asked = std::move(asked)](absl::StatusOr<kv::GetResult> result) {
+                     if (!alive.expired()) OnRead(*asked, std::move(result));
+                   });
 }
 
 void RecordCache::OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result) {
+  for (const kv::Key& key : keys) reading_.erase(key.key);
   if (result.ok()) {
     if (states_.size() + keys.size() > kStatesMax ||
         Perturb(client_.runtime(), Site::kCacheStatesForgotten))

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/cron/timetable.h"
@@ -67,6 +68,7 @@ class RecordCache {
   // As State, without asking for it.
   std::shared_ptr<const CachedState> StateIfKnown(const Uid& uid) const;
 
+  // A read of it that is under way may be older than what made it wrong: it is read again.
   void ForgetState(const Uid& uid);
 
   // Reads what was asked for, if anything, and unless a read is under way already (what was asked
@@ -94,6 +96,8 @@ class RecordCache {
   // By key; never iterated.
   absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;
   size_t definition_bytes_ = 0;
+  // Keys whose read is under way: not wanted again. Never iterated.
+  absl::flat_hash_set<std::string> reading_;
   std::set<std::string> wanted_states_;
   std::set<std::string> wanted_definitions_;
   size_t reads_ = 0;  // of the fetch under way
