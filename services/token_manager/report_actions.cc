@@ -368,6 +368,9 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
       ++round_.entries;
       policy.counts.set_expired(policy.counts.expired() + removed.events);
       TokenManagerStats::Add(state_.core.stats.undelivered, removed.events);
+      // If it was a probe nobody has heard the target's answer.
+      if (const CachedDefinition* definition = DefinitionOf(grant); definition != nullptr)
+        state_.core.backoff.OnProbeVoid(definition->target_key, round_.now);
       PutReturned(removed);
     }
     if (policy.hold_on_expiry()) {
