@@ -1,8 +1,8 @@
 // NewChannel: a gRPC channel to a service of the platform, with one set of habits.
 //
 // It connects on demand, reconnects after 50 ms growing to 1 s (a restart on the same machine is
-// noticed at once), pings a silent connection every 10 s while calls are open, and never
-// compresses.
+// noticed at once), gives a connection 1 s to be made, pings a silent one every 10 s while calls
+// are open, and never compresses.
 //
 // Threads: any.
 
@@ -25,6 +25,10 @@ struct ChannelOptions {
   size_t receive_bytes_max = 64 << 20;
   absl::Duration reconnect_min = absl::Milliseconds(50);
   absl::Duration reconnect_max = absl::Seconds(1);
+  // How long a connection may take to be made, HTTP/2's settings included. A peer without a
+  // processor may take longer than the pauses between attempts; but what swallows packets is left
+  // only after this.
+  absl::Duration connect_timeout = absl::Seconds(1);
   absl::Duration keepalive = absl::Seconds(10);
   // How long a ping may stay unanswered before the connection counts as dead.
   absl::Duration keepalive_timeout = absl::Seconds(5);

@@ -34,6 +34,7 @@ class GrpcTransport final : public DeliveryTransport {
     int streams_per_target = 1;
     absl::Duration reconnect_min = absl::Milliseconds(50);
     absl::Duration reconnect_max = absl::Seconds(1);
+    absl::Duration connect_timeout = absl::Seconds(10);
     absl::Duration idle_timeout = absl::Seconds(60);
   };
 

@@ -27,6 +27,7 @@ ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
   channel.receive_bytes_max = 4 << 20;
   channel.reconnect_min = options.reconnect_min;
   channel.reconnect_max = options.reconnect_max;
+  channel.connect_timeout = options.connect_timeout;
   channel.keepalive = absl::Minutes(6);
   channel.keepalive_timeout = absl::Seconds(20);
   return channel;

@@ -1,8 +1,11 @@
 #include "services/handler/grpc_transport.h"
 
+#include <unistd.h>
+
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,6 +13,7 @@
 #include "tests/fixtures/attempts.h"
 #include "tests/fixtures/collecting_sink.h"
 #include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/tcp_socket.h"
 
 namespace escapement::handler {
 namespace {
@@ -19,6 +23,7 @@ using fixtures::CollectingSink;
 using fixtures::GrpcReceiver;
 using fixtures::MakeAttempts;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class GrpcTransportTest : public ::testing::Test {
  protected:
@@ -110,6 +115,21 @@ TEST_F(GrpcTransportTest, AClosedPortIsUnknownForAll) {
   ASSERT_TRUE(sink_->Await(50));
   for (uint64_t tag = 1; tag <= 50; ++tag)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+}
+
+// As one that has no processor for a while: gRPC's own limit of a connection in the making was that
+// of the pauses between them.
+TEST_F(GrpcTransportTest, AReceiverThatIsSlowToConnectIsGivenTheTimeOfItsAttempts) {
+  const auto silent = fixtures::ListenOn("127.0.0.1", 0);
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  transport_->Send(MakeAttempts({.uri = absl::StrCat("127.0.0.1:", silent->port),
+                                 .timeout = absl::Milliseconds(400)},
+                                1, 2),
+                   sink_);
+  ASSERT_TRUE(sink_->Await(2));
+  for (uint64_t tag : {1, 2}) EXPECT_THAT(sink_->Only(tag).message, StartsWith("timed out"));
+  transport_.reset();
+  close(silent->fd);
 }
 
 TEST_F(GrpcTransportTest, AnIdleStreamIsClosedAndOpenedAgainWhenNeeded) {
