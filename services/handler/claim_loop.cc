@@ -1,6 +1,7 @@
 #include "services/handler/claim_loop.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/backoff/retry_plan.h"
@@ -24,7 +25,16 @@ void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   }
 }
 
-// It is judged anew.
+// What the row was judged to be, unless it has not been or its schedule has changed since.
+std::optional<ResolvedRow> TakeResolved(const ShardState& state, QueuedRow& row) {
+  const std::shared_ptr<ResolvedRow> resolved = std::exchange(row.resolved, nullptr);
+  if (resolved == nullptr) return std::nullopt;
+  if (resolved->state != nullptr &&
+      resolved->state != state.core.cache.StateIfKnown(resolved->entry.key.uid))
+    return std::nullopt;
+  return std::move(*resolved);
+}
+
 void Requeue(ShardState& state, QueuedRow row) {
   state.held.erase(row.key);
   state.queue.Add(std::move(row));
@@ -63,7 +73,7 @@ DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
     const bool background = rows.background.size() >= options.blocked_rows_max;
     // A target that is full for the moment only is waited for.
     if ((!on_time && !background) || state.core.sends.Slow(target)) continue;
-    if (on_time && !HeldUpTooLong(state, now, rows.on_time.back().row)) may.on_time = false;
+    if (on_time && !HeldUpTooLong(state, now, rows.on_time.back())) may.on_time = false;
     if (background) may.background = false;
   }
   return may;
@@ -79,11 +89,11 @@ void ClaimLoop::Unblock(ShardState& state) {
   for (auto target = blocked_.begin(); target != blocked_.end();) {
     // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take
     // their share in the queue again.
-    std::deque<BlockedRow>& rows = target->second.background;
+    std::deque<QueuedRow>& rows = target->second.background;
     uint64_t room = state.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
     for (; room > 0 && !rows.empty(); --room) {
-      Requeue(state, std::move(rows.front().row));
+      Requeue(state, std::move(rows.front()));
       rows.pop_front();
     }
     target = target->second.empty() ? blocked_.erase(target) : std::next(target);
@@ -108,16 +118,14 @@ bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_
 void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
                               size_t rows_max) {
   for (auto& [target, blocked] : blocked_) {
-    std::deque<BlockedRow>& rows = blocked.on_time;
+    std::deque<QueuedRow>& rows = blocked.on_time;
     while (!rows.empty() && state.core.sends.Room(target) > 0 && HasRoom(state, batch, rows_max)) {
-      BlockedRow next = std::move(rows.front());
+      QueuedRow row = std::move(rows.front());
       rows.pop_front();
-      const std::shared_ptr<const CachedState>& judged_by = next.resolved.state;
-      if (judged_by == nullptr ||
-          judged_by == state.core.cache.StateIfKnown(next.resolved.entry.key.uid)) {
-        Take(state, now, std::move(next.row), std::move(next.resolved), batch);
+      if (std::optional<ResolvedRow> resolved = TakeResolved(state, row)) {
+        Take(state, now, std::move(row), *std::move(resolved), batch);
       } else {
-        Requeue(state, std::move(next.row));
+        Requeue(state, std::move(row));
       }
     }
   }
@@ -155,7 +163,9 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
 
 ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow row,
                                     ClaimBatch& batch) {
-  ResolvedRow resolved = ResolveRow(state.core.cache, row.key, row.value);
+  std::optional<ResolvedRow> judged = TakeResolved(state, row);
+  ResolvedRow resolved =
+      judged.has_value() ? *std::move(judged) : ResolveRow(state.core.cache, row.key, row.value);
   switch (resolved.action) {
     case ResolvedRow::Action::kFetch:
       unknown_.push_back(std::move(row));
@@ -171,8 +181,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
         kind = EndKind::kMove;
         AddMovedRow(SourceOf(*resolved.moved_to), resolved.entry.event,
                     resolved.entry.key.occurrence, resolved.entry.key.first,
-                    resolved.entry.key.due_time, state.core.layout, state.core.client.NowLow(),
-                    &moved);
+                    resolved.entry.key.due_time, state.core.layout, now, &moved);
       }
       if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
       if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
@@ -190,8 +199,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
       return Next::kGoOn;
     case ResolvedRow::Action::kSend:
       if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
-                      resolved.entry.context->timetable.get(), resolved.state.get(),
-                      state.core.client.NowLow())) {
+                      resolved.entry.context->timetable.get(), resolved.state.get(), now)) {
         GiveUp(std::move(row), std::move(resolved));
         return Next::kGoOn;
       }
@@ -224,7 +232,7 @@ ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row
 
 ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::string& target,
                                  QueuedRow row, ResolvedRow resolved) {
-  std::deque<BlockedRow>& rows = blocked_[target].Of(row.standing);
+  std::deque<QueuedRow>& rows = blocked_[target].Of(row.standing);
   const bool full = rows.size() >= state.core.options.blocked_rows_max;
   if (full && state.core.sends.Slow(target)) {
     state.held.erase(row.key);
@@ -235,7 +243,8 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
     loader_.Demote(row.key);
     return Next::kGoOn;
   }
-  rows.push_back({std::move(row), std::move(resolved)});
+  row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
+  rows.push_back(std::move(row));
   return full ? Next::kHeldUp : Next::kGoOn;
 }
 

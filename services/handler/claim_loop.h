@@ -48,14 +48,10 @@ class ClaimLoop {
 
  private:
   enum class Next { kGoOn, kStop, kHeldUp };
-  struct BlockedRow {
-    QueuedRow row;
-    ResolvedRow resolved;
-  };
-  struct Blocked {  // what waits for one target
-    std::deque<BlockedRow> on_time;
-    std::deque<BlockedRow> background;
-    std::deque<BlockedRow>& Of(Standing standing) {
+  struct Blocked {  // what waits for one target; all are resolved
+    std::deque<QueuedRow> on_time;
+    std::deque<QueuedRow> background;
+    std::deque<QueuedRow>& Of(Standing standing) {
       return standing == Standing::kOnTime ? on_time : background;
     }
     bool empty() const { return on_time.empty() && background.empty(); }
@@ -67,7 +63,7 @@ class ClaimLoop {
   void Unblock(ShardState& state);
   // False: nothing was due.
   bool MakeClaim(ShardState& state, absl::Time now);
-  // On-time rows whose target has room again, without another judgement if nothing has changed.
+  // On-time rows whose target has room again.
   void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
   void GiveUp(QueuedRow row, ResolvedRow resolved);

@@ -27,7 +27,7 @@ void DueQueue::Add(QueuedRow row) {
   const size_t bytes = row.key.size() + row.value.size();
   auto [at, added] = segment.rows.try_emplace(std::move(row.key));
   if (!added) segment.bytes -= at->first.size() + at->second.value.size();
-  at->second = {.value = std::move(row.value), .seq = row.seq};
+  at->second = {.value = std::move(row.value), .seq = row.seq, .resolved = std::move(row.resolved)};
   segment.bytes += bytes;
 }
 
@@ -51,8 +51,9 @@ void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
   while (!segments_[lane].rows.empty() && segments_[lane].rows.begin()->first < marks_[lane]) {
     QueuedRow row = Pop(lane);
     overdue.bytes += row.key.size() + row.value.size();
-    overdue.rows.insert_or_assign(overdue.rows.end(), std::move(row.key),
-                                  Value{.value = std::move(row.value), .seq = row.seq});
+    overdue.rows.insert_or_assign(
+        overdue.rows.end(), std::move(row.key),
+        Value{.value = std::move(row.value), .seq = row.seq, .resolved = std::move(row.resolved)});
   }
 }
 
@@ -129,6 +130,7 @@ QueuedRow DueQueue::Pop(uint8_t index) {
   const auto at = segment.rows.begin();
   segment.bytes -= at->first.size() + at->second.value.size();
   QueuedRow row{.key = at->first, .value = std::move(at->second.value), .seq = at->second.seq};
+  row.resolved = std::move(at->second.resolved);
   row.standing = index >= kLaneCount   ? Standing::kOverdue
                  : index >= kLaneRetry ? Standing::kBackground
                                        : Standing::kOnTime;

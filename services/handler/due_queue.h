@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -28,11 +29,15 @@ namespace escapement::handler {
 
 enum class Standing : uint8_t { kOnTime, kOverdue, kBackground };
 
+struct ResolvedRow;
+
 struct QueuedRow {
   std::string key;                        // of `events`
   std::string value;                      // EventRecord
   kv::CommitSeq seq = 0;                  // at which the row was seen
   Standing standing = Standing::kOnTime;  // when it was taken
+  // What it was judged to be, if it has been (row_resolver.h): it only waits for room.
+  std::shared_ptr<ResolvedRow> resolved = nullptr;
 };
 
 // Of a well-formed `events` key.
@@ -93,6 +98,7 @@ class DueQueue {
   struct Value {
     std::string value;
     kv::CommitSeq seq = 0;
+    std::shared_ptr<ResolvedRow> resolved = nullptr;
   };
   struct Segment {
     absl::btree_map<std::string, Value> rows;

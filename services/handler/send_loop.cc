@@ -75,10 +75,10 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   const auto found = targets_.find(target_key);
   if (found == targets_.end()) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = found->second;
-  MoveLimit(target);
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  MoveLimit(target, elapsed);
   const uint64_t most = std::max<uint64_t>(target.limit / (target.slow ? kSlowShare : 1), 1);
   const uint64_t room = most - std::min(target.out, most);
-  const absl::Duration elapsed = runtime_.clock().Elapsed();
   if (room == 0) {
     if (!target.full_since.has_value()) target.full_since = elapsed;
     if (elapsed - *target.full_since > options_.slow_target_after) target.slow = true;
@@ -89,8 +89,7 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   return std::min(all, room);
 }
 
-void SendLoop::MoveLimit(SendTarget& target) const {
-  const absl::Duration elapsed = runtime_.clock().Elapsed();
+void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
   const absl::Duration counted = elapsed - target.counted_since;
   if (target.limit != 0 && counted < kCountEvery) return;
   const double answered = target.limit == 0 ? 0

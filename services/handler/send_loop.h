@@ -95,7 +95,7 @@ class SendLoop {
   void OnResults();
   // True if the target has answered nothing since it had answered `answers_before` times.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
-  void MoveLimit(SendTarget& target) const;
+  void MoveLimit(SendTarget& target, absl::Duration elapsed) const;
 
   const HandlerOptions& options_;
   Runtime& runtime_;
