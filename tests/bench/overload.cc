@@ -2,47 +2,33 @@
 // one schedule; goodput beside the capacity that was measured just before, the memory of the
 // processes, and how late the events of others are.
 //
-//   bazel run -c opt //tests/bench:overload -- [--quick] [--repetitions=3] [--only=spike] [--json]
+//   tools/dev bench overload [--events=1000000] [and the flags of bench_run.h]
 //
-// Consumers, platform and disk share the machine. Every stage has a platform of its own, with ports
-// of its own choice and data in a temporary folder, which is removed at its end. Exit code: 0, or 1
-// if something could not be measured.
+// Stages: spike, outage-before, outage-late, flood-fast, flood-slow, flood-dead, flood-throttled.
+// Consumers, platform and disk share the machine. Every stage has a platform of its own.
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/bench/bench_run.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/overload_bed.h"
 #include "tests/bench/overload_stages.h"
 
-ABSL_FLAG(std::string, bin, ".", "the folder that holds services/ and tests/ as built");
-ABSL_FLAG(int, repetitions, 1, "medians of so many, interleaved");
 ABSL_FLAG(uint64_t, events, 1'000'000, "of the backlog and of the flood");
-ABSL_FLAG(bool, quick, false, "a tenth of everything: the stages work, their figures are coarse");
-ABSL_FLAG(std::string, only, "",
-          "only stages whose name contains this: spike, outage-before, outage-late, flood-fast, "
-          "flood-slow, flood-dead, flood-throttled");
-ABSL_FLAG(bool, json, false, "print JSON instead of a table");
 
 namespace escapement::bench {
 namespace {
 
-OverloadSizes Sizes() {
+OverloadSizes Sizes(bool quick) {
   OverloadSizes sizes;
   sizes.backlog_events = sizes.flood_events = absl::GetFlag(FLAGS_events);
-  if (absl::GetFlag(FLAGS_quick)) {
+  if (quick) {
     sizes.capacity_events /= 4;
     sizes.spike_seconds = 1;
     sizes.backlog_events /= 10;
@@ -68,23 +54,21 @@ Measure FloodOf(Flood flood) {
   };
 }
 
-absl::Status RunStage(const Measure& measure, Figures& figures) {
-  const char* tmp = std::getenv("TMPDIR");
-  std::string folder = absl::StrCat(tmp == nullptr ? "/tmp" : tmp, "/escapement-overload-XXXXXX");
-  if (mkdtemp(folder.data()) == nullptr)
-    return absl::InternalError(absl::StrCat("cannot make ", folder));
+absl::Status RunStage(const BenchSetting& setting, const Measure& measure, Figures& figures) {
+  const std::string folder = setting.folder + "/stage";
+  std::filesystem::create_directory(folder);
   absl::Status status;
   {
-    OverloadBed bed({.bin = absl::GetFlag(FLAGS_bin), .folder = folder});
+    OverloadBed bed({.bin = setting.bin, .folder = folder});
     status = bed.Start();
-    if (status.ok()) status = measure(bed, Sizes(), figures);
+    if (status.ok()) status = measure(bed, Sizes(setting.quick), figures);
   }
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   return status;
 }
 
-int Main() {
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
   const std::vector<std::pair<std::string, Measure>> stages = {
       {"spike", MeasureSpike},
       {"outage-before", Outage(Backlog::kStoredBefore)},
@@ -93,23 +77,23 @@ int Main() {
       {"flood-slow", FloodOf(Flood::kSlow)},
       {"flood-dead", FloodOf(Flood::kDead)},
       {"flood-throttled", FloodOf(Flood::kThrottled)}};
-  Figures figures;
-  for (int i = 0; i < absl::GetFlag(FLAGS_repetitions); ++i) {
+  for (int i = 0; i < setting.repetitions; ++i) {
     for (const auto& [name, measure] : stages) {
-      if (!absl::StrContains(name, absl::GetFlag(FLAGS_only))) continue;
-      if (absl::Status status = RunStage(measure, figures); !status.ok())
+      if (!setting.Wanted(name)) continue;
+      if (absl::Status status = RunStage(setting, measure, figures); !status.ok())
         figures.AddFailure(name, status);
     }
   }
-  std::cout << (absl::GetFlag(FLAGS_json) ? figures.Json() : figures.Table()) << std::endl;
-  return figures.complete() ? 0 : 1;
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace escapement::bench
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("measures the platform under overload on this machine");
-  absl::ParseCommandLine(argc, argv);
-  return escapement::bench::Main();
+  return escapement::bench::RunBench(
+      argc, argv,
+      {.name = "overload",
+       .usage = "measures the platform under overload on this machine",
+       .run = escapement::bench::Run});
 }
