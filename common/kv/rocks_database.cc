@@ -77,55 +77,21 @@ struct RocksDatabase::State {
    public:
     explicit Batch(State& state) : state_(state) {}
     void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
-      Add(Mutation::Kind::kPut, cf, key, value);
+      Check(batch.Put(state_.Handle(cf), ToSlice(key), ToSlice(value)));
     }
     void Delete(ColumnFamily cf, absl::string_view key) override {
-      Add(Mutation::Kind::kDelete, cf, key, {});
+      Check(batch.Delete(state_.Handle(cf), ToSlice(key)));
     }
     void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
-      Sort();
-      Add(Mutation::Kind::kDeleteRange, cf, begin, end);
-      sorted_ = writes_.size();  // nothing moves across it
+      Check(batch.DeleteRange(state_.Handle(cf), ToSlice(begin), ToSlice(end)));
     }
-    size_t bytes() const { return bytes_.size(); }
-    void Clear() {
-      bytes_.clear();
-      writes_.clear();
-      sorted_ = 0;
-      batch_.Clear();
-    }
-    rocksdb::WriteBatch* Build();
+    rocksdb::WriteBatch batch{/*reserved_bytes=*/1 << 20};
 
    private:
-    struct Write {
-      ColumnFamily cf;
-      Mutation::Kind kind;
-      uint32_t key_bytes;
-      uint32_t value_bytes;
-      size_t at;  // in bytes_: the key, then the value
-    };
-    void Add(Mutation::Kind kind, ColumnFamily cf, absl::string_view key, absl::string_view value) {
-      writes_.push_back({.cf = cf,
-                         .kind = kind,
-                         .key_bytes = static_cast<uint32_t>(key.size()),
-                         .value_bytes = static_cast<uint32_t>(value.size()),
-                         .at = bytes_.size()});
-      bytes_.append(key.data(), key.size());
-      bytes_.append(value.data(), value.size());
+    void Check(const rocksdb::Status& status) {
+      if (!status.ok()) state_.options.on_fatal(ToStatus(status));
     }
-    absl::string_view Key(const Write& write) const {
-      return absl::string_view(bytes_).substr(write.at, write.key_bytes);
-    }
-    absl::string_view Value(const Write& write) const {
-      return absl::string_view(bytes_).substr(write.at + write.key_bytes, write.value_bytes);
-    }
-    void Sort();
-
     State& state_;
-    std::string bytes_;
-    std::vector<Write> writes_;
-    size_t sorted_ = 0;  // so many of the writes have their place
-    rocksdb::WriteBatch batch_{/*reserved_bytes=*/1 << 20};
   };
 
   ~State() {
@@ -148,29 +114,6 @@ struct RocksDatabase::State {
   Batch batch{*this};
   rocksdb::PinnableSlice scratch;
 };
-
-void RocksDatabase::State::Batch::Sort() {
-  std::stable_sort(writes_.begin() + static_cast<ptrdiff_t>(sorted_), writes_.end(),
-                   [this](const Write& a, const Write& b) {
-                     return a.cf != b.cf ? a.cf < b.cf : Key(a) < Key(b);
-                   });
-  sorted_ = writes_.size();
-}
-
-rocksdb::WriteBatch* RocksDatabase::State::Batch::Build() {
-  Sort();
-  for (const Write& write : writes_) {
-    auto* handle = state_.Handle(write.cf);
-    const rocksdb::Slice key = ToSlice(Key(write));
-    const rocksdb::Slice value = ToSlice(Value(write));
-    const auto status = write.kind == Mutation::Kind::kPut ? batch_.Put(handle, key, value)
-                        : write.kind == Mutation::Kind::kDelete
-                            ? batch_.Delete(handle, key)
-                            : batch_.DeleteRange(handle, key, value);
-    if (!status.ok()) state_.options.on_fatal(ToStatus(status));
-  }
-  return &batch_;
-}
 
 RocksDatabase::RocksDatabase(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RocksDatabase::~RocksDatabase() = default;
@@ -231,13 +174,13 @@ void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::stri
 }
 
 WriteSink& RocksDatabase::batch() { return state_->batch; }
-size_t RocksDatabase::batch_bytes() const { return state_->batch.bytes(); }
-void RocksDatabase::ClearBatch() { state_->batch.Clear(); }
+size_t RocksDatabase::batch_bytes() const { return state_->batch.batch.GetDataSize(); }
+void RocksDatabase::ClearBatch() { state_->batch.batch.Clear(); }
 
 void RocksDatabase::Write() {
   rocksdb::WriteOptions write;
   write.sync = true;
-  const auto status = state_->db->Write(write, state_->batch.Build());
+  const auto status = state_->db->Write(write, &state_->batch.batch);
   if (!status.ok()) state_->options.on_fatal(ToStatus(status));
   ClearBatch();
 }

@@ -44,7 +44,7 @@ class RocksDatabase final : public BaseState {
   ~RocksDatabase() override;
 
   // To be called once by each thread that uses a database: it counts nothing for RocksDB's
-  // statistics of threads, of which nobody reads any and which cost a sixth of all instructions.
+  // statistics of threads, of which nobody reads any (docs/adr/0008).
   static void PrepareThread();
 
   // The latest state.
@@ -52,9 +52,7 @@ class RocksDatabase final : public BaseState {
   void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                Visitor visit) override;
 
-  // What one Write makes durable. Reused from write to write. It goes to RocksDB in the order of
-  // the keys, of equal ones in the order of the calls: a row that goes in right behind the one
-  // before it need not be looked for from the head of the memtable.
+  // What one Write makes durable. Reused from write to write.
   WriteSink& batch();
   size_t batch_bytes() const;
   void ClearBatch();

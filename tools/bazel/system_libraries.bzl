@@ -239,7 +239,8 @@ proto_library(name = "health_proto", srcs = ["grpc/health/v1/health.proto"], vis
         labels = [":rocksdb"],
         # The archive: in the shared library every access to a thread-local (RocksDB counts each
         # comparison of keys in one) and every call of its own goes through a table, a quarter of
-        # all instructions. What follows is what the archive needs.
+        # all instructions with RocksDB's own memtable (docs/adr/0008). What follows is what the
+        # archive needs.
         linkopts = ["-l:librocksdb.a", "-lsnappy", "-lz", "-lbz2", "-llz4", "-lzstd", "-lgflags"],
         probe_headers = ["rocksdb/db.h"],
     )
