@@ -88,6 +88,12 @@ void Print(const Machine& machine, const Circumstances& about, const Figures& fi
 
 bool BenchSetting::Wanted(absl::string_view stage) const { return absl::StrContains(stage, only); }
 
+void BenchSetting::Measure(absl::string_view stage, Figures& figures,
+                           absl::FunctionRef<absl::Status()> measure) const {
+  if (!Wanted(stage)) return;
+  if (absl::Status status = measure(); !status.ok()) figures.AddFailure(stage, status);
+}
+
 int RunBench(int argc, char** argv, const Bench& bench) {
   absl::SetProgramUsageMessage(bench.usage);
   absl::ParseCommandLine(argc, argv);

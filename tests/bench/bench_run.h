@@ -16,6 +16,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "tests/bench/figures.h"
@@ -29,6 +30,9 @@ struct BenchSetting {
   int repetitions = 1;
   std::string only;
   bool Wanted(absl::string_view stage) const;
+  // Measures the stage if it is wanted; what keeps it from that is noted, and the others go on.
+  void Measure(absl::string_view stage, Figures& figures,
+               absl::FunctionRef<absl::Status()> measure) const;
 };
 
 struct Bench {

@@ -189,14 +189,8 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   auto receiver = ReceiverProcess::Start(setting.bin);
   if (!receiver.ok()) return receiver.status();
   FootprintBench bench(setting, receiver->get(), &figures);
-  if (setting.Wanted("pending")) {
-    if (absl::Status status = bench.MeasurePending(); !status.ok())
-      figures.AddFailure("pending", status);
-  }
-  if (setting.Wanted("loaded")) {
-    if (absl::Status status = bench.MeasureLoaded(); !status.ok())
-      figures.AddFailure("loaded", status);
-  }
+  setting.Measure("pending", figures, [&] { return bench.MeasurePending(); });
+  setting.Measure("loaded", figures, [&] { return bench.MeasureLoaded(); });
   return absl::OkStatus();
 }
 

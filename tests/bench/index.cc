@@ -144,14 +144,8 @@ absl::Status MeasureBurst(const BenchSetting& setting, Figures& figures) {
 }
 
 absl::Status Run(const BenchSetting& setting, Figures& figures) {
-  if (setting.Wanted("stored")) {
-    if (absl::Status status = MeasureStored(setting, figures); !status.ok())
-      figures.AddFailure("stored", status);
-  }
-  if (setting.Wanted("burst")) {
-    if (absl::Status status = MeasureBurst(setting, figures); !status.ok())
-      figures.AddFailure("burst", status);
-  }
+  setting.Measure("stored", figures, [&] { return MeasureStored(setting, figures); });
+  setting.Measure("burst", figures, [&] { return MeasureBurst(setting, figures); });
   return absl::OkStatus();
 }
 

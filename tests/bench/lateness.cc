@@ -87,10 +87,9 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   }
   for (int i = 0; i < setting.repetitions; ++i) {
     for (const auto& bed : beds) {
-      if (!setting.Wanted(bed->mode())) continue;
-      const absl::Status status =
-          LatenessBench(setting, bed.get(), receiver->get()).Measure(figures);
-      if (!status.ok()) figures.AddFailure(bed->mode(), status);
+      setting.Measure(bed->mode(), figures, [&] {
+        return LatenessBench(setting, bed.get(), receiver->get()).Measure(figures);
+      });
     }
   }
   return absl::OkStatus();

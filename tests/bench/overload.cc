@@ -79,9 +79,8 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
       {"flood-throttled", FloodOf(Flood::kThrottled)}};
   for (int i = 0; i < setting.repetitions; ++i) {
     for (const auto& [name, measure] : stages) {
-      if (!setting.Wanted(name)) continue;
-      if (absl::Status status = RunStage(setting, measure, figures); !status.ok())
-        figures.AddFailure(name, status);
+      setting.Measure(name, figures,
+                      [&, &stage = measure] { return RunStage(setting, stage, figures); });
     }
   }
   return absl::OkStatus();
