@@ -40,10 +40,6 @@ void Requeue(ShardState& state, QueuedRow row) {
   state.queue.Add(std::move(row));
 }
 
-bool HeldUpTooLong(const ShardState& state, absl::Time now, const QueuedRow& row) {
-  return DueOfEventKey(row.key) < now - state.core.options.hold_up_max;
-}
-
 }  // namespace
 
 void ClaimLoop::Step(absl::Time now) {
@@ -73,7 +69,7 @@ DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
     const bool background = rows.background.size() >= options.blocked_rows_max;
     // A target that is full for the moment only is waited for.
     if ((!on_time && !background) || state.core.sends.Slow(target)) continue;
-    if (on_time && !HeldUpTooLong(state, now, rows.on_time.back())) may.on_time = false;
+    if (on_time && !loader_.Overdue(rows.on_time.back().key, now)) may.on_time = false;
     if (background) may.background = false;
   }
   return may;
@@ -239,11 +235,11 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
     evicted_.insert(target);
     return Next::kGoOn;
   }
-  if (full && row.standing == Standing::kOnTime && HeldUpTooLong(state, now, row)) {
-    loader_.Demote(row.key);
+  row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
+  if (full && row.standing == Standing::kOnTime && loader_.Overdue(row.key, now)) {
+    loader_.Demote(std::move(row), now);
     return Next::kGoOn;
   }
-  row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
   rows.push_back(std::move(row));
   return full ? Next::kHeldUp : Next::kGoOn;
 }

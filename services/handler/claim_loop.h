@@ -5,7 +5,7 @@
 // there are too many, and read again when it has room, so that it neither holds the head of the
 // queue nor fills the memory. When too many wait for a target that is not slow, nothing of their
 // kind is taken until it has room: overdue and background work does not hold up what is on time,
-// and on-time work does not for long (Options::hold_up_max).
+// and on-time work does not for long (Options::overdue_after).
 //
 // Threads: one, the handler's executor.
 

@@ -27,12 +27,10 @@ struct HandlerOptions {
   // beyond them is read when there is room again. A payload of a one-off event counts.
   size_t lane_rows_max = 4096;
   size_t lane_bytes_max = 4 << 20;
-  // When an on-time lane has more than half of what may be in memory, and the first of it has been
-  // due for so long, what is due from then on has the right of way (due_queue.h).
-  absl::Duration overdue_after = absl::Seconds(1);
-  // While more wait for a target than may (blocked_rows_max), what is due after them waits too; for
-  // so long: then they count as overdue.
-  absl::Duration hold_up_max = absl::Milliseconds(500);
+  // What has been due for so long in an on-time lane, while half of what may be in memory of it is
+  // or more wait for its target than may (blocked_rows_max), is overdue: what is due later has the
+  // right of way (due_queue.h).
+  absl::Duration overdue_after = absl::Milliseconds(500);
 
   // Rows are claimed this much ahead of their due time: the time that a commit may take without
   // making events late.

@@ -146,7 +146,7 @@ TEST_F(HandlerOverloadTest, WhatKeepsComingFasterThanItGoesOutDoesNotMakeOthersL
   EXPECT_EQ(transport().CountTo(kOther), 100u);
   EXPECT_LT(transport().CountTo(kFlooded), 200'000u) << "it could be sent as it came";
   // For so long what waits for the flooded target may hold up what is due after it.
-  EXPECT_LE(OthersLatest(), HandlerOptions().hold_up_max + 2 * transport().delay);
+  EXPECT_LE(OthersLatest(), HandlerOptions().overdue_after + 2 * transport().delay);
   Pass(absl::Seconds(9), bound);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 240'000u + 100);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
@@ -168,6 +168,25 @@ TEST_F(HandlerOverloadTest, ASpikeDrainsAsFastAsItsTargetTakesIt) {
       absl::Milliseconds(100) * (static_cast<double>(kSpike) / options.target_events_out_max);
   EXPECT_LE(transport().sent.back().at - due, ideal / 0.9 + absl::Seconds(1));
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kSpike);
+}
+
+TEST_F(HandlerOverloadTest, ASpikeAtOneInstantMakesWhatFallsDueAfterItLateForAMomentOnly) {
+  constexpr uint64_t kSpike = 200'000;
+  world_.StartHandler("a");
+  transport().delay = absl::Milliseconds(100);  // at most 40,960 a second
+  world_.Advance(absl::Seconds(1));
+  const absl::Time due = world_.now() + absl::Seconds(1);
+  AddBacklog(kSpike, due, kLane);
+  AddOthers(80);  // the first at the same instant
+  Pass(absl::Milliseconds(5100));
+  EXPECT_EQ(transport().CountTo(kOther), 80u);
+  EXPECT_LT(transport().CountTo(kFlooded), kSpike) << "it was over before the others";
+  EXPECT_LE(OthersLatest(), HandlerOptions().overdue_after + 2 * transport().delay);
+  Pass(absl::Seconds(4));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kSpike + 80);
+  const absl::Duration ideal = absl::Milliseconds(100) * (static_cast<double>(kSpike) /
+                                                          HandlerOptions().target_events_out_max);
+  EXPECT_LE(transport().sent.back().at - due, ideal / 0.9);
 }
 
 TEST_F(HandlerOverloadTest, ADeadTargetsBacklogHoldsItsShareOnlyAndOnTimeWorkIsNotLateForIt) {

@@ -124,14 +124,17 @@ void ShardLoader::ReadFrom(uint8_t index, std::string key) {
     segment.dropped = std::move(key);
 }
 
-void ShardLoader::Demote(absl::string_view key) {
+bool ShardLoader::Overdue(absl::string_view key, absl::Time now) const {
   const std::shared_ptr<ShardState> state = state_.lock();
-  const uint8_t lane = LaneOfEventKey(key);
-  state->held.erase(key);
-  if (state->queue.overdue_mark(lane).empty())
-    segments_[OverdueSegment(lane)] = {.loaded_to = std::string(key)};
-  ReadFrom(OverdueSegment(lane), std::string(key));
-  state->queue.MarkOverdue(lane, KeyAfter(key));
+  return key <
+         EventLaneKey(state->shard, LaneOfEventKey(key), now - state->core.options.overdue_after);
+}
+
+void ShardLoader::Demote(QueuedRow row, absl::Time now) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  state->held.erase(row.key);
+  FallBehind(*state, LaneOfEventKey(row.key), now);
+  state->queue.Add(std::move(row));
 }
 
 void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
@@ -195,13 +198,12 @@ void ShardLoader::Step(absl::Time now) {
 bool ShardLoader::Behind(const ShardState& state, uint8_t lane, absl::Time now) const {
   if (lane >= kLaneRetry || !Full(state, lane)) return false;
   const std::string* first = state.queue.FirstKey(lane);
-  return first != nullptr &&
-         *first < EventLaneKey(state.shard, lane, now - state.core.options.overdue_after);
+  return first != nullptr && Overdue(*first, now);
 }
 
 void ShardLoader::FallBehind(ShardState& state, uint8_t lane, absl::Time now) {
   Segment& from_mark = segments_[lane];
-  std::string mark = EventLaneKey(state.shard, lane, now);
+  std::string mark = EventLaneKey(state.shard, lane, now - state.core.options.overdue_after);
   if (state.queue.overdue_mark(lane).empty()) {
     segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
   } else {

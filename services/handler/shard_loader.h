@@ -8,9 +8,10 @@
 //
 // An on-time lane that has much to do and does it late is read in two segments (due_queue.h): what
 // is overdue goes on being read up to the lane's mark, and everything from the mark on is read at
-// once, so that what falls due now does not wait until the backlog has drained. When even that part
-// is late, its overdue rows are let go of and the mark moves up. The lane is one again when the
-// backlog has been read and taken.
+// once, so that what falls due now does not wait until the backlog has drained. The mark is no
+// later than it must be: what fell due together with a spike, or soon after it, would otherwise
+// wait with it. When even the part from the mark on is late, its overdue rows are let go of and the
+// mark moves up. The lane is one again when the backlog has been read and taken.
 //
 // Threads: one, the handler's executor.
 
@@ -38,8 +39,11 @@ class ShardLoader {
   // Reads everything again: rows have been let go of.
   void Rewind();
 
-  // Lets go of a row of an on-time lane, which counts as overdue with all that is before it.
-  void Demote(absl::string_view key);
+  // Whether a row of an on-time lane has been due for so long that a lane that cannot keep up lets
+  // what is due later go first.
+  bool Overdue(absl::string_view key, absl::Time now) const;
+  // Its lane cannot keep up: such a row, which was held, and all that are as late are overdue.
+  void Demote(QueuedRow row, absl::Time now);
 
   // A row that this handler has just written: is it for the queue (or will a scan find it)?
   bool Covers(absl::string_view key) const;
@@ -62,7 +66,7 @@ class ShardLoader {
   // The segment holds what it may.
   static bool Full(const ShardState& state, uint8_t segment);
   bool Behind(const ShardState& state, uint8_t lane, absl::Time now) const;
-  // What is due by now is overdue, and everything from there on is loaded beside it.
+  // What has been due for too long is overdue, and everything from there on is loaded beside it.
   void FallBehind(ShardState& state, uint8_t lane, absl::Time now);
   void ScanSegment(ShardState& state, uint8_t segment, std::string to);
   void OnScanned(ShardState& state, uint8_t segment, const std::string& to,
