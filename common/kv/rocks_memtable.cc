@@ -188,15 +188,22 @@ class Memtable final : public rocksdb::MemTableRep {
     Node* node_ = nullptr;
   };
 
-  // The first base is destroyed last: nothing touches the slot once it has been given back.
+  // The first base is destroyed last: nothing touches the slot once it has been given back, to be
+  // used by another thread; not even the destructor of a member, so there is none.
   class SlotOwner {
    protected:
     SlotOwner(std::shared_ptr<CursorPool> pool, CursorPool::Slot* slot)
         : pool_(std::move(pool)), slot_(slot) {}
-    ~SlotOwner() { std::exchange(pool_, nullptr)->GiveBack(slot_); }
+    ~SlotOwner() {
+      const std::shared_ptr<CursorPool> pool = std::move(pool_);
+      pool_.~shared_ptr();
+      pool->GiveBack(slot_);
+    }
 
    private:
-    std::shared_ptr<CursorPool> pool_;
+    union {
+      std::shared_ptr<CursorPool> pool_;
+    };
     CursorPool::Slot* const slot_;
   };
   class PooledCursor final : private SlotOwner, public Cursor {
