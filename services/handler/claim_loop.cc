@@ -9,6 +9,7 @@
 #include "common/records/retry_end.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/occurrence_rows.h"
+#include "services/handler/claim_tick.h"
 
 namespace escapement::handler {
 namespace {
@@ -138,9 +139,10 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
       Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
   ClaimBatch batch(std::move(claim), events_max);
   TakeUnblocked(state, now, batch, rows_max);
+  const absl::Time until = ClaimUntil(options, now);
   for (DueQueue::Takeable may = MayTake(state, now);
        may.any() && HasRoom(state, batch, rows_max);) {
-    std::optional<QueuedRow> row = state.queue.Take(now + options.claim_lead, may);
+    std::optional<QueuedRow> row = state.queue.Take(until, may);
     if (!row.has_value()) break;
     // In hand already: a late answer has queued a row that the loader had found before it, and that
     // is claimed by now.

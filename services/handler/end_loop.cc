@@ -21,21 +21,22 @@ constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
 }  // namespace
 
 void EndLoop::Add(Outcome outcome) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  const absl::Duration elapsed = state->core.runtime.clock().Elapsed();
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
-  if (grant != nullptr &&
-      ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
-    // All shards at the same instants: their commits then share one sync.
-    FlushBy(absl::Ceil(elapsed, state->core.options.delivered_flush_delay));
+  const HandlerOptions& options = state_.lock()->core.options;
+  if (grant == nullptr) {
+    FlushWithin(options.end_flush_delay);
+    awaited_ = true;
+  } else if (ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
+    FlushWithin(options.delivered_flush_delay);
   } else {
-    FlushBy(elapsed + state->core.options.end_flush_delay);
+    FlushWithin(options.freeing_flush_delay);
     awaited_ = true;
   }
   outcomes_.push_back(std::move(outcome));
 }
 
-void EndLoop::FlushBy(absl::Duration at) {
+void EndLoop::FlushWithin(absl::Duration delay) {
+  const absl::Duration at = absl::Ceil(state_.lock()->core.runtime.clock().Elapsed(), delay);
   if (nothing_to_do()) {
     flush_at_ = at;
     awaited_ = false;
@@ -44,8 +45,7 @@ void EndLoop::FlushBy(absl::Duration at) {
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  FlushBy(state->core.runtime.clock().Elapsed() + state->core.options.end_flush_delay);
+  FlushWithin(state_.lock()->core.options.end_flush_delay);
   awaited_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }

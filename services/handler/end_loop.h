@@ -58,7 +58,8 @@ class EndLoop {
     std::vector<RunParts> row_parts;  // by row
   };
   bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
-  void FlushBy(absl::Duration at);  // Clock::Elapsed
+  // At the next whole multiple of `delay` of Clock::Elapsed, at the latest.
+  void FlushWithin(absl::Duration delay);
   bool Due(ShardState& state) const;
   std::vector<Outcome> TakeOutcomes(const ShardState& state);
   void Flush(ShardState& state, absl::Time now);

@@ -32,9 +32,11 @@ struct HandlerOptions {
   // right of way (due_queue.h).
   absl::Duration overdue_after = absl::Milliseconds(500);
 
-  // Rows are claimed this much ahead of their due time: the time that a commit may take without
-  // making events late.
+  // Rows are claimed at least claim_lead ahead of their due time: the time that a commit may take
+  // without making events late. They are claimed at whole claim_ticks, all that fall due in one
+  // tick together, in all shards: a commit and its sync cost the same for one row and for many.
   absl::Duration claim_lead = absl::Milliseconds(20);
+  absl::Duration claim_tick = absl::Milliseconds(20);
   size_t claim_rows_max = 1000;       // of one commit; bounds its size
   uint64_t claim_events_max = 4096;   // of one commit; bounds what is sent again after a crash
   size_t claims_outstanding_max = 4;  // commits under way for each shard
@@ -53,7 +55,10 @@ struct HandlerOptions {
   size_t end_outcomes_flush = 1000;
   size_t end_outcomes_max = 4000;  // of one commit
   size_t end_bytes_max = 8 << 20;  // of payloads in retry rows and dead letters of one commit
-  absl::Duration end_flush_delay = absl::Milliseconds(5);
+  // The oldest is too old at the next whole multiple of these, for all shards at once: their
+  // commits then share one sync. Of those that free a token, sooner.
+  absl::Duration end_flush_delay = absl::Milliseconds(10);
+  absl::Duration freeing_flush_delay = absl::Milliseconds(5);
   // Of deliveries whose token stays out nobody waits for the news: their commits are not to stand
   // in the way of those that free tokens.
   absl::Duration delivered_flush_delay = absl::Milliseconds(20);

@@ -95,10 +95,13 @@ void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
   const double answered = target.limit == 0 ? 0
                                             : static_cast<double>(target.answers) *
                                                   absl::FDivDuration(target.timeout / 4, counted);
-  const uint64_t least = std::min(kLimitMin, options_.target_events_out_max);
+  uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
+  // One that had little to answer has not shown that it could not answer more.
+  if (2 * target.most_out < target.limit) limit = target.limit;
   target.limit = answered >= static_cast<double>(options_.target_events_out_max)
                      ? options_.target_events_out_max
-                     : std::max(least, static_cast<uint64_t>(answered));
+                     : std::max(limit, static_cast<uint64_t>(answered));
+  target.most_out = target.out;
   target.answers = 0;
   target.counted_since = elapsed;
 }
@@ -129,6 +132,7 @@ bool SendLoop::Slow(const std::string& target_key) const {
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
   SendTarget& target = targets_[target_key];
   target.out += events;
+  target.most_out = std::max(target.most_out, target.out);
   out_ += events;
   stats_.events_out.store(out_, std::memory_order_relaxed);
 }

@@ -29,8 +29,9 @@ namespace escapement::handler {
 // A place where events go.
 struct SendTarget {
   std::string key;
-  uint64_t out = 0;    // reserved: claimed and not answered
-  uint64_t limit = 0;  // of `out`; 0: not set yet
+  uint64_t out = 0;       // reserved: claimed and not answered
+  uint64_t limit = 0;     // of `out`; 0: not set yet
+  uint64_t most_out = 0;  // since `counted_since`
   bool slow = false;
   std::optional<absl::Duration> full_since;  // Clock::Elapsed
   // Answers since `counted_since`: a target may have out what it answers in a quarter of its

@@ -100,8 +100,15 @@ TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
   AddAndSend(100);
   runtime_.AdvanceBy(absl::Milliseconds(100));
   EXPECT_EQ(loop_.Room("t"), 2500u);
-  // It answers nothing more.
+  // Nothing was asked of it: it is not known to have become slower.
   runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+  // It answers nothing more of all that it may have out.
+  transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  AddAndSend(2500);
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  loop_.Unreserve("t", 2500);
   EXPECT_EQ(loop_.Room("t"), 256u);
 }
 

@@ -8,6 +8,7 @@
 #include "common/base/utf8.h"
 #include "common/records/currency.h"
 #include "common/records/retry_end.h"
+#include "services/handler/claim_tick.h"
 
 namespace escapement::handler {
 namespace {
@@ -58,10 +59,10 @@ std::optional<absl::Time> Shard::NextDue(absl::Time now) const {
   if (draining_) return std::nullopt;
   std::optional<absl::Time> next = takeover_.NextDue();
   if (next.has_value() && *next <= now) next.reset();
-  const std::optional<absl::Time> row =
-      state_->queue.NextDue(now + state_->core.options.claim_lead);
+  const HandlerOptions& options = state_->core.options;
+  const std::optional<absl::Time> row = state_->queue.NextDue(ClaimUntil(options, now));
   if (row.has_value()) {
-    const absl::Time claim_at = *row - state_->core.options.claim_lead;
+    const absl::Time claim_at = ClaimTime(options, *row);
     next = next.has_value() ? std::min(*next, claim_at) : claim_at;
   }
   return next;
