@@ -32,7 +32,7 @@ using fixtures::Receipt;
 
 constexpr char kSource[] = "/tenants/default/schedules/ticks";
 constexpr int kEvents = 20;  // of each second
-// What a handler had claimed when it was stopped: claims are made up to 20 ms ahead, and a pause
+// What a handler had claimed when it was stopped: claims are made up to 40 ms ahead, and a pause
 // that the machine itself makes may come between.
 constexpr int64_t kClaimedAheadMicros = 200'000;
 

@@ -100,7 +100,7 @@ void PlanFaults(const CastOptions& options, CastPlan* plan) {
       plan->faults = {4 * minutes, 14 * minutes};
       plan->fault_plan.freezes = std::max(1, minutes / 5);
       plan->downtimes = {std::max(1, minutes / 5), std::max(2, minutes / 3)};
-      plan->fault_plan.cut_offs = std::max(1, minutes / 5);
+      plan->fault_plan.cut_offs = std::max(1, minutes / 3);
       break;
     }
     default:

@@ -21,8 +21,8 @@
 namespace escapement::simulation {
 
 // Events are claimed up to this much ahead of their time, and what was claimed before a change is
-// sent after it.
-inline constexpr absl::Duration kClaimLead = absl::Milliseconds(25);
+// sent after it (the claim's lead and tick, and 5 ms).
+inline constexpr absl::Duration kClaimLead = absl::Milliseconds(45);
 
 class LifeModel {
  public:

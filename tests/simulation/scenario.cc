@@ -64,8 +64,10 @@ class Scenario {
                       plan_.users_end - plan_.faults_end);
     }
     for (const auto& user : schedule_users_) user->Finish();
-    for (const auto& user : policy_users_) user->Finish();
     if (worker_ != nullptr) worker_->Tidy();
+    // A schedule that is just being changed may be given a policy: policies are deleted afterwards.
+    world_.RunUntil([this] { return SchedulesAreGone(); }, kSettleMax);
+    for (const auto& user : policy_users_) user->Finish();
     world_.RunUntil([this] { return Settled(); }, kSettleMax);
     // Whoever was to double something has the time for it.
     world_.AdvanceBy(absl::Seconds(5));
@@ -295,10 +297,13 @@ class Scenario {
     return false;
   }
 
+  bool SchedulesAreGone() const {
+    return std::all_of(schedule_users_.begin(), schedule_users_.end(),
+                       [](const auto& user) { return user->finished(); });
+  }
+
   bool Settled() const {
-    for (const auto& user : schedule_users_) {
-      if (!user->finished()) return false;
-    }
+    if (!SchedulesAreGone()) return false;
     for (const auto& user : event_users_) {
       if (!user->finished()) return false;
     }
