@@ -1,6 +1,8 @@
 #include "services/handler/due_queue.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 #include <utility>
 
 #include "common/base/key_codec.h"
@@ -16,6 +18,45 @@ absl::Time DueOfEventKey(absl::string_view key) {
   return reader.Time();
 }
 
+size_t DueQueue::Stored::ResolvedAt(size_t key_bytes, size_t value_bytes) {
+  constexpr size_t kAlign = alignof(Resolved);
+  return (sizeof(Head) + key_bytes + value_bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+DueQueue::Stored::Resolved& DueQueue::Stored::ResolvedOf(Head& head) {
+  char* const at = reinterpret_cast<char*>(&head) + ResolvedAt(head.key_bytes, head.value_bytes);
+  return *std::launder(reinterpret_cast<Resolved*>(at));
+}
+
+DueQueue::Stored::Stored(QueuedRow row) {
+  const size_t end = ResolvedAt(row.key.size(), row.value.size());
+  const bool has_resolved = row.resolved != nullptr;
+  void* const memory = ::operator new(
+      has_resolved ? end + sizeof(Resolved) : sizeof(Head) + row.key.size() + row.value.size());
+  head_.reset(new (memory) Head{.seq = row.seq,
+                                .value_bytes = static_cast<uint32_t>(row.value.size()),
+                                .key_bytes = static_cast<uint16_t>(row.key.size()),
+                                .has_resolved = has_resolved});
+  char* const text = reinterpret_cast<char*>(head_.get() + 1);
+  std::memcpy(text, row.key.data(), row.key.size());
+  std::memcpy(text + row.key.size(), row.value.data(), row.value.size());
+  if (has_resolved) new (static_cast<char*>(memory) + end) Resolved(std::move(row.resolved));
+}
+
+void DueQueue::Stored::Free::operator()(Head* head) const {
+  if (head->has_resolved) ResolvedOf(*head).~Resolved();
+  ::operator delete(head);
+}
+
+QueuedRow DueQueue::Stored::Take(Standing standing) const {
+  QueuedRow row{.key = std::string(key()),
+                .value = std::string(value()),
+                .seq = head_->seq,
+                .standing = standing};
+  if (head_->has_resolved) row.resolved = std::move(ResolvedOf(*head_));
+  return row;
+}
+
 uint8_t DueQueue::SegmentOf(absl::string_view key) const {
   const uint8_t lane = LaneOfEventKey(key);
   return lane < kLaneRetry && key < marks_[lane] ? OverdueSegment(lane) : lane;
@@ -24,11 +65,14 @@ uint8_t DueQueue::SegmentOf(absl::string_view key) const {
 void DueQueue::Add(QueuedRow row) {
   if (LaneOfEventKey(row.key) >= kLaneCount) return;
   Segment& segment = segments_[SegmentOf(row.key)];
-  const size_t bytes = row.key.size() + row.value.size();
-  auto [at, added] = segment.rows.try_emplace(std::move(row.key));
-  if (!added) segment.bytes -= at->first.size() + at->second.value.size();
-  at->second = {.value = std::move(row.value), .seq = row.seq, .resolved = std::move(row.resolved)};
-  segment.bytes += bytes;
+  const auto found = segment.rows.find(row.key);
+  if (found != segment.rows.end()) {
+    segment.bytes -= found->bytes();
+    segment.rows.erase(found);
+  }
+  Stored stored(std::move(row));
+  segment.bytes += stored.bytes();
+  segment.rows.insert(std::move(stored));
 }
 
 void DueQueue::Remove(absl::string_view key) {
@@ -36,7 +80,7 @@ void DueQueue::Remove(absl::string_view key) {
   Segment& segment = segments_[SegmentOf(key)];
   const auto at = segment.rows.find(key);
   if (at == segment.rows.end()) return;
-  segment.bytes -= at->first.size() + at->second.value.size();
+  segment.bytes -= at->bytes();
   segment.rows.erase(at);
 }
 
@@ -47,13 +91,13 @@ bool DueQueue::Contains(absl::string_view key) const {
 void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
   if (mark <= marks_[lane]) return;
   marks_[lane] = std::move(mark);
+  Segment& from = segments_[lane];
   Segment& overdue = segments_[OverdueSegment(lane)];
-  while (!segments_[lane].rows.empty() && segments_[lane].rows.begin()->first < marks_[lane]) {
-    QueuedRow row = Pop(lane);
-    overdue.bytes += row.key.size() + row.value.size();
-    overdue.rows.insert_or_assign(
-        overdue.rows.end(), std::move(row.key),
-        Value{.value = std::move(row.value), .seq = row.seq, .resolved = std::move(row.resolved)});
+  while (!from.rows.empty() && from.rows.begin()->key() < marks_[lane]) {
+    auto node = from.rows.extract(from.rows.begin());
+    from.bytes -= node.value().bytes();
+    overdue.bytes += node.value().bytes();
+    overdue.rows.insert(overdue.rows.end(), std::move(node.value()));
   }
 }
 
@@ -64,7 +108,7 @@ uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
   absl::string_view first_due;  // encoded: its order is the order of the times
   for (uint8_t i = begin; i < end; ++i) {
     if (segments_[i].rows.empty()) continue;
-    const absl::string_view due = absl::string_view(segments_[i].rows.begin()->first).substr(3, 8);
+    const absl::string_view due = segments_[i].rows.begin()->key().substr(3, 8);
     if (first == kNoSegment || due < first_due) {
       first = i;
       first_due = due;
@@ -90,14 +134,14 @@ std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
   for (const Standing standing : {Standing::kOnTime, Standing::kOverdue, Standing::kBackground}) {
     const uint8_t segment = FirstSegment(standing);
     if (segment == kNoSegment || DueBy(segment, now)) continue;
-    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->first);
+    const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
     next = next.has_value() ? std::min(*next, due) : due;
   }
   return next;
 }
 
 bool DueQueue::DueBy(uint8_t segment, absl::Time until) const {
-  return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->first) <= until;
+  return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->key()) <= until;
 }
 
 std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
@@ -127,24 +171,27 @@ void DueQueue::NoteTaken(Standing standing, uint64_t events) {
 
 QueuedRow DueQueue::Pop(uint8_t index) {
   Segment& segment = segments_[index];
-  const auto at = segment.rows.begin();
-  segment.bytes -= at->first.size() + at->second.value.size();
-  QueuedRow row{.key = at->first, .value = std::move(at->second.value), .seq = at->second.seq};
-  row.resolved = std::move(at->second.resolved);
-  row.standing = index >= kLaneCount   ? Standing::kOverdue
-                 : index >= kLaneRetry ? Standing::kBackground
-                                       : Standing::kOnTime;
-  segment.rows.erase(at);
+  const auto first = segment.rows.begin();
+  segment.bytes -= first->bytes();
+  QueuedRow row = first->Take(index >= kLaneCount   ? Standing::kOverdue
+                              : index >= kLaneRetry ? Standing::kBackground
+                                                    : Standing::kOnTime);
+  segment.rows.erase(first);
   return row;
 }
 
-const std::string* DueQueue::FirstKey(uint8_t segment) const {
+std::optional<absl::string_view> DueQueue::FirstKey(uint8_t segment) const {
   const auto& rows = segments_[segment].rows;
-  return rows.empty() ? nullptr : &rows.begin()->first;
+  if (rows.empty()) return std::nullopt;
+  return rows.begin()->key();
 }
 
-void DueQueue::DropBefore(uint8_t segment, absl::string_view key) {
-  while (FirstKey(segment) != nullptr && *FirstKey(segment) < key) Pop(segment);
+void DueQueue::DropBefore(uint8_t index, absl::string_view key) {
+  Segment& segment = segments_[index];
+  while (!segment.rows.empty() && segment.rows.begin()->key() < key) {
+    segment.bytes -= segment.rows.begin()->bytes();
+    segment.rows.erase(segment.rows.begin());
+  }
 }
 
 std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
@@ -152,8 +199,8 @@ std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
   std::string dropped;
   while (segment.rows.size() > rows_max) {
     const auto last = std::prev(segment.rows.end());
-    segment.bytes -= last->first.size() + last->second.value.size();
-    dropped = last->first;
+    segment.bytes -= last->bytes();
+    dropped = std::string(last->key());
     segment.rows.erase(last);
   }
   return dropped;

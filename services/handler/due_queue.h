@@ -19,7 +19,7 @@
 #include <optional>
 #include <string>
 
-#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
@@ -82,8 +82,8 @@ class DueQueue {
   // The row just taken stood for this many events (shares count events, not rows).
   void NoteTaken(Standing standing, uint64_t events);
 
-  // The least key of the segment; nullptr if it is empty.
-  const std::string* FirstKey(uint8_t segment) const;
+  // The least key of the segment, until the queue is changed; nothing if it is empty.
+  std::optional<absl::string_view> FirstKey(uint8_t segment) const;
   // Drops the rows of the segment before `key`.
   void DropBefore(uint8_t segment, absl::string_view key);
   // Drops the rows of the segment that are due last until no more than `rows_max` are left.
@@ -95,13 +95,43 @@ class DueQueue {
   size_t rows() const;
 
  private:
-  struct Value {
-    std::string value;
-    kv::CommitSeq seq = 0;
-    std::shared_ptr<ResolvedRow> resolved = nullptr;
+  // A row in one allocation: there may be thousands for each lane of each shard.
+  class Stored {
+   public:
+    explicit Stored(QueuedRow row);
+    absl::string_view key() const { return {text(), head_->key_bytes}; }
+    absl::string_view value() const { return {text() + head_->key_bytes, head_->value_bytes}; }
+    size_t bytes() const { return size_t{head_->key_bytes} + head_->value_bytes; }
+    QueuedRow Take(Standing standing) const;
+
+   private:
+    struct Head {
+      kv::CommitSeq seq;
+      uint32_t value_bytes;
+      uint16_t key_bytes;
+      bool has_resolved;
+    };
+    struct Free {
+      void operator()(Head* head) const;
+    };
+    using Resolved = std::shared_ptr<ResolvedRow>;
+    // Behind the head are key and value, and behind them, of the few that have it, Resolved.
+    static size_t ResolvedAt(size_t key_bytes, size_t value_bytes);
+    static Resolved& ResolvedOf(Head& head);
+    const char* text() const { return reinterpret_cast<const char*>(head_.get() + 1); }
+    std::unique_ptr<Head, Free> head_;
+  };
+  struct ByKey {
+    using is_transparent = void;
+    static absl::string_view KeyOf(const Stored& row) { return row.key(); }
+    static absl::string_view KeyOf(absl::string_view key) { return key; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return KeyOf(a) < KeyOf(b);
+    }
   };
   struct Segment {
-    absl::btree_map<std::string, Value> rows;
+    absl::btree_set<Stored, ByKey> rows;
     size_t bytes = 0;
   };
   // Two kinds of work that share evenly: events taken since both have been due.

@@ -197,8 +197,8 @@ void ShardLoader::Step(absl::Time now) {
 
 bool ShardLoader::Behind(const ShardState& state, uint8_t lane, absl::Time now) const {
   if (lane >= kLaneRetry || !Full(state, lane)) return false;
-  const std::string* first = state.queue.FirstKey(lane);
-  return first != nullptr && Overdue(*first, now);
+  const std::optional<absl::string_view> first = state.queue.FirstKey(lane);
+  return first.has_value() && Overdue(*first, now);
 }
 
 void ShardLoader::FallBehind(ShardState& state, uint8_t lane, absl::Time now) {
