@@ -239,7 +239,7 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
   }
   row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
   if (full && row.standing == Standing::kOnTime && loader_.Overdue(row.key, now)) {
-    loader_.Demote(std::move(row), now);
+    loader_.Demote(std::move(row));
     return Next::kGoOn;
   }
   rows.push_back(std::move(row));

@@ -130,10 +130,13 @@ bool ShardLoader::Overdue(absl::string_view key, absl::Time now) const {
          EventLaneKey(state->shard, LaneOfEventKey(key), now - state->core.options.overdue_after);
 }
 
-void ShardLoader::Demote(QueuedRow row, absl::Time now) {
+void ShardLoader::Demote(QueuedRow row) {
   const std::shared_ptr<ShardState> state = state_.lock();
   state->held.erase(row.key);
-  FallBehind(*state, LaneOfEventKey(row.key), now);
+  const uint8_t lane = LaneOfEventKey(row.key);
+  // No further: what is due later may be late for this row only.
+  FallBehind(*state, lane,
+             EventLaneKey(state->shard, lane, DueOfEventKey(row.key) + absl::Microseconds(1)));
   state->queue.Add(std::move(row));
 }
 
@@ -182,7 +185,8 @@ void ShardLoader::Step(absl::Time now) {
     const uint8_t lane = LaneOfSegment(i);
     const bool overdue = i != lane;
     if (overdue && state->queue.overdue_mark(lane).empty()) continue;
-    if (!overdue && Behind(*state, lane, now)) FallBehind(*state, lane, now);
+    if (!overdue && Behind(*state, lane, now))
+      FallBehind(*state, lane, EventLaneKey(state->shard, lane, now - options.overdue_after));
     std::string to = LoadTo(*state, i, now);
     if (segment.loaded_to >= to) {
       if (overdue && state->queue.rows(i) == 0) state->queue.EndOverdue(lane);
@@ -201,9 +205,9 @@ bool ShardLoader::Behind(const ShardState& state, uint8_t lane, absl::Time now) 
   return first.has_value() && Overdue(*first, now);
 }
 
-void ShardLoader::FallBehind(ShardState& state, uint8_t lane, absl::Time now) {
+void ShardLoader::FallBehind(ShardState& state, uint8_t lane, std::string mark) {
   Segment& from_mark = segments_[lane];
-  std::string mark = EventLaneKey(state.shard, lane, now - state.core.options.overdue_after);
+  if (mark <= state.queue.overdue_mark(lane)) return;
   if (state.queue.overdue_mark(lane).empty()) {
     segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
   } else {

@@ -42,8 +42,9 @@ class ShardLoader {
   // Whether a row of an on-time lane has been due for so long that a lane that cannot keep up lets
   // what is due later go first.
   bool Overdue(absl::string_view key, absl::Time now) const;
-  // Its lane cannot keep up: such a row, which was held, and all that are as late are overdue.
-  void Demote(QueuedRow row, absl::Time now);
+  // Its lane cannot keep up: such a row, which was held, and all of the same time or before it are
+  // overdue.
+  void Demote(QueuedRow row);
 
   // A row that this handler has just written: is it for the queue (or will a scan find it)?
   bool Covers(absl::string_view key) const;
@@ -66,8 +67,8 @@ class ShardLoader {
   // The segment holds what it may.
   static bool Full(const ShardState& state, uint8_t segment);
   bool Behind(const ShardState& state, uint8_t lane, absl::Time now) const;
-  // What has been due for too long is overdue, and everything from there on is loaded beside it.
-  void FallBehind(ShardState& state, uint8_t lane, absl::Time now);
+  // What is before `mark` is overdue, and everything from there on is loaded beside it.
+  void FallBehind(ShardState& state, uint8_t lane, std::string mark);
   void ScanSegment(ShardState& state, uint8_t segment, std::string to);
   void OnScanned(ShardState& state, uint8_t segment, const std::string& to,
                  absl::StatusOr<kv::ScanResult> result);
