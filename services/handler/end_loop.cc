@@ -22,21 +22,22 @@ constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
 
 void EndLoop::Add(Outcome outcome) {
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
-  const HandlerOptions& options = state_.lock()->core.options;
+  const std::shared_ptr<ShardState> state = state_.lock();
+  const HandlerOptions& options = state->core.options;
   if (grant == nullptr) {
-    FlushWithin(options.end_flush_delay);
+    FlushWithin(*state, options.end_flush_delay);
     awaited_ = true;
   } else if (ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
-    FlushWithin(options.delivered_flush_delay);
+    FlushWithin(*state, options.delivered_flush_delay);
   } else {
-    FlushWithin(options.freeing_flush_delay);
+    FlushWithin(*state, options.freeing_flush_delay);
     awaited_ = true;
   }
   outcomes_.push_back(std::move(outcome));
 }
 
-void EndLoop::FlushWithin(absl::Duration delay) {
-  const absl::Duration at = absl::Ceil(state_.lock()->core.runtime.clock().Elapsed(), delay);
+void EndLoop::FlushWithin(const ShardState& state, absl::Duration delay) {
+  const absl::Duration at = absl::Ceil(state.core.runtime.clock().Elapsed(), delay);
   if (nothing_to_do()) {
     flush_at_ = at;
     awaited_ = false;
@@ -45,7 +46,8 @@ void EndLoop::FlushWithin(absl::Duration delay) {
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
-  FlushWithin(state_.lock()->core.options.end_flush_delay);
+  const std::shared_ptr<ShardState> state = state_.lock();
+  FlushWithin(*state, state->core.options.end_flush_delay);
   awaited_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }

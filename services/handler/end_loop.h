@@ -59,7 +59,7 @@ class EndLoop {
   };
   bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
   // At the next whole multiple of `delay` of Clock::Elapsed, at the latest.
-  void FlushWithin(absl::Duration delay);
+  void FlushWithin(const ShardState& state, absl::Duration delay);
   bool Due(ShardState& state) const;
   std::vector<Outcome> TakeOutcomes(const ShardState& state);
   void Flush(ShardState& state, absl::Time now);
