@@ -3,9 +3,9 @@
 // The threads that poll for it ("nexting_thread", src/cpp/common/completion_queue_cc.cc of gRPC
 // 1.51; pull request 25169 of grpc/grpc) sleep for 100 ms whenever nothing has happened for a
 // second. On a small machine there are two of them, and often both sleep at the same time: what
-// comes then, after a quiet second, waits for up to 100 ms, be it a call to a server, an answer or a
-// delivery. That is far more than events may be late, so they do not sleep: they go back to waiting
-// for what happens.
+// comes then, after a quiet second, waits for up to 100 ms, be it a call to a server, an answer or
+// a delivery. That is far more than events may be late, so they do not sleep: they go back to
+// waiting for what happens.
 //
 // Nothing offers this as an option; but gpr_sleep_until is found in the program before gRPC's
 // library.
