@@ -273,10 +273,15 @@ void RocksStoreCore::RunReader() {
 }
 
 void RocksStoreCore::RunWitness() {
+  auto behind = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || witnessed_ != Witnessed{info_.incarnation, info_.seq};
+  };
   bool stopping = false;
   while (!stopping) {
     {
+      // Asleep while nothing is written, and then once in an interval.
       absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&behind));
       mu_.AwaitWithTimeout(absl::Condition(&stopping_), options_.witness_interval);
       stopping = stopping_;
     }

@@ -65,6 +65,11 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
     absl::Duration valid_until;  // of Clock::Elapsed
     Leaving leaving = Leaving::kNo;
   };
+  // The answers to one step's two scans, which are asked for at once.
+  struct Answers {
+    std::optional<absl::StatusOr<kv::ScanResult>> leases;
+    std::optional<absl::StatusOr<kv::ScanResult>> members;
+  };
   // What was read of the store in one step.
   struct View {
     std::vector<std::string> members;
@@ -77,14 +82,15 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   kv::Group MemberGroup() const;
   void OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed,
                  const absl::StatusOr<kv::CommitResult>& result);
-  void ReadLeases();
-  void ReadMembers(kv::ScanResult leases);
+  void Read();
   View MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const;
   void Decide(const View& view);
   void AskToLeave(uint32_t index);
   void Acquire(const View& view, const std::vector<uint32_t>& indices);
   void OnAcquired(absl::Duration sent, const std::vector<HeldLease>& asked,
                   const absl::StatusOr<kv::CommitResult>& result);
+  void OnRead(const Answers& answers);
+  absl::Duration UntilNextStep(bool soon) const;
   void EndStep(bool soon);
   void Lose(uint32_t index);
   void ReleaseAll();
@@ -188,32 +194,30 @@ void LeaseKeeper::Core::OnRenewed(absl::Duration sent, const std::vector<uint32_
     }
   }
   if (released_) return ReleaseAll();
-  ReadLeases();
+  Read();
 }
 
-void LeaseKeeper::Core::ReadLeases() {
+void LeaseKeeper::Core::Read() {
+  const auto answers = std::make_shared<Answers>();
   const std::string prefix = KindPrefix(options_.kind);
-  kv::ScanRequest scan{
-      .cf = ColumnFamily::kLeases, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
-  client_.Scan(
-      std::move(scan), executor_,
-      Guarded<absl::StatusOr<kv::ScanResult>>([this](absl::StatusOr<kv::ScanResult> leases) {
-        if (!leases.ok()) return EndStep(true);
-        ReadMembers(*std::move(leases));
-      }));
+  const auto scan = [&](ColumnFamily cf,
+                        std::optional<absl::StatusOr<kv::ScanResult>> Answers::*answer) {
+    client_.Scan({.cf = cf, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096}, executor_,
+                 Guarded<absl::StatusOr<kv::ScanResult>>(
+                     [this, answers, answer](absl::StatusOr<kv::ScanResult> result) {
+                       (*answers).*answer = std::move(result);
+                       OnRead(*answers);
+                     }));
+  };
+  scan(ColumnFamily::kLeases, &Answers::leases);
+  scan(ColumnFamily::kMembers, &Answers::members);
 }
 
-void LeaseKeeper::Core::ReadMembers(kv::ScanResult leases) {
-  const std::string prefix = KindPrefix(options_.kind);
-  kv::ScanRequest scan{
-      .cf = ColumnFamily::kMembers, .begin = prefix, .end = PrefixEnd(prefix), .limit = 4096};
-  client_.Scan(std::move(scan), executor_,
-               Guarded<absl::StatusOr<kv::ScanResult>>(
-                   [this, leases = std::move(leases)](absl::StatusOr<kv::ScanResult> members) {
-                     if (released_) return ReleaseAll();
-                     if (!members.ok()) return EndStep(true);
-                     Decide(MakeView(leases, *members));
-                   }));
+void LeaseKeeper::Core::OnRead(const Answers& answers) {
+  if (!answers.leases || !answers.members) return;
+  if (released_) return ReleaseAll();
+  if (!answers.leases->ok() || !answers.members->ok()) return EndStep(true);
+  Decide(MakeView(**answers.leases, **answers.members));
 }
 
 LeaseKeeper::Core::View LeaseKeeper::Core::MakeView(const kv::ScanResult& leases,
@@ -356,14 +360,27 @@ void LeaseKeeper::Core::EndStep(bool soon) {
   if (released_) return ReleaseAll();
   stepping_ = false;
   if (again_) return Step();
+  timer_ = executor_->PostAfter(UntilNextStep(soon), [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->Step();
+  });
+}
+
+// All keepers of a store renew at the same multiples of its time: their commits are synced as one,
+// and an idle machine sleeps in between.
+absl::Duration LeaseKeeper::Core::UntilNextStep(bool soon) const {
   const absl::Duration spent = runtime_.clock().Elapsed() - step_began_;
-  absl::Duration period = soon ? options_.renew_every / 5 : options_.renew_every;
+  const auto from_now = [&](absl::Duration period) {
+    return std::max(period - spent, absl::Milliseconds(1));
+  };
+  const absl::Duration every = options_.renew_every;
   if (Perturb(runtime_, Site::kLeaseRenewedLate))
-    period = std::max(period, (options_.ttl - options_.margin) / 2);
-  timer_ = executor_->PostAfter(std::max(period - spent, absl::Milliseconds(1)),
-                                [weak = weak_from_this()] {
-                                  if (auto self = weak.lock()) self->Step();
-                                });
+    return from_now(std::max(every, (options_.ttl - options_.margin) / 2));
+  if (soon) return from_now(every / 5);
+  const absl::Duration since = (client_.NowLow() - absl::UnixEpoch()) % every;
+  if (spent >= every || since < absl::ZeroDuration()) return from_now(every);
+  const absl::Duration until = every - since;
+  // Not again at once when this step began shortly before its multiple.
+  return spent + until < every / 2 ? until + every : until;
 }
 
 void LeaseKeeper::Core::Lose(uint32_t index) {

@@ -1,8 +1,8 @@
 // LeaseKeeper: an instance's share of the leases of one kind (partitions, queue shards, policy
 // shards).
 //
-// Every `renew_every` it makes one commit that renews all its leases and its member row, reads the
-// members of its kind, and moves towards its balanced share: with n live members each holds ⌊count
+// At every multiple of `renew_every` in the store's time it makes one commit that renews all its
+// leases and its member row, reads the members of its kind, and moves towards its balanced share: with n live members each holds ⌊count
 // / n⌋ or ⌈count / n⌉; who has too many releases, who has too few acquires what is free or expired.
 // Ownership is decided by the store alone: a lease's record is
 //

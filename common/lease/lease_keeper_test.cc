@@ -173,6 +173,29 @@ TEST_F(LeaseKeeperTest, TheHolderMayBringItsWorkToAnEndBeforeALeaseMoves) {
   EXPECT_EQ(b.Valid().size(), 4u);
 }
 
+// So that the renewals of an idle machine are one commit, synced once.
+TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameMultiplesOfTheStoresTime) {
+  Instance& a = Start("a");
+  Advance(absl::Milliseconds(300));
+  Start("b");
+  Advance(absl::Milliseconds(350));
+  Start("c");
+  Advance(absl::Seconds(6));
+  std::vector<absl::Time> ends;
+  a.client().Scan({.cf = kv::ColumnFamily::kMembers}, a.executor(),
+                  [&](const absl::StatusOr<kv::ScanResult>& result) {
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    for (const kv::Entry& entry : result->entries)
+                      ends.push_back(DecodeMemberValue(entry.value).value());
+                  });
+  runtime_.AdvanceBy(absl::Milliseconds(50));
+  ASSERT_EQ(ends.size(), 3u);
+  for (absl::Time end : ends) {
+    const absl::Duration renewed_at = (end - kTtl - absl::UnixEpoch()) % absl::Seconds(1);
+    EXPECT_LT(renewed_at, absl::Milliseconds(20)) << end;
+  }
+}
+
 TEST_F(LeaseKeeperTest, DropAllTakesLeasesAnewWithTheNextEpoch) {
   Instance& a = Start("a");
   Advance(absl::Seconds(1));

@@ -37,8 +37,9 @@ namespace escapement {
 namespace {
 
 constexpr const char* kVersion = "0.1.0";
-// How often gRPC health follows HostedService::Ready.
+// How often gRPC health follows HostedService::Ready: until it is ready, and once it is.
 constexpr absl::Duration kHealthEvery = absl::Milliseconds(200);
+constexpr absl::Duration kReadyHealthEvery = absl::Seconds(1);
 // For calls that are still open after the drain, such as watches.
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
 
@@ -194,8 +195,10 @@ class Process {
 
   void WaitForSignal() {
     const sigset_t signals = StopSignals();
-    const timespec every = absl::ToTimespec(kHealthEvery);
-    while (sigtimedwait(&signals, nullptr, &every) < 0) UpdateHealth();
+    timespec every;
+    do {
+      every = absl::ToTimespec(UpdateHealth() ? kReadyHealthEvery : kHealthEvery);
+    } while (sigtimedwait(&signals, nullptr, &every) < 0);
     // A second signal is not held back any longer and ends the process by its default action.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   }

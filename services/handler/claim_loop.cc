@@ -47,7 +47,7 @@ void ClaimLoop::Step(absl::Time now) {
   const std::shared_ptr<ShardState> state = state_.lock();
   if (stopped_ || !state->core.lease_valid(state->shard)) return;
   if (state->core.runtime.clock().Elapsed() < not_before_) return;
-  Unblock(*state);
+  Unblock(*state, now);
   while (MakeClaim(*state, now)) {
   }
   state->core.cache.Fetch();
@@ -82,14 +82,15 @@ void ClaimLoop::OnFetched() {
   unknown_.clear();
 }
 
-void ClaimLoop::Unblock(ShardState& state) {
+void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
+  // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take their
+  // share in the queue again if there is anything to share with.
+  const bool shares = state.queue.OnTimeDue(ClaimUntil(state.core.options, now));
   for (auto target = blocked_.begin(); target != blocked_.end();) {
-    // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take
-    // their share in the queue again.
     std::deque<QueuedRow>& rows = target->second.background;
     uint64_t room = state.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
-    for (; room > 0 && !rows.empty(); --room) {
+    for (; shares && room > 0 && !rows.empty(); --room) {
       Requeue(state, std::move(rows.front()));
       rows.pop_front();
     }
@@ -114,18 +115,23 @@ bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_
 
 void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
                               size_t rows_max) {
-  for (auto& [target, blocked] : blocked_) {
-    std::deque<QueuedRow>& rows = blocked.on_time;
+  const auto take = [&](const std::string& target, std::deque<QueuedRow>& rows) {
     while (!rows.empty() && state.core.sends.Room(target) > 0 && HasRoom(state, batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
-      if (std::optional<ResolvedRow> resolved = TakeResolved(state, row)) {
+      std::optional<ResolvedRow> resolved;
+      // Of a retry it is to be seen whether it still is to be made.
+      if (row.standing != Standing::kBackground) resolved = TakeResolved(state, row);
+      if (resolved.has_value()) {
         Take(state, now, std::move(row), *std::move(resolved), batch);
       } else {
         Requeue(state, std::move(row));
       }
     }
-  }
+  };
+  for (auto& [target, blocked] : blocked_) take(target, blocked.on_time);
+  if (state.queue.OnTimeDue(ClaimUntil(state.core.options, now))) return;
+  for (auto& [target, blocked] : blocked_) take(target, blocked.background);
 }
 
 bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {

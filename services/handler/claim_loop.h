@@ -60,10 +60,10 @@ class ClaimLoop {
   // Of what more may be taken from the queue.
   DueQueue::Takeable MayTake(ShardState& state, absl::Time now) const;
   bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
-  void Unblock(ShardState& state);
+  void Unblock(ShardState& state, absl::Time now);
   // False: nothing was due.
   bool MakeClaim(ShardState& state, absl::Time now);
-  // On-time rows whose target has room again.
+  // On-time rows whose target has room again, and if nothing on time is due, overdue ones.
   void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
   void GiveUp(QueuedRow row, ResolvedRow resolved);

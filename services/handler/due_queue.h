@@ -70,6 +70,8 @@ class DueQueue {
 
   // When the next row falls due after `now`. What is due by then waits for something else.
   std::optional<absl::Time> NextDue(absl::Time now) const;
+  // Whether on-time work is due by then: others have only their share meanwhile.
+  bool OnTimeDue(absl::Time until) const { return DueBy(FirstSegment(Standing::kOnTime), until); }
 
   // Which may be taken: overdue work counts as background.
   struct Takeable {
