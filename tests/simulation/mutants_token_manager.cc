@@ -256,7 +256,9 @@ Mutant ReleasesAnyGeneration() {
             return std::make_unique<NotingTransport>(std::move(inner), tokens);
           },
       .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); },
-      .first_seed = 21};
+      .perturb = true,
+      // It takes a late release and a new grant of the same event: 20 times ten minutes.
+      .seeds_max = 130};
 }
 
 }  // namespace
