@@ -257,8 +257,8 @@ Mutant ReleasesAnyGeneration() {
           },
       .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); },
       .perturb = true,
-      // It takes a late release and a new grant of the same event: 20 times ten minutes.
-      .seeds_max = 130};
+      // It takes a late release and a new grant of the same event: rare in 90 seconds.
+      .first_seed = 16};
 }
 
 }  // namespace
