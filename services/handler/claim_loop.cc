@@ -116,7 +116,9 @@ bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_
 void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
                               size_t rows_max) {
   const auto take = [&](const std::string& target, std::deque<QueuedRow>& rows) {
-    while (!rows.empty() && state.core.sends.Room(target) > 0 && HasRoom(state, batch, rows_max)) {
+    uint64_t requeued = 0;  // the room is theirs
+    while (!rows.empty() && state.core.sends.Room(target) > requeued &&
+           HasRoom(state, batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
       std::optional<ResolvedRow> resolved;
@@ -126,6 +128,7 @@ void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& bat
         Take(state, now, std::move(row), *std::move(resolved), batch);
       } else {
         Requeue(state, std::move(row));
+        ++requeued;
       }
     }
   };
