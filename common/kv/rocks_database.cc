@@ -74,8 +74,8 @@ class DenseLog final : public rocksdb::WalFilter {
   uint64_t next_ = 0;  // 0: nothing has been seen
 };
 
-// Flushes and compactions give way to what somebody waits for, above all the log's writer; under a
-// full load they still get about a quarter of the processor, more than their share of the work.
+// Flushes and compactions give way to what somebody waits for, above all the log's writer. At nice
+// 5 they still get a third of what a thread beside them gets (1.25 for each step, sched(7)).
 constexpr int kBackgroundNice = 5;
 
 class BackgroundGivesWay final : public rocksdb::EventListener {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
+#include "common/kv/store_beat.h"
 #include "common/lease/lease_plan.h"
 #include "common/lease/lease_table.h"
 #include "common/runtime/perturb.h"
@@ -83,13 +84,13 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   void OnRenewed(absl::Duration sent, const std::vector<uint32_t>& renewed,
                  const absl::StatusOr<kv::CommitResult>& result);
   void Read();
+  void OnRead(const Answers& answers);
   View MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const;
   void Decide(const View& view);
   void AskToLeave(uint32_t index);
   void Acquire(const View& view, const std::vector<uint32_t>& indices);
   void OnAcquired(absl::Duration sent, const std::vector<HeldLease>& asked,
                   const absl::StatusOr<kv::CommitResult>& result);
-  void OnRead(const Answers& answers);
   absl::Duration UntilNextStep(bool soon) const;
   void EndStep(bool soon);
   void Lose(uint32_t index);
@@ -365,8 +366,6 @@ void LeaseKeeper::Core::EndStep(bool soon) {
   });
 }
 
-// All keepers of a store renew at the same multiples of its time: their commits are synced as one,
-// and an idle machine sleeps in between.
 absl::Duration LeaseKeeper::Core::UntilNextStep(bool soon) const {
   const absl::Duration spent = runtime_.clock().Elapsed() - step_began_;
   const auto from_now = [&](absl::Duration period) {
@@ -376,11 +375,8 @@ absl::Duration LeaseKeeper::Core::UntilNextStep(bool soon) const {
   if (Perturb(runtime_, Site::kLeaseRenewedLate))
     return from_now(std::max(every, (options_.ttl - options_.margin) / 2));
   if (soon) return from_now(every / 5);
-  const absl::Duration since = (client_.NowLow() - absl::UnixEpoch()) % every;
-  if (spent >= every || since < absl::ZeroDuration()) return from_now(every);
-  const absl::Duration until = every - since;
-  // Not again at once when this step began shortly before its multiple.
-  return spent + until < every / 2 ? until + every : until;
+  if (spent >= every) return from_now(every);
+  return kv::UntilBeat(client_.NowLow(), every, spent);
 }
 
 void LeaseKeeper::Core::Lose(uint32_t index) {

@@ -1,11 +1,10 @@
 // LeaseKeeper: an instance's share of the leases of one kind (partitions, queue shards, policy
 // shards).
 //
-// At every multiple of `renew_every` in the store's time it makes one commit that renews all its
+// At every beat of `renew_every` (common/kv/store_beat.h) it makes one commit that renews all its
 // leases and its member row, reads the members of its kind, and moves towards its balanced share:
 // with n live members each holds ⌊count / n⌋ or ⌈count / n⌉; who has too many releases, who has too
-// few acquires what is free or expired. Ownership is decided by the store alone: a lease's record
-// is
+// few acquires what is free or expired. Ownership is decided by the store alone. A lease's record:
 //
 //   leases: kind "/" index → epoch (u64, big-endian), end (8-byte stamp), owner (text; empty once
 //   released)

@@ -174,7 +174,7 @@ TEST_F(LeaseKeeperTest, TheHolderMayBringItsWorkToAnEndBeforeALeaseMoves) {
 }
 
 // So that the renewals of an idle machine are one commit, synced once.
-TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameMultiplesOfTheStoresTime) {
+TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameBeatsOfTheStore) {
   Instance& a = Start("a");
   Advance(absl::Milliseconds(300));
   Start("b");
@@ -192,7 +192,8 @@ TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameMultiplesOfTheS
   ASSERT_EQ(ends.size(), 3u);
   for (absl::Time end : ends) {
     const absl::Duration renewed_at = (end - kTtl - absl::UnixEpoch()) % absl::Seconds(1);
-    EXPECT_LT(renewed_at, absl::Milliseconds(20)) << end;
+    EXPECT_GE(renewed_at, absl::Milliseconds(500)) << end;
+    EXPECT_LT(renewed_at, absl::Milliseconds(520)) << end;
   }
 }
 

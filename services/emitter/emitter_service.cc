@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
+#include "common/kv/store_beat.h"
 #include "common/lease/lease_keeper.h"
 #include "common/runtime/perturb.h"
 #include "common/tzdata/rederive.h"
@@ -20,11 +21,7 @@
 namespace escapement::emitter {
 namespace {
 
-// Before the store has answered, and where a step would otherwise fall on the last moment of a
-// second.
-constexpr absl::Duration kRetryStart = absl::Seconds(1);
-// Instances make their steps at different moments of the second.
-constexpr absl::Duration kPhaseMax = absl::Milliseconds(200);
+constexpr absl::Duration kRetryStart = absl::Seconds(1);  // before the store has answered
 
 }  // namespace
 
@@ -37,8 +34,6 @@ class EmitterService::Core {
         own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
         launch_metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
-        phase_(absl::Microseconds(static_cast<int64_t>(
-            runtime.random().Below(static_cast<uint64_t>(absl::ToInt64Microseconds(kPhaseMax)))))),
         client_(store, runtime, ClientOptions()) {}
 
   void Begin();
@@ -65,7 +60,7 @@ class EmitterService::Core {
   void MakeLoops(const kv::Layout& layout, std::shared_ptr<const tzdata::MovedZones> moved);
   std::shared_ptr<const tzdata::MovedZones> MovedBy(const std::optional<std::string>& tz_switch);
   void StopLoops();
-  void StepLater();
+  void StepLater(absl::Duration since_step);
 
   const Options options_;
   Runtime& runtime_;
@@ -73,7 +68,6 @@ class EmitterService::Core {
   const std::unique_ptr<Metrics> own_metrics_;
   EmitterMetrics metrics_;
   LaunchMetrics launch_metrics_;
-  const absl::Duration phase_;
   std::atomic<bool> ready_{false};
   bool draining_ = false;
   kv::KvClient client_;
@@ -153,16 +147,14 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout,
   launcher_->Start();
   keeper_->Start();
   ready_.store(true, std::memory_order_relaxed);
-  StepLater();
+  StepLater(options_.step_every);
 }
 
-void EmitterService::Core::StepLater() {
-  // Aligned to the store's seconds, since plans are.
-  const absl::Duration since_step = (client_.NowLow() - absl::UnixEpoch()) % options_.step_every;
-  executor_->PostAfter(options_.step_every - since_step + phase_, [this] {
+void EmitterService::Core::StepLater(absl::Duration since_step) {
+  executor_->PostAfter(kv::UntilBeat(client_.NowLow(), options_.step_every, since_step), [this] {
     if (draining_) return;
     loop_->Step();
-    StepLater();
+    StepLater(absl::ZeroDuration());
   });
 }
 

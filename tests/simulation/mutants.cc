@@ -31,6 +31,7 @@ Catch Hunt(const Mutant& mutant, int seeds_max) {
   options.decorate_door = mutant.door;
   options.unsynced = mutant.unsynced;
   options.perturb = mutant.perturb;
+  options.work = mutant.work;
   options.seed = mutant.first_seed;
   for (; caught.rule.empty() && caught.seeds < seeds_max; options.seed += mutant.seed_step) {
     ++caught.seeds;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/tokens/token_api.h"
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/worker.h"
 
 namespace escapement::simulation {
 
@@ -40,6 +42,7 @@ struct Mutant {
   DoorDecorator door = nullptr;
   absl::Duration unsynced = absl::ZeroDuration();  // of the store's disk (ScenarioOptions)
   bool perturb = false;
+  std::optional<WorkHabits> work = {};  // instead of the cast's
   // It is caught within so many seeds: first_seed, then each seed_step later.
   int seeds_max = 20;
   uint64_t first_seed = 1;

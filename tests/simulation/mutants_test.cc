@@ -48,5 +48,19 @@ INSTANTIATE_TEST_SUITE_P(Downtimes, Unchanged,
                          testing::Combine(testing::Values(Cast::kTimes), testing::Values(true),
                                           testing::Values(3, 6, 9)));
 
+TEST(Habits, OfAMutantsWorkersAloneBreakNoRule) {
+  for (const Mutant& mutant : AllMutants()) {
+    if (!mutant.work.has_value()) continue;
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      ScenarioOptions options;
+      options.seed = seed;
+      options.cast = mutant.cast;
+      options.faults = mutant.faults;
+      options.work = mutant.work;
+      EXPECT_EQ(Report(options, RunScenario(options)), "") << "the workers of " << mutant.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace escapement::simulation

@@ -256,9 +256,8 @@ Mutant ReleasesAnyGeneration() {
             return std::make_unique<NotingTransport>(std::move(inner), tokens);
           },
       .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); },
-      .perturb = true,
-      // It takes a late release and a new grant of the same event: rare in 90 seconds.
-      .first_seed = 16};
+      // It takes a late release and a new grant of the same event.
+      .work = WorkHabits{.fails = 600'000, .work_max = absl::Seconds(3)}};
 }
 
 }  // namespace

@@ -220,8 +220,8 @@ class Scenario {
   void MakeThrottledUsers() {
     std::vector<const Worker::Door*> doors;
     for (const auto& door : doors_) doors.push_back(door.get());
-    worker_ =
-        std::make_unique<Worker>(user_network_, consumer_.process(), std::move(doors), plan_.work);
+    worker_ = std::make_unique<Worker>(user_network_, consumer_.process(), std::move(doors),
+                                       options_.work.value_or(plan_.work));
     consumer_.set_worker(worker_.get());
     const bool batches = plan_.batches;
     ScheduleUser::Throttling throttling;

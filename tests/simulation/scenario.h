@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/cast.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/worker.h"
 
 namespace escapement::simulation {
 
@@ -33,6 +35,7 @@ struct ScenarioOptions {
   bool faults = true;                         // also a consumer that fails, hangs and dawdles
   absl::Duration length = absl::Minutes(10);  // of Cast::kWhole
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
+  std::optional<WorkHabits> work = {};        // instead of the cast's
   // Plant a fault in the platform: wrap a service's way to the store, a handler's transport, or a
   // door of tokens. May be empty.
   std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store =
