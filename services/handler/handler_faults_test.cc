@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/micros.h"
+#include "common/kv/layout.h"
 #include "common/storage/done_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
@@ -300,6 +301,9 @@ TEST_F(HandlerFaultsTest, RunsGoWithTheirDoneDayAndTakeAllTheirPartsWithThem) {
       world_.Put(ColumnFamily::kRunParts, RunPartKey(run, part), "");
   };
   add("large", 10, false, true);
+  const RunKey large{.uid = uid_, .occurrence = "large"};
+  for (uint16_t shard = 0; shard < kv::kLayoutNumberMax; ++shard)
+    world_.Put(ColumnFamily::kRunParts, RunPartKey(large, PolicyRunPart(shard)), "");
   add("kept", 1, true, true);
   add("active", 10, false, false);
   world_.StartHandler("a");

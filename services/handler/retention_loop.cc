@@ -6,6 +6,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/kv/layout.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
@@ -223,6 +224,7 @@ void RetentionLoop::DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vec
        {.cf = ColumnFamily::kRunParts,
         .begin = RunPartKey(run, PolicyRunPart(0)),
         .end = PrefixEnd(RunPartPrefix(run)),
+        .limit = kv::kLayoutNumberMax + 1,  // all policy shards, and the masters'
         .keys_only = true},
        [this, sweep, group = std::move(group), ended = std::move(ended),
         more](const kv::ScanResult& parts) mutable {
