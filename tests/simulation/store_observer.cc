@@ -57,7 +57,13 @@ struct StoreObserver::State {
     const auto it = open.find(name);
     if (it == open.end()) return;
     Acknowledged& told = it->second.told;
-    if (!result.ok()) return NoteUnknown(*it->second.request);
+    if (!result.ok()) {
+      NoteUnknown(*it->second.request);
+      // Refused, or its session is: it is not called again.
+      if (absl::IsResourceExhausted(result.status()) || absl::IsAborted(result.status()))
+        open.erase(it);
+      return;
+    }
     told.seq = result->seq;
     told.verdicts = HashOfVerdicts(result->verdicts);
     told.applied = std::any_of(result->verdicts.begin(), result->verdicts.end(),
@@ -70,7 +76,7 @@ struct StoreObserver::State {
   std::string process;
   std::function<absl::Time()> now;
   StoreObservations* out = nullptr;
-  std::map<Name, Open> open;  // under way, or of unknown result
+  std::map<Name, Open> open;  // under way, or of unknown result and to be called again
 };
 
 StoreObserver::StoreObserver(kv::KvStore& inner, std::string process,
