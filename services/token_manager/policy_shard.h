@@ -48,7 +48,7 @@ class PolicyShard {
   void ReadPoliciesAgain();
   void ReadPolicyAgain(const Uid& uid);
   void OnTargetOpen(const std::string& target);
-  void OnOwnRow(const std::string& key, const std::string& value) { loader_.OnOwnRow(key, value); }
+  void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
 
   // Grants nothing more and begins no commit; drained() once none is under way.
   void Drain() { draining_ = true; }

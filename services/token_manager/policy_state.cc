@@ -97,12 +97,11 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
   if (at != groups.end()) {
     WaitingGroup& group = at->second;
     if (group.end.has_value() && key >= *group.end) {
-      if (group.scanning) group.arrived[key] = value;
+      if (group.scan != 0) group.arrived[key] = value;
       // More arrive than are kept: they are read with the others, anew.
       if (group.arrived.size() > group_rows_max) {
         group.arrived.clear();
-        group.scanning = false;
-        ++group.scan;
+        group.scan = 0;
       }
       return Added::kBeyond;
     }
@@ -148,8 +147,7 @@ void PolicyState::Trim(WaitingGroup& group, size_t group_rows_max) {
     const std::string key = last->first;
     RemoveRow(key);
     group.arrived.clear();
-    group.scanning = false;
-    ++group.scan;
+    group.scan = 0;
   }
 }
 
@@ -229,7 +227,7 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
   const auto at = groups.find(group_key);
   if (at == groups.end() || !at->second.end.has_value()) return;
   WaitingGroup& group = at->second;
-  group.scanning = false;
+  group.scan = 0;
   const std::map<std::string, std::string> arrived = std::move(group.arrived);
   group.arrived.clear();
   if (!rows.more) {

@@ -56,8 +56,8 @@ struct WaitingRow {
   kv::CommitSeq read_seq = 0;
   int64_t closes_micros = 0;   // as it stands in `closings`; 0: it does not
   bool finishes_late = false;  // its window has closed, and there is no other
-  bool reading = false;        // busy until it is known how it is in the store (ShardState::stale)
-  std::string stored = {};     // its bytes, if it had to be read again and has not changed since
+  bool reading = false;     // busy until it is known how it is in the store (ShardState::to_read)
+  std::string stored = {};  // its bytes, if it had to be read again and has not changed since
 
   uint64_t left() const { return count - taken; }
   // As it is in the store.
@@ -69,8 +69,7 @@ struct WaitingGroup {
   std::map<std::string, WaitingRow> rows;  // by key
   // Rows from here on are in the store only; nullopt: all are in memory.
   std::optional<std::string> end;
-  bool scanning = false;
-  uint64_t scan = 0;  // changes when what is being read must not be used
+  uint64_t scan = 0;  // the number of the scan that reads on from there; 0: none
   // Put from `end` on while that is being read.
   std::map<std::string, std::string> arrived;
 };
@@ -156,7 +155,7 @@ class PolicyState {
   void FinishLate(const std::string& key, WaitingRow& row);
   // The group has little left in memory and more in the store.
   static bool Hungry(const WaitingGroup& group, size_t group_rows_max) {
-    return group.end.has_value() && !group.scanning && group.rows.size() < group_rows_max / 2 + 1;
+    return group.end.has_value() && group.scan == 0 && group.rows.size() < group_rows_max / 2 + 1;
   }
   // What was read of the group from its `end` on; the reading began while no commit was under way.
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);

@@ -137,10 +137,6 @@ void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
     kv::Group out;
     for (RowAction& action : group.actions) AddTo(group, action, round, out);
     for (const auto& [key, before] : group.parts_before) PutPart(state_, key, out);
-    for (const Mutation& mutation : out.mutations) {
-      if (mutation.cf == ColumnFamily::kWaiting && mutation.kind == Mutation::Kind::kPut)
-        group.written.push_back(mutation);
-    }
     groups->push_back(std::move(out));
     committing_.push_back(std::move(group));
   }
@@ -180,10 +176,16 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
     case RowAction::Kind::kFail:
       End(group, row, storage::v1::OUTCOME_KIND_FAILED, action, round, out);
       break;
-    case RowAction::Kind::kMove:
+    case RowAction::Kind::kMove: {
+      const size_t begin = out.mutations.size();
       AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source->occurrence,
                   row.first, row.due, state_.core.layout, round.now, &out.mutations);
+      for (size_t i = begin; i < out.mutations.size(); ++i) {
+        if (out.mutations[i].cf == ColumnFamily::kWaiting)
+          group.moved_to.push_back(out.mutations[i].key);
+      }
       break;
+    }
     case RowAction::Kind::kDrop:
     case RowAction::Kind::kCarryOver:
       break;
@@ -267,12 +269,12 @@ void RowActions::Applied(const Group& group) {
       policy->RemoveRow(action.key);
       policy->DropEmptyGroup(group_key);
       state_.hungry.insert({policy->uid, group_key});
-      if (action.former) state_.stale.insert(action.key);
+      if (action.former) state_.to_read.insert(action.key);
     }
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }
-  for (const Mutation& row : group.written) state_.core.on_row_written(row.key, row.value);
+  for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
 }
 
 void RowActions::Refused(const Group& group) {
@@ -286,7 +288,7 @@ void RowActions::Refused(const Group& group) {
     if (row == nullptr) continue;
     if (action.former) {
       row->reading = true;
-      state_.stale.insert(action.key);
+      state_.to_read.insert(action.key);
       continue;
     }
     policy->Queue(action.key, *row);

@@ -6,7 +6,7 @@
 //
 // A row of a former version may have been written anew since it was read: a change back to its
 // definition makes the same keys. So what is done with it is also on condition that it is as it
-// was, and the key is read again after that (ShardState::stale).
+// was, and the key is read again after that (ShardState::to_read).
 //
 // Threads: one, the token manager's executor.
 
@@ -70,7 +70,7 @@ class RowActions {
     Uid schedule;
     std::vector<RowAction> actions;
     std::map<std::string, storage::v1::RunPartRecord> parts_before;
-    std::vector<kv::Mutation> written;  // rows of `waiting`
+    std::vector<std::string> moved_to;  // rows of `waiting`
   };
   void Withhold(PolicyState& policy, WaitingRow& row, RowAction action);
   void AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out);

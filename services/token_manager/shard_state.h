@@ -47,7 +47,7 @@ struct TokenManagerCore {
   std::function<void()> wake;  // steps all shards soon; cheap, any number of times
   // A row of `waiting` was written that may be of another shard owned here (the watches leave out
   // what is written here).
-  std::function<void(const std::string& key, const std::string& value)> on_row_written;
+  std::function<void(const std::string& key)> on_row_written;
   // A target is not passed over any more, in any shard.
   std::function<void(const std::string& target)> on_target_open;
   kv::Layout layout = {};  // set before the first shard is
@@ -78,8 +78,12 @@ struct ShardState {
   RunParts parts;
   std::set<Uid> unread = {};                       // policies whose records are to be read
   std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
-  std::set<std::string> stale = {};  // rows that may be others in the store: to be read again
-  std::set<Uid> fetching = {};       // policies with something in PolicyState::fetching
+  // Rows and reports that are, or may be, other than in memory: to be read one by one.
+  std::set<std::string> to_read = {};
+  // Those that are being read, with the number of the reading: what an earlier one says, or one
+  // that was begun before the row was deleted, is old.
+  absl::flat_hash_map<std::string, uint64_t> reading = {};  // never iterated
+  std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
   std::map<std::string, std::set<Uid>> aside = {};  // by target: who passes over schedules for it
   // Rows and reports that were read, and deleted before the watch has come past the snapshot they
   // were read at: what it tells of them until then is old.
@@ -127,7 +131,9 @@ struct ShardState {
     Plan(policy);
     return added != PolicyState::Added::kBroken;
   }
+  // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.
   void NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
+    if (!reading.empty()) reading.erase(key);
     if (read_seq <= watched_to) return;
     deleted_early_keys[key] = read_seq;
     deleted_early.push_back({read_seq, key});

@@ -46,8 +46,7 @@ class TokenManagerService::Core final : public LocalGrants {
                 .lease_valid =
                     [this](uint32_t shard) { return keeper_ != nullptr && keeper_->Valid(shard); },
                 .wake = [this] { Wake(); },
-                .on_row_written = [this](const std::string& key,
-                                         const std::string& value) { OnRowWritten(key, value); },
+                .on_row_written = [this](const std::string& key) { OnRowWritten(key); },
                 .on_target_open = [this](const std::string& target) { OnTargetOpen(target); }} {}
 
   void Begin();
@@ -72,7 +71,7 @@ class TokenManagerService::Core final : public LocalGrants {
   void Reload(const lease::HeldLease& lease);
   void OnSessionLost();
   void OnFetched();
-  void OnRowWritten(const std::string& key, const std::string& value);
+  void OnRowWritten(const std::string& key);
   void OnTargetOpen(const std::string& target);
   PolicyShard* ShardOf(const Uid& policy);
   void Wake();
@@ -218,11 +217,11 @@ PolicyShard* TokenManagerService::Core::ShardOf(const Uid& policy) {
   return shard == shards_.end() ? nullptr : shard->second.get();
 }
 
-void TokenManagerService::Core::OnRowWritten(const std::string& key, const std::string& value) {
+void TokenManagerService::Core::OnRowWritten(const std::string& key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   const auto shard = decoded.has_value() ? shards_.find(decoded->policy_shard) : shards_.end();
   if (shard == shards_.end()) return;
-  shard->second->OnOwnRow(key, value);
+  shard->second->OnOwnRow(key);
   Wake();
 }
 

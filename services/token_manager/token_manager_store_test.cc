@@ -94,6 +94,78 @@ TEST(TokenManagerStoreTest, ARowThatWasReadAndGrantedBeforeTheWatchTellsOfItIsNo
   EXPECT_EQ(world.Counts(policy).granted(), 5);
 }
 
+// A row moves to a policy of another shard, of the same token manager; the answer to that commit is
+// under way for a time.
+class MovedRow {
+ public:
+  MovedRow() {
+    TokenWorld::Schedule moved = schedule_;
+    moved.version = 2;
+    const Uid from = world.PutPolicy("p", TokenWorld::Limits(1));
+    to = from;
+    for (int i = 0; TokenWorld::ShardOf(to) == TokenWorld::ShardOf(from); ++i) {
+      moved.policy_id = "other" + std::to_string(i);
+      to = world.PutPolicy(moved.policy_id, TokenWorld::Limits(1));
+    }
+    const Uid uid = world.AddSchedule("s", schedule_);
+    world.AddRow(uid, schedule_,
+                 {.due = absl::FromUnixSeconds(3 * 3600), .occurrence = "19700101T030000-0-UTC"});
+    world.AddDefinition(uid, moved);
+    world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+    world.poor_store.answered_late = [this](const kv::CommitRequest& request) {
+      return std::any_of(request.groups.begin(), request.groups.end(), [this](const auto& group) {
+        return std::any_of(group.mutations.begin(), group.mutations.end(), [this](const auto& put) {
+          if (put.cf != ColumnFamily::kWaiting || put.kind != kv::Mutation::Kind::kPut)
+            return false;
+          const auto key = DecodeWaitingKey(put.key);
+          return key.has_value() && key->policy == to;
+        });
+      });
+    };
+    world.Start("a");
+    world.Advance(kSettle);
+    // The shard of `to` is loaded anew, and finds the row; that of `from` still waits.
+    world.poor_store.Lag();
+  }
+
+  TokenWorld world;
+  Uid to;
+
+ private:
+  TokenWorld::Schedule schedule_ = {.policy_id = "p", .on_release = false};
+};
+
+TEST(TokenManagerStoreTest, AMovedRowIsNotGrantedAgainWhenTheMoversAnswerComesAfterItsEnd) {
+  MovedRow row;
+  EXPECT_TRUE(row.world.Handle().empty());
+  row.world.Advance(kSettle);
+  EXPECT_EQ(row.world.Handle().size(), 1);
+  row.world.Advance(kSettle);
+  EXPECT_EQ(row.world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1);
+  row.world.poor_store.LetAnswersGo();
+  row.world.Advance(kSettle);
+  EXPECT_TRUE(row.world.Handle().empty());
+  EXPECT_EQ(row.world.Counts(row.to).granted(), 1);
+}
+
+TEST(TokenManagerStoreTest, AMovedRowIsGrantedOnceWheneverTheMoversAnswerComes) {
+  for (int i = 0; i < 100; ++i) {
+    SCOPED_TRACE(i);
+    MovedRow row;
+    row.world.poor_store.get_delay = absl::Seconds(1);
+    row.world.poor_store.scan_delay = absl::Milliseconds(1);
+    row.world.Advance(absl::Microseconds(100 * i));
+    row.world.poor_store.LetAnswersGo();
+    size_t handled = 0;
+    for (int step = 0; step < 50; ++step) {
+      row.world.Advance(absl::Milliseconds(100));
+      handled += row.world.Handle().size();
+    }
+    EXPECT_EQ(handled, 1);
+    EXPECT_EQ(row.world.Counts(row.to).granted(), 1);
+  }
+}
+
 TEST(TokenManagerStoreTest, AWatchThatMissesSomethingCostsNothingButALook) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};

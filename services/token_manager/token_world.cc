@@ -43,8 +43,37 @@ std::unique_ptr<kv::Watch> PoorStore::OpenWatch(kv::WatchRequest request,
 
 void PoorStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                        Callback<kv::CommitResult> done) {
+  if (answered_late && answered_late(*request)) {
+    return inner_.Commit(std::move(request),
+                         [this, done = std::move(done)](absl::StatusOr<kv::CommitResult> result) {
+                           answers_.push_back([done, result = std::move(result)] { done(result); });
+                         });
+  }
   if (!full || request->fence.empty()) return inner_.Commit(std::move(request), std::move(done));
   executor_->Post([done = std::move(done)] { done(absl::ResourceExhaustedError("full")); });
+}
+
+template <typename T>
+kv::KvStore::Callback<T> PoorStore::Late(absl::Duration by, Callback<T> done) {
+  if (by == absl::ZeroDuration()) return done;
+  return [this, by, done = std::move(done)](absl::StatusOr<T> result) {
+    executor_->PostAfter(by, [done, result = std::move(result)] { done(result); });
+  };
+}
+
+void PoorStore::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) {
+  const bool late = !keys.empty() && keys[0].cf == ColumnFamily::kWaiting;
+  inner_.MultiGet(std::move(keys), Late(late ? get_delay : absl::ZeroDuration(), std::move(done)));
+}
+
+void PoorStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
+  const bool late = request.cf == ColumnFamily::kWaiting;
+  inner_.Scan(std::move(request), Late(late ? scan_delay : absl::ZeroDuration(), std::move(done)));
+}
+
+void PoorStore::LetAnswersGo() {
+  answered_late = nullptr;
+  for (Closure& answer : std::exchange(answers_, {})) executor_->Post(std::move(answer));
 }
 
 void PoorStore::Lag() {

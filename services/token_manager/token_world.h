@@ -34,7 +34,8 @@ struct SentEvent {
   storage::v1::GrantRef grant;
 };
 
-// A store whose watches of `waiting` tell late, or miss something, and that may be full.
+// A store whose watches of `waiting` tell late, or miss something, whose answers may come late, and
+// that may be full.
 class PoorStore final : public kv::ForwardingKvStore {
  public:
   PoorStore(kv::KvStore& inner, Runtime& runtime)
@@ -45,18 +46,31 @@ class PoorStore final : public kv::ForwardingKvStore {
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,
               Callback<kv::CommitResult> done) override;
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override;
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   // The watches that are open have missed something.
   void Lag();
 
   absl::Duration delay = absl::ZeroDuration();  // of watches that are opened from now on
-  bool full = false;                            // no commit under a fence has room
+  // Of the answers to reads of `waiting`: of rows one by one, and of ranges.
+  absl::Duration get_delay = absl::ZeroDuration();
+  absl::Duration scan_delay = absl::ZeroDuration();
+  bool full = false;  // no commit under a fence has room
+  // Of which commits the answers do not come before LetAnswersGo; nullptr: of none.
+  std::function<bool(const kv::CommitRequest&)> answered_late = nullptr;
+  void LetAnswersGo();
 
  private:
   struct Opened {
     std::function<void(absl::Status)> on_lagged;
     bool ended = false;
   };
+  // `done`, called so much later.
+  template <typename T>
+  Callback<T> Late(absl::Duration by, Callback<T> done);
+
   std::vector<std::shared_ptr<Opened>> opened_;
+  std::vector<Closure> answers_;
   std::shared_ptr<Executor> executor_;
 };
 

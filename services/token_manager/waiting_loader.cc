@@ -16,6 +16,7 @@ using kv::Mutation;
 constexpr uint32_t kScanRows = 1000;
 constexpr uint32_t kScanBytes = 1 << 20;
 constexpr size_t kGroupScansMax = 16;  // under way
+constexpr size_t kReadRows = 100;      // of those that are read one by one, in a request
 
 uint32_t RowsToScan(ShardState& state) {
   return Perturb(state.core.runtime, Site::kWaitingScanOfOne) ? 1 : kScanRows;
@@ -65,7 +66,6 @@ void WaitingLoader::OpenWatch(kv::CommitSeq from) {
 }
 
 void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
-  std::vector<kv::Key> omitted;
   const bool none_told = Perturb(state.core.runtime, Site::kWaitingRowNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind == Mutation::Kind::kDelete) {
@@ -76,14 +76,12 @@ void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
     // Read, acted upon and deleted before the watch told of it.
     if (state.ToldLate(mutation.key, batch.seq)) continue;
     if (mutation.value_omitted || none_told) {
-      omitted_.insert(mutation.key);
-      omitted.push_back({.cf = ColumnFamily::kWaiting, .key = mutation.key});
+      state.to_read.insert(mutation.key);
     } else {
       AddWatched(state, mutation.key, mutation.value, /*read_seq=*/0);
     }
   }
   state.WatchedTo(batch.seq);
-  if (!omitted.empty()) ReadOmitted(state, std::move(omitted));
   state.core.wake();
 }
 
@@ -95,7 +93,7 @@ void WaitingLoader::AddWatched(ShardState& state, const std::string& key, const 
 
 // Nobody else is to delete rows that wait; if somebody does, they are gone.
 void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
-  omitted_.erase(key);
+  if (state.reading.erase(key) > 0) state.to_read.insert(key);  // it may be of after this
   if (IsReportKey(key)) {
     state.reports.rows().erase(key);
     return;
@@ -110,35 +108,42 @@ void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
   state.MakeReady(*policy);
 }
 
-void WaitingLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
-  state.core.client.MultiGet(
-      keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
-        if (!result.ok()) return ReadOmitted(*state, keys);
-        for (size_t i = 0; i < keys.size(); ++i) {
-          if (omitted_.erase(keys[i].key) == 0 || !result->values[i].has_value()) continue;
-          if (state->ToldLate(keys[i].key, result->seq)) continue;
-          AddWatched(*state, keys[i].key, *result->values[i], result->seq);
-        }
-        state->core.wake();
-      });
+void WaitingLoader::OnOwnRow(const std::string& key) {
+  // It may long have been read, granted and ended: the answer to the commit came late.
+  if (phase_ != Phase::kNew) state_.lock()->to_read.insert(key);
 }
 
-void WaitingLoader::ReadStale(ShardState& state, std::vector<kv::Key> keys) {
-  state.core.client.MultiGet(keys, state.core.executor,
-                             [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+void WaitingLoader::ReadRows(ShardState& state, std::vector<std::string> keys) {
+  const uint64_t number = ++readings_;
+  std::vector<kv::Key> of_store;
+  of_store.reserve(keys.size());
+  for (const std::string& key : keys) {
+    state.reading[key] = number;
+    of_store.push_back({.cf = ColumnFamily::kWaiting, .key = key});
+  }
+  state.core.client.MultiGet(std::move(of_store), state.core.executor,
+                             [this, weak = state_, number, keys = std::move(keys)](
+                                 absl::StatusOr<kv::GetResult> result) mutable {
                                const std::shared_ptr<ShardState> state = weak.lock();
                                if (state == nullptr) return;
-                               if (!result.ok()) return ReadStale(*state, keys);
-                               for (size_t i = 0; i < keys.size(); ++i)
-                                 OnStaleRead(*state, keys[i].key, result->values[i], result->seq);
+                               std::vector<std::string> failed;
+                               for (size_t i = 0; i < keys.size(); ++i) {
+                                 const auto reading = state->reading.find(keys[i]);
+                                 if (reading == state->reading.end() || reading->second != number)
+                                   continue;
+                                 state->reading.erase(reading);
+                                 if (result.ok()) {
+                                   OnRowRead(*state, keys[i], result->values[i], result->seq);
+                                 } else {
+                                   state->to_read.insert(std::move(keys[i]));
+                                 }
+                               }
                                state->core.wake();
                              });
 }
 
-void WaitingLoader::OnStaleRead(ShardState& state, const std::string& key,
-                                const std::optional<std::string>& value, kv::CommitSeq seq) {
+void WaitingLoader::OnRowRead(ShardState& state, const std::string& key,
+                              const std::optional<std::string>& value, kv::CommitSeq seq) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
   WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(key);
@@ -146,7 +151,7 @@ void WaitingLoader::OnStaleRead(ShardState& state, const std::string& key,
     if (value.has_value() && !state.ToldLate(key, seq)) AddWatched(state, key, *value, seq);
     return;
   }
-  if (!row->reading) return;  // told by the watch since
+  if (!row->reading) return;  // in memory by another way since
   storage::v1::EventRecord record;
   if (value.has_value() && record.ParseFromString(*value)) {
     policy->ReplaceRow(key, record);
@@ -161,11 +166,6 @@ void WaitingLoader::OnStaleRead(ShardState& state, const std::string& key,
   }
   state.MakeReady(*policy);
   state.Plan(*policy);
-}
-
-void WaitingLoader::OnOwnRow(const std::string& key, const std::string& value) {
-  if (const std::shared_ptr<ShardState> state = state_.lock(); phase_ != Phase::kNew)
-    AddWatched(*state, key, value, /*read_seq=*/0);
 }
 
 void WaitingLoader::ScanGrants(std::string from) {
@@ -252,11 +252,11 @@ void WaitingLoader::Step() {
   if (phase_ == Phase::kNew || phase_ == Phase::kGrants) return;
   reader_.Step();
   if (state->reports.hungry()) ScanReports(*state);
-  if (!state->stale.empty()) {
-    std::vector<kv::Key> keys;
-    for (const std::string& key : std::exchange(state->stale, {}))
-      keys.push_back({.cf = ColumnFamily::kWaiting, .key = key});
-    ReadStale(*state, std::move(keys));
+  while (!state->to_read.empty()) {
+    std::vector<std::string> keys;
+    while (keys.size() < kReadRows && !state->to_read.empty())
+      keys.push_back(std::move(state->to_read.extract(state->to_read.begin()).value()));
+    ReadRows(*state, std::move(keys));
   }
   if (phase_ == Phase::kRecords && reader_.idle() && state->unread.empty() &&
       !state->parts.wanted() && state->reports.loaded())
@@ -293,7 +293,7 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     const auto at = policy->groups.find(group_key);
     if (at == policy->groups.end() || !PolicyState::Hungry(at->second, rows_max)) continue;
     WaitingGroup& group = at->second;
-    group.scanning = true;
+    group.scan = ++scans_;
     ++group_scans_;
     const std::string prefix =
         WaitingGroupPrefix(state.shard, uid, group_key.first, group_key.second);
@@ -304,7 +304,7 @@ void WaitingLoader::ScanGroups(ShardState& state) {
                             .bytes_max = kScanBytes},
                            state.core.executor,
                            [this, weak = state_, uid = uid, group_key = group_key,
-                            scan = ++group.scan](absl::StatusOr<kv::ScanResult> result) {
+                            scan = scans_](absl::StatusOr<kv::ScanResult> result) {
                              const std::shared_ptr<ShardState> state = weak.lock();
                              if (state == nullptr) return;
                              --group_scans_;
@@ -317,7 +317,7 @@ void WaitingLoader::ScanGroups(ShardState& state) {
                                                       result->entries.size());
                                policy->OnRead(group_key, *result, state->group_rows_max);
                              } else {
-                               at->second.scanning = false;
+                               at->second.scan = 0;
                              }
                              state->hungry.insert({uid, group_key});
                              state->MakeReady(*policy);

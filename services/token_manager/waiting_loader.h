@@ -37,7 +37,7 @@ class WaitingLoader {
   void Step();
 
   // A row of the shard was written by this process for another shard.
-  void OnOwnRow(const std::string& key, const std::string& value);
+  void OnOwnRow(const std::string& key);
 
  private:
   enum class Phase { kNew, kGrants, kRows, kRecords, kReady };
@@ -47,10 +47,9 @@ class WaitingLoader {
   void AddWatched(ShardState& state, const std::string& key, const std::string& value,
                   kv::CommitSeq read_seq);
   void RemoveWatched(ShardState& state, const std::string& key);
-  void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
-  void ReadStale(ShardState& state, std::vector<kv::Key> keys);
-  void OnStaleRead(ShardState& state, const std::string& key,
-                   const std::optional<std::string>& value, kv::CommitSeq seq);
+  void ReadRows(ShardState& state, std::vector<std::string> keys);
+  void OnRowRead(ShardState& state, const std::string& key, const std::optional<std::string>& value,
+                 kv::CommitSeq seq);
   void ScanGrants(std::string from);
   void AddGrant(ShardState& state, const std::string& key, const std::string& value);
   void ScanRows(std::string from);
@@ -64,7 +63,8 @@ class WaitingLoader {
   std::function<void()> on_lagged_;
   Phase phase_ = Phase::kNew;
   std::unique_ptr<kv::Watch> watch_;
-  std::set<std::string> omitted_;  // keys whose values are being read
+  uint64_t readings_ = 0;  // numbers given, as are scans_
+  uint64_t scans_ = 0;
   size_t group_scans_ = 0;
 };
 
