@@ -15,9 +15,11 @@ namespace escapement::kv {
 
 // From `store_time` to the next beat of `period`, for who last worked `since_last` ago. Who knows
 // the store's time only as a lower bound (KvClient::NowLow) wakes at the beat and believes that it
-// is still to come: the next one is at least half a period after the last work.
+// is still to come: the next one is at least half a period after the last work. While the store's
+// time is not known (InfinitePast) a period.
 inline absl::Duration UntilBeat(absl::Time store_time, absl::Duration period,
                                 absl::Duration since_last) {
+  if (store_time == absl::InfinitePast()) return period;
   const absl::Duration since = (store_time - absl::UnixEpoch() - period / 2) % period;
   const absl::Duration until =
       (since < absl::ZeroDuration() ? absl::ZeroDuration() : period) - since;

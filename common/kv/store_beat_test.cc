@@ -27,6 +27,10 @@ TEST(StoreBeat, WhoHasJustWorkedWaitsForTheBeatAfterTheNextIfThatIsNear) {
   EXPECT_EQ(UntilBeat(early, kSecond, absl::Milliseconds(499)), absl::Milliseconds(1));
 }
 
+TEST(StoreBeat, WhileTheStoresTimeIsNotKnownItIsAPeriod) {
+  EXPECT_EQ(UntilBeat(absl::InfinitePast(), kSecond, kSecond), kSecond);
+}
+
 TEST(StoreBeat, TimesBeforeTheEpochHaveBeatsToo) {
   EXPECT_EQ(UntilBeat(absl::UnixEpoch() - absl::Milliseconds(600), kSecond, kSecond),
             absl::Milliseconds(100));

@@ -29,7 +29,7 @@ OverloadSizes Sizes(bool quick) {
   OverloadSizes sizes;
   sizes.backlog_events = sizes.flood_events = absl::GetFlag(FLAGS_events);
   if (quick) {
-    sizes.capacity_events /= 4;
+    sizes.capacity_events /= 10;
     sizes.spike_seconds = 1;
     sizes.backlog_events /= 10;
     sizes.missing_schedules /= 4;

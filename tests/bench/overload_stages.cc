@@ -71,7 +71,7 @@ void AddGoodput(const std::string& name, double capacity, double goodput, Figure
 // machine comes and goes; so it is measured before and after what it is compared with.
 absl::StatusOr<double> CapacityBefore(OverloadBed& bed, const OverloadSizes& sizes,
                                       absl::StatusOr<double> (OverloadBed::*rate)(uint64_t)) {
-  if (const auto warm = (bed.*rate)(sizes.capacity_events / 4); !warm.ok()) return warm;
+  if (const auto warm = (bed.*rate)(sizes.capacity_events / 10); !warm.ok()) return warm;
   return (bed.*rate)(sizes.capacity_events);
 }
 

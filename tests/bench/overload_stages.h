@@ -20,8 +20,11 @@
 namespace escapement::bench {
 
 struct OverloadSizes {
-  uint64_t capacity_events = 200'000;  // of each measurement of capacity
-  uint64_t spike_seconds = 5;          // how many seconds' worth of ten times the steady load
+  // Of each measurement of capacity. A few hundred thousand would flatter it: 32,768 rows are in
+  // memory before they are due, 16,384 need not have ended when the last one arrives, and what is
+  // written is flushed and compacted later.
+  uint64_t capacity_events = 500'000;
+  uint64_t spike_seconds = 5;  // how many seconds' worth of ten times the steady load
   uint64_t backlog_events = 1'000'000;
   int missing_schedules = 200;  // that fire each second and have missed what the emitter has
   uint64_t flood_events = 1'000'000;
