@@ -66,8 +66,9 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
     absl::Duration valid_until;  // of Clock::Elapsed
     Leaving leaving = Leaving::kNo;
   };
-  // The answers to one step's two scans, which are asked for at once.
+  // The answers to one step's scans, which are asked for at once.
   struct Answers {
+    bool all_held = false;  // this instance has just renewed all leases there are: none are read
     std::optional<absl::StatusOr<kv::ScanResult>> leases;
     std::optional<absl::StatusOr<kv::ScanResult>> members;
   };
@@ -85,7 +86,8 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
                  const absl::StatusOr<kv::CommitResult>& result);
   void Read();
   void OnRead(const Answers& answers);
-  View MakeView(const kv::ScanResult& leases, const kv::ScanResult& members) const;
+  void SeeLeases(const kv::ScanResult& leases, View* view) const;
+  void SeeMembers(const kv::ScanResult& members, View* view) const;
   void Decide(const View& view);
   void AskToLeave(uint32_t index);
   void Acquire(const View& view, const std::vector<uint32_t>& indices);
@@ -210,38 +212,46 @@ void LeaseKeeper::Core::Read() {
                        OnRead(*answers);
                      }));
   };
-  scan(ColumnFamily::kLeases, &Answers::leases);
+  answers->all_held = held_.size() == options_.count;
+  if (!answers->all_held) scan(ColumnFamily::kLeases, &Answers::leases);
   scan(ColumnFamily::kMembers, &Answers::members);
 }
 
 void LeaseKeeper::Core::OnRead(const Answers& answers) {
-  if (!answers.leases || !answers.members) return;
+  if ((!answers.all_held && !answers.leases) || !answers.members) return;
   if (released_) return ReleaseAll();
-  if (!answers.leases->ok() || !answers.members->ok()) return EndStep(true);
-  Decide(MakeView(**answers.leases, **answers.members));
-}
-
-LeaseKeeper::Core::View LeaseKeeper::Core::MakeView(const kv::ScanResult& leases,
-                                                    const kv::ScanResult& members) const {
+  if ((!answers.all_held && !answers.leases->ok()) || !answers.members->ok()) return EndStep(true);
   View view;
   view.values.resize(options_.count);
-  view.leases.resize(options_.count);
+  if (answers.all_held) {
+    view.leases.assign(options_.count, {.owner = options_.instance});
+  } else {
+    view.leases.resize(options_.count);
+    SeeLeases(**answers.leases, &view);
+  }
+  SeeMembers(**answers.members, &view);
+  Decide(view);
+}
+
+void LeaseKeeper::Core::SeeLeases(const kv::ScanResult& leases, View* view) const {
   for (const kv::Entry& entry : leases.entries) {
     const std::optional<uint32_t> index = LeaseIndexOf(options_.kind, entry.key);
     const std::optional<LeaseRow> row = DecodeLeaseValue(entry.value);
     if (!index || *index >= options_.count || !row) continue;
-    view.values[*index] = entry.value;
-    view.leases[*index] = {.owner = row->owner, .expired = row->end <= leases.store_time};
+    view->values[*index] = entry.value;
+    view->leases[*index] = {.owner = row->owner, .expired = row->end <= leases.store_time};
   }
+}
+
+void LeaseKeeper::Core::SeeMembers(const kv::ScanResult& members, View* view) const {
   for (const kv::Entry& entry : members.entries) {
     const std::optional<absl::Time> end = DecodeMemberValue(entry.value);
     if (end && *end > members.store_time) {
-      view.members.push_back(entry.key.substr(options_.kind.size() + 1));
+      view->members.push_back(entry.key.substr(options_.kind.size() + 1));
     } else if (!end || *end + 10 * options_.ttl < members.store_time) {
-      view.stale_members.push_back(entry.key);
+      view->stale_members.push_back(entry.key);
     }
   }
-  return view;
 }
 
 void LeaseKeeper::Core::Decide(const View& view) {

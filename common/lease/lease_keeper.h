@@ -2,7 +2,8 @@
 // shards).
 //
 // At every beat of `renew_every` (common/kv/store_beat.h) it makes one commit that renews all its
-// leases and its member row, reads the members of its kind, and moves towards its balanced share:
+// leases and its member row, reads the members of its kind (and the leases, unless it holds all of
+// them), and moves towards its balanced share:
 // with n live members each holds ⌊count / n⌋ or ⌈count / n⌉; who has too many releases, who has too
 // few acquires what is free or expired. Ownership is decided by the store alone. A lease's record:
 //

@@ -238,7 +238,7 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
   }
   for (QueuedRow& row : batch.rows) {
     row.seq = result.seq;
-    if (loader_.Covers(row.key)) state.queue.Add(std::move(row));
+    if (loader_.Takes(row.key)) state.queue.Add(std::move(row));
   }
   for (size_t i = 0; i < flight.rows.size(); ++i) {
     WaitingRow& row = flight.rows[i];

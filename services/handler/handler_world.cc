@@ -82,6 +82,11 @@ std::unique_ptr<kv::Watch> QuietStore::OpenWatch(kv::WatchRequest request,
   return inner_.OpenWatch(std::move(request), std::move(observer));
 }
 
+void QuietStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
+  if (request.cf == kv::ColumnFamily::kEvents) ++event_scans;
+  inner_.Scan(std::move(request), std::move(done));
+}
+
 void QuietStore::TellAll() {
   *quiet_ = false;
   for (Closure& tell : std::exchange(*held_, {})) tell();

@@ -55,8 +55,11 @@ class QuietStore final : public kv::ForwardingKvStore {
               Callback<kv::CommitResult> done) override;
   std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
                                        kv::WatchObserver observer) override;
+  void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   void BeQuiet() { *quiet_ = true; }
   void TellAll();
+
+  uint64_t event_scans = 0;  // of `events`, so far
 
  private:
   const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);

@@ -71,11 +71,19 @@ void ShardLoader::Rewind() {
   state->core.wake();
 }
 
-bool ShardLoader::Covers(absl::string_view key) const {
+bool ShardLoader::Takes(absl::string_view key) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  if (LaneOfEventKey(key) >= kLaneCount) return false;
-  const Segment& segment = segments_[state->queue.SegmentOf(key)];
-  return key < segment.loaded_to || key < segment.scanning_to;
+  const uint8_t lane = LaneOfEventKey(key);
+  if (lane >= kLaneCount) return false;
+  const uint8_t index = state->queue.SegmentOf(key);
+  Segment& segment = segments_[index];
+  if (key >= segment.loaded_to && key >= segment.scanning_to) return false;
+  // A quiet lane has been read further than it is to be held.
+  const absl::Time horizon = state->core.client.NowLow() + state->core.options.horizon;
+  if (key < EventLaneKey(state->shard, lane, horizon)) return true;
+  segment.quiet = false;
+  ReadFrom(index, std::string(key));
+  return false;
 }
 
 void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
@@ -84,7 +92,7 @@ void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind == Mutation::Kind::kDelete) {
       state.queue.Remove(mutation.key);
-    } else if (mutation.kind == Mutation::Kind::kPut && Covers(mutation.key)) {
+    } else if (mutation.kind == Mutation::Kind::kPut && Takes(mutation.key)) {
       if (mutation.value_omitted || none_told) {
         omitted.push_back({.cf = ColumnFamily::kEvents, .key = mutation.key});
       } else {
@@ -157,7 +165,8 @@ void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
 std::string ShardLoader::LoadTo(ShardState& state, uint8_t index, absl::Time now) const {
   const uint8_t lane = LaneOfSegment(index);
   if (index != lane) return state.queue.overdue_mark(lane);
-  const absl::Duration horizon = state.core.options.horizon;
+  const HandlerOptions& options = state.core.options;
+  const absl::Duration horizon = segments_[index].quiet ? options.quiet_horizon : options.horizon;
   // In steps of a quarter of the horizon, so that an idle shard is not read all the time.
   if (segments_[index].loaded_to >= EventLaneKey(state.shard, lane, now + horizon * 3 / 4))
     return segments_[index].loaded_to;
@@ -251,6 +260,8 @@ void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string&
     if (Perturb(state.core.runtime, Site::kLoaderDropsLatest)) DropLatest(state, index);
     if (!segment.dropped.empty() && segment.dropped < segment.loaded_to)
       segment.loaded_to = segment.dropped;
+    segment.quiet =
+        result->entries.empty() && segment.dropped.empty() && state.queue.rows(index) == 0;
   }
   segment.scanning_to.clear();
   segment.dropped.clear();

@@ -46,14 +46,15 @@ class ShardLoader {
   // overdue.
   void Demote(QueuedRow row);
 
-  // A row that this handler has just written: is it for the queue (or will a scan find it)?
-  bool Covers(absl::string_view key) const;
+  // A row that has just been written: is it for the queue (or will a scan find it)?
+  bool Takes(absl::string_view key);
 
  private:
   struct Segment {
     std::string loaded_to = {};
     std::string scanning_to = {};  // empty: no scan is under way
     std::string dropped = {};      // the least key dropped while one is; empty: none
+    bool quiet = false;            // there was nothing: it is read as far as quiet_horizon
   };
   void OpenWatch(kv::CommitSeq from);
   void OnBatch(ShardState& state, const kv::WatchBatch& batch);
