@@ -109,6 +109,16 @@ absl::Status ValidateScan(const ScanRequest& request) {
   if (request.begin.size() > kKeyBytesMax || request.end.size() > kKeyBytesMax)
     return Invalid("a key is too long");
   if (request.limit == 0) return Invalid("a scan of no entries");
+  if (request.then.size() > kScanRangesMax || (request.reverse && !request.then.empty()))
+    return Invalid("a scan of too many ranges");
+  const std::string* end = &request.end;
+  for (const KeyRange& range : request.then) {
+    if (range.begin.size() > kKeyBytesMax || range.end.size() > kKeyBytesMax)
+      return Invalid("a key is too long");
+    if (end->empty() || range.begin < *end || (!range.end.empty() && range.end < range.begin))
+      return Invalid("the ranges of a scan are not ascending and disjoint");
+    end = &range.end;
+  }
   return absl::OkStatus();
 }
 

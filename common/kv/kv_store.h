@@ -120,6 +120,13 @@ struct GetResult {
   absl::Time store_time;
 };
 
+// [begin, end) of keys.
+struct KeyRange {
+  std::string begin = {}, end = {};
+
+  friend bool operator==(const KeyRange&, const KeyRange&) = default;
+};
+
 struct ScanRequest {
   ColumnFamily cf = ColumnFamily::kMeta;
   std::string begin = {};  // inclusive
@@ -128,6 +135,9 @@ struct ScanRequest {
   uint32_t bytes_max = 1 << 20;  // stops after the entry that reaches it
   bool reverse = false;          // from the end downwards
   bool keys_only = false;
+  // Read on in these, as if they followed: ascending, disjoint and behind `end`, only the last may
+  // be without an end; at most kScanRangesMax; forward only.
+  std::vector<KeyRange> then = {};
 };
 
 struct Entry {
@@ -137,7 +147,9 @@ struct Entry {
 
 struct ScanResult {
   std::vector<Entry> entries;
-  bool more = false;  // the range holds further entries
+  // The range holds further entries. With several: a limit was reached before the last one's end,
+  // what is left may be empty.
+  bool more = false;
   CommitSeq seq = 0;
   absl::Time store_time;
 };
@@ -198,6 +210,7 @@ inline constexpr size_t kCommitBytesMax = 32 << 20;  // all keys and values of o
 inline constexpr size_t kMultiGetKeysMax = 20'000;
 // A larger ScanRequest::bytes_max is cut to this.
 inline constexpr uint32_t kScanBytesMax = 16 << 20;
+inline constexpr size_t kScanRangesMax = 1000;
 
 class KvStore {
  public:

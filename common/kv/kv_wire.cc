@@ -120,6 +120,11 @@ void ToWire(const ScanRequest& request, wire::ScanCall* call) {
   call->set_bytes_max(request.bytes_max);
   call->set_reverse(request.reverse);
   call->set_keys_only(request.keys_only);
+  for (const KeyRange& range : request.then) {
+    auto* then = call->add_then();
+    then->set_begin(range.begin);
+    then->set_end(range.end);
+  }
 }
 
 ScanRequest FromWire(wire::ScanCall& call) {
@@ -131,6 +136,9 @@ ScanRequest FromWire(wire::ScanCall& call) {
   request.bytes_max = call.bytes_max();
   request.reverse = call.reverse();
   request.keys_only = call.keys_only();
+  request.then.reserve(static_cast<size_t>(call.then_size()));
+  for (auto& range : *call.mutable_then())
+    request.then.push_back({std::move(*range.mutable_begin()), std::move(*range.mutable_end())});
   return request;
 }
 

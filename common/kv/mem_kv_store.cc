@@ -98,12 +98,6 @@ class PendingWrites final : public WriteSink {
 ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request) {
   ScanResult result;
   const auto& family = disk.families[static_cast<size_t>(request.cf)];
-  std::string begin_key = request.begin;
-  if (request.cf == ColumnFamily::kMeta && begin_key < kMetaVisibleBegin)
-    begin_key = std::string(kMetaVisibleBegin);
-  const auto begin = family.lower_bound(begin_key);
-  const auto end = request.end.empty() ? family.end() : family.lower_bound(request.end);
-  if (!request.end.empty() && request.end <= begin_key) return result;
   const size_t bytes_max = std::min(request.bytes_max, kScanBytesMax);
   size_t bytes = 0;
   auto full = [&] {
@@ -113,14 +107,27 @@ ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request) {
     result.entries.push_back({entry.first, request.keys_only ? std::string() : entry.second});
     bytes += entry.first.size() + result.entries.back().value.size();
   };
-  if (!request.reverse) {
-    auto it = begin;
-    for (; it != end && !full(); ++it) take(*it);
-    result.more = it != end;
-  } else {
-    auto it = end;
-    for (; it != begin && !full();) take(*--it);
-    result.more = it != begin;
+  auto scan = [&](std::string begin_key, const std::string& end_key) {
+    if (request.cf == ColumnFamily::kMeta && begin_key < kMetaVisibleBegin)
+      begin_key = std::string(kMetaVisibleBegin);
+    if (!end_key.empty() && end_key <= begin_key) return;
+    const auto begin = family.lower_bound(begin_key);
+    const auto end = end_key.empty() ? family.end() : family.lower_bound(end_key);
+    if (!request.reverse) {
+      auto it = begin;
+      for (; it != end && !full(); ++it) take(*it);
+      result.more = it != end;
+    } else {
+      auto it = end;
+      for (; it != begin && !full();) take(*--it);
+      result.more = it != begin;
+    }
+  };
+  scan(request.begin, request.end);
+  for (const KeyRange& range : request.then) {
+    result.more |= full();
+    if (result.more) break;
+    scan(range.begin, range.end);
   }
   return result;
 }

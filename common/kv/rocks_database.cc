@@ -238,35 +238,52 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
   }
 
   absl::Status Scan(const ScanRequest& request, ScanResult* result) const override {
-    std::string begin = request.begin;
+    size_t bytes = 0;
+    absl::Status status = ScanRange(request, request.begin, request.end, &bytes, result);
+    for (const KeyRange& range : request.then) {
+      if (!status.ok() || result->more) break;
+      if (Full(request, bytes, *result)) {
+        result->more = true;
+        break;
+      }
+      status = ScanRange(request, range.begin, range.end, &bytes, result);
+    }
+    return status;
+  }
+
+ private:
+  static bool Full(const ScanRequest& request, size_t bytes, const ScanResult& result) {
+    return result.entries.size() >= request.limit ||
+           (bytes > 0 && bytes >= std::min(request.bytes_max, kScanBytesMax));
+  }
+
+  // `*bytes`: of the entries so far.
+  absl::Status ScanRange(const ScanRequest& request, std::string begin, const std::string& end,
+                         size_t* bytes, ScanResult* result) const {
     if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin)
       begin = std::string(kMetaVisibleBegin);
-    if (!request.end.empty() && request.end <= begin) return absl::OkStatus();
+    if (!end.empty() && end <= begin) return absl::OkStatus();
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
     read.readahead_size = 0;
     read.ignore_range_deletions = !HasRangeTombstones(request.cf);
     const rocksdb::Slice lower = begin;
-    const rocksdb::Slice upper = request.end;
+    const rocksdb::Slice upper = end;
     read.iterate_lower_bound = &lower;
-    if (!request.end.empty()) read.iterate_upper_bound = &upper;
+    if (!end.empty()) read.iterate_upper_bound = &upper;
     std::unique_ptr<rocksdb::Iterator> it(state_.db->NewIterator(read, state_.Handle(request.cf)));
-    const size_t bytes_max = std::min(request.bytes_max, kScanBytesMax);
-    size_t bytes = 0;
     request.reverse ? it->SeekToLast() : it->Seek(lower);
-    while (it->Valid() && result->entries.size() < request.limit &&
-           (bytes < bytes_max || bytes == 0)) {
+    while (it->Valid() && !Full(request, *bytes, *result)) {
       Entry& entry = result->entries.emplace_back();
       entry.key.assign(it->key().data(), it->key().size());
       if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());
-      bytes += entry.key.size() + entry.value.size();
+      *bytes += entry.key.size() + entry.value.size();
       request.reverse ? it->Prev() : it->Next();
     }
     result->more = it->Valid();
     return ToStatus(it->status());
   }
 
- private:
   const State& state_;
   const rocksdb::Snapshot* const snapshot_;
 };

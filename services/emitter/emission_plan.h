@@ -35,12 +35,7 @@ using InUse = std::map<std::string, std::set<cron::LaunchExpression>>;
 // Adds what an in_use key says. False if the key is malformed.
 bool AddInUse(absl::string_view in_use_key, InUse* in_use);
 
-// [begin, end) of keys in `children`.
-struct KeyRange {
-  std::string begin, end;
-
-  friend bool operator==(const KeyRange&, const KeyRange&) = default;
-};
+using kv::KeyRange;  // of `children`
 
 struct ChildRanges {
   std::vector<KeyRange> ranges;            // ascending, disjoint

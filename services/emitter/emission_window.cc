@@ -38,11 +38,13 @@ void EmissionWindow::ScanOn() {
   if (!done_) return;
   AddChildren();
   if (chunk_full_ || range_ >= options_.ranges.size()) return Decide();
-  const KeyRange& range = options_.ranges[range_];
+  asked_to_ = std::min(options_.ranges.size(), range_ + kv::kScanRangesMax);
+  const auto range = options_.ranges.begin() + static_cast<ptrdiff_t>(range_);
   kv::ScanRequest request;
   request.cf = ColumnFamily::kChildren;
-  request.begin = range.begin;
-  request.end = range.end;
+  request.begin = range->begin;
+  request.end = range->end;
+  request.then.assign(range + 1, options_.ranges.begin() + static_cast<ptrdiff_t>(asked_to_));
   request.limit = Perturb(client_.runtime(), Site::kEmitterScanOfOne) ? 1 : kScanRowsMax;
   client_.Scan(std::move(request), executor_,
                [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
@@ -57,9 +59,9 @@ void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
   read_ = *std::move(result);
   looked_at_ = 0;
   if (read_.more && !read_.entries.empty()) {
-    options_.ranges[range_].begin = KeyAfter(read_.entries.back().key);
+    GoOnAfter(read_.entries.back().key);
   } else {
-    ++range_;
+    range_ = asked_to_;
   }
   ScanOn();
 }
@@ -91,14 +93,18 @@ bool EmissionWindow::Add(const kv::Entry& entry) {
   if (*added == EmissionChunk::Added::kDueInPart) {
     // Where it stands after this commit is behind it, among what has been read already.
     chunk_full_ = true;
-    const std::string behind = KeyAfter(entry.key);
-    const auto range = std::find_if(options_.ranges.begin(), options_.ranges.end(),
-                                    [&](const KeyRange& range) { return behind < range.end; });
-    range_ = static_cast<size_t>(range - options_.ranges.begin());
-    range->begin = behind;
+    GoOnAfter(entry.key);
     read_.entries.resize(looked_at_ + 1);
   }
   return true;
+}
+
+void EmissionWindow::GoOnAfter(const std::string& key) {
+  std::string behind = KeyAfter(key);
+  const auto range = std::find_if(options_.ranges.begin(), options_.ranges.end(),
+                                  [&](const KeyRange& range) { return behind < range.end; });
+  range_ = static_cast<size_t>(range - options_.ranges.begin());
+  if (range != options_.ranges.end()) range->begin = std::max(range->begin, std::move(behind));
 }
 
 void EmissionWindow::Decide() {

@@ -61,6 +61,8 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   void OnChildren(absl::StatusOr<kv::ScanResult> result);
   // Adds what has been read and not yet looked at, until the chunk is full.
   void AddChildren();
+  // What is read next are the children behind this one.
+  void GoOnAfter(const std::string& key);
   // False if the child is left for the next chunk.
   bool Add(const kv::Entry& entry);
   void Decide();
@@ -78,7 +80,8 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   Options options_;
   Done done_;  // empty: cancelled or finished
 
-  size_t range_ = 0;  // the range being read; its `begin` moves
+  size_t range_ = 0;     // the first range being read; its `begin` moves
+  size_t asked_to_ = 0;  // behind the last one
   // What one read has returned, and how far it has been looked at.
   kv::ScanResult read_;
   size_t looked_at_ = 0;

@@ -269,6 +269,40 @@ TEST_P(KvConformance, ScansGoBothWaysWithinTheirLimits) {
   EXPECT_TRUE(absl::IsInvalidArgument(rig_->Scan({.cf = kEvents, .limit = 0}).status()));
 }
 
+TEST_P(KvConformance, AScanOfSeveralRangesGoesThroughThemInOrder) {
+  Group puts;
+  for (const char* key : {"a", "b", "c", "d", "e"})
+    puts.mutations.push_back(Put(kEvents, key, std::string(100, 'v')));
+  Must({puts});
+  const std::vector<KeyRange> then = {{"bb", "bc"}, {"c", "d"}, {"e", ""}};
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "b", .then = then}), "a c e ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "b", .limit = 2, .then = then}), "a c ");
+  EXPECT_EQ(Keys({.cf = kEvents, .begin = "a", .end = "b", .bytes_max = 150, .then = then}),
+            "a c ");
+  const auto more = [&](uint32_t limit, std::vector<KeyRange> ranges) {
+    return rig_
+        ->Scan({.cf = kEvents, .begin = "a", .end = "b", .limit = limit, .then = std::move(ranges)})
+        .value()
+        .more;
+  };
+  EXPECT_TRUE(more(2, then));
+  EXPECT_FALSE(more(3, then));
+  EXPECT_FALSE(more(4, then));
+  EXPECT_TRUE(more(1, {{"bb", "bc"}}));  // though there is nothing in it
+  EXPECT_FALSE(more(2, {{"bb", "bc"}}));
+  const auto invalid = [&](ScanRequest request) {
+    return absl::IsInvalidArgument(rig_->Scan(std::move(request)).status());
+  };
+  EXPECT_TRUE(invalid({.cf = kEvents, .begin = "a", .end = "", .then = then}));
+  EXPECT_TRUE(invalid({.cf = kEvents, .begin = "a", .end = "c", .then = then}));
+  EXPECT_TRUE(invalid({.cf = kEvents, .begin = "a", .end = "b", .then = {{"d", "c"}}}));
+  EXPECT_TRUE(invalid({.cf = kEvents, .begin = "a", .end = "b", .reverse = true, .then = then}));
+  EXPECT_TRUE(invalid({.cf = kEvents,
+                       .begin = "a",
+                       .end = "b",
+                       .then = std::vector<KeyRange>(kScanRangesMax + 1, {"c", "c"})}));
+}
+
 TEST_P(KvConformance, TheStoresOwnKeysAreOutOfReach) {
   CommitRequest request;
   request.groups = {{{}, {Put(ColumnFamily::kMeta, std::string("\0q", 2), "x")}}};

@@ -1,5 +1,7 @@
 #include "tests/conformance/kv_fuzz_plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/big_endian.h"
 #include "common/base/key_codec.h"
@@ -163,6 +165,13 @@ ScanRequest KvFuzzPlan::Scan() {
   scan.bytes_max = static_cast<uint32_t>(Below(2) == 0 ? 1 << 20 : Below(400));
   scan.reverse = Below(2) == 0;
   scan.keys_only = Below(4) == 0;
+  if (Below(3) != 0 || scan.reverse || scan.end.empty()) return scan;
+  std::vector<std::string> keys = {scan.end};
+  for (uint64_t i = 2 * Below(4); i > 0; --i) keys.push_back(KeyIn(scan.cf));
+  std::sort(keys.begin() + 1, keys.end());
+  for (size_t i = 1; i < keys.size(); i += 2) {
+    if (keys[i] >= scan.end) scan.then.push_back({keys[i], keys[i + 1]});
+  }
   return scan;
 }
 
