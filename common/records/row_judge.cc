@@ -85,7 +85,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     case Currency::kDeleted:
       return Skip(std::move(judged), "deleted");
     case Currency::kSuperseded:
-      return Skip(std::move(judged), "superseded");
+      return Skip(std::move(judged), std::string(kSuperseded));
     case Currency::kCancelled:
       judged.outcome = storage::v1::OUTCOME_KIND_CANCELLED;
       return Skip(std::move(judged), "overlap");
@@ -93,7 +93,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     case Currency::kSend:
       break;
   }
-  if (former == Former::kSuperseded) return Skip(std::move(judged), "superseded");
+  if (former == Former::kSuperseded) return Skip(std::move(judged), std::string(kSuperseded));
   if (definition == nullptr) return judged;
   // The definition went with its schedule; the state that is known is a moment old.
   if (definition->record == nullptr) return Skip(std::move(judged), "deleted");

@@ -18,6 +18,9 @@
 
 namespace escapement {
 
+// Reason of a skip: the schedule does not want the occurrence any more.
+inline constexpr absl::string_view kSuperseded = "superseded";
+
 struct RowJudgement {
   enum class Action : uint8_t {
     kSend,   // under `definition`, which has the version of `state`

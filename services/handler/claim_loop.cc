@@ -7,6 +7,7 @@
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
+#include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/occurrence_rows.h"
 #include "services/handler/claim_tick.h"
@@ -18,6 +19,11 @@ constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what 
 // Rows that wait for one read of the cache; more would be judged anew after each read.
 constexpr size_t kUnknownMax = 500;
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
+// A superseded row is ended when its instant has passed for so long: until then a change may want
+// the occurrence again, under the same identity. Longer than a change takes from its reading of the
+// time to its commit.
+constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
+constexpr size_t kPassingMax = 4096;  // rows that wait for that; more are ended at once
 
 // The claim was not made (or its shard is lost): the room is there for others.
 void Unreserve(SendLoop& sends, const PendingClaim& pending) {
@@ -173,6 +179,12 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
   std::optional<ResolvedRow> judged = TakeResolved(state, row);
   ResolvedRow resolved =
       judged.has_value() ? *std::move(judged) : ResolveRow(state.core.cache, row.key, row.value);
+  const absl::Time ends_at = resolved.entry.key.due_time + kSupersededAfter;
+  if (resolved.action == ResolvedRow::Action::kSkip && resolved.reason == kSuperseded &&
+      now < ends_at && passing_ < kPassingMax) {
+    LookAgain(state, ends_at - now, std::move(row));
+    return Next::kGoOn;
+  }
   switch (resolved.action) {
     case ResolvedRow::Action::kFetch:
       unknown_.push_back(std::move(row));
@@ -213,6 +225,19 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
       return Take(state, now, std::move(row), std::move(resolved), batch);
   }
   return Next::kGoOn;
+}
+
+void ClaimLoop::LookAgain(ShardState& state, absl::Duration after, QueuedRow row) {
+  ++passing_;
+  state.held.erase(row.key);
+  state.core.executor->PostAfter(after, [this, weak = state_, row = std::move(row)]() mutable {
+    const std::shared_ptr<ShardState> state = weak.lock();
+    if (state == nullptr) return;
+    --passing_;
+    if (!state->held.contains(row.key) && !state->queue.Contains(row.key))
+      state->queue.Add(std::move(row));
+    state->core.wake();
+  });
 }
 
 // It was to be tried again before the schedule's next occurrence.

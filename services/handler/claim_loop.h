@@ -67,6 +67,8 @@ class ClaimLoop {
   void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
   void GiveUp(QueuedRow row, ResolvedRow resolved);
+  // Considers it again then, unless it has been taken up anew by that time.
+  void LookAgain(ShardState& state, absl::Duration after, QueuedRow row);
   Next Take(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow resolved,
             ClaimBatch& batch);
   Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row,
@@ -85,6 +87,7 @@ class ClaimLoop {
   absl::Duration not_before_ =
       absl::ZeroDuration();                 // Clock::Elapsed: after "no room" from the store
   std::vector<QueuedRow> unknown_;          // wait for the cache
+  size_t passing_ = 0;                      // rows of LookAgain
   std::map<std::string, Blocked> blocked_;  // by target; keys are held
   std::set<std::string> evicted_;           // targets of which rows were let go of
   absl::Duration rewound_ = -absl::InfiniteDuration();  // Clock::Elapsed

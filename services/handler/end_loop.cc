@@ -252,7 +252,7 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
     HandlerStats::Add(count, row.end.entry.event.count());
     for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
     // What was written there since was not taken in while the key was held.
-    if (row.end.kind == EndKind::kGone) {
+    if (row.end.kind == EndKind::kGone || row.end.kind == EndKind::kPark) {
       ReadAgain(state, row.row.key);
     } else {
       state.held.erase(row.row.key);

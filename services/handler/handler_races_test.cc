@@ -5,6 +5,7 @@
 #include "common/cron/occurrence_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/claim_tick.h"
@@ -144,6 +145,33 @@ TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
   EXPECT_GT(failed, 0u);
 }
 
+TEST(ClaimAgainstPauseTest, ARowThatIsResumedBeforeTheAnswerThatItIsParkedIsSent) {
+  HandlerWorld world;
+  world.StartHandler("a");
+  world.Advance(absl::Seconds(1));
+  const Uid uid = world.AddSchedule("s");
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  const std::string key = world.AddRow(uid, {.due = world.now() + absl::Seconds(1)});
+  world.quiet_store.HoldAnswersOfParked();
+  world.Advance(absl::Seconds(2));
+  const auto parked = world.Rows(ColumnFamily::kParked);
+  ASSERT_EQ(parked.size(), 1u);
+  // As the master does it.
+  kv::Group resume;
+  resume.mutations.push_back({.cf = ColumnFamily::kParked,
+                              .kind = kv::Mutation::Kind::kDelete,
+                              .key = parked.begin()->first});
+  resume.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = key, .value = parked.begin()->second});
+  EXPECT_TRUE(world.Commit(std::move(resume)));
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  world.Advance(absl::Seconds(2));
+  world.quiet_store.TellAll();
+  world.Advance(absl::Seconds(3));
+  EXPECT_EQ(world.transport("a").sent.size(), 1u);
+  EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
+}
+
 // The answer of the claim comes late, and what has become of the schedule meanwhile is not known.
 TEST(ClaimAgainstPauseTest, AClaimWhoseAnswerIsOlderThanADeliveryIsJudgedAnew) {
   for (const bool late : {false, true}) {
@@ -191,6 +219,41 @@ TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
   world_.Put(ColumnFamily::kEvents, key, launched.SerializeAsString());
   world_.Advance(absl::Seconds(3));
   EXPECT_EQ(world_.transport("a").sent.size(), 1u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+}
+
+// The schedule was changed away from the occurrence, and is changed back to it just before it is
+// due: as the master does it, the row is written again in the commit of the change.
+TEST_P(ClaimRaceTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
+  const Uid uid = world_.AddSchedule("s");
+  const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
+  const HandlerWorld::Row row{
+      .due = due_,
+      .occurrence = cron::FormatCalendarOccurrence(three, 0, "UTC"),
+      .nominal_micros = ToMicros(absl::FromCivil(three, absl::UTCTimeZone()))};
+  const std::string key = world_.AddRow(uid, row);
+  world_.AddDefinition(uid, 2, "0 4 * * *");
+  world_.AddDefinition(uid, 3, "0 3 * * *");
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  storage::v1::EventRecord again;
+  ASSERT_TRUE(again.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
+  again.set_version(3);
+  storage::v1::StateRecord state;
+  state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  state.set_version(3);
+  world_.Advance(due_ - world_.now() - absl::Milliseconds(2 + GetParam()));
+  kv::Group change;
+  change.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = key, .value = again.SerializeAsString()});
+  change.mutations.push_back(
+      {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()});
+  EXPECT_TRUE(world_.Commit(std::move(change)));
+  EXPECT_LT(world_.now(), due_);
+  world_.Advance(absl::Seconds(3));
+  ASSERT_EQ(world_.transport("a").sent.size(), 1u);
+  EXPECT_LE(world_.transport("a").sent[0].at, due_ + absl::Milliseconds(3));
+  EXPECT_EQ(world_.Count(ColumnFamily::kDone), 1u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }

@@ -57,18 +57,21 @@ HandlerWorld::HandlerWorld(HandlerOptions options, absl::Duration read_delay)
 
 void QuietStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                         Callback<kv::CommitResult> done) {
-  const bool claims =
-      std::any_of(request->groups.begin(), request->groups.end(), [](const kv::Group& group) {
-        return std::any_of(group.mutations.begin(), group.mutations.end(),
-                           [](const kv::Mutation& mutation) {
-                             return mutation.cf == kv::ColumnFamily::kInflight &&
-                                    mutation.kind == kv::Mutation::Kind::kPut;
-                           });
-      });
-  if (!claims) return inner_.Commit(std::move(request), std::move(done));
-  inner_.Commit(std::move(request), [quiet = quiet_, held = held_, done = std::move(done)](
+  const auto puts = [&](kv::ColumnFamily cf) {
+    return std::any_of(request->groups.begin(), request->groups.end(), [cf](const auto& group) {
+      return std::any_of(group.mutations.begin(), group.mutations.end(),
+                         [cf](const auto& mutation) {
+                           return mutation.cf == cf && mutation.kind == kv::Mutation::Kind::kPut;
+                         });
+    });
+  };
+  const std::shared_ptr<bool> holds = puts(kv::ColumnFamily::kInflight) ? quiet_
+                                      : puts(kv::ColumnFamily::kParked) ? holds_parked_
+                                                                        : nullptr;
+  if (holds == nullptr) return inner_.Commit(std::move(request), std::move(done));
+  inner_.Commit(std::move(request), [holds, held = held_, done = std::move(done)](
                                         absl::StatusOr<kv::CommitResult> result) mutable {
-    if (!*quiet) return done(std::move(result));
+    if (!*holds) return done(std::move(result));
     held->push_back([done = std::move(done), result = std::move(result)] { done(result); });
   });
 }
@@ -88,7 +91,7 @@ void QuietStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
 }
 
 void QuietStore::TellAll() {
-  *quiet_ = false;
+  *quiet_ = *holds_parked_ = false;
   for (Closure& tell : std::exchange(*held_, {})) tell();
 }
 

@@ -46,7 +46,8 @@ class ScriptedTransport : public DeliveryTransport {
 };
 
 // The way of handlers to the store. While it is quiet, claims are committed and nobody is told:
-// their answers come when it has ended, what watches had to tell does not come at all.
+// their answers come when it has ended, what watches had to tell does not come at all. Of what is
+// parked the answers may come late as well.
 class QuietStore final : public kv::ForwardingKvStore {
  public:
   using kv::ForwardingKvStore::ForwardingKvStore;
@@ -57,12 +58,14 @@ class QuietStore final : public kv::ForwardingKvStore {
                                        kv::WatchObserver observer) override;
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   void BeQuiet() { *quiet_ = true; }
+  void HoldAnswersOfParked() { *holds_parked_ = true; }
   void TellAll();
 
   uint64_t event_scans = 0;  // of `events`, so far
 
  private:
   const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);
+  const std::shared_ptr<bool> holds_parked_ = std::make_shared<bool>(false);
   const std::shared_ptr<std::vector<Closure>> held_ = std::make_shared<std::vector<Closure>>();
 };
 

@@ -269,7 +269,9 @@ void RowActions::Applied(const Group& group) {
       policy->RemoveRow(action.key);
       policy->DropEmptyGroup(group_key);
       state_.hungry.insert({policy->uid, group_key});
-      if (action.former) state_.to_read.insert(action.key);
+      // What was written there since was not taken in while the row was here: the schedule may have
+      // been changed back, or resumed.
+      if (action.former || action.kind == RowAction::Kind::kPark) state_.to_read.insert(action.key);
     }
     state_.MakeReady(*policy);
     state_.Plan(*policy);

@@ -166,6 +166,33 @@ TEST(TokenManagerStoreTest, AMovedRowIsGrantedOnceWheneverTheMoversAnswerComes) 
   }
 }
 
+TEST(TokenManagerStoreTest, ARowThatIsResumedBeforeTheAnswerThatItIsParkedIsGranted) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+  world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  const std::string key = world.AddRow(uid, schedule, {.due = world.now()});
+  world.poor_store.answered_late = [](const kv::CommitRequest& request) {
+    return std::any_of(request.groups.begin(), request.groups.end(), [](const auto& group) {
+      return std::any_of(group.mutations.begin(), group.mutations.end(),
+                         [](const auto& put) { return put.cf == ColumnFamily::kParked; });
+    });
+  };
+  world.Start("a");
+  world.Advance(kSettle);
+  const auto parked = world.Rows(ColumnFamily::kParked);
+  ASSERT_EQ(parked.size(), 1u);
+  // As the master does it.
+  world.Delete(ColumnFamily::kParked, parked.begin()->first);
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+  world.Put(ColumnFamily::kWaiting, key, parked.begin()->second);
+  world.Advance(kSettle);
+  world.poor_store.LetAnswersGo();
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Handle().size(), 1u);
+}
+
 TEST(TokenManagerStoreTest, AWatchThatMissesSomethingCostsNothingButALook) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
