@@ -187,17 +187,6 @@ Rewrite LosesParked() {
 }
 
 // A row of a paused schedule stays where it is, and is forgotten.
-Rewrite LeavesRowsOfPaused() {
-  return {.commit = [every = Every(3)](kv::CommitRequest* request) mutable {
-    for (kv::Group& group : request->groups) {
-      const bool parks =
-          std::any_of(group.mutations.begin(), group.mutations.end(),
-                      [](const Mutation& m) { return m.cf == ColumnFamily::kParked; });
-      if (parks && every()) group.mutations.clear();
-    }
-  }};
-}
-
 Rewrite MissesWakeUp() {
   return {.hears = [every = Every(10)](ColumnFamily cf) mutable {
     return cf != ColumnFamily::kEvents || !every();
@@ -389,10 +378,6 @@ std::vector<Mutant> HandlerMutants() {
        .fault = "every fifth row of a paused schedule is deleted and not parked",
        .rules = {"lost"},
        .store = Handlers(LosesParked)},
-      {.name = "handler_leaves_rows_of_paused",
-       .fault = "every third row of a paused schedule is neither sent nor parked",
-       .rules = {"lost", "overdue"},
-       .store = Handlers(LeavesRowsOfPaused)},
       {.name = "handler_misses_wake_up",
        .fault = "of every tenth commit that adds rows the loader is not told",
        .rules = {"lost", "overdue"},
