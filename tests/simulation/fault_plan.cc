@@ -111,6 +111,7 @@ void FaultPlan::CrashStore() {
   if (random_.Below(4) == 0) {
     const absl::Duration pause = Lasting(absl::Milliseconds(100), absl::Seconds(4));
     Tell("store paused", absl::StrCat("the store stands still for ", absl::FormatDuration(pause)));
+    store_still_to_ = std::max(store_still_to_, world_.Now() + pause);
     return parts_.store.Pause(pause);
   }
   ++killed_;
@@ -135,6 +136,9 @@ void FaultPlan::WrongWallClock() {
   absl::Duration offset = Lasting(-absl::Minutes(5), absl::Minutes(5));
   // Below a second it would be followed, by 500 ppm: then true time is not what the store can know.
   if (absl::AbsDuration(offset) < absl::Seconds(2)) offset = absl::Seconds(2);
+  // What an operator confirms while the store stands still takes effect when it goes on: the clock
+  // must still be right then.
+  if (world_.Now() < store_still_to_) return;
   Tell("wrong wall clock",
        absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
   parts_.store.SetWallClockOffset(offset);

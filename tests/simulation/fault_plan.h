@@ -84,6 +84,7 @@ class FaultPlan {
   bool healed_ = false;
   absl::Time emitters_down_to_ = absl::InfinitePast();
   int killed_ = 0;
+  absl::Time store_still_to_ = absl::InfinitePast();  // it stands still until then
   std::map<std::string, uint64_t> counts_;
 };
 
