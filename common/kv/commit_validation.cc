@@ -109,8 +109,8 @@ absl::Status ValidateScan(const ScanRequest& request) {
   if (request.begin.size() > kKeyBytesMax || request.end.size() > kKeyBytesMax)
     return Invalid("a key is too long");
   if (request.limit == 0) return Invalid("a scan of no entries");
-  if (request.then.size() > kScanRangesMax || (request.reverse && !request.then.empty()))
-    return Invalid("a scan of too many ranges");
+  if (request.then.size() > kScanRangesMax) return Invalid("a scan of too many ranges");
+  if (request.reverse && !request.then.empty()) return Invalid("a reverse scan of several ranges");
   const std::string* end = &request.end;
   for (const KeyRange& range : request.then) {
     if (range.begin.size() > kKeyBytesMax || range.end.size() > kKeyBytesMax)

@@ -30,6 +30,28 @@ class ClaimRaceTest : public ::testing::TestWithParam<int> {
     world_.Advance(absl::Seconds(1));
     due_ = world_.now() + absl::Seconds(1);
   }
+  // A row of version 1, due at due_. Version 2 does not have its occurrence, version 3 has it
+  // again; `current` is the schedule's.
+  struct FormerRow {
+    Uid uid;
+    std::string key;
+    std::string again;  // as version 3 writes it
+  };
+  FormerRow AddFormerRow(uint64_t current) {
+    const Uid uid = world_.AddSchedule("s");
+    const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
+    const std::string key = world_.AddRow(
+        uid, {.due = due_,
+              .occurrence = cron::FormatCalendarOccurrence(three, 0, "UTC"),
+              .nominal_micros = ToMicros(absl::FromCivil(three, absl::UTCTimeZone()))});
+    world_.AddDefinition(uid, 2, "0 4 * * *");
+    world_.AddDefinition(uid, 3, "0 3 * * *");
+    world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, current);
+    storage::v1::EventRecord again;
+    EXPECT_TRUE(again.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
+    again.set_version(3);
+    return {.uid = uid, .key = key, .again = again.SerializeAsString()};
+  }
   void AdvanceIntoTheClaim() {
     world_.Advance(ClaimedAt(due_) - world_.now() - absl::Microseconds(100) +
                    absl::Microseconds(25) * GetParam());
@@ -199,24 +221,11 @@ TEST(ClaimAgainstPauseTest, AClaimWhoseAnswerIsOlderThanADeliveryIsJudgedAnew) {
 // The schedule was changed away from the occurrence and back to it, now with an overlap policy: the
 // row of the first version is left over, and the launch writes another one in its place.
 TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
-  const Uid uid = world_.AddSchedule("s");
-  const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
-  const HandlerWorld::Row row{
-      .due = due_,
-      .occurrence = cron::FormatCalendarOccurrence(three, 0, "UTC"),
-      .count = 1,
-      .nominal_micros = ToMicros(absl::FromCivil(three, absl::UTCTimeZone()))};
-  const std::string key = world_.AddRow(uid, row);
-  world_.AddDefinition(uid, 2, "0 4 * * *");
-  world_.AddDefinition(uid, 3, "0 3 * * *");
-  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 3);
-  storage::v1::EventRecord launched;
-  ASSERT_TRUE(launched.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
-  launched.set_version(3);
+  const FormerRow row = AddFormerRow(/*current=*/3);
   // While the end of the row that is left over is decided, waits for its commit and is committed.
   world_.Advance(ClaimedAt(due_) - world_.now() - absl::Microseconds(100) +
                  absl::Microseconds(100) * GetParam());
-  world_.Put(ColumnFamily::kEvents, key, launched.SerializeAsString());
+  world_.Put(ColumnFamily::kEvents, row.key, row.again);
   world_.Advance(absl::Seconds(3));
   EXPECT_EQ(world_.transport("a").sent.size(), 1u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
@@ -226,29 +235,16 @@ TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
 // The schedule was changed away from the occurrence, and is changed back to it just before it is
 // due: as the master does it, the row is written again in the commit of the change.
 TEST_P(ClaimRaceTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
-  const Uid uid = world_.AddSchedule("s");
-  const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
-  const HandlerWorld::Row row{
-      .due = due_,
-      .occurrence = cron::FormatCalendarOccurrence(three, 0, "UTC"),
-      .nominal_micros = ToMicros(absl::FromCivil(three, absl::UTCTimeZone()))};
-  const std::string key = world_.AddRow(uid, row);
-  world_.AddDefinition(uid, 2, "0 4 * * *");
-  world_.AddDefinition(uid, 3, "0 3 * * *");
-  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
-  storage::v1::EventRecord again;
-  ASSERT_TRUE(again.ParseFromString(world_.Rows(ColumnFamily::kEvents).at(key)));
-  again.set_version(3);
+  const FormerRow row = AddFormerRow(/*current=*/2);
   storage::v1::StateRecord state;
   state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
   state.set_version(3);
   world_.Advance(due_ - world_.now() - absl::Milliseconds(2 + GetParam()));
   EXPECT_EQ(world_.Count(ColumnFamily::kDone), 0u);  // an end would be written over
   kv::Group change;
+  change.mutations.push_back({.cf = ColumnFamily::kEvents, .key = row.key, .value = row.again});
   change.mutations.push_back(
-      {.cf = ColumnFamily::kEvents, .key = key, .value = again.SerializeAsString()});
-  change.mutations.push_back(
-      {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()});
+      {.cf = ColumnFamily::kStates, .key = StateKey(row.uid), .value = state.SerializeAsString()});
   EXPECT_TRUE(world_.Commit(std::move(change)));
   EXPECT_LT(world_.now(), due_);
   world_.Advance(absl::Seconds(3));

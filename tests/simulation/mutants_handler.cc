@@ -186,7 +186,6 @@ Rewrite LosesParked() {
   }};
 }
 
-// A row of a paused schedule stays where it is, and is forgotten.
 Rewrite MissesWakeUp() {
   return {.hears = [every = Every(10)](ColumnFamily cf) mutable {
     return cf != ColumnFamily::kEvents || !every();
