@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/records/record_cache.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -20,6 +21,10 @@ namespace escapement {
 
 // Reason of a skip: the schedule does not want the occurrence any more.
 inline constexpr absl::string_view kSuperseded = "superseded";
+// A superseded row is ended when its instant has passed for so long: until then a change may want
+// the occurrence again, under the same identity. Longer than a change takes from its reading of the
+// time to its commit.
+inline constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
 
 struct RowJudgement {
   enum class Action : uint8_t {
@@ -39,6 +44,8 @@ struct RowJudgement {
   std::shared_ptr<const CachedState> state = nullptr;
   // Of kSend and kMove.
   std::shared_ptr<const CachedDefinition> definition = nullptr;
+
+  bool superseded() const { return action == Action::kSkip && reason == kSuperseded; }
 };
 
 // `row` is of a schedule (its version is not 0).

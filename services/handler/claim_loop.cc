@@ -19,11 +19,7 @@ constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what 
 // Rows that wait for one read of the cache; more would be judged anew after each read.
 constexpr size_t kUnknownMax = 500;
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
-// A superseded row is ended when its instant has passed for so long: until then a change may want
-// the occurrence again, under the same identity. Longer than a change takes from its reading of the
-// time to its commit.
-constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
-constexpr size_t kPassingMax = 4096;  // rows that wait for that; more are ended at once
+constexpr size_t kPassingMax = 4096;  // superseded rows that wait; more are ended at once
 
 // The claim was not made (or its shard is lost): the room is there for others.
 void Unreserve(SendLoop& sends, const PendingClaim& pending) {

@@ -142,6 +142,10 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     AwaitRecords(state_, policy, row->source->uid);
     return 0;
   }
+  if (judged.superseded() && round.now < row->due + kSupersededAfter) {
+    policy.Postpone(key, *row, row->due + kSupersededAfter);
+    return 0;
+  }
   if (!actions_.PartKnown(policy, *row)) return 0;
   if (judged.action != RowJudgement::Action::kSend) {
     // What it has granted to the row in this very round must be known to have been.
@@ -331,7 +335,7 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
   for (auto& [group_key, group] : policy.groups) {
     if (group.rows.empty() || actions_.full() || ++judged_only > kJudgedOnlyMax) continue;
     auto& [key, row] = *group.rows.begin();
-    if (row.busy || row.due > round.now) continue;
+    if (row.busy || row.due + kSupersededAfter > round.now) continue;
     const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
                                                   row.source->occurrence, row.source->event);
     if (judged.action == RowJudgement::Action::kFetch) {

@@ -226,6 +226,10 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
     policy.planned = absl::InfiniteFuture();
     if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
     actions.Expire(policy, grants_max);
+    for (const GroupKey& group : policy.TakeOpened(round.now)) {
+      state_->hungry.insert({policy.uid, group});
+      state_->core.wake();
+    }
     while (!row_actions_.full() && !policy.closings.empty() &&
            policy.closings.begin()->first <= round.micros) {
       const std::string key = policy.closings.begin()->second;

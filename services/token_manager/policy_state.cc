@@ -13,6 +13,9 @@ namespace escapement::token_manager {
 namespace {
 
 constexpr double kMeasureSeconds = 10;
+// Rows whose window opens within so long stay in memory.
+constexpr absl::Duration kOpensSoon = absl::Seconds(1);
+constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);  // a group with busy rows
 
 double DecayOver(int64_t micros) {
   return micros <= 0 ? 1 : std::exp(-static_cast<double>(micros) / (kMeasureSeconds * 1e6));
@@ -134,8 +137,9 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
   ++rows_;
   ++totals_->rows;
   Queue(key, kept);
-  if (group.rows.size() > 2 * group_rows_max) Trim(group, group_rows_max);
-  return group.end.has_value() && key >= *group.end ? Added::kBeyond : Added::kKept;
+  if (group.rows.size() <= 2 * group_rows_max) return Added::kKept;
+  Trim(group, group_rows_max);
+  return Added::kBeyond;
 }
 
 // The latter half of the rows is forgotten, but none before a busy one.
@@ -143,7 +147,7 @@ void PolicyState::Trim(WaitingGroup& group, size_t group_rows_max) {
   while (group.rows.size() > group_rows_max) {
     const auto last = std::prev(group.rows.end());
     if (last->second.busy) return;
-    group.end = last->first;
+    if (!group.end.has_value() || last->first < *group.end) group.end = last->first;
     const std::string key = last->first;
     RemoveRow(key);
     group.arrived.clear();
@@ -180,18 +184,28 @@ void PolicyState::RemoveRow(const std::string& key) {
 void PolicyState::Queue(const std::string& key, WaitingRow& row) {
   row.busy = false;
   Close(key, row);
+  queue.Add(SliceOf(key, row));
+}
+
+void PolicyState::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
+  QueuedSlice slice = SliceOf(key, row);
+  slice.due = until + grant_lead_;
+  queue.Add(std::move(slice));
+}
+
+QueuedSlice PolicyState::SliceOf(const std::string& key, const WaitingRow& row) const {
   // The handler waits for a row's due time, but knows of no window: what waits for its window to
   // open, or for its place in it, must not be granted ahead.
   const absl::Time opens = OpensAt(row.source->event);
   Pacing pacing = PacingOf(row.source->event);
   pacing.begin += grant_lead_;
-  queue.Add({.key = key,
-             .priority = row.priority,
-             .group = row.source->uid,
-             .due = opens > row.due ? opens + grant_lead_ : row.due,
-             .first = row.first + row.taken,
-             .end = row.first + row.count,
-             .pacing = pacing});
+  return {.key = key,
+          .priority = row.priority,
+          .group = row.source->uid,
+          .due = opens > row.due ? opens + grant_lead_ : row.due,
+          .first = row.first + row.taken,
+          .end = row.first + row.count,
+          .pacing = pacing};
 }
 
 void PolicyState::Withhold(const std::string& key, WaitingRow& row) {
@@ -244,6 +258,61 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
   DropEmptyGroup(group_key);
 }
 
+void PolicyState::SetOpens(const GroupKey& key, WaitingGroup& group, absl::Time opens) {
+  openings_.erase({group.opens, key});
+  group.opens = opens;
+  if (opens != absl::InfiniteFuture()) openings_.insert({opens, key});
+}
+
+void PolicyState::LeaveCarried(const GroupKey& group_key, absl::Time now) {
+  const auto at = groups.find(group_key);
+  if (at == groups.end() || !at->second.end.has_value() || at->second.scan != 0) return;
+  WaitingGroup& group = at->second;
+  absl::Time opens = group.opens;
+  std::vector<std::string> left;
+  for (const auto& [key, row] : group.rows) {
+    if (row.busy) continue;
+    const absl::Time row_opens = OpensAt(row.source->event);
+    if (row_opens > std::max(row.due, now) + kOpensSoon) {
+      opens = std::min(opens, row_opens);
+      left.push_back(key);
+    } else if (left.empty()) {
+      return;  // what comes first goes first
+    }
+  }
+  if (left.empty()) return;
+  for (const std::string& key : left) RemoveRow(key);
+  group.left_before = std::max(group.left_before, KeyAfter(left.back()));
+  SetOpens(group_key, group, opens);
+}
+
+bool PolicyState::MayBeLeft(const std::string& key) {
+  const WaitingGroup* group = GroupOf(key);
+  return group != nullptr && key < group->left_before;
+}
+
+std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
+  std::vector<GroupKey> opened;
+  while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
+    const GroupKey key = openings_.begin()->second;
+    WaitingGroup& group = groups.at(key);
+    // What ends while the group is being read would come back by that.
+    if (std::any_of(group.rows.begin(), group.rows.end(),
+                    [](const auto& row) { return row.second.busy; })) {
+      SetOpens(key, group, now + grant_lead_ + kOpenAgain);
+      continue;
+    }
+    while (!group.rows.empty()) RemoveRow(std::string(group.rows.begin()->first));
+    group.end = WaitingGroupPrefix(policy_shard, uid, key.first, key.second);
+    group.scan = 0;
+    group.arrived.clear();
+    group.left_before.clear();
+    SetOpens(key, group, absl::InfiniteFuture());
+    opened.push_back(key);
+  }
+  return opened;
+}
+
 void PolicyState::ReplaceRow(const std::string& key, const storage::v1::EventRecord& record) {
   WaitingRow* row = RowOf(key);
   if (row == nullptr) return;
@@ -276,7 +345,8 @@ void PolicyState::Unclose(const std::string& key, WaitingRow& row) {
 
 void PolicyState::DropEmptyGroup(const GroupKey& key) {
   const auto group = groups.find(key);
-  if (group != groups.end() && group->second.rows.empty() && !group->second.end.has_value())
+  if (group != groups.end() && group->second.rows.empty() && !group->second.end.has_value() &&
+      group->second.opens == absl::InfiniteFuture())
     groups.erase(group);
 }
 
@@ -285,6 +355,7 @@ absl::Time PolicyState::NextTime() const {
   const std::optional<int64_t> deadline = grants.NextDeadline();
   if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));
   if (!closings.empty()) next = std::min(next, FromMicros(closings.begin()->first));
+  if (!openings_.empty()) next = std::min(next, openings_.begin()->first - grant_lead_);
   return next;
 }
 

@@ -2,8 +2,10 @@
 // its record, its limits, who waits and who holds.
 //
 // Rows of `waiting` are in memory only in part: of each group (priority, schedule) those before its
-// `end`, which is moved down when there are too many of them and up by reading on. Rows that are in
-// a commit under way, or about to be in one, are *busy* and stay in memory, out of the queue.
+// `end`, which is moved down when there are too many of them and up by reading on. Rows stand in
+// the order of their due times, but those that were carried over wait for a later window: where
+// they are in the way of others they are *left* in the store until it opens. Rows that are in a
+// commit under way, or about to be in one, are *busy* and stay in memory, out of the queue.
 //
 // Threads: one. Pure: what is read and written is the caller's.
 
@@ -72,6 +74,9 @@ struct WaitingGroup {
   uint64_t scan = 0;  // the number of the scan that reads on from there; 0: none
   // Put from `end` on while that is being read.
   std::map<std::string, std::string> arrived;
+  // Of the rows that were left: when the first window opens, and a key that is behind all of them.
+  absl::Time opens = absl::InfiniteFuture();
+  std::string left_before;
 };
 using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
@@ -133,10 +138,10 @@ class PolicyState {
   std::set<std::pair<int64_t, std::string>> closings;  // of windows that do not finish late
 
   enum class Added { kKept, kBeyond, kBroken };
-  // A row as it is in the store (`value`; read at `read_seq`, or 0). kBeyond: it is not in memory
-  // (its group's reading on finds it). Of one that is in memory already nothing changes: nobody
-  // else writes rows that wait, but a change back to a former definition, which writes anew what
-  // waits under the same key (RowActions).
+  // A row as it is in the store (`value`; read at `read_seq`, or 0). kBeyond: it, or another for
+  // it, is not in memory (its group's reading on finds it). Of one that is in memory already
+  // nothing changes: nobody else writes rows that wait, but a change back to a former definition,
+  // which writes anew what waits under the same key (RowActions).
   Added AddRow(const std::string& key, const WaitingKey& decoded, const std::string& value,
                kv::CommitSeq read_seq, size_t group_rows_max);
   WaitingGroup* GroupOf(const std::string& key);
@@ -145,6 +150,8 @@ class PolicyState {
   void RemoveRow(const std::string& key);
   // A row that is no longer busy (or has changed) takes its place in the queue again.
   void Queue(const std::string& key, WaitingRow& row);
+  // It comes up again at this instant, unless it changes before.
+  void Postpone(const std::string& key, const WaitingRow& row, absl::Time until);
   // The row is busy: nobody looks at it.
   void Withhold(const std::string& key, WaitingRow& row);
   // The commit that has taken from it (and made it busy) has applied.
@@ -159,6 +166,13 @@ class PolicyState {
   }
   // What was read of the group from its `end` on; the reading began while no commit was under way.
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
+  // Leaves what is in the way, if anything is: between commits, while nothing of it is being read.
+  void LeaveCarried(const GroupKey& group, absl::Time now);
+  // The row may be one that was left.
+  bool MayBeLeft(const std::string& key);
+  // The groups with rows that were left whose window opens: they are to be read anew, from their
+  // beginning.
+  std::vector<GroupKey> TakeOpened(absl::Time now);
   // The newer state of a row that is in memory: carried over to another window, or written by
   // somebody else.
   void ReplaceRow(const std::string& key, const storage::v1::EventRecord& record);
@@ -174,9 +188,13 @@ class PolicyState {
   std::set<Uid> fetching;  // schedules whose records are being read
 
  private:
+  void SetOpens(const GroupKey& key, WaitingGroup& group, absl::Time opens);
+  QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;
   void Close(const std::string& key, WaitingRow& row);
   void Unclose(const std::string& key, WaitingRow& row);
   void Trim(WaitingGroup& group, size_t group_rows_max);
+  std::set<std::pair<absl::Time, GroupKey>> openings_;  // of the groups that have left rows
+
   const absl::Duration grant_lead_;
   Totals* const totals_;
   size_t rows_ = 0;

@@ -263,6 +263,7 @@ void RowActions::Applied(const Group& group) {
     }
     if (action.kind == RowAction::Kind::kCarryOver) {
       policy->ReplaceRow(action.key, action.carried);
+      state_.hungry.insert({policy->uid, {row->priority, row->source->uid}});
     } else {
       const GroupKey group_key{row->priority, row->source->uid};
       state_.NoteDeleted(action.key, row->read_seq);

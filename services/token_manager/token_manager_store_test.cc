@@ -15,6 +15,10 @@ namespace {
 using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
 
+absl::Time Utc(int year, int month, int day, int hour) {
+  return absl::FromCivil(absl::CivilSecond(year, month, day, hour, 0, 0), absl::UTCTimeZone());
+}
+
 TEST(TokenManagerStoreTest, AStateThatChangesUnseenIsNotGrantedAgainst) {
   // The row was judged before the schedule was paused, and committed after.
   TokenWorld world;
@@ -69,6 +73,48 @@ TEST(TokenManagerStoreTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAr
   EXPECT_TRUE(world.Waiting().empty());
   EXPECT_EQ(world.Held(policy), 0);
   EXPECT_EQ(service.stats().rows_in_memory.load(), 0);
+  EXPECT_EQ(service.stats().policies_active.load(), 0);
+}
+
+TEST(TokenManagerStoreTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
+  TokenManagerOptions options;
+  options.group_rows_max = 4;
+  TokenWorld world(options);
+  storage::v1::PolicyRecord limits = TokenWorld::Limits(0);
+  limits.set_paused(true);
+  const Uid policy = world.PutPolicy("p", limits);
+  storage::v1::WindowRecord window;
+  window.set_duration_micros(60'000'000);
+  window.set_on_close(storage::v1::ON_CLOSE_KIND_CARRY_OVER);
+  const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false, .window = window};
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time due = world.now() + absl::Seconds(1);
+  for (int i = 0; i < 30; ++i)
+    world.AddRow(uid, schedule, {.due = due, .count = 2, .occurrence = "o" + std::to_string(i)});
+  const TokenManagerService& service = world.Start("a");
+  world.Advance(absl::Seconds(70));  // to the window at three o'clock
+  limits.set_paused(false);
+  world.PutPolicy("p", limits);
+  // As TriggerNow does it.
+  const absl::Time triggered = world.now() + absl::Seconds(1);
+  world.AddRow(uid, schedule, {.due = triggered, .occurrence = "triggered"});
+  world.Advance(triggered + absl::Milliseconds(100) - world.now());
+  EXPECT_EQ(world.Handle().size(), 1);
+  const absl::Time opens = Utc(2026, 3, 1, 3);
+  world.Advance(opens - absl::Milliseconds(100) - world.now());
+  EXPECT_TRUE(world.Handle().empty());
+  EXPECT_LE(service.stats().rows_in_memory.load(), 9);
+  size_t sent = 0;
+  for (int i = 0; i < 20; ++i) {
+    world.Advance(absl::Milliseconds(100));
+    sent += world.Handle().size();
+  }
+  EXPECT_EQ(sent, 60);
+  world.Advance(kSettle);
+  EXPECT_TRUE(world.Handle().empty());
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 61);
+  EXPECT_TRUE(world.Waiting().empty());
+  EXPECT_EQ(world.Counts(policy).granted(), 61);
   EXPECT_EQ(service.stats().policies_active.load(), 0);
 }
 
@@ -191,6 +237,41 @@ TEST(TokenManagerStoreTest, ARowThatIsResumedBeforeTheAnswerThatItIsParkedIsGran
   world.poor_store.LetAnswersGo();
   world.Advance(kSettle);
   EXPECT_EQ(world.Handle().size(), 1u);
+}
+
+// The schedule was changed away from the occurrence, and is changed back to it just before it is
+// due: as the master does it, the row is written again in the commit of the change.
+TEST(TokenManagerStoreTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
+  // Before, as and after a token manager first looks at the row.
+  for (int i = 0; i < 30; ++i) {
+    SCOPED_TRACE(i);
+    TokenWorld world;
+    TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+    const Uid uid = world.AddSchedule("s", schedule);
+    const absl::Time due = Utc(2026, 3, 1, 3);
+    const TokenWorld::Row row{.due = due, .occurrence = "20260301T030000-0-UTC"};
+    world.Advance(due - absl::Seconds(10) - world.now());
+    world.AddRow(uid, schedule, row);
+    schedule.version = 2;
+    schedule.cron = "0 4 * * *";
+    world.AddDefinition(uid, schedule);
+    world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+    world.Start("a");
+    world.Advance(due - absl::Milliseconds(i + 1) - world.now());
+    EXPECT_EQ(world.Count(ColumnFamily::kDone), 0);  // an end would be written over
+    schedule.version = 3;
+    schedule.cron = "0 3 * * *";
+    world.ChangeSchedule(uid, schedule, row);
+    EXPECT_LT(world.now(), due);
+    world.Advance(due + absl::Milliseconds(100) - world.now());
+    EXPECT_EQ(world.Handle().size(), 1);
+    world.Advance(kSettle);
+    EXPECT_TRUE(world.Handle().empty());
+    EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1);
+    EXPECT_EQ(world.Count(ColumnFamily::kDone), 1);
+    EXPECT_EQ(world.Counts(policy).granted(), 1);
+  }
 }
 
 TEST(TokenManagerStoreTest, AWatchThatMissesSomethingCostsNothingButALook) {

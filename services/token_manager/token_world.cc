@@ -183,13 +183,14 @@ void TokenWorld::AddDefinition(const Uid& uid, const Schedule& schedule) {
 
 void TokenWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
                           absl::Time cancelled_before) {
-  storage::v1::StateRecord state;
-  state.set_kind(kind);
-  state.set_version(version);
-  state.set_tenant("default");
-  state.set_schedule_id("s");
-  state.set_cancelled_before_micros(ToMicros(cancelled_before));
-  Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
+  Commit({.mutations = {StateMutation(uid, kind, version, cancelled_before)}});
+}
+
+void TokenWorld::ChangeSchedule(const Uid& uid, const Schedule& schedule, const Row& row) {
+  AddDefinition(uid, schedule);
+  Commit({.mutations = {RowMutation(uid, schedule, row),
+                        StateMutation(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED,
+                                      schedule.version, absl::UnixEpoch())}});
 }
 
 storage::v1::PolicyRecord TokenWorld::Limits(uint64_t max_concurrent) {
@@ -208,6 +209,24 @@ Uid TokenWorld::PutPolicy(const std::string& id, const storage::v1::PolicyRecord
 }
 
 std::string TokenWorld::AddRow(const Uid& uid, const Schedule& schedule, const Row& row) {
+  Mutation put = RowMutation(uid, schedule, row);
+  std::string key = put.key;
+  Commit({.mutations = {std::move(put)}});
+  return key;
+}
+
+Mutation TokenWorld::StateMutation(const Uid& uid, storage::v1::ScheduleStateKind kind,
+                                   uint64_t version, absl::Time cancelled_before) {
+  storage::v1::StateRecord state;
+  state.set_kind(kind);
+  state.set_version(version);
+  state.set_tenant("default");
+  state.set_schedule_id("s");
+  state.set_cancelled_before_micros(ToMicros(cancelled_before));
+  return {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()};
+}
+
+Mutation TokenWorld::RowMutation(const Uid& uid, const Schedule& schedule, const Row& row) {
   storage::v1::EventRecord event;
   event.set_tenant("default");
   event.set_version(schedule.version);
@@ -225,10 +244,10 @@ std::string TokenWorld::AddRow(const Uid& uid, const Schedule& schedule, const R
     throttle.set_window_begin_micros(ToMicros(row.due));
     if (schedule.window->even()) throttle.set_pace_count(row.count);
   }
-  std::string key =
-      EncodeWaitingKey(WaitingKeyOf(event, uid, row.occurrence, 0, row.due, kPolicyShards));
-  Put(ColumnFamily::kWaiting, key, event.SerializeAsString());
-  return key;
+  return {
+      .cf = ColumnFamily::kWaiting,
+      .key = EncodeWaitingKey(WaitingKeyOf(event, uid, row.occurrence, 0, row.due, kPolicyShards)),
+      .value = event.SerializeAsString()};
 }
 
 TokenWorld::Entry TokenWorld::EntryOf(const SentEvent& event, Kind kind) {

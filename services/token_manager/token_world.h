@@ -126,6 +126,8 @@ class TokenWorld {
   };
   // Returns its key.
   std::string AddRow(const Uid& uid, const Schedule& schedule, const Row& row);
+  // As the master does it: state and row of the new version are of one commit.
+  void ChangeSchedule(const Uid& uid, const Schedule& schedule, const Row& row);
   void PutLiveQueueShard(uint16_t shard, absl::Duration ttl = absl::Hours(24));
 
   // --- the handler ---
@@ -166,6 +168,9 @@ class TokenWorld {
 
  private:
   kv::MemKvStore::Options StoreOptions();
+  static kv::Mutation StateMutation(const Uid& uid, storage::v1::ScheduleStateKind kind,
+                                    uint64_t version, absl::Time cancelled_before);
+  static kv::Mutation RowMutation(const Uid& uid, const Schedule& schedule, const Row& row);
 
   TokenManagerOptions options_;
   std::shared_ptr<Executor> executor_;

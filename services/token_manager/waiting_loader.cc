@@ -75,14 +75,35 @@ void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
     if (mutation.kind != Mutation::Kind::kPut) continue;
     // Read, acted upon and deleted before the watch told of it.
     if (state.ToldLate(mutation.key, batch.seq)) continue;
-    if (mutation.value_omitted || none_told) {
-      state.to_read.insert(mutation.key);
-    } else {
-      AddWatched(state, mutation.key, mutation.value, /*read_seq=*/0);
-    }
+    const std::string* value = mutation.value_omitted || none_told ? nullptr : &mutation.value;
+    if (!ReadWatched(state, mutation.key, value))
+      AddWatched(state, mutation.key, *value, /*read_seq=*/0);
   }
   state.WatchedTo(batch.seq);
   state.core.wake();
+}
+
+// The watch does not tell what was written, or other than is in memory: another version of the
+// schedule has written the row anew. (Or it tells of what was written before that.)
+bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
+                                const std::string* value) {
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
+  PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
+  WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(key);
+  if (row != nullptr && row->reading) {
+    state.reading.erase(key);                 // what is on its way may be of before this
+  } else if (row != nullptr && !row->busy) {  // the commit of a busy one finds out
+    storage::v1::EventRecord told;
+    if (value != nullptr &&
+        (!told.ParseFromString(*value) || told.version() == row->source->event.version()))
+      return false;
+    policy->Withhold(key, *row);
+    row->reading = true;
+  } else if (value != nullptr && (policy == nullptr || !policy->MayBeLeft(key))) {
+    return false;
+  }
+  state.to_read.insert(key);
+  return true;
 }
 
 void WaitingLoader::AddWatched(ShardState& state, const std::string& key, const std::string& value,
@@ -126,7 +147,6 @@ void WaitingLoader::ReadRows(ShardState& state, std::vector<std::string> keys) {
                                  absl::StatusOr<kv::GetResult> result) mutable {
                                const std::shared_ptr<ShardState> state = weak.lock();
                                if (state == nullptr) return;
-                               std::vector<std::string> failed;
                                for (size_t i = 0; i < keys.size(); ++i) {
                                  const auto reading = state->reading.find(keys[i]);
                                  if (reading == state->reading.end() || reading->second != number)
@@ -240,7 +260,10 @@ std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& resu
     }
     TokenManagerStats::Add(state.core.stats.rows_loaded, 1);
     WaitingGroup& group = state.At(key->policy).groups[{key->priority, key->uid}];
-    if (group.rows.size() >= rows_max && !group.end.has_value()) group.end = next;
+    if (group.rows.size() >= rows_max && !group.end.has_value()) {
+      group.end = next;
+      state.hungry.insert({key->policy, {key->priority, key->uid}});
+    }
     if (group.end.has_value() && next >= *group.end)
       next = PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
   }
@@ -290,6 +313,8 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     const auto [uid, group_key] = state.hungry.extract(state.hungry.begin()).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
+    policy->LeaveCarried(group_key, state.core.client.NowLow());
+    state.Plan(*policy);
     const auto at = policy->groups.find(group_key);
     if (at == policy->groups.end() || !PolicyState::Hungry(at->second, rows_max)) continue;
     WaitingGroup& group = at->second;

@@ -15,7 +15,6 @@
 
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +43,8 @@ class WaitingLoader {
 
   void OpenWatch(kv::CommitSeq from);
   void OnBatch(ShardState& state, const kv::WatchBatch& batch);
+  // True: the row is to be read. `value`: nullptr, the watch does not tell it.
+  bool ReadWatched(ShardState& state, const std::string& key, const std::string* value);
   void AddWatched(ShardState& state, const std::string& key, const std::string& value,
                   kv::CommitSeq read_seq);
   void RemoveWatched(ShardState& state, const std::string& key);
