@@ -1,5 +1,6 @@
 #include "common/records/row_judge.h"
 
+#include "common/base/micros.h"
 #include "common/records/currency.h"
 #include "common/storage/child_rows.h"
 
@@ -8,6 +9,8 @@ namespace {
 
 using Action = RowJudgement::Action;
 using storage::v1::EventRecord;
+
+constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
 
 enum class Former { kNone, kDoubled, kSuperseded, kUnknown };
 
@@ -52,6 +55,10 @@ bool SamePlace(const EventRecord& row, const storage::v1::DefinitionRecord& defi
 }
 
 }  // namespace
+
+absl::Time SupersededEndsAt(const EventRecord& row) {
+  return FromMicros(row.launch_time_micros()) + kSupersededAfter;
+}
 
 RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
                                const EventRecord& row) {

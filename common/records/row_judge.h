@@ -21,10 +21,6 @@ namespace escapement {
 
 // Reason of a skip: the schedule does not want the occurrence any more.
 inline constexpr absl::string_view kSuperseded = "superseded";
-// A superseded row is ended when its instant has passed for so long: until then a change may want
-// the occurrence again, under the same identity. Longer than a change takes from its reading of the
-// time to its commit.
-inline constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
 
 struct RowJudgement {
   enum class Action : uint8_t {
@@ -47,6 +43,11 @@ struct RowJudgement {
 
   bool superseded() const { return action == Action::kSkip && reason == kSuperseded; }
 };
+
+// When a superseded row is to be ended: a second after its launch time. Until then a change may
+// want the occurrence again, under the same identity; so long a change takes at most from its
+// reading of the time to its commit.
+absl::Time SupersededEndsAt(const storage::v1::EventRecord& row);
 
 // `row` is of a schedule (its version is not 0).
 RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,

@@ -175,7 +175,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
   std::optional<ResolvedRow> judged = TakeResolved(state, row);
   ResolvedRow resolved =
       judged.has_value() ? *std::move(judged) : ResolveRow(state.core.cache, row.key, row.value);
-  const absl::Time ends_at = resolved.entry.key.due_time + kSupersededAfter;
+  const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
   if (resolved.action == ResolvedRow::Action::kSkip && resolved.reason == kSuperseded &&
       now < ends_at && passing_ < kPassingMax) {
     LookAgain(state, ends_at - now, std::move(row));

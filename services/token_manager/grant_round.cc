@@ -142,8 +142,9 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     AwaitRecords(state_, policy, row->source->uid);
     return 0;
   }
-  if (judged.superseded() && round.now < row->due + kSupersededAfter) {
-    policy.Postpone(key, *row, row->due + kSupersededAfter);
+  const absl::Time superseded_ends_at = SupersededEndsAt(row->source->event);
+  if (judged.superseded() && round.now < superseded_ends_at) {
+    policy.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
   if (!actions_.PartKnown(policy, *row)) return 0;
@@ -335,12 +336,14 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
   for (auto& [group_key, group] : policy.groups) {
     if (group.rows.empty() || actions_.full() || ++judged_only > kJudgedOnlyMax) continue;
     auto& [key, row] = *group.rows.begin();
-    if (row.busy || row.due + kSupersededAfter > round.now) continue;
+    if (row.busy || row.due > round.now) continue;
     const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
                                                   row.source->occurrence, row.source->event);
     if (judged.action == RowJudgement::Action::kFetch) {
       AwaitRecords(state_, policy, row.source->uid);
-    } else if (judged.action != RowJudgement::Action::kSend && actions_.PartKnown(policy, row)) {
+    } else if (judged.action != RowJudgement::Action::kSend &&
+               !(judged.superseded() && round.now < SupersededEndsAt(row.source->event)) &&
+               actions_.PartKnown(policy, row)) {
       actions_.Add(policy, key, row, judged);
     }
   }

@@ -15,6 +15,8 @@ namespace {
 
 // A free token lies idle for as long as this at most, and what the way to the store takes.
 constexpr absl::Duration kIdleMax = absl::Milliseconds(1050);
+// A row that its schedule does not want any more is ended a second after its launch.
+constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
 // The longest backoff for targets that cannot be reached, and what a probe takes.
 constexpr absl::Duration kPassedOverMax = absl::Seconds(65);
 
@@ -105,7 +107,10 @@ class IdleChecker {
     for (const auto& [key, row] : *rows) {
       const absl::Time from = std::max({free, ReadyAt(row), PassedOver(name, targets_[row.uid])});
       const absl::Time to = std::min(now, row.closes);
-      if (!replay_.enabled(row.uid) || to - from <= kIdleMax) continue;
+      const bool first_attempt = row.last_error.empty();
+      const absl::Time looked_at =
+          first_attempt ? std::max(from, row.due + kSupersededAfter) : from;
+      if (!replay_.enabled(row.uid) || to - looked_at <= kIdleMax) continue;
       violations_.push_back(
           {"idle", absl::StrCat("policy ", name, " has a free token (", replay_.held(name),
                                 " held) and grants it not to ", row.uid, " ", row.occurrence, "[",
