@@ -48,6 +48,16 @@ RowJudgement Skip(RowJudgement judged, absl::string_view reason) {
   return judged;
 }
 
+// The state that is known may be older than the row: a change writes both, and its news of the two
+// are told apart.
+RowJudgement Superseded(RecordCache& cache, const Uid& uid, const EventRecord& row,
+                        RowJudgement judged) {
+  if (row.version() <= judged.state->record->version()) return Skip(std::move(judged), kSuperseded);
+  cache.ForgetState(uid);
+  cache.State(uid);
+  return {};
+}
+
 // Where the rows of a definition wait: by policy, or on their own.
 bool SamePlace(const EventRecord& row, const storage::v1::DefinitionRecord& definition) {
   return row.has_throttle() == definition.has_throttle() &&
@@ -92,7 +102,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     case Currency::kDeleted:
       return Skip(std::move(judged), "deleted");
     case Currency::kSuperseded:
-      return Skip(std::move(judged), std::string(kSuperseded));
+      return Superseded(cache, uid, row, std::move(judged));
     case Currency::kCancelled:
       judged.outcome = storage::v1::OUTCOME_KIND_CANCELLED;
       return Skip(std::move(judged), "overlap");
@@ -100,7 +110,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     case Currency::kSend:
       break;
   }
-  if (former == Former::kSuperseded) return Skip(std::move(judged), std::string(kSuperseded));
+  if (former == Former::kSuperseded) return Superseded(cache, uid, row, std::move(judged));
   if (definition == nullptr) return judged;
   // The definition went with its schedule; the state that is known is a moment old.
   if (definition->record == nullptr) return Skip(std::move(judged), "deleted");

@@ -95,6 +95,14 @@ TEST_F(RowJudgeTest, WhatTheScheduleWasChangedAwayFromIsSuperseded) {
   EXPECT_EQ(Judge().reason, "superseded");
 }
 
+TEST_F(RowJudgeTest, ByAStateThatIsOlderThanItIsItNeverSuperseded) {
+  row_.set_version(3);
+  Define("0 4 * * *", 2);
+  EXPECT_EQ(Judge().action, Action::kFetch);
+  Define("0 3 * * *", 2);
+  EXPECT_EQ(Judge().action, Action::kSend);
+}
+
 TEST_F(RowJudgeTest, ChangedBackInTimeAnotherRowStandsForIt) {
   Define("0 4 * * *", 1);
   Define("0 3,5 * * *", 2);

@@ -98,7 +98,7 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
   const GroupKey group_key{decoded.priority, decoded.uid};
   const auto at = groups.find(group_key);
   if (at != groups.end()) {
-    WaitingGroup& group = at->second;
+    RowGroup& group = at->second;
     if (group.end.has_value() && key >= *group.end) {
       if (group.scan != 0) group.arrived[key] = value;
       // More arrive than are kept: they are read with the others, anew.
@@ -132,7 +132,7 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
     source->part_key = RunPartKey({.uid = source->uid, .occurrence = source->occurrence},
                                   PolicyRunPart(policy_shard));
   row.source = std::move(source);
-  WaitingGroup& group = groups[group_key];
+  RowGroup& group = groups[group_key];
   WaitingRow& kept = group.rows[key] = std::move(row);
   ++rows_;
   ++totals_->rows;
@@ -143,11 +143,11 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
 }
 
 // The latter half of the rows is forgotten, but none before a busy one.
-void PolicyState::Trim(WaitingGroup& group, size_t group_rows_max) {
+void PolicyState::Trim(RowGroup& group, size_t group_rows_max) {
   while (group.rows.size() > group_rows_max) {
     const auto last = std::prev(group.rows.end());
     if (last->second.busy) return;
-    if (!group.end.has_value() || last->first < *group.end) group.end = last->first;
+    group.end = last->first;
     const std::string key = last->first;
     RemoveRow(key);
     group.arrived.clear();
@@ -155,7 +155,14 @@ void PolicyState::Trim(WaitingGroup& group, size_t group_rows_max) {
   }
 }
 
-WaitingGroup* PolicyState::GroupOf(const std::string& key) {
+void PolicyState::CutAt(const GroupKey& group_key, const std::string& end) {
+  RowGroup& group = groups.at(group_key);
+  group.end = end;
+  while (!group.rows.empty() && group.rows.rbegin()->first >= end)
+    RemoveRow(std::string(group.rows.rbegin()->first));
+}
+
+RowGroup* PolicyState::GroupOf(const std::string& key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   if (!decoded.has_value()) return nullptr;
   const auto group = groups.find({decoded->priority, decoded->uid});
@@ -163,14 +170,14 @@ WaitingGroup* PolicyState::GroupOf(const std::string& key) {
 }
 
 WaitingRow* PolicyState::RowOf(const std::string& key) {
-  WaitingGroup* group = GroupOf(key);
+  RowGroup* group = GroupOf(key);
   if (group == nullptr) return nullptr;
   const auto row = group->rows.find(key);
   return row == group->rows.end() ? nullptr : &row->second;
 }
 
 void PolicyState::RemoveRow(const std::string& key) {
-  WaitingGroup* group = GroupOf(key);
+  RowGroup* group = GroupOf(key);
   if (group == nullptr) return;
   const auto row = group->rows.find(key);
   if (row == group->rows.end()) return;
@@ -240,7 +247,7 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
                          size_t group_rows_max) {
   const auto at = groups.find(group_key);
   if (at == groups.end() || !at->second.end.has_value()) return;
-  WaitingGroup& group = at->second;
+  RowGroup& group = at->second;
   group.scan = 0;
   const std::map<std::string, std::string> arrived = std::move(group.arrived);
   group.arrived.clear();
@@ -258,16 +265,16 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
   DropEmptyGroup(group_key);
 }
 
-void PolicyState::SetOpens(const GroupKey& key, WaitingGroup& group, absl::Time opens) {
+void PolicyState::SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens) {
   openings_.erase({group.opens, key});
   group.opens = opens;
   if (opens != absl::InfiniteFuture()) openings_.insert({opens, key});
 }
 
-void PolicyState::LeaveCarried(const GroupKey& group_key, absl::Time now) {
+std::vector<std::string> PolicyState::LeaveCarried(const GroupKey& group_key, absl::Time now) {
   const auto at = groups.find(group_key);
-  if (at == groups.end() || !at->second.end.has_value() || at->second.scan != 0) return;
-  WaitingGroup& group = at->second;
+  if (at == groups.end() || !at->second.end.has_value() || at->second.scan != 0) return {};
+  RowGroup& group = at->second;
   absl::Time opens = group.opens;
   std::vector<std::string> left;
   for (const auto& [key, row] : group.rows) {
@@ -277,17 +284,18 @@ void PolicyState::LeaveCarried(const GroupKey& group_key, absl::Time now) {
       opens = std::min(opens, row_opens);
       left.push_back(key);
     } else if (left.empty()) {
-      return;  // what comes first goes first
+      return {};  // what comes first goes first
     }
   }
-  if (left.empty()) return;
+  if (left.empty()) return left;
   for (const std::string& key : left) RemoveRow(key);
   group.left_before = std::max(group.left_before, KeyAfter(left.back()));
   SetOpens(group_key, group, opens);
+  return left;
 }
 
 bool PolicyState::MayBeLeft(const std::string& key) {
-  const WaitingGroup* group = GroupOf(key);
+  const RowGroup* group = GroupOf(key);
   return group != nullptr && key < group->left_before;
 }
 
@@ -295,7 +303,7 @@ std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
   std::vector<GroupKey> opened;
   while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
     const GroupKey key = openings_.begin()->second;
-    WaitingGroup& group = groups.at(key);
+    RowGroup& group = groups.at(key);
     // What ends while the group is being read would come back by that.
     if (std::any_of(group.rows.begin(), group.rows.end(),
                     [](const auto& row) { return row.second.busy; })) {

@@ -67,7 +67,7 @@ struct WaitingRow {
   std::string Bytes() const { return stored.empty() ? Record().SerializeAsString() : stored; }
 };
 
-struct WaitingGroup {
+struct RowGroup {
   std::map<std::string, WaitingRow> rows;  // by key
   // Rows from here on are in the store only; nullopt: all are in memory.
   std::optional<std::string> end;
@@ -134,7 +134,7 @@ class PolicyState {
 
   // --- who waits ---
   FairQueue queue;
-  std::map<GroupKey, WaitingGroup> groups;
+  std::map<GroupKey, RowGroup> groups;
   std::set<std::pair<int64_t, std::string>> closings;  // of windows that do not finish late
 
   enum class Added { kKept, kBeyond, kBroken };
@@ -144,7 +144,9 @@ class PolicyState {
   // which writes anew what waits under the same key (RowActions).
   Added AddRow(const std::string& key, const WaitingKey& decoded, const std::string& value,
                kv::CommitSeq read_seq, size_t group_rows_max);
-  WaitingGroup* GroupOf(const std::string& key);
+  // While the shard is being loaded: what is in memory of the group from `end` on is not.
+  void CutAt(const GroupKey& group, const std::string& end);
+  RowGroup* GroupOf(const std::string& key);
   // nullptr: not in memory.
   WaitingRow* RowOf(const std::string& key);
   void RemoveRow(const std::string& key);
@@ -161,13 +163,14 @@ class PolicyState {
   // Its window has closed and it goes on.
   void FinishLate(const std::string& key, WaitingRow& row);
   // The group has little left in memory and more in the store.
-  static bool Hungry(const WaitingGroup& group, size_t group_rows_max) {
+  static bool Hungry(const RowGroup& group, size_t group_rows_max) {
     return group.end.has_value() && group.scan == 0 && group.rows.size() < group_rows_max / 2 + 1;
   }
   // What was read of the group from its `end` on; the reading began while no commit was under way.
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
-  // Leaves what is in the way, if anything is: between commits, while nothing of it is being read.
-  void LeaveCarried(const GroupKey& group, absl::Time now);
+  // Leaves what is in the way, if anything is: between commits, while the group is not being read.
+  // Their keys.
+  std::vector<std::string> LeaveCarried(const GroupKey& group, absl::Time now);
   // The row may be one that was left.
   bool MayBeLeft(const std::string& key);
   // The groups with rows that were left whose window opens: they are to be read anew, from their
@@ -188,11 +191,11 @@ class PolicyState {
   std::set<Uid> fetching;  // schedules whose records are being read
 
  private:
-  void SetOpens(const GroupKey& key, WaitingGroup& group, absl::Time opens);
+  void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
   QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;
   void Close(const std::string& key, WaitingRow& row);
   void Unclose(const std::string& key, WaitingRow& row);
-  void Trim(WaitingGroup& group, size_t group_rows_max);
+  void Trim(RowGroup& group, size_t group_rows_max);
   std::set<std::pair<absl::Time, GroupKey>> openings_;  // of the groups that have left rows
 
   const absl::Duration grant_lead_;

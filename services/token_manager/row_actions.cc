@@ -272,7 +272,7 @@ void RowActions::Applied(const Group& group) {
       state_.hungry.insert({policy->uid, group_key});
       // What was written there since was not taken in while the row was here: the schedule may have
       // been changed back, or resumed.
-      if (action.former || action.kind == RowAction::Kind::kPark) state_.to_read.insert(action.key);
+      if (action.former || action.kind == RowAction::Kind::kPark) state_.ReadAnew(action.key);
     }
     state_.MakeReady(*policy);
     state_.Plan(*policy);
@@ -291,7 +291,7 @@ void RowActions::Refused(const Group& group) {
     if (row == nullptr) continue;
     if (action.former) {
       row->reading = true;
-      state_.to_read.insert(action.key);
+      state_.ReadAnew(action.key);
       continue;
     }
     policy->Queue(action.key, *row);

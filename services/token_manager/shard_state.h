@@ -131,6 +131,11 @@ struct ShardState {
     Plan(policy);
     return added != PolicyState::Added::kBroken;
   }
+  // A row is to be read: what is being read of it may be of before now.
+  void ReadAnew(const std::string& key) {
+    reading.erase(key);
+    to_read.insert(key);
+  }
   // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.
   void NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
     if (!reading.empty()) reading.erase(key);

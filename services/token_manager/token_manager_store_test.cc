@@ -118,6 +118,38 @@ TEST(TokenManagerStoreTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
   EXPECT_EQ(service.stats().policies_active.load(), 0);
 }
 
+// What the watch tells of a group while its shard is loaded may lie behind what is kept of it.
+TEST(TokenManagerStoreTest, ARowThatIsToldOfWhileTheShardIsLoadedIsGrantedOnce) {
+  for (int i = 0; i < 60; ++i) {
+    SCOPED_TRACE(i);
+    TokenManagerOptions options;
+    options.group_rows_max = 16;
+    TokenWorld world(options);
+    world.poor_store.scan_delay = absl::Milliseconds(50);
+    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(0));
+    storage::v1::WindowRecord window;
+    window.set_duration_micros(60'000'000);
+    window.set_on_close(storage::v1::ON_CLOSE_KIND_CARRY_OVER);
+    const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false, .window = window};
+    const Uid uid = world.AddSchedule("s", schedule);
+    for (int row = 0; row < 17; ++row)
+      world.AddRow(uid, schedule,
+                   {.due = world.now() - absl::Seconds(10),
+                    .occurrence = "carried" + std::to_string(row),
+                    .window_begin = Utc(2026, 3, 1, 3)});
+    world.Start("a");
+    world.Advance(absl::Milliseconds(20 * i));
+    world.AddRow(uid, schedule, {.due = world.now(), .occurrence = "told"});
+    size_t handled = 0;
+    for (int step = 0; step < 100; ++step) {
+      world.Advance(absl::Milliseconds(20));
+      handled += world.Handle().size();
+    }
+    EXPECT_EQ(handled, 1);
+    EXPECT_EQ(world.Counts(policy).granted(), 1);
+  }
+}
+
 TEST(TokenManagerStoreTest, ARowThatWasReadAndGrantedBeforeTheWatchTellsOfItIsNotGrantedAgain) {
   TokenManagerOptions options;
   options.group_rows_max = 2;

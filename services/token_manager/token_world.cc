@@ -241,7 +241,7 @@ Mutation TokenWorld::RowMutation(const Uid& uid, const Schedule& schedule, const
   throttle.set_on_release(schedule.on_release);
   if (schedule.window.has_value()) {
     *throttle.mutable_window() = *schedule.window;
-    throttle.set_window_begin_micros(ToMicros(row.due));
+    throttle.set_window_begin_micros(ToMicros(row.window_begin.value_or(row.due)));
     if (schedule.window->even()) throttle.set_pace_count(row.count);
   }
   return {

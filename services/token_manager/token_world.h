@@ -123,6 +123,7 @@ class TokenWorld {
     uint64_t count = 1;
     std::string occurrence = "o1";
     bool run_kept = false;
+    std::optional<absl::Time> window_begin = std::nullopt;  // nullopt: when it is due
   };
   // Returns its key.
   std::string AddRow(const Uid& uid, const Schedule& schedule, const Row& row);

@@ -90,19 +90,19 @@ bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
   WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(key);
-  if (row != nullptr && row->reading) {
-    state.reading.erase(key);                 // what is on its way may be of before this
-  } else if (row != nullptr && !row->busy) {  // the commit of a busy one finds out
+  if (row == nullptr) {
+    if (value != nullptr && (policy == nullptr || !policy->MayBeLeft(key))) return false;
+  } else if (!row->busy) {
     storage::v1::EventRecord told;
     if (value != nullptr &&
         (!told.ParseFromString(*value) || told.version() == row->source->event.version()))
       return false;
     policy->Withhold(key, *row);
     row->reading = true;
-  } else if (value != nullptr && (policy == nullptr || !policy->MayBeLeft(key))) {
-    return false;
+  } else if (value != nullptr && !row->reading) {
+    return false;  // the commit that it is in finds out
   }
-  state.to_read.insert(key);
+  state.ReadAnew(key);
   return true;
 }
 
@@ -131,7 +131,7 @@ void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
 
 void WaitingLoader::OnOwnRow(const std::string& key) {
   // It may long have been read, granted and ended: the answer to the commit came late.
-  if (phase_ != Phase::kNew) state_.lock()->to_read.insert(key);
+  if (phase_ != Phase::kNew) state_.lock()->ReadAnew(key);
 }
 
 void WaitingLoader::ReadRows(ShardState& state, std::vector<std::string> keys) {
@@ -182,8 +182,8 @@ void WaitingLoader::OnRowRead(ShardState& state, const std::string& key,
     if (value.has_value()) TokenManagerStats::Add(state.core.stats.broken_rows, 1);
     policy->RemoveRow(key);
     policy->DropEmptyGroup({decoded->priority, decoded->uid});
-    state.hungry.insert({policy->uid, {decoded->priority, decoded->uid}});
   }
+  state.hungry.insert({policy->uid, {decoded->priority, decoded->uid}});
   state.MakeReady(*policy);
   state.Plan(*policy);
 }
@@ -259,9 +259,9 @@ std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& resu
       continue;
     }
     TokenManagerStats::Add(state.core.stats.rows_loaded, 1);
-    WaitingGroup& group = state.At(key->policy).groups[{key->priority, key->uid}];
+    RowGroup& group = state.At(key->policy).groups[{key->priority, key->uid}];
     if (group.rows.size() >= rows_max && !group.end.has_value()) {
-      group.end = next;
+      state.At(key->policy).CutAt({key->priority, key->uid}, next);
       state.hungry.insert({key->policy, {key->priority, key->uid}});
     }
     if (group.end.has_value() && next >= *group.end)
@@ -313,11 +313,13 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     const auto [uid, group_key] = state.hungry.extract(state.hungry.begin()).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
-    policy->LeaveCarried(group_key, state.core.client.NowLow());
+    for (const std::string& key : policy->LeaveCarried(group_key, state.core.client.NowLow())) {
+      if (state.reading.contains(key)) state.ReadAnew(key);
+    }
     state.Plan(*policy);
     const auto at = policy->groups.find(group_key);
     if (at == policy->groups.end() || !PolicyState::Hungry(at->second, rows_max)) continue;
-    WaitingGroup& group = at->second;
+    RowGroup& group = at->second;
     group.scan = ++scans_;
     ++group_scans_;
     const std::string prefix =
