@@ -310,6 +310,11 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
       no_room_ = true;
       return false;
     }
+    reclaimed_.try_emplace({policy->uid, resend.grant},
+                           FormerClaim{.queue_shard = grant->queue_shard,
+                                       .epoch = grant->claim_epoch,
+                                       .number = grant->claim_number,
+                                       .send_before_micros = grant->send_before_micros});
     policy->grants.Reclaim(resend.grant, claim->queue_shard, state_.lease.epoch, claim->number,
                            ToMicros(round.now + state_.core.options.send_within));
     grant = policy->grants.Find(resend.grant);
@@ -320,7 +325,6 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
              ReturnedRow(state_.shard, policy->uid, *grant, range.first, range.count).key,
              std::move(event), range.first, range.count);
     RequireState(grant->source->uid, *judged.state);
-    reclaimed_.insert({policy->uid, resend.grant});
     resumed_.push_back(
         {.policy = policy->uid, .grant = resend.grant, .first = range.first, .count = range.count});
     events_ += range.count;

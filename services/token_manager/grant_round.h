@@ -58,6 +58,13 @@ class GrantRound {
     uint64_t events = 0;
     absl::Duration timeout_max = absl::ZeroDuration();
   };
+  // Of a grant that is claimed again.
+  struct FormerClaim {
+    uint16_t queue_shard = 0;
+    uint64_t epoch = 0;
+    uint64_t number = 0;
+    int64_t send_before_micros = 0;
+  };
   enum class Visited { kDone, kMore, kFull };
 
   bool Full() const;
@@ -96,7 +103,7 @@ class GrantRound {
   std::vector<Made> made_;
   std::vector<Resend> resumed_;
   std::map<std::string, Uid> rows_;  // taken from, with their policies
-  std::set<std::pair<Uid, GrantSet::Key>> reclaimed_;
+  std::map<std::pair<Uid, GrantSet::Key>, FormerClaim> reclaimed_;
   std::vector<Claim> claims_;  // the last one is open
   uint64_t events_ = 0;
   bool no_room_ = false;

@@ -26,9 +26,9 @@ void GrantRound::PutRows(Round& round) {
     const PolicyState& policy = *state_.Find(made.policy);
     PutGrant(policy, *policy.grants.Find(made.grant), group_);
   }
-  for (const auto& [uid, key] : reclaimed_) {
-    const PolicyState& policy = *state_.Find(uid);
-    if (const Grant* grant = policy.grants.Find(key)) PutGrant(policy, *grant, group_);
+  for (const auto& [name, former] : reclaimed_) {
+    const PolicyState& policy = *state_.Find(name.first);
+    if (const Grant* grant = policy.grants.Find(name.second)) PutGrant(policy, *grant, group_);
   }
   for (const Uid& uid : counted_) {
     PolicyState& policy = *state_.Find(uid);
@@ -83,6 +83,11 @@ void GrantRound::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     } else if (PolicyState* policy = state_.Find(condition_of_[i])) {
       RecordReader::ReadAgain(state_, *policy);
     }
+  }
+  for (const auto& [name, former] : reclaimed_) {
+    if (PolicyState* policy = state_.Find(name.first))
+      policy->grants.Reclaim(name.second, former.queue_shard, former.epoch, former.number,
+                             former.send_before_micros);
   }
   for (auto made = made_.rbegin(); made != made_.rend(); ++made) TakeBack(*made);
   for (const auto& [uid, rate] : rate_before_) {

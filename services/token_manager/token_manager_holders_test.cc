@@ -7,6 +7,7 @@
 namespace escapement::token_manager {
 namespace {
 
+using kv::ColumnFamily;
 using storage::v1::GrantReportRecord;
 
 TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTriedAgain) {
@@ -127,6 +128,44 @@ TEST(TokenManagerHoldersTest, WhoTakesOverHasTheSameHolders) {
   const auto part = world.Part(uid, "o1", policy);
   EXPECT_EQ(part.succeeded(), 3);
   EXPECT_EQ(part.granted(), 12 + 1 * (world.Held(policy) == 10 ? 1 : 0));
+}
+
+// The handler that was sent the claim is gone, and its successor's word comes with a change that
+// the token manager has not seen.
+TEST(TokenManagerHoldersTest, AResendThatIsRefusedLeavesTheTimeOfItsGrantAsItWas) {
+  const TokenManagerOptions options;
+  TokenWorld world(options);
+  world.poor_store.states_delay = absl::Milliseconds(100);
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now()});
+  const TokenManagerService& service = world.Start("a");
+  world.Advance(kSettle);
+  const auto sent = world.Handle([](const SentEvent&) { return std::nullopt; });
+  ASSERT_EQ(sent.size(), 1);
+  const absl::Time silent = absl::FromUnixMicros(sent[0].grant.send_before_micros()) +
+                            absl::Seconds(10) + options.undelivered_slack;
+  world.Advance(absl::Seconds(5));
+  GrantReportRecord report;
+  *report.add_entries() = TokenWorld::EntryOf(sent[0], GrantReportRecord::RESEND);
+  storage::v1::StateRecord paused;
+  ASSERT_TRUE(paused.ParseFromString(world.Rows(ColumnFamily::kStates).begin()->second));
+  paused.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  kv::Group group;
+  group.mutations = {
+      {.cf = ColumnFamily::kWaiting,
+       .key = EncodeReportKey(ReportKey{.policy_shard = TokenWorld::ShardOf(policy)}),
+       .value = report.SerializeAsString()},
+      {.cf = ColumnFamily::kStates,
+       .key = world.Rows(ColumnFamily::kStates).begin()->first,
+       .value = paused.SerializeAsString()}};
+  EXPECT_TRUE(world.Commit(std::move(group)));
+  world.Advance(silent - absl::Seconds(1) - world.now());
+  EXPECT_EQ(service.stats().grants_refused.load(), 1);
+  EXPECT_EQ(world.Held(policy), 1);
+  world.Advance(absl::Seconds(2));
+  EXPECT_EQ(world.Held(policy), 0);
 }
 
 }  // namespace

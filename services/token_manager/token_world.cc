@@ -19,6 +19,11 @@ using storage::v1::GrantReportRecord;
 
 std::unique_ptr<kv::Watch> PoorStore::OpenWatch(kv::WatchRequest request,
                                                 kv::WatchObserver observer) {
+  if (request.cf == ColumnFamily::kStates && states_delay > absl::ZeroDuration()) {
+    observer.on_batch = [this, on_batch = observer.on_batch](kv::WatchBatch batch) {
+      executor_->PostAfter(states_delay, [on_batch, batch = std::move(batch)] { on_batch(batch); });
+    };
+  }
   if (request.cf != ColumnFamily::kWaiting)
     return inner_.OpenWatch(std::move(request), std::move(observer));
   auto opened = std::make_shared<Opened>();

@@ -34,7 +34,7 @@ struct SentEvent {
   storage::v1::GrantRef grant;
 };
 
-// A store whose watches of `waiting` tell late, or miss something, whose answers may come late, and
+// A store whose watches tell late, or miss something, whose answers may come late, and
 // that may be full.
 class PoorStore final : public kv::ForwardingKvStore {
  public:
@@ -51,7 +51,9 @@ class PoorStore final : public kv::ForwardingKvStore {
   // The watches that are open have missed something.
   void Lag();
 
-  absl::Duration delay = absl::ZeroDuration();  // of watches that are opened from now on
+  // Of watches of `waiting`, and of `states`, that are opened from now on.
+  absl::Duration delay = absl::ZeroDuration();
+  absl::Duration states_delay = absl::ZeroDuration();
   // Of the answers to reads of `waiting`: of rows one by one, and of ranges.
   absl::Duration get_delay = absl::ZeroDuration();
   absl::Duration scan_delay = absl::ZeroDuration();
