@@ -95,6 +95,12 @@ TEST(CheckAttempts, TheNextOwnerWaitsForAttemptsOfTheOneBefore) {
   Acquires(&history, 1, "h1", 1);
   Acquires(&history, 16, "h2", 2);
   EXPECT_TRUE(absl::StrContains(Texts(CheckAttempts(history)), "may still be under way"));
+  // By the store's time, which an operator has had leap, it has.
+  history.clock_leaps = true;
+  EXPECT_TRUE(absl::StrContains(Texts(CheckAttempts(history)), "may still be under way"));
+  history.commits.back().store_time += absl::Hours(1);
+  EXPECT_EQ(Texts(CheckAttempts(history)), "");
+  history.commits.back().store_time -= absl::Hours(1);
   history.receipts[1] = Sent(18, SendResult::kAccepted, "h2");
   EXPECT_EQ(Texts(CheckAttempts(history)), "");
   // It had been answered.

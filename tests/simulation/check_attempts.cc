@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -119,8 +120,9 @@ class AttemptsChecker {
     if (earlier.sender == later.sender ||
         later.sent + kClockError >= earlier.sent + earlier.timeout)
       return;
-    // Of a sender that lost the shard before it sent, the late one is the other.
-    if (Acquires(later.sender, earlier.sent, later.sent))
+    // Of a sender that lost the shard before it sent, the late one is the other. The wait is of the
+    // store's time: where an operator has it leap, it is over.
+    if (Acquires(later.sender, earlier.sent, later.sent) && !Leapt(earlier.sent, later.sent))
       Report(NameOf(later), "was sent at ", Text(later.sent), " by ", later.sender,
              ", though its attempt by ", earlier.sender, " at ", Text(earlier.sent),
              " may still be under way");
@@ -131,6 +133,20 @@ class AttemptsChecker {
     return std::any_of(owners_.begin(), owners_.end(), [&](const Owner& one) {
       return (owner.empty() || one.owner == owner) && one.since > from && one.since <= to;
     });
+  }
+
+  // The store's time went ahead of true time between the last commits before the two.
+  bool Leapt(absl::Time from, absl::Time to) const {
+    if (!history_.clock_leaps) return false;
+    std::optional<absl::Duration> ahead;
+    for (const Commit& commit : history_.commits) {
+      if (commit.time > to) break;
+      const absl::Duration now_ahead = commit.store_time - commit.time;
+      if (commit.time > from && ahead.has_value() && now_ahead > *ahead + absl::Seconds(1))
+        return true;
+      ahead = now_ahead;
+    }
+    return false;
   }
 
   static std::string Text(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
