@@ -1,7 +1,9 @@
 #include "services/master/backfill_reader.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +13,8 @@
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "escapement/storage/v1/schedule_records.pb.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/range_reader.h"
@@ -25,7 +29,10 @@ class Search : public std::enable_shared_from_this<Search> {
  public:
   using Found = absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)>;
   Search(MasterContext& context, BackfillScope scope, Found done)
-      : context_(context), scope_(std::move(scope)), done_(std::move(done)) {}
+      : context_(context),
+        scope_(std::move(scope)),
+        done_(std::move(done)),
+        sources_({scope_.source}) {}
 
   void ReadRecords() {
     std::vector<kv::Key> keys;
@@ -55,16 +62,62 @@ class Search : public std::enable_shared_from_this<Search> {
         if (absl::Status status = NoteOutcome(&occurrence); !status.ok()) return done_(status);
       }
     }
-    std::vector<kv::Key> keys;
     for (BackfillOccurrence& occurrence : scope_.occurrences) {
-      if (occurrence.present) continue;
-      open_[occurrence.emitted.id] = &occurrence;
-      for (kv::Key& key : QueueKeys(scope_.source, occurrence, context_.layout)) {
-        keys.push_back(std::move(key));
-        owners_.push_back(&occurrence);
+      if (!occurrence.present) open_[occurrence.emitted.id] = &occurrence;
+    }
+    if (open_.empty()) return done_(std::move(scope_));
+    ReadFormerVersions();
+  }
+
+  // A row stays where the version that made it has put it.
+  void ReadFormerVersions() {
+    std::vector<kv::Key> keys;
+    const uint64_t current = scope_.source.version;
+    for (uint64_t version = current > kFormerVersionsMax ? current - kFormerVersionsMax : 1;
+         version < current; ++version)
+      keys.push_back({ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, version)});
+    if (keys.empty()) return ReadQueues();
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnFormerVersions(std::move(result));
+                             });
+  }
+
+  void OnFormerVersions(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    for (const std::optional<std::string>& value : result->values) {
+      storage::v1::DefinitionRecord definition;
+      if (!value.has_value() || !definition.ParseFromString(*value)) continue;
+      OccurrenceSource former = SourceOf(definition);
+      const bool known =
+          std::any_of(sources_.begin(), sources_.end(),
+                      [&](const OccurrenceSource& source) { return SamePlace(source, former); });
+      if (!known) sources_.push_back(std::move(former));
+    }
+    ReadQueues();
+  }
+
+  static bool SamePlace(const OccurrenceSource& a, const OccurrenceSource& b) {
+    const auto policy = [](const OccurrenceSource& source) {
+      return source.throttle.has_value() ? std::make_optional(source.throttle->policy_id())
+                                         : std::nullopt;
+    };
+    return a.priority == b.priority && a.jitter == b.jitter && policy(a) == policy(b);
+  }
+
+  void ReadQueues() {
+    std::vector<kv::Key> keys;
+    for (const auto& [id, occurrence] : open_) {
+      for (const OccurrenceSource& source : sources_) {
+        BackfillOccurrence made;
+        made.emitted = occurrence->emitted;
+        made.emitted.launch_time = LaunchTimeOf(source, id, made.emitted.nominal_time);
+        for (kv::Key& key : QueueKeys(source, made, context_.layout)) {
+          keys.push_back(std::move(key));
+          owners_.push_back(occurrence);
+        }
       }
     }
-    if (keys.empty()) return done_(std::move(scope_));
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> rows) {
                                self->OnQueues(std::move(rows));
@@ -76,19 +129,25 @@ class Search : public std::enable_shared_from_this<Search> {
     for (size_t i = 0; i < owners_.size(); ++i) {
       if (result->values[i].has_value()) Note(owners_[i]->emitted.id);
     }
-    if (!scope_.source.throttle.has_value()) return ReadClaims();
+    ReadThrottled(0);
+  }
+
+  // What waits, or holds tokens, as of sources_[i] and those after it.
+  void ReadThrottled(size_t i) {
+    while (i < sources_.size() && !sources_[i].throttle.has_value()) ++i;
+    if (i == sources_.size()) return ReadClaims();
     ThrottledQuery query;
-    query.source = scope_.source;
+    query.source = sources_[i];
     query.limit = kLookupRowsMax;
     query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
       return self->open_.contains(range.occurrence);
     };
     ReadThrottledEvents(
         context_, std::move(query),
-        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+        [self = shared_from_this(), i](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
           if (!ranges.ok()) return self->done_(ranges.status());
           for (const ThrottledRange& range : *ranges) self->Note(range.occurrence);
-          self->ReadClaims();
+          self->ReadThrottled(i + 1);
         });
   }
 
@@ -146,6 +205,7 @@ class Search : public std::enable_shared_from_this<Search> {
   MasterContext& context_;
   BackfillScope scope_;
   Found done_;
+  std::vector<OccurrenceSource> sources_;  // the present one, and former ones of other places
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
 };

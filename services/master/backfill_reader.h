@@ -1,9 +1,10 @@
 // Finds out which occurrences of a backfill have fired, or are about to.
 //
-// First their run and Done records, then the rows of only events and launch records, then, of what
-// was in none of these places, the holders of tokens, claims and retries. Claims are read before
-// and after the retries: an event that goes from one to the other meanwhile is seen. Of each place
-// at most kLookupRowsMax rows are read.
+// First their run and Done records, then the rows of only events and launch records (where the
+// schedule's present version puts them, and where the last kFormerVersionsMax before it have put
+// them), then, of what was in none of these places, the holders of tokens, claims and retries.
+// Claims are read before and after the retries: an event that goes from one to the other meanwhile
+// is seen. Of each place at most kLookupRowsMax rows are read.
 //
 // Threads: the callback runs on the context's executor.
 

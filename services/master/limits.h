@@ -118,6 +118,8 @@ inline constexpr int kCancelAttemptsMax = 50;
 inline constexpr int kRunScansMax = 128;
 // Rows of a shard's retry lane or claims that a lookup of one event reads.
 inline constexpr uint32_t kLookupRowsMax = 50'000;
+// Versions of a schedule before the present one whose rows a backfill looks for.
+inline constexpr uint64_t kFormerVersionsMax = 32;
 
 // Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
 inline constexpr size_t kUsageRowsMax = 10'000;

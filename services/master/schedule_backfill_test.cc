@@ -12,6 +12,7 @@
 #include "common/storage/inflight_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/limits.h"
 #include "services/master/master_fixture.h"
@@ -168,6 +169,46 @@ TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
     ASSERT_TRUE(row.ParseFromString(group.mutations[0].value));
     ways[i](&bench.fixture, *DecodeEventKey(group.mutations[0].key), row);
     EXPECT_EQ(bench.Fill(1, 4), "2/1") << i;
+  }
+}
+
+TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
+  const std::vector<std::function<void(storage::v1::DefinitionRecord*)>> formers = {
+      [](auto* former) { former->mutable_timing()->set_jitter_micros(700'000); },
+      [](auto* former) { former->set_priority(2); },
+      [](auto* former) { former->mutable_throttle()->set_policy_id("former"); }};
+  for (size_t i = 0; i < formers.size(); ++i) {
+    SCOPED_TRACE(i);
+    BackfillBench bench;
+    bench.MakeSchedule("* * * * * *");
+    bench.Plan(4, 4);
+    bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+    const auto [key, value] = *bench.fixture.Rows(ColumnFamily::kDefinitions).begin();
+    storage::v1::DefinitionRecord definition;
+    ASSERT_TRUE(definition.ParseFromString(value));
+    const Uid uid = Uid::FromBytes(definition.uid());
+    // Version 1 becomes another, and has made the occurrence at 2; version 2 is as it was.
+    storage::v1::DefinitionRecord former = definition;
+    formers[i](&former);
+    bench.fixture.Put(ColumnFamily::kDefinitions, key, former.SerializeAsString());
+    EmittedOccurrence occurrence;
+    occurrence.id = absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", bench.At(2), absl::UTCTimeZone());
+    occurrence.nominal_time = bench.At(2);
+    occurrence.launch_time = LaunchTimeOf(SourceOf(former), occurrence.id, bench.At(2));
+    kv::Group group;
+    AddOccurrenceRows(SourceOf(former), occurrence, bench.fixture.layout, bench.At(2),
+                      &group.mutations);
+    ASSERT_EQ(group.mutations.size(), 1u);
+    bench.fixture.Put(group.mutations[0].cf, group.mutations[0].key, group.mutations[0].value);
+    definition.set_version(2);
+    bench.fixture.Put(ColumnFamily::kDefinitions, DefinitionKey(uid, 2),
+                      definition.SerializeAsString());
+    storage::v1::StateRecord state;
+    const auto [state_key, state_value] = *bench.fixture.Rows(ColumnFamily::kStates).begin();
+    ASSERT_TRUE(state.ParseFromString(state_value));
+    state.set_version(2);
+    bench.fixture.Put(ColumnFamily::kStates, state_key, state.SerializeAsString());
+    EXPECT_EQ(bench.Fill(1, 4), "2/1");
   }
 }
 
