@@ -5,7 +5,7 @@
 #include "common/cron/occurrence_id.h"
 #include "common/storage/inflight_table.h"
 #include "common/storage/policy_table.h"
-#include "common/storage/schedule_table.h"
+#include "common/storage/test_state.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/claim_tick.h"
@@ -236,15 +236,11 @@ TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
 // due: as the master does it, the row is written again in the commit of the change.
 TEST_P(ClaimRaceTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
   const FormerRow row = AddFormerRow(/*current=*/2);
-  storage::v1::StateRecord state;
-  state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
-  state.set_version(3);
   world_.Advance(due_ - world_.now() - absl::Milliseconds(2 + GetParam()));
   EXPECT_EQ(world_.Count(ColumnFamily::kDone), 0u);  // an end would be written over
   kv::Group change;
   change.mutations.push_back({.cf = ColumnFamily::kEvents, .key = row.key, .value = row.again});
-  change.mutations.push_back(
-      {.cf = ColumnFamily::kStates, .key = StateKey(row.uid), .value = state.SerializeAsString()});
+  change.mutations.push_back(StatePut(row.uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 3));
   EXPECT_TRUE(world_.Commit(std::move(change)));
   EXPECT_LT(world_.now(), due_);
   world_.Advance(absl::Seconds(3));

@@ -7,6 +7,7 @@
 #include "common/base/stable_hash.h"
 #include "common/storage/done_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/test_state.h"
 
 namespace escapement::handler {
 namespace {
@@ -168,13 +169,9 @@ void HandlerWorld::AddDefinition(const Uid& uid, uint64_t version, const std::st
 
 void HandlerWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
                             absl::Time cancelled_before) {
-  storage::v1::StateRecord state;
-  state.set_kind(kind);
-  state.set_version(version);
-  state.set_tenant("default");
-  state.set_schedule_id("s");
-  state.set_cancelled_before_micros(ToMicros(cancelled_before));
-  Put(kv::ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
+  kv::Group group;
+  group.mutations.push_back(StatePut(uid, kind, version, cancelled_before));
+  Commit(std::move(group));
 }
 
 Uid HandlerWorld::AddSchedule(const std::string& id, const std::string& target) {

@@ -134,7 +134,11 @@ class Search : public std::enable_shared_from_this<Search> {
 
   // What waits, or holds tokens, as of sources_[i] and those after it.
   void ReadThrottled(size_t i) {
-    while (i < sources_.size() && !sources_[i].throttle.has_value()) ++i;
+    const auto new_group = [this](const OccurrenceSource& source) {
+      return source.throttle.has_value() &&
+             groups_read_.insert({source.throttle->policy_id(), source.priority}).second;
+    };
+    while (i < sources_.size() && !new_group(sources_[i])) ++i;
     if (i == sources_.size()) return ReadClaims();
     ThrottledQuery query;
     query.source = sources_[i];
@@ -205,6 +209,7 @@ class Search : public std::enable_shared_from_this<Search> {
   MasterContext& context_;
   BackfillScope scope_;
   Found done_;
+  std::set<std::pair<std::string, uint8_t>> groups_read_;  // by policy and priority
   std::vector<OccurrenceSource> sources_;  // the present one, and former ones of other places
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // of the keys that are read

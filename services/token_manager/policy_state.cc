@@ -155,18 +155,20 @@ void PolicyState::Trim(RowGroup& group, size_t group_rows_max) {
   }
 }
 
-void PolicyState::CutAt(const GroupKey& group_key, const std::string& end) {
-  RowGroup& group = groups.at(group_key);
+void PolicyState::CutAt(RowGroup& group, const std::string& end) {
   group.end = end;
   while (!group.rows.empty() && group.rows.rbegin()->first >= end)
     RemoveRow(std::string(group.rows.rbegin()->first));
 }
 
+RowGroup* PolicyState::GroupOf(const WaitingKey& key) {
+  const auto group = groups.find({key.priority, key.uid});
+  return group == groups.end() ? nullptr : &group->second;
+}
+
 RowGroup* PolicyState::GroupOf(const std::string& key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
-  if (!decoded.has_value()) return nullptr;
-  const auto group = groups.find({decoded->priority, decoded->uid});
-  return group == groups.end() ? nullptr : &group->second;
+  return decoded.has_value() ? GroupOf(*decoded) : nullptr;
 }
 
 WaitingRow* PolicyState::RowOf(const std::string& key) {
@@ -294,11 +296,6 @@ std::vector<std::string> PolicyState::LeaveCarried(const GroupKey& group_key, ab
   return left;
 }
 
-bool PolicyState::MayBeLeft(const std::string& key) {
-  const RowGroup* group = GroupOf(key);
-  return group != nullptr && key < group->left_before;
-}
-
 std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
   std::vector<GroupKey> opened;
   while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
@@ -310,8 +307,7 @@ std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
       SetOpens(key, group, now + grant_lead_ + kOpenAgain);
       continue;
     }
-    while (!group.rows.empty()) RemoveRow(std::string(group.rows.begin()->first));
-    group.end = WaitingGroupPrefix(policy_shard, uid, key.first, key.second);
+    CutAt(group, WaitingGroupPrefix(policy_shard, uid, key.first, key.second));
     group.scan = 0;
     group.arrived.clear();
     group.left_before.clear();

@@ -144,8 +144,10 @@ class PolicyState {
   // which writes anew what waits under the same key (RowActions).
   Added AddRow(const std::string& key, const WaitingKey& decoded, const std::string& value,
                kv::CommitSeq read_seq, size_t group_rows_max);
-  // While the shard is being loaded: what is in memory of the group from `end` on is not.
-  void CutAt(const GroupKey& group, const std::string& end);
+  // The group's rows from `end` on, none of which is in a commit, are in the store only.
+  void CutAt(RowGroup& group, const std::string& end);
+  // nullptr: nothing of it is in memory, or known to be in the store.
+  RowGroup* GroupOf(const WaitingKey& key);
   RowGroup* GroupOf(const std::string& key);
   // nullptr: not in memory.
   WaitingRow* RowOf(const std::string& key);
@@ -171,8 +173,6 @@ class PolicyState {
   // Leaves what is in the way, if anything is: between commits, while the group is not being read.
   // Their keys.
   std::vector<std::string> LeaveCarried(const GroupKey& group, absl::Time now);
-  // The row may be one that was left.
-  bool MayBeLeft(const std::string& key);
   // The groups with rows that were left whose window opens: they are to be read anew, from their
   // beginning.
   std::vector<GroupKey> TakeOpened(absl::Time now);

@@ -10,6 +10,7 @@
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/test_state.h"
 
 namespace escapement::token_manager {
 
@@ -188,14 +189,14 @@ void TokenWorld::AddDefinition(const Uid& uid, const Schedule& schedule) {
 
 void TokenWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
                           absl::Time cancelled_before) {
-  Commit({.mutations = {StateMutation(uid, kind, version, cancelled_before)}});
+  Commit({.mutations = {StatePut(uid, kind, version, cancelled_before)}});
 }
 
 void TokenWorld::ChangeSchedule(const Uid& uid, const Schedule& schedule, const Row& row) {
   AddDefinition(uid, schedule);
-  Commit({.mutations = {RowMutation(uid, schedule, row),
-                        StateMutation(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED,
-                                      schedule.version, absl::UnixEpoch())}});
+  Commit(
+      {.mutations = {RowMutation(uid, schedule, row),
+                     StatePut(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, schedule.version)}});
 }
 
 storage::v1::PolicyRecord TokenWorld::Limits(uint64_t max_concurrent) {
@@ -218,17 +219,6 @@ std::string TokenWorld::AddRow(const Uid& uid, const Schedule& schedule, const R
   std::string key = put.key;
   Commit({.mutations = {std::move(put)}});
   return key;
-}
-
-Mutation TokenWorld::StateMutation(const Uid& uid, storage::v1::ScheduleStateKind kind,
-                                   uint64_t version, absl::Time cancelled_before) {
-  storage::v1::StateRecord state;
-  state.set_kind(kind);
-  state.set_version(version);
-  state.set_tenant("default");
-  state.set_schedule_id("s");
-  state.set_cancelled_before_micros(ToMicros(cancelled_before));
-  return {.cf = ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()};
 }
 
 Mutation TokenWorld::RowMutation(const Uid& uid, const Schedule& schedule, const Row& row) {

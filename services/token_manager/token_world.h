@@ -171,8 +171,6 @@ class TokenWorld {
 
  private:
   kv::MemKvStore::Options StoreOptions();
-  static kv::Mutation StateMutation(const Uid& uid, storage::v1::ScheduleStateKind kind,
-                                    uint64_t version, absl::Time cancelled_before);
   static kv::Mutation RowMutation(const Uid& uid, const Schedule& schedule, const Row& row);
 
   TokenManagerOptions options_;

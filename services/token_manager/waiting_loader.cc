@@ -89,10 +89,13 @@ bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
                                 const std::string* value) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
-  WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(key);
-  if (row == nullptr) {
-    if (value != nullptr && (policy == nullptr || !policy->MayBeLeft(key))) return false;
-  } else if (!row->busy) {
+  RowGroup* group = policy == nullptr ? nullptr : policy->GroupOf(*decoded);
+  if (group == nullptr) {
+    if (value != nullptr) return false;
+  } else if (const auto at = group->rows.find(key); at == group->rows.end()) {
+    const bool may_be_left = key < group->left_before;
+    if (value != nullptr && !may_be_left) return false;
+  } else if (WaitingRow* row = &at->second; !row->busy) {
     storage::v1::EventRecord told;
     if (value != nullptr &&
         (!told.ParseFromString(*value) || told.version() == row->source->event.version()))
@@ -259,9 +262,10 @@ std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& resu
       continue;
     }
     TokenManagerStats::Add(state.core.stats.rows_loaded, 1);
-    RowGroup& group = state.At(key->policy).groups[{key->priority, key->uid}];
+    PolicyState& policy = state.At(key->policy);
+    RowGroup& group = policy.groups[{key->priority, key->uid}];
     if (group.rows.size() >= rows_max && !group.end.has_value()) {
-      state.At(key->policy).CutAt({key->priority, key->uid}, next);
+      policy.CutAt(group, next);
       state.hungry.insert({key->policy, {key->priority, key->uid}});
     }
     if (group.end.has_value() && next >= *group.end)
@@ -313,10 +317,12 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     const auto [uid, group_key] = state.hungry.extract(state.hungry.begin()).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
-    for (const std::string& key : policy->LeaveCarried(group_key, state.core.client.NowLow())) {
+    const std::vector<std::string> left =
+        policy->LeaveCarried(group_key, state.core.client.NowLow());
+    for (const std::string& key : left) {
       if (state.reading.contains(key)) state.ReadAnew(key);
     }
-    state.Plan(*policy);
+    if (!left.empty()) state.Plan(*policy);
     const auto at = policy->groups.find(group_key);
     if (at == policy->groups.end() || !PolicyState::Hungry(at->second, rows_max)) continue;
     RowGroup& group = at->second;

@@ -1,0 +1,34 @@
+// The state of a schedule, as tests of those who only read it write it.
+//
+// Pure.
+
+#ifndef COMMON_STORAGE_TEST_STATE_H_
+#define COMMON_STORAGE_TEST_STATE_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "common/base/micros.h"
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "common/storage/schedule_table.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement {
+
+// Of schedule "s" of the tenant "default".
+inline kv::Mutation StatePut(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
+                             absl::Time cancelled_before = absl::UnixEpoch()) {
+  storage::v1::StateRecord state;
+  state.set_kind(kind);
+  state.set_version(version);
+  state.set_tenant("default");
+  state.set_schedule_id("s");
+  state.set_cancelled_before_micros(ToMicros(cancelled_before));
+  return {
+      .cf = kv::ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()};
+}
+
+}  // namespace escapement
+
+#endif  // COMMON_STORAGE_TEST_STATE_H_
