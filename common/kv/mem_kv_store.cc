@@ -34,7 +34,7 @@ class DiskState final : public BaseState {
 
   bool Get(ColumnFamily cf, absl::string_view key, std::string* value) override {
     const auto& family = disk_.families[static_cast<size_t>(cf)];
-    auto it = family.find(std::string(key));
+    auto it = family.find(key);
     if (it == family.end()) return false;
     *value = it->second;
     return true;
@@ -42,7 +42,7 @@ class DiskState final : public BaseState {
   void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                Visitor visit) override {
     const auto& family = disk_.families[static_cast<size_t>(cf)];
-    for (auto it = family.lower_bound(std::string(begin)); it != family.end(); ++it) {
+    for (auto it = family.lower_bound(begin); it != family.end(); ++it) {
       if (!end.empty() && it->first >= end) return;
       if (!visit(it->first, it->second)) return;
     }

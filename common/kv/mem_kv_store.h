@@ -14,10 +14,10 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
+#include "absl/container/btree_map.h"
 #include "absl/time/time.h"
 #include "common/kv/commit_engine.h"
 #include "common/kv/kv_store.h"
@@ -28,7 +28,8 @@ namespace escapement::kv {
 
 // The synced state, the store's own keys included. Touched by the store on its executor only.
 struct MemDisk {
-  std::array<std::map<std::string, std::string, std::less<>>, kColumnFamilyCount> families;
+  using Family = absl::btree_map<std::string, std::string>;
+  std::array<Family, kColumnFamilyCount> families;
   uint64_t starts = 0;  // of the store's process
 };
 

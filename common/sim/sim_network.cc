@@ -8,7 +8,8 @@
 namespace escapement::sim {
 
 bool SimNetwork::Lost(const std::string& from, absl::string_view to) {
-  return blocked_.count({from, std::string(to)}) > 0 || random_.Chance(faults_.loss);
+  const bool blocked = !blocked_.empty() && blocked_.count({from, std::string(to)}) > 0;
+  return blocked || random_.Chance(faults_.loss);
 }
 
 absl::Duration SimNetwork::Delay() {

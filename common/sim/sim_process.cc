@@ -60,8 +60,10 @@ absl::Duration SimProcess::SimClock::WorldAfter(absl::Duration duration) const {
   if (duration <= absl::ZeroDuration()) return now;
   if (rate_ppm == 0 || duration > absl::Hours(24 * 365)) return now + duration;
   const absl::Duration target = Local(now) + duration;
+  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
+  const int64_t rate = kMillion + rate_ppm;
   absl::Duration when =
-      now + absl::Floor(duration * 1'000'000 / (1'000'000 + rate_ppm), absl::Nanoseconds(1));
+      now + absl::Nanoseconds(nanos - nanos / rate * rate_ppm - nanos % rate * rate_ppm / rate - 1);
   while (Local(when) < target) when += absl::Nanoseconds(1);
   return when;
 }

@@ -66,13 +66,17 @@ class SimProcess : public Runtime {
           rate_ppm(options.elapsed_rate_ppm) {}
     absl::Duration Elapsed() const override { return offset + Local(world.Elapsed()); }
     absl::Time WallNow() const override { return world.Now() + wall_offset; }
-    // The process' own count of the world's first `elapsed`.
+    // The process' own count of the world's first `elapsed`. By whole nanoseconds, in parts that
+    // never overflow: each event reads a clock or two.
     absl::Duration Local(absl::Duration elapsed) const {
-      return elapsed + elapsed * rate_ppm / 1'000'000;
+      const int64_t nanos = absl::ToInt64Nanoseconds(elapsed);
+      return absl::Nanoseconds(nanos + nanos / kMillion * rate_ppm +
+                               nanos % kMillion * rate_ppm / kMillion);
     }
     // The first instant of the world at which the process has counted `duration` more than now.
     absl::Duration WorldAfter(absl::Duration duration) const;
 
+    static constexpr int64_t kMillion = 1'000'000;
     SimWorld& world;
     absl::Duration offset;
     absl::Duration wall_offset;

@@ -21,84 +21,53 @@ SimWorld::SimWorld(uint64_t seed, Options options)
 
 SimWorld::~SimWorld() {
   // Closures may post while they are destroyed: what they post is destroyed as well.
-  while (!queue_.empty()) {
-    absl::btree_map<Place, Event> dropped;
-    dropped.swap(queue_);
-    places_.clear();
-    for (auto& [place, event] : dropped) event.closure = nullptr;
-  }
+  while (!queue_.empty()) ForgetIf([](const ProcessState*, uint64_t) { return true; });
 }
 
-SimWorld::Place SimWorld::PlaceFor(absl::Duration when, uint64_t line) {
-  const uint64_t tie = SimRandom::Mix(
-      seed_ ^ SimRandom::Mix(line ^ static_cast<uint64_t>(absl::ToInt64Nanoseconds(when))));
-  return {when, tie, ++last_order_};
+EventQueue::Place SimWorld::PlaceFor(absl::Duration when, uint64_t line) {
+  int64_t nanos = absl::ToInt64Nanoseconds(when);
+  if (absl::Nanoseconds(nanos) < when) ++nanos;
+  const uint64_t tie = SimRandom::Mix(seed_ ^ SimRandom::Mix(line ^ static_cast<uint64_t>(nanos)));
+  return {.nanos = nanos, .tie = tie, .order = ++last_order_};
 }
 
 SimWorld::EventId SimWorld::At(absl::Duration when, std::shared_ptr<ProcessState> process,
                                uint64_t line, absl::string_view label, Closure closure) {
-  const EventId id = ++last_event_;
   // An instant that no clock reaches: kept only so that it can be forgotten.
   const absl::Duration instant = std::clamp(when, elapsed_, absl::Hours(24) * 365 * 200);
-  const Place place = PlaceFor(instant, line);
-  queue_.emplace(place, Event{id, std::move(process), line, label, std::move(closure)});
-  places_.emplace(id, place);
-  return id;
+  return queue_.Add(PlaceFor(instant, line), {std::move(process), line, label, std::move(closure)});
 }
 
 SimWorld::EventId SimWorld::After(absl::Duration delay, absl::string_view label, Closure closure) {
   return At(elapsed_ + delay, nullptr, 0, label, std::move(closure));
 }
 
-bool SimWorld::Forget(EventId event) {
-  auto place = places_.find(event);
-  if (place == places_.end()) return false;
-  auto it = queue_.find(place->second);
-  Closure dropped = std::move(it->second.closure);
-  queue_.erase(it);
-  places_.erase(place);
-  return true;
-}
+bool SimWorld::Forget(EventId event) { return queue_.Take(event).has_value(); }
 
 void SimWorld::ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t line)> which) {
-  std::vector<std::pair<EventId, Closure>> dropped;
-  for (auto it = queue_.begin(); it != queue_.end();) {
-    if (!which(it->second.process.get(), it->second.line)) {
-      ++it;
-      continue;
-    }
-    places_.erase(it->second.id);
-    dropped.emplace_back(it->second.id, std::move(it->second.closure));
-    it = queue_.erase(it);
-  }
-  std::sort(dropped.begin(), dropped.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [id, closure] : dropped) closure = nullptr;
+  std::vector<EventQueue::Event> dropped = queue_.TakeIf(
+      [&](const EventQueue::Event& event) { return which(event.process.get(), event.line); });
+  for (EventQueue::Event& event : dropped) event.closure = nullptr;
 }
 
-// Moves an event of a paused process to the end of the pause, behind those of its executor that
-// were moved before it.
-bool SimWorld::DelayIfPaused(absl::btree_map<Place, Event>::iterator it) {
-  const ProcessState* process = it->second.process.get();
-  if (process == nullptr || process->dead || process->paused_until <= std::get<0>(it->first))
+// Moves the next event, of a paused process, to the end of the pause, behind those of its executor
+// that were moved before it.
+bool SimWorld::DelayIfPaused() {
+  const EventQueue::Event& event = queue_.first();
+  const ProcessState* process = event.process.get();
+  if (process == nullptr || process->dead ||
+      process->paused_until <= absl::Nanoseconds(queue_.first_place().nanos))
     return false;
-  Event event = std::move(it->second);
-  queue_.erase(it);
-  const Place place = PlaceFor(process->paused_until, event.line);
-  places_[event.id] = place;
-  queue_.emplace(place, std::move(event));
+  queue_.MoveFirst(PlaceFor(process->paused_until, event.line));
   return true;
 }
 
 bool SimWorld::Step(absl::Duration limit) {
   while (!queue_.empty()) {
-    auto it = queue_.begin();
-    const absl::Duration when = std::get<0>(it->first);
+    const absl::Duration when = absl::Nanoseconds(queue_.first_place().nanos);
     if (when > limit) return false;
-    if (DelayIfPaused(it)) continue;
-    Event event = std::move(it->second);
-    queue_.erase(it);
-    places_.erase(event.id);
+    if (DelayIfPaused()) continue;
+    EventQueue::Event event = queue_.TakeFirst();
     if (event.process != nullptr && event.process->dead) continue;
     events_at_instant_ = when > elapsed_ ? 0 : events_at_instant_ + 1;
     if (events_at_instant_ > kEventsAtInstantMax) {
@@ -146,7 +115,7 @@ bool SimWorld::RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit) {
 }
 
 std::shared_ptr<ProcessState> SimWorld::Find(absl::string_view name) const {
-  auto it = processes_.find(std::string(name));
+  auto it = processes_.find(name);
   return it == processes_.end() || it->second->dead ? nullptr : it->second;
 }
 

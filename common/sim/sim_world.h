@@ -15,14 +15,13 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <tuple>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/runtime/runtime.h"
+#include "common/sim/event_queue.h"
 #include "common/sim/sim_random.h"
 
 namespace escapement::sim {
@@ -36,7 +35,7 @@ struct ProcessState {
 
 class SimWorld {
  public:
-  using EventId = uint64_t;  // 0 is never an event's id.
+  using EventId = EventQueue::Id;
 
   struct Options {
     absl::Time start_time = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
@@ -55,7 +54,8 @@ class SimWorld {
   absl::Time Now() const { return options_.start_time + elapsed_; }  // true time
   const Options& options() const { return options_; }
 
-  // Queues `closure` for `process` (null: the world itself, never paused or killed). `line` orders:
+  // Queues `closure` for `process` (null: the world itself, never paused or killed), at the first
+  // whole nanosecond that is not before `when`. `line` orders:
   // events of one line at one instant run in the order of the calls; `label` shows in traces and
   // outlives the world (a literal, or Interned).
   EventId At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line,
@@ -64,7 +64,7 @@ class SimWorld {
   EventId After(absl::Duration delay, absl::string_view label, Closure closure);
   // False if the event has run or was forgotten.
   bool Forget(EventId event);
-  // Forgets all events for which `which` is true, in the order of their making.
+  // Forgets all events for which `which` is true, in the order in which they were queued.
   void ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t line)> which);
   uint64_t NewLine() { return ++last_line_; }
   // The same text, for as long as the world lives.
@@ -96,28 +96,18 @@ class SimWorld {
   }
 
  private:
-  using Place = std::tuple<absl::Duration, uint64_t /*tie*/, uint64_t /*order*/>;
-  struct Event {
-    EventId id;
-    std::shared_ptr<ProcessState> process;
-    uint64_t line;
-    absl::string_view label;
-    Closure closure;
-  };
-  Place PlaceFor(absl::Duration when, uint64_t line);
+  EventQueue::Place PlaceFor(absl::Duration when, uint64_t line);
   void Fold(uint64_t value) {
     trace_hash_ = SimRandom::Mix(trace_hash_ ^ value) + 0x9e3779b97f4a7c15;
   }
-  bool DelayIfPaused(absl::btree_map<Place, Event>::iterator it);
+  bool DelayIfPaused();
 
   const uint64_t seed_;
   const Options options_;
   std::set<std::string> labels_;
   absl::Duration elapsed_;
-  absl::btree_map<Place, Event> queue_;
-  absl::flat_hash_map<EventId, Place> places_;  // never iterated
+  EventQueue queue_;
   absl::btree_map<std::string, std::shared_ptr<ProcessState>> processes_;
-  uint64_t last_event_ = 0;
   uint64_t last_order_ = 0;
   uint64_t last_line_ = 0;
   uint64_t trace_hash_ = 0;

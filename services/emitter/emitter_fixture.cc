@@ -283,7 +283,7 @@ absl::Time EmitterFixture::Checkpoint(const std::string& key) const {
   return it == checkpoints.end() ? absl::InfinitePast() : DecodeCheckpoint(it->second);
 }
 
-const std::map<std::string, std::string, std::less<>>& EmitterFixture::Disk(ColumnFamily cf) const {
+const kv::MemDisk::Family& EmitterFixture::Disk(ColumnFamily cf) const {
   return store_->disk()->families[static_cast<size_t>(cf)];
 }
 

@@ -81,7 +81,7 @@ class EmitterFixture : public ::testing::Test {
   };
   // Of `events` now.
   std::vector<Row> Rows() const;
-  const std::map<std::string, std::string, std::less<>>& Disk(kv::ColumnFamily cf) const;
+  const kv::MemDisk::Family& Disk(kv::ColumnFamily cf) const;
 
   // Expects that exactly the occurrences of all schedules in [from, to) have been put as rows, each
   // put once over the whole history, and with instants after `to` allowed.

@@ -55,7 +55,7 @@ class RunCloserTest : public testing::Test {
     client_.CommitAsync(std::move(commit), executor_, [](absl::StatusOr<kv::CommitResult>) {});
   }
 
-  const std::map<std::string, std::string, std::less<>>& Disk(ColumnFamily cf) const {
+  const kv::MemDisk::Family& Disk(ColumnFamily cf) const {
     return store_.disk()->families[static_cast<size_t>(cf)];
   }
 
@@ -124,6 +124,26 @@ TEST_F(RunCloserTest, ARunThatEndsWhileALeaseIsInDoubtIsClosedOnceItIsNot) {
   runtime_.AdvanceBy(absl::Seconds(5));
   EXPECT_TRUE(Closed());
   EXPECT_EQ(closer_->active_runs(), 0u);
+}
+
+// The schedule was changed away from the occurrence, and back to it with another n.
+TEST_F(RunCloserTest, ARunThatIsWrittenAnewEndsWithAsManyEventsAsItHasNow) {
+  for (const auto& [before, after] : {std::pair{9, 4}, std::pair{2, 4}}) {
+    SCOPED_TRACE(before);
+    const RunKey key{run_.uid, absl::StrCat("o", before)};
+    PutDefinition(key.uid);
+    PutRun(key, static_cast<uint64_t>(before));
+    runtime_.AdvanceBy(absl::Seconds(1));
+    PutRun(key, static_cast<uint64_t>(after));
+    runtime_.AdvanceBy(absl::Seconds(1));
+    PutPart(key, 0, 3, 0, 0);
+    runtime_.AdvanceBy(absl::Seconds(5));
+    EXPECT_EQ(Read(key).complete_time_micros(), 0);
+    PutPart(key, 1, 1, 0, 0);
+    runtime_.AdvanceBy(absl::Seconds(5));
+    EXPECT_NE(Read(key).complete_time_micros(), 0);
+    EXPECT_EQ(closer_->active_runs(), 0u);
+  }
 }
 
 TEST_F(RunCloserTest, TheEndIsToldInTheSameCommitExactlyAsAClientWouldMakeTheEvent) {

@@ -89,8 +89,7 @@ void MasterFixture::Delete(kv::ColumnFamily cf, std::string key) {
   Commit({group});
 }
 
-const std::map<std::string, std::string, std::less<>>& MasterFixture::Rows(
-    kv::ColumnFamily cf) const {
+const kv::MemDisk::Family& MasterFixture::Rows(kv::ColumnFamily cf) const {
   return store->disk()->families[static_cast<size_t>(cf)];
 }
 

@@ -49,7 +49,7 @@ class MasterFixture {
   std::optional<std::string> Get(kv::ColumnFamily cf, const std::string& key);
 
   // All rows of a column family / of all but the store's own.
-  const std::map<std::string, std::string, std::less<>>& Rows(kv::ColumnFamily cf) const;
+  const kv::MemDisk::Family& Rows(kv::ColumnFamily cf) const;
   std::string Dump() const;
   // `events`, decoded, by occurrence.
   std::vector<std::pair<EventKey, storage::v1::EventRecord>> Events() const;
