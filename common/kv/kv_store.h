@@ -230,6 +230,9 @@ class KvStore {
   // session; drop all leases). RESOURCE_EXHAUSTED: no room (disk full, queue full); nothing was
   // applied. Any other error: the result is unknown; resend the same request. A resend answers as
   // the first time.
+  // A transport brings what was sent to one process of the store to that process or to none, as a
+  // connection does: what was answered without a write is remembered by that process alone, and the
+  // next one would decide a late copy anew.
   // `request` is shared so that a resend needs no copy; nobody changes it afterwards.
   virtual void Commit(std::shared_ptr<const CommitRequest> request,
                       Callback<CommitResult> done) = 0;

@@ -147,10 +147,17 @@ void SimNetKvStore::OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen,
 
 void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                            Callback<kv::CommitResult> done) {
+  // Of all copies; what was sent while there was none is sent to the first that it reaches.
+  auto sent_to =
+      std::make_shared<std::shared_ptr<ProcessState>>(network_.world().Find(endpoint_.process));
   SimCall<kv::CommitResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
-      [openings = openings_, to = openings_->last, request = std::move(request)](kv::KvStore& store,
-                                                                                 auto answer) {
+      [endpoint = &endpoint_, world = &network_.world(), sent_to = std::move(sent_to),
+       openings = openings_, to = openings_->last,
+       request = std::move(request)](kv::KvStore& store, auto answer) {
+        const std::shared_ptr<ProcessState> process = world->Find(endpoint->process);
+        if (*sent_to == nullptr) *sent_to = process;
+        if (*sent_to != process) return;
         openings->Arrive(to, store);
         store.Commit(request, std::move(answer));
       },

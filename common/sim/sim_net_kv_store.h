@@ -4,7 +4,8 @@
 //
 //  - A call without an answer within `timeout` answers UNAVAILABLE: a commit's result is then
 //    unknown.
-//  - A doubled request reaches the store twice.
+//  - A doubled request reaches the store twice. A commit reaches the process of the store to which
+//    it was sent, or none (KvStore::Commit).
 //  - A watch is one connection: in order; the first message that is lost, or the end of either
 //    process, ends it as lagged, which the client notices within two `keepalive`s.
 //

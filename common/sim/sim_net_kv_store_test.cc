@@ -104,6 +104,43 @@ TEST_P(LossyStore, EachCommitAppliesOnceAndSaysSoWhateverIsLostDoubledOrCrashes)
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LossyStore, testing::Range<uint64_t>(0, 10));
 
+// What was answered without a write is not remembered by the store's next process: a copy that is
+// late must not be decided there, after the client has gone on.
+TEST(SimNetKvStore, ACopyOfACommitDoesNotReachTheNextProcessOfTheStore) {
+  SimWorld world(7);
+  SimNetwork network(world, "net");
+  StoreProcess store(world);
+  SimProcess process(world, "client");
+  SimNetKvStore client(network, process, store.endpoint, SimNetKvStore::Options());
+  kv::CommitRequest request;
+  client.OpenSession(0, 0, [&](absl::StatusOr<kv::SessionInfo> info) {
+    ASSERT_TRUE(info.ok()) << info.status();
+    request.session = info->session;
+  });
+  world.AdvanceBy(absl::Seconds(1));
+  request.number = 1;
+  request.groups = Append(1).groups;
+  absl::Status answer;
+  const auto commit = [&] {
+    client.Commit(request,
+                  [&](absl::StatusOr<kv::CommitResult> result) { answer = result.status(); });
+  };
+  network.set_faults({.delay_min = absl::Milliseconds(100), .delay_max = absl::Milliseconds(101)});
+  commit();
+  store.Kill();
+  store.Start();
+  world.AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
+  const auto& events = store.disk->families[static_cast<size_t>(ColumnFamily::kEvents)];
+  EXPECT_TRUE(events.empty());
+  store.Kill();  // what is sent meanwhile reaches the first that it finds
+  commit();
+  store.Start();
+  world.AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(answer.ok()) << answer;
+  EXPECT_EQ(events.size(), 1u);
+}
+
 TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
   SimWorld world(7);
   SimNetwork network(world, "net");
