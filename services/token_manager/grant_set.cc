@@ -45,30 +45,37 @@ void Merge(std::vector<HeldRange>& holders) {
 
 }  // namespace
 
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard) {
+  auto source = std::make_shared<RowSource>();
+  if (HasRun(event))
+    source->part_key =
+        RunPartKey({.uid = uid, .occurrence = occurrence}, PolicyRunPart(policy_shard));
+  source->event = std::move(event);
+  source->uid = uid;
+  source->occurrence = std::move(occurrence);
+  return source;
+}
+
 std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
                                  const std::string& value) {
   storage::v1::GrantRecord record;
   if (!record.ParseFromString(value) || record.uid().size() != Uid::kBytes ||
       record.holders().empty())
     return std::nullopt;
-  auto source = std::make_shared<RowSource>();
-  source->event = std::move(*record.mutable_event());
-  source->uid = Uid::FromBytes(record.uid());
-  source->occurrence = record.occurrence();
-  if (HasRun(source->event))
-    source->part_key = RunPartKey({.uid = source->uid, .occurrence = source->occurrence},
-                                  PolicyRunPart(policy_shard));
-  Grant grant{.epoch = epoch,
-              .number = number,
-              .source = std::move(source),
-              .claimed_version = record.claimed_version(),
-              .grant_micros = record.grant_time_micros(),
-              .send_before_micros = record.send_before_micros(),
-              .delivery_timeout_micros = record.delivery_timeout_micros(),
-              .return_due_micros = record.return_due_micros(),
-              .queue_shard = static_cast<uint16_t>(record.queue_shard()),
-              .claim_epoch = record.claim_epoch(),
-              .claim_number = record.claim_number()};
+  Grant grant{
+      .epoch = epoch,
+      .number = number,
+      .source = RowSourceOf(std::move(*record.mutable_event()), Uid::FromBytes(record.uid()),
+                            record.occurrence(), policy_shard),
+      .claimed_version = record.claimed_version(),
+      .grant_micros = record.grant_time_micros(),
+      .send_before_micros = record.send_before_micros(),
+      .delivery_timeout_micros = record.delivery_timeout_micros(),
+      .return_due_micros = record.return_due_micros(),
+      .queue_shard = static_cast<uint16_t>(record.queue_shard()),
+      .claim_epoch = record.claim_epoch(),
+      .claim_number = record.claim_number()};
   uint64_t end = 0;
   for (const auto& holders : record.holders()) {
     if (holders.count() == 0 || holders.first() < end ||

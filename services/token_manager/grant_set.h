@@ -40,6 +40,8 @@ struct RowSource {
   std::string occurrence;
   std::string part_key;  // of the run part it counts in; empty: in none
 };
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard);
 
 // Events [first, first + count) that hold their token.
 struct HeldRange {

@@ -110,9 +110,8 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
     }
     if (group.rows.contains(key)) return Added::kKept;
   }
-  auto source = std::make_shared<RowSource>();
-  if (!source->event.ParseFromString(value)) return Added::kBroken;
-  storage::v1::EventRecord& event = source->event;
+  storage::v1::EventRecord event;
+  if (!event.ParseFromString(value)) return Added::kBroken;
   WaitingRow row{.priority = decoded.priority,
                  .due = decoded.due_time,
                  .first = decoded.first,
@@ -126,12 +125,7 @@ PolicyState::Added PolicyState::AddRow(const std::string& key, const WaitingKey&
     named = true;
     known = implicit();
   }
-  source->uid = decoded.uid;
-  source->occurrence = decoded.occurrence;
-  if (HasRun(event))
-    source->part_key = RunPartKey({.uid = source->uid, .occurrence = source->occurrence},
-                                  PolicyRunPart(policy_shard));
-  row.source = std::move(source);
+  row.source = RowSourceOf(std::move(event), decoded.uid, decoded.occurrence, policy_shard);
   RowGroup& group = groups[group_key];
   WaitingRow& kept = group.rows[key] = std::move(row);
   ++rows_;
@@ -320,9 +314,8 @@ std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
 void PolicyState::ReplaceRow(const std::string& key, const storage::v1::EventRecord& record) {
   WaitingRow* row = RowOf(key);
   if (row == nullptr) return;
-  auto source = std::make_shared<RowSource>(*row->source);
-  source->event = record;
-  row->source = std::move(source);
+  // What it was before may have been of another run record, or of none.
+  row->source = RowSourceOf(record, row->source->uid, row->source->occurrence, policy_shard);
   row->count = record.count();
   row->taken = record.throttle().taken();
   row->reading = false;

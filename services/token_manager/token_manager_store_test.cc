@@ -306,6 +306,31 @@ TEST(TokenManagerStoreTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnde
   }
 }
 
+// The row is in memory as of one event, which has no run record, when it is written anew as of
+// three; and the other way round.
+TEST(TokenManagerStoreTest, ARowWrittenAnewCountsInTheRunThatItIsOfNow) {
+  for (const uint64_t before : {1, 3}) {
+    SCOPED_TRACE(before);
+    TokenWorld world;
+    TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(5));
+    const Uid uid = world.AddSchedule("s", schedule);
+    TokenWorld::Row row{.due = world.now() + absl::Seconds(20), .count = before};
+    world.AddRow(uid, schedule, row);
+    world.Start("a");
+    world.Advance(absl::Seconds(10));
+    schedule.version = 2;
+    row.count = 4 - before;
+    world.ChangeSchedule(uid, schedule, row);
+    world.Advance(absl::Seconds(11));
+    EXPECT_EQ(world.Handle().size(), row.count);
+    world.Advance(kSettle);
+    EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), row.count);
+    EXPECT_EQ(world.Count(ColumnFamily::kRunParts), row.count > 1 ? 1 : 0);
+    EXPECT_EQ(world.Part(uid, row.occurrence, policy).succeeded(), row.count > 1 ? row.count : 0);
+  }
+}
+
 TEST(TokenManagerStoreTest, AWatchThatMissesSomethingCostsNothingButALook) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
