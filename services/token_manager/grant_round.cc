@@ -221,7 +221,8 @@ void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& r
   if (!row.source->part_key.empty()) state_.parts.Pin(row.source->part_key);
   rate_before_.try_emplace(policy.uid, policy.rate);
   policy.rate.Take(count, round.now);
-  state_.core.backoff.OnGranted(judged.definition->target_key, count, round.now);
+  state_.core.backoff.OnGranted(judged.definition->target_key, count,
+                                {state_.lease.index, grant.epoch, grant.number}, round.now);
   Count(policy, grant, count, round);
   made_.push_back({.policy = policy.uid,
                    .grant = {grant.epoch, grant.number},

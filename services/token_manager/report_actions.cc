@@ -163,12 +163,21 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
   return true;
 }
 
+// nullopt: its definition is not in memory, and it is no probe.
+std::optional<std::string> ReportActions::TargetOf(const Grant& grant) {
+  const CachedDefinition* definition = DefinitionOf(grant);
+  if (definition != nullptr && definition->record != nullptr) return definition->target_key;
+  const std::string* target =
+      state_.core.backoff.TargetOf({state_.lease.index, grant.epoch, grant.number});
+  return target == nullptr ? std::nullopt : std::make_optional(*target);
+}
+
 void ReportActions::NoteTarget(const Grant& grant, const Entry& entry) {
   TargetBackoff& backoff = state_.core.backoff;
   if (!entry.unreachable() && backoff.unhealthy() == 0) return;
-  const CachedDefinition* definition = DefinitionOf(grant);
-  if (definition == nullptr || definition->record == nullptr) return;
-  const std::string& target = definition->target_key;
+  const std::optional<std::string> known = TargetOf(grant);
+  if (!known.has_value()) return;
+  const std::string& target = *known;
   if (entry.unreachable()) return backoff.OnUnreachable(target, round_.now);
   if (entry.kind() == GrantReportRecord::RETURNED) return backoff.OnProbeVoid(target, round_.now);
   if (entry.kind() == GrantReportRecord::RESEND || entry.kind() == GrantReportRecord::EXTENDED)
@@ -369,8 +378,8 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
       policy.counts.set_expired(policy.counts.expired() + removed.events);
       TokenManagerStats::Add(state_.core.stats.undelivered, removed.events);
       // If it was a probe nobody has heard the target's answer.
-      if (const CachedDefinition* definition = DefinitionOf(grant); definition != nullptr)
-        state_.core.backoff.OnProbeVoid(definition->target_key, round_.now);
+      if (const std::optional<std::string> target = TargetOf(grant); target.has_value())
+        state_.core.backoff.OnProbeVoid(*target, round_.now);
       PutReturned(removed);
     }
     if (policy.hold_on_expiry()) {

@@ -10,6 +10,7 @@
 #define SERVICES_TOKEN_MANAGER_REPORT_ACTIONS_H_
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ class ReportActions {
   // The attempt counts as failed: it is tried again as the definition says, or has failed.
   void Failed(const Removed& removed, const End& end);
   void PutReturned(const Removed& removed);
+  std::optional<std::string> TargetOf(const Grant& grant);
   void NoteTarget(const Grant& grant, const Entry& entry);
 
   ShardState& state_;

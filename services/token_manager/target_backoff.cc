@@ -26,10 +26,10 @@ void TargetBackoff::OnUnreachable(absl::string_view target, absl::Time now) {
     it = targets_.try_emplace(std::string(target)).first;
     it->second.backoff = kTargetBackoffMin;
   } else {
-    if (!it->second.probe_out && now < it->second.opens_at) return;
+    if (!it->second.probe_out.has_value() && now < it->second.opens_at) return;
     it->second.backoff = std::min(it->second.backoff * 2, kTargetBackoffMax);
   }
-  it->second.probe_out = false;
+  it->second.probe_out.reset();
   SetOpening(it, now + it->second.backoff);
 }
 
@@ -46,17 +46,35 @@ uint64_t TargetBackoff::Allowed(absl::string_view target, absl::Time now) const 
   return now < it->second.opens_at ? 0 : 1;
 }
 
-void TargetBackoff::OnGranted(absl::string_view target, uint64_t n, absl::Time now) {
+void TargetBackoff::OnGranted(absl::string_view target, uint64_t n, const Probe& grant,
+                              absl::Time now) {
   const auto it = targets_.find(target);
   if (it == targets_.end() || n == 0) return;
-  it->second.probe_out = true;
+  it->second.probe_out = grant;
   SetOpening(it, std::max(it->second.opens_at, now + kProbePatience));
 }
 
 void TargetBackoff::OnProbeVoid(absl::string_view target, absl::Time now) {
   const auto it = targets_.find(target);
-  if (it == targets_.end() || !it->second.probe_out) return;
-  it->second.probe_out = false;
+  if (it != targets_.end() && it->second.probe_out.has_value()) VoidProbe(it, now);
+}
+
+void TargetBackoff::OnShardLost(uint32_t policy_shard, absl::Time now) {
+  for (auto it = targets_.begin(); it != targets_.end(); ++it) {
+    const std::optional<Probe>& probe = it->second.probe_out;
+    if (probe.has_value() && probe->policy_shard == policy_shard) VoidProbe(it, now);
+  }
+}
+
+const std::string* TargetBackoff::TargetOf(const Probe& grant) const {
+  const auto it = std::find_if(targets_.begin(), targets_.end(), [&](const auto& target) {
+    return target.second.probe_out == grant;
+  });
+  return it == targets_.end() ? nullptr : &it->first;
+}
+
+void TargetBackoff::VoidProbe(Targets::iterator it, absl::Time now) {
+  it->second.probe_out.reset();
   SetOpening(it, now);
 }
 

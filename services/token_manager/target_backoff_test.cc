@@ -8,6 +8,8 @@ namespace {
 
 constexpr uint64_t kAny = TargetBackoff::kAnyNumber;
 
+constexpr TargetBackoff::Probe kGrant = {.policy_shard = 0, .epoch = 7, .number = 1};
+
 absl::Time At(double seconds) {
   return absl::FromUnixSeconds(1'800'000'000) + absl::Seconds(seconds);
 }
@@ -36,13 +38,13 @@ TEST(TargetBackoffTest, ReportsOfOneOutageCountOnce) {
 TEST(TargetBackoffTest, OneProbeAtATimeUntilAnAnswer) {
   TargetBackoff targets;
   targets.OnUnreachable("a", At(0));
-  targets.OnGranted("a", 1, At(1));
+  targets.OnGranted("a", 1, kGrant, At(1));
   EXPECT_EQ(targets.Allowed("a", At(1)), 0u);
   EXPECT_EQ(targets.NextAt(At(1)), At(1) + kProbePatience);
   targets.OnUnreachable("a", At(2));
   EXPECT_EQ(targets.Allowed("a", At(3.999)), 0u);
   EXPECT_EQ(targets.Allowed("a", At(4)), 1u);
-  targets.OnGranted("a", 1, At(4));
+  targets.OnGranted("a", 1, kGrant, At(4));
   EXPECT_TRUE(targets.OnAnswered("a"));
   EXPECT_EQ(targets.Allowed("a", At(4)), kAny);
   EXPECT_FALSE(targets.OnAnswered("a"));
@@ -51,12 +53,31 @@ TEST(TargetBackoffTest, OneProbeAtATimeUntilAnAnswer) {
   EXPECT_EQ(targets.NextAt(At(5)), At(6));
 }
 
+// Its answer goes to the shard's next owner.
+TEST(TargetBackoffTest, AProbeOfAShardThatIsLostDoesNotStandInTheWay) {
+  TargetBackoff targets;
+  for (const char* target : {"a", "b", "c"}) targets.OnUnreachable(target, At(0));
+  targets.OnGranted("a", 1, kGrant, At(1));
+  targets.OnGranted("b", 1, {.policy_shard = 1, .epoch = 7, .number = 1}, At(1));
+  ASSERT_NE(targets.TargetOf(kGrant), nullptr);
+  EXPECT_EQ(*targets.TargetOf(kGrant), "a");
+  EXPECT_EQ(targets.TargetOf({.policy_shard = 0, .epoch = 7, .number = 2}), nullptr);
+  targets.OnShardLost(1, At(2));
+  EXPECT_EQ(targets.TargetOf({.policy_shard = 1, .epoch = 7, .number = 1}), nullptr);
+  EXPECT_EQ(targets.Allowed("a", At(2)), 0u);
+  EXPECT_EQ(targets.Allowed("b", At(2)), 1u);
+  EXPECT_EQ(targets.TakeOpened(At(2), 10), (std::vector<std::string>{"c", "b"}));
+  targets.OnUnreachable("b", At(3));  // still known to be unhealthy: 2 s
+  EXPECT_EQ(targets.Allowed("b", At(4.999)), 0u);
+  EXPECT_EQ(targets.Allowed("b", At(5)), 1u);
+}
+
 TEST(TargetBackoffTest, AProbeOfWhichNothingIsHeardDoesNotBlockForEver) {
   TargetBackoff targets;
   targets.OnUnreachable("a", At(0));
-  targets.OnGranted("a", 1, At(1));
+  targets.OnGranted("a", 1, kGrant, At(1));
   EXPECT_EQ(targets.Allowed("a", At(1) + kProbePatience), 1u);
-  targets.OnGranted("a", 1, At(100));
+  targets.OnGranted("a", 1, kGrant, At(100));
   EXPECT_EQ(targets.Allowed("a", At(100)), 0u);
   targets.OnProbeVoid("a", At(101));
   EXPECT_EQ(targets.Allowed("a", At(101)), 1u);
@@ -77,7 +98,7 @@ TEST(TargetBackoffTest, TellsEachOpeningOnce) {
   EXPECT_EQ(targets.TakeOpened(At(2), 1), std::vector<std::string>{"b"});
   targets.OnAnswered("c");
   EXPECT_TRUE(targets.TakeOpened(At(2), 10).empty());
-  targets.OnGranted("a", 1, At(2));
+  targets.OnGranted("a", 1, kGrant, At(2));
   targets.OnUnreachable("a", At(3));
   EXPECT_EQ(targets.TakeOpened(At(5), 10), std::vector<std::string>{"a"});
 }

@@ -35,6 +35,36 @@ TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTr
   EXPECT_EQ(world.Done()[0].attempts(), 2);
 }
 
+// The answer to a probe that was out when the shard was lost is told to whoever owns it then: what
+// this one remembers must not keep the target waiting when it has the shard again.
+TEST(TokenManagerHoldersTest, AProbeOfAShardThatIsLostDoesNotStandInTheWay) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+  world.PutPolicy("p", TokenWorld::Limits(5));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 5});
+  world.Start("a");
+  world.Advance(kSettle);
+  world.Handle([](const SentEvent& event) {
+    auto entry = TokenWorld::EntryOf(event, GrantReportRecord::RETURNED);
+    entry.set_unreachable(true);
+    return entry;
+  });
+  world.Advance(absl::Seconds(2));
+  const auto nothing = [](const SentEvent&) { return std::nullopt; };
+  ASSERT_EQ(world.Handle(nothing).size(), 1);  // the probe
+  world.Start("b");
+  for (int i = 0; i < 5; ++i) {
+    world.Advance(absl::Seconds(1));
+    world.Handle();
+  }
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 4);
+  world.Kill("b");
+  world.AddRow(uid, schedule, {.due = world.now(), .occurrence = "o2"});
+  world.Advance(absl::Seconds(10));
+  EXPECT_EQ(world.Handle().size(), 1);
+}
+
 TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverStayWhereThePolicySaysHold) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};

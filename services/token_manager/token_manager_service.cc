@@ -187,6 +187,8 @@ void TokenManagerService::Core::OnReleaseWanted(uint32_t index, Closure release)
 void TokenManagerService::Core::OnLost(uint32_t index) {
   shards_.erase(index);
   releases_.erase(index);
+  backoff_.OnShardLost(index, client_.NowLow());
+  Wake();
   stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
 }
 
