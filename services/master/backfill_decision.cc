@@ -83,7 +83,11 @@ class Backfill {
     } else if (scope_.beyond.has_value()) {
       SetTimestamp(ToMicros(*scope_.beyond), response_.mutable_next_start_time());
     }
-    return CarryRest(i) ? std::nullopt : std::make_optional(rest_->index);
+    if (!CarryRest(i)) return rest_->index;
+    for (Rest& rest : former_) {
+      if (!CarryFormer(rest)) return rest.index;
+    }
+    return std::nullopt;
   }
 
   Decision Take() {
@@ -118,9 +122,14 @@ class Backfill {
       if (rest.record.ParseFromString(*value) && rest.record.skipped_occurrences() > 1) {
         rest.index = index;
         rest.count = rest.record.skipped_occurrences() - 1;
-        rest_ = std::move(rest);
+        if (rest.record.version() == scope_.source.version) {
+          rest_ = std::move(rest);
+        } else {
+          former_.push_back(std::move(rest));
+        }
       }
     }
+    fired_.insert(occurrence.emitted.id);
     response_.set_fired_count(response_.fired_count() + 1);
     return true;
   }
@@ -152,10 +161,8 @@ class Backfill {
       const BackfillOccurrence& carrier =
           next < looked_at ? scope_.occurrences[next] : scope_.carriers[next - looked_at];
       if (!InRest(carrier)) return true;
-      const bool taken = std::any_of(carrier.done.begin(), carrier.done.end(),
-                                     [](const auto& done) { return done.second.has_value(); });
-      if (!carrier.present && !taken) {
-        Carry(carrier);
+      if (CanCarry(carrier)) {
+        Carry(*rest_, scope_.source, carrier);
         return true;
       }
       --rest_->count;
@@ -164,14 +171,39 @@ class Backfill {
     return scope_.carriers.size() < kBackfillCarriersMax;
   }
 
-  void Carry(const BackfillOccurrence& carrier) {
+  // The same for one of another version.
+  bool CarryFormer(Rest& rest) {
+    const auto former = scope_.former.find(scope_.occurrences[rest.index].emitted.id);
+    if (former == scope_.former.end()) return false;
+    const std::vector<BackfillOccurrence>& others = former->second.rest;
+    const BackfillOccurrence* carrier = nullptr;
+    for (const BackfillOccurrence& other : others) {
+      if (rest.count == (carrier == nullptr ? 0 : 1)) break;
+      if (!CanCarry(other) || fired_.contains(other.emitted.id)) {
+        --rest.count;
+      } else if (carrier == nullptr) {
+        carrier = &other;
+      }
+    }
+    if (rest.count == 0) return true;
+    if (carrier == nullptr) return others.size() < kBackfillCarriersMax;
+    Carry(rest, former->second.source, *carrier);
+    return true;
+  }
+
+  static bool CanCarry(const BackfillOccurrence& carrier) {
+    return !carrier.present &&
+           std::none_of(carrier.done.begin(), carrier.done.end(),
+                        [](const auto& done) { return done.second.has_value(); });
+  }
+
+  void Carry(const Rest& rest, OccurrenceSource source, const BackfillOccurrence& carrier) {
     RequireUnfired(carrier);
-    OccurrenceSource source = scope_.source;
-    source.version = rest_->record.version();
-    source.event_count = rest_->record.run_count();
+    source.version = rest.record.version();
+    source.event_count = rest.record.run_count();
     group_.mutations.push_back(SkippedOccurrences(
-        source, carrier.emitted, rest_->count, FromMicros(rest_->record.last_nominal_time_micros()),
-        rest_->record.reason(), input_.layout, FromMicros(rest_->record.complete_time_micros())));
+        source, carrier.emitted, rest.count, FromMicros(rest.record.last_nominal_time_micros()),
+        rest.record.reason(), input_.layout, FromMicros(rest.record.complete_time_micros())));
   }
 
   const ChangeInput& input_;
@@ -179,7 +211,9 @@ class Backfill {
   const std::set<size_t>& kept_;
   kv::Group group_;
   v1::BackfillScheduleResponse response_;
-  std::optional<Rest> rest_;
+  std::set<std::string> fired_;  // ids
+  std::optional<Rest> rest_;     // of the present version
+  std::vector<Rest> former_;     // of others
 };
 
 }  // namespace
@@ -247,6 +281,32 @@ absl::Status NoteOutcome(BackfillOccurrence* occurrence) {
     if (!done.run_skipped() && !never_sent) occurrence->present = true;
   }
   return absl::OkStatus();
+}
+
+std::optional<storage::v1::DoneRecord> FormerSummaryAt(const BackfillOccurrence& first,
+                                                       uint64_t version) {
+  for (const auto& [key, value] : first.done) {
+    storage::v1::DoneRecord done;
+    if (value.has_value() && done.ParseFromString(*value) && done.skipped_occurrences() > 1 &&
+        done.version() != version)
+      return done;
+  }
+  return std::nullopt;
+}
+
+FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccurrence& first,
+                     const Definition& version, const kv::Layout& layout) {
+  FormerSummary former;
+  former.source = SourceOf(version.record);
+  const absl::Time last = FromMicros(summary.last_nominal_time_micros());
+  for (const cron::Occurrence& found :
+       version.timetable.Enumerate(first.emitted.nominal_time + absl::Microseconds(1),
+                                   last + absl::Microseconds(1), kBackfillCarriersMax)) {
+    BackfillOccurrence& other = former.rest.emplace_back();
+    other.emitted = ToEmitted(former.source, version.timetable, found);
+    other.done = DoneKeys(former.source, other.emitted, layout);
+  }
+  return former;
 }
 
 absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope) {

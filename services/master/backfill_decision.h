@@ -8,8 +8,8 @@
 // Its runs are marked as triggered and have run records, for n = 1 too. Of a throttled schedule
 // they wait like others; their window begins now.
 //
-// The rest of a summary record whose first occurrence fires is carried by the first one after those
-// looked at that has not fired.
+// The rest of a summary record whose first occurrence fires is carried by the first one after it,
+// of those of the version that the record is of, that has not fired and does not fire now.
 //
 // Pure.
 
@@ -25,7 +25,9 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/storage/occurrence_rows.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "services/master/decision.h"
+#include "services/master/definition.h"
 
 namespace escapement::master {
 
@@ -42,12 +44,20 @@ struct BackfillOccurrence {
   std::map<std::string, std::optional<std::string>> done;
 };
 
+// A summary record of a version before the present one, which begins with an occurrence of the
+// range.
+struct FormerSummary {
+  OccurrenceSource source;               // of that version
+  std::vector<BackfillOccurrence> rest;  // those after the first, as many as are worth a look
+};
+
 // What one call looks at.
 struct BackfillScope {
   OccurrenceSource source;
   std::vector<BackfillOccurrence> occurrences;  // of the range
   std::vector<BackfillOccurrence> carriers;     // those after them, as many as are worth a look
   std::optional<absl::Time> beyond;             // the first one of the range that is not looked at
+  std::map<std::string, FormerSummary> former;  // by the id of their first occurrence
 };
 
 // Only what the emitter has left behind (`covered` of change_builder.h) is in the scope: what it
@@ -60,6 +70,13 @@ std::vector<kv::Key> QueueKeys(const OccurrenceSource& source, const BackfillOcc
 
 // Takes in what its Done keys hold. DATA_LOSS if that cannot be read.
 absl::Status NoteOutcome(BackfillOccurrence* occurrence);
+
+// The summary record that begins with this occurrence, if it is of another version than `version`.
+std::optional<storage::v1::DoneRecord> FormerSummaryAt(const BackfillOccurrence& first,
+                                                       uint64_t version);
+// `version`: that of the record.
+FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccurrence& first,
+                     const Definition& version, const kv::Layout& layout);
 
 // NOT_FOUND, or FAILED_PRECONDITION unless ENABLED. `scope` is of the same snapshot.
 absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope);

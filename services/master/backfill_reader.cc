@@ -15,6 +15,7 @@
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "escapement/storage/v1/schedule_records.pb.h"
+#include "services/master/definition.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/range_reader.h"
@@ -35,15 +36,10 @@ class Search : public std::enable_shared_from_this<Search> {
         sources_({scope_.source}) {}
 
   void ReadRecords() {
-    std::vector<kv::Key> keys;
-    for (const auto* list : {&scope_.occurrences, &scope_.carriers}) {
-      for (const BackfillOccurrence& occurrence : *list) {
-        keys.push_back(
-            {ColumnFamily::kRuns, EncodeRunKey({scope_.source.uid, occurrence.emitted.id})});
-        for (const auto& [key, unread] : occurrence.done)
-          keys.push_back({ColumnFamily::kDone, key});
-      }
+    for (auto* list : {&scope_.occurrences, &scope_.carriers}) {
+      for (BackfillOccurrence& occurrence : *list) all_.push_back(&occurrence);
     }
+    std::vector<kv::Key> keys = RecordKeys(all_);
     if (keys.empty()) return done_(std::move(scope_));
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
@@ -54,19 +50,75 @@ class Search : public std::enable_shared_from_this<Search> {
  private:
   void OnRecords(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
-    size_t next = 0;
-    for (auto* list : {&scope_.occurrences, &scope_.carriers}) {
-      for (BackfillOccurrence& occurrence : *list) {
-        occurrence.present = result->values[next++].has_value();
-        for (auto& [key, value] : occurrence.done) value = std::move(result->values[next++]);
-        if (absl::Status status = NoteOutcome(&occurrence); !status.ok()) return done_(status);
-      }
-    }
+    if (absl::Status status = TakeRecords(all_, *result); !status.ok()) return done_(status);
     for (BackfillOccurrence& occurrence : scope_.occurrences) {
       if (!occurrence.present) open_[occurrence.emitted.id] = &occurrence;
     }
     if (open_.empty()) return done_(std::move(scope_));
+    ReadFormerSummaries();
+  }
+
+  void ReadFormerSummaries() {
+    std::vector<kv::Key> keys;
+    for (const auto& [id, occurrence] : open_) {
+      auto summary = FormerSummaryAt(*occurrence, scope_.source.version);
+      if (!summary.has_value() || summaries_.size() >= kFormerVersionsMax) continue;
+      keys.push_back(
+          {ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, summary->version())});
+      summaries_.push_back({occurrence, *std::move(summary)});
+    }
+    if (keys.empty()) return ReadFormerVersions();
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnSummaryVersions(std::move(result));
+                             });
+  }
+
+  void OnSummaryVersions(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    for (size_t i = 0; i < summaries_.size(); ++i) {
+      const auto& [first, summary] = summaries_[i];
+      storage::v1::DefinitionRecord record;
+      if (!result->values[i].has_value() || !record.ParseFromString(*result->values[i])) continue;
+      const absl::StatusOr<Definition> version = LoadDefinition(std::move(record));
+      if (!version.ok()) continue;
+      FormerSummary& former = scope_.former[first->emitted.id];
+      former = RestOf(summary, *first, *version, context_.layout);
+      for (BackfillOccurrence& other : former.rest) others_.push_back(&other);
+    }
+    if (others_.empty()) return ReadFormerVersions();
+    context_.client.MultiGet(RecordKeys(others_), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> records) {
+                               self->OnOthers(std::move(records));
+                             });
+  }
+
+  void OnOthers(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    if (absl::Status status = TakeRecords(others_, *result); !status.ok()) return done_(status);
     ReadFormerVersions();
+  }
+
+  // Run and Done records.
+  std::vector<kv::Key> RecordKeys(const std::vector<BackfillOccurrence*>& occurrences) const {
+    std::vector<kv::Key> keys;
+    for (const BackfillOccurrence* occurrence : occurrences) {
+      keys.push_back(
+          {ColumnFamily::kRuns, EncodeRunKey({scope_.source.uid, occurrence->emitted.id})});
+      for (const auto& [key, unread] : occurrence->done) keys.push_back({ColumnFamily::kDone, key});
+    }
+    return keys;
+  }
+
+  static absl::Status TakeRecords(const std::vector<BackfillOccurrence*>& occurrences,
+                                  kv::GetResult& result) {
+    size_t next = 0;
+    for (BackfillOccurrence* occurrence : occurrences) {
+      occurrence->present = result.values[next++].has_value();
+      for (auto& [key, value] : occurrence->done) value = std::move(result.values[next++]);
+      if (absl::Status status = NoteOutcome(occurrence); !status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
 
   // A row stays where the version that made it has put it.
@@ -213,6 +265,9 @@ class Search : public std::enable_shared_from_this<Search> {
   std::vector<OccurrenceSource> sources_;  // the present one, and former ones of other places
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
+  std::vector<BackfillOccurrence*> all_;             // occurrences and carriers
+  std::vector<std::pair<const BackfillOccurrence*, storage::v1::DoneRecord>> summaries_;
+  std::vector<BackfillOccurrence*> others_;  // that summaries of former versions count
 };
 
 }  // namespace

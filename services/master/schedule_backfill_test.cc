@@ -244,6 +244,29 @@ TEST(ScheduleBackfill, ASkippedOccurrenceGivesWayAndWhatIsLeftOfASummaryMovesOn)
   EXPECT_EQ(skipped(), Strings{});
 }
 
+// The others that the record counts are not occurrences of the present version.
+TEST(ScheduleBackfill, WhatIsLeftOfASummaryOfAFormerVersionMovesOnAmongItsOwnOccurrences) {
+  BackfillBench bench;
+  bench.change = [](v1::Schedule* s) { SetMisfire(v1::MisfirePolicy::SKIP, 2, 2, s); };
+  bench.MakeSchedule("* * * * * *");
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  bench.Plan(10, 10);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(10'500));
+  // The first and the sixth.
+  const int64_t second = absl::ToUnixSeconds(bench.start) % 60;
+  const std::string cron = absl::StrCat((second + 1) % 60, ",", (second + 6) % 60, " * * * * *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate(cron)).ok());
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  const auto skipped = [&] { return SkippedSince(bench.fixture, bench.start); };
+  ASSERT_EQ(skipped(), (Strings{"1*8 paused", "9 paused", "10 paused"}));
+  bench.Plan(11, 11);
+  EXPECT_EQ(bench.Fill(1, 10), "2/0");  // 1 and 6
+  EXPECT_EQ(skipped(), (Strings{"2*6 paused", "9 paused", "10 paused"}));
+  EXPECT_EQ(bench.Fill(1, 10), "0/2");
+}
+
 TEST(ScheduleBackfill, OfAThrottledScheduleRunsWaitAndTheirWindowBeginsNow) {
   BackfillBench bench;
   bench.change = [](v1::Schedule* s) { s->mutable_window()->mutable_duration()->set_seconds(60); };
