@@ -132,9 +132,20 @@ void RunCloser::OnMarks(const kv::WatchBatch& batch) {
     const auto run = DecodeActiveRunKey(mutation.key);
     if (!run || !partitions_.contains(run->partition)) continue;
     const std::string key = EncodeRunKey({run->uid, run->occurrence});
-    if (mutation.kind == Mutation::Kind::kPut) Track(run->partition, key);
+    if (mutation.kind == Mutation::Kind::kPut) OnMark(run->partition, key);
     if (mutation.kind == Mutation::Kind::kDelete) Forget(key);
   }
+}
+
+// The run of an occurrence that was changed away from, and back to, is written anew: it may be of
+// another n now.
+void RunCloser::OnMark(uint32_t partition, const std::string& run_key) {
+  const auto known = runs_.find(run_key);
+  if (known == runs_.end()) return Track(partition, run_key);
+  known->second.event_count = 0;
+  ended_.erase(run_key);
+  to_read_.push_back(run_key);
+  ReadNext();
 }
 
 void RunCloser::Track(uint32_t partition, std::string run_key) {
@@ -167,6 +178,8 @@ void RunCloser::ReadRun(std::string run_key) {
                          !result->values[0] || !record.ParseFromString(*result->values[0])) {
                        return self->ReadEnded();
                      }
+                     if (result->seq < it->second.read_at) return self->ReadEnded();
+                     it->second.read_at = result->seq;
                      it->second.record = *std::move(result->values[0]);
                      it->second.event_count = record.event_count();
                      it->second.to_tell =

@@ -56,8 +56,9 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   // Keys of runs: as in `runs` (uid, occurrence), which is also the prefix of the run's parts.
   struct Run {
     uint32_t partition = 0;
-    uint64_t event_count = 0;  // 0: not read yet
-    std::string record;        // RunRecord as read
+    uint64_t event_count = 0;   // 0: not read yet
+    std::string record;         // RunRecord as read
+    kv::CommitSeq read_at = 0;  // as of which commit
     // Key of the part → its events that have ended.
     std::map<std::string, RunCounts, std::less<>> parts;
     RunCounts counts;  // the sum of parts
@@ -85,6 +86,7 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   void OnLagged();
   void ReadMarks(uint32_t partition, std::string begin);
   void Track(uint32_t partition, std::string run_key);
+  void OnMark(uint32_t partition, const std::string& run_key);
   void ReadNext();
   void ReadRun(std::string run_key);
   void ReadParts(std::string run_key, std::string begin);

@@ -166,10 +166,29 @@ absl::Status ChangeBuilder::EmitAdded(const Definition& former, const Definition
     return EmissionBehind(name_.ToString());
   }
   for (const cron::Occurrence& occurrence : wanted) {
-    if (known.contains(next.timetable.IdOf(occurrence))) continue;
+    const std::string id = next.timetable.IdOf(occurrence);
+    if (known.contains(id)) continue;
+    const size_t written_from = group_.mutations.size();
     EmitOne(next, occurrence);
+    ForgetRunBefore(id, written_from);
   }
   return CheckRows();
+}
+
+void ChangeBuilder::ForgetRunBefore(const std::string& occurrence, size_t written_from) {
+  const std::string key = EncodeRunKey({snapshot_.uid, occurrence});
+  const auto written_anew = [&](const kv::Mutation& mutation) {
+    return mutation.cf == ColumnFamily::kRuns && mutation.key == key;
+  };
+  if (std::any_of(group_.mutations.begin() + static_cast<ptrdiff_t>(written_from),
+                  group_.mutations.end(), written_anew))
+    return;
+  group_.mutations.push_back(
+      {.cf = ColumnFamily::kRuns, .kind = MutationKind::kDelete, .key = key});
+  group_.mutations.push_back({.cf = ColumnFamily::kCheckpoints,
+                              .kind = MutationKind::kDelete,
+                              .key = ActiveRunKey(PartitionOf(snapshot_.uid, layout_.partitions),
+                                                  snapshot_.uid, occurrence)});
 }
 
 void ChangeBuilder::PutChildren(const Definition& definition) {

@@ -97,6 +97,11 @@ class ChangeBuilder {
  private:
   absl::Status Emit(const Definition& definition, absl::Time begin, absl::Time end);
   void EmitOne(const Definition& definition, const cron::Occurrence& occurrence);
+  // An occurrence that is wanted again, and whose rows are group_.mutations from `written_from` on:
+  // a version before the former one may have emitted it. The rows of that are left over
+  // (common/records/row_judge.h) and count in no run; its run record goes, but for one written
+  // anew.
+  void ForgetRunBefore(const std::string& occurrence, size_t written_from);
   absl::Status CheckRows() const;
   absl::Status CountSkipped(const ParkedRow& parked);
   void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);

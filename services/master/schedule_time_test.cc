@@ -152,6 +152,43 @@ TEST(ScheduleTime, JitterMovesTheLaunchAndNothingElse) {
   EXPECT_EQ(nominal, (Numbers{1, 2, 3}));
 }
 
+// Of n = 3, changed away from and back: as one event, or to be launched, the occurrence has no run
+// record (yet), and the rows of before count in none.
+TEST(ScheduleTime, AnOccurrenceThatIsWantedAgainHasTheRunRecordOfItsVersionOnly) {
+  const auto active_runs = [](const ScheduleBench& bench) {
+    size_t n = 0;
+    for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kCheckpoints))
+      n += DecodeActiveRunKey(key).has_value();
+    return n;
+  };
+  for (const int again : {1, 2, 3}) {
+    for (const bool launched : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(again, launched ? ", launched" : ""));
+      ScheduleBench bench(5, 5);
+      bench.MakeSchedule("* * * * * *", 3);
+      ASSERT_EQ(bench.fixture.Rows(ColumnFamily::kRuns).size(), 4u);
+      ASSERT_EQ(active_runs(bench), 4u);
+      ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("0 0 1 1 *")).ok());
+      auto back = CronUpdate("* * * * * *");
+      back.mutable_schedule()->set_event_count(again);
+      back.mutable_update_mask()->add_paths("event_count");
+      if (launched) {
+        back.mutable_schedule()->set_overlap_policy(v1::Schedule::SKIP);
+        back.mutable_update_mask()->add_paths("overlap_policy");
+      }
+      ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, back).ok());
+      const size_t runs = again == 1 || launched ? 0 : 4;
+      EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kRuns).size(), runs);
+      EXPECT_EQ(active_runs(bench), runs);
+      for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kRuns)) {
+        storage::v1::RunRecord run;
+        ASSERT_TRUE(run.ParseFromString(value));
+        EXPECT_EQ(run.event_count(), static_cast<uint64_t>(again));
+      }
+    }
+  }
+}
+
 TEST(ScheduleTime, WithAnOverlapPolicyAChangeWritesLaunchRecordsAndATriggerPassesBy) {
   ScheduleBench bench(2, 4);
   bench.change = [](v1::Schedule* s) { s->set_overlap_policy(v1::Schedule::SKIP); };
