@@ -210,6 +210,8 @@ kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state,
   group.mutations = {PutCheckpoint(PlannedToKey(p), target)};
   if (state.window == nullptr && state.done_to > state.emitted_to) {
     group.conditions.push_back(CheckpointIs(EmittedToKey(p), state.emitted_to));
+    // What a window that was given up had sent may have come late, and have begun its window.
+    group.conditions.push_back(kv::Absent(ColumnFamily::kCheckpoints, CursorKey(p)));
     group.mutations.push_back(PutCheckpoint(EmittedToKey(p), state.done_to));
   }
   return group;

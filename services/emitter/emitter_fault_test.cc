@@ -219,6 +219,26 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
   }
 }
 
+// The first chunk of a window that its emitter had given up (it had read its checkpoints anew) is
+// applied late, while the emitter takes windows in which nothing is due, and notes that: the window
+// that has begun must be ended first.
+TEST_F(EmitterFaultTest, AWindowThatIsBegunLateIsEnded) {
+  const uint16_t p = PartitionOf(AddSchedule("*/20 * * * * *"), layout_.partitions);
+  StartEmitter("a");
+  Advance(absl::Milliseconds(8'100));
+  const absl::Time emitted_to = Checkpoint(EmittedToKey(p));
+  ASSERT_FALSE(Disk(ColumnFamily::kCheckpoints).contains(CursorKey(p)));
+  kv::Group late;
+  late.mutations.push_back({.cf = ColumnFamily::kCheckpoints,
+                            .key = CursorKey(p),
+                            .value = EncodeCursor({.window_end = emitted_to + absl::Seconds(1),
+                                                   .last_key = std::string(1, '\xff')})});
+  Commit({std::move(late)});
+  Advance(absl::Seconds(60));
+  EXPECT_FALSE(Disk(ColumnFamily::kCheckpoints).contains(CursorKey(p)));
+  ExpectEmittedOnce(absl::InfinitePast(), Now());
+}
+
 TEST_F(EmitterFaultTest, AStoreThatCrashesAndComesBackLosesNothing) {
   AddUsualSchedules();
   StartEmitter("a");
