@@ -243,6 +243,31 @@ TEST_F(HandlerFaultsTest,
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 30u);
 }
 
+// The successor knows the schedule's state, and has not been told of the pause when it sends again
+// what the dead handler had claimed: nothing is committed before that would find the pause.
+TEST_F(HandlerFaultsTest, WhatADeadHandlerHadClaimedIsJudgedByWhatTheStoreSaysThen) {
+  world_.timeout = absl::Seconds(2);
+  const Uid uid = world_.AddSchedule("short");
+  world_.StartHandler("a");
+  world_.Advance(absl::Seconds(1));
+  world_.transport("a").decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  world_.AddRow(uid, {.due = world_.now() + absl::Seconds(1), .count = 30});
+  world_.Advance(absl::Milliseconds(1100));
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
+  world_.KillHandler("a");
+  world_.StartHandler("b");
+  world_.AddRow(uid, {.due = world_.now(), .occurrence = "o2"});
+  while (world_.transport("b").sent.empty()) world_.Advance(absl::Milliseconds(100));
+  world_.quiet_store.BeQuiet();
+  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  world_.Advance(absl::Seconds(4));
+  world_.quiet_store.TellAll();
+  world_.Advance(absl::Seconds(2));
+  EXPECT_EQ(world_.transport("b").sent.size(), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kParked), 1u);
+}
+
 TEST_F(HandlerFaultsTest, AClaimOfOneOffEventsLeavesTheMarkThatACancelLooksAt) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(1));

@@ -5,6 +5,7 @@
 
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
+#include "common/storage/event_table.h"
 #include "services/handler/granted_entry.h"
 #include "services/handler/inflight_scan.h"
 
@@ -64,18 +65,24 @@ void TakeoverLoop::Step(absl::Time now) {
   if (left_.empty() || !state->core.lease_valid(state->shard)) return;
   for (auto left = left_.begin(); left != left_.end();) {
     const bool due = (*left)->not_before <= now && !(*left)->reading;
-    if (due && !(*left)->read) ReadRows(*state, *left);
+    if (due && !(*left)->read) ReadRows(*state, *left, now);
     left = due && (*left)->read && Adopt(*state, **left, now) ? left_.erase(left) : std::next(left);
   }
   state->core.cache.Fetch();
 }
 
-// One-off events have their payload in their rows only.
-void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left) {
+// One-off events have their payload in their rows only. Nothing is committed before the others are
+// sent again that would find their schedules paused since: their states are read anew.
+void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left, absl::Time now) {
+  left->asked_at = now;
   std::vector<kv::Key> keys;
   for (const LeftEntry& entry : left->claim.entries) {
-    if (entry.record.row_stays() && !entry.open.empty()) {
+    if (entry.open.empty()) continue;
+    if (entry.record.row_stays()) {
       keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.record.event_key()});
+    } else if (const auto key = DecodeEventKey(entry.record.event_key());
+               key.has_value() && !IsGranted(left->claim.id)) {
+      state.core.cache.ForgetState(key->uid);
     }
   }
   if (keys.empty()) {
@@ -128,7 +135,7 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
   claim->owner = state.owner;
   claim->ends_written = left.claim.ends_written;
   claim->claim_time_micros = left.claim.claim_time_micros;
-  claim->judged = now;
+  claim->judged = left.asked_at;
   claim->timeout_max = absl::Microseconds(left.claim.timeout_max_micros);
   for (size_t i = 0; i < rows->size(); ++i) {
     ClaimedEntry& entry = (*rows)[i].entry;

@@ -54,12 +54,13 @@ class TakeoverLoop {
     absl::Time not_before;
     bool reading = false;
     bool read = false;
+    absl::Time asked_at;  // what it is judged by was read after this
     // Of one-off events, by key; never iterated.
     absl::flat_hash_map<std::string, std::string> rows;
   };
   void OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq);
   bool ResendGranted(ShardState& state, Left& left, absl::Time now);
-  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left);
+  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left, absl::Time now);
   bool Adopt(ShardState& state, Left& left, absl::Time now);
   // nullopt: not known yet.
   std::optional<std::vector<ResolvedRow>> ResolveAll(ShardState& state, Left& left);
