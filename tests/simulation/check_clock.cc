@@ -8,8 +8,9 @@
 namespace escapement::simulation {
 namespace {
 
-// A commit is decided this long before it is durable at most: the store may stand still meanwhile.
-constexpr absl::Duration kDecidedBefore = absl::Seconds(5);
+// A commit is decided this long before it is durable at most: the store may stand still meanwhile,
+// for 4 s and, before it has done anything, once more.
+constexpr absl::Duration kDecidedBefore = absl::Seconds(10);
 constexpr double kSlewMax = 500e-6;
 
 bool Confirmed(const History& history, absl::Time from, absl::Time to) {

@@ -68,7 +68,9 @@ class IdleChecker {
         shard_of_[added.grant.policy] = fence.lease;
     }
     for (const TokenReplay::HolderChange& added : changes.added) {
-      target_of_[added.grant] = targets_[added.run.first];
+      const std::string& target = target_of_[added.grant] = targets_[added.run.first];
+      Outage& outage = OutageOf(added.grant.policy, target);
+      if (outage.on) outage.until = std::max(outage.until, commit.time + kPassedOverMax);
       auto policy = replay_.policies().find(added.grant.policy);
       if (policy == replay_.policies().end() || policy->second.max_per_second <= 0) continue;
       // When the whole burst is there again: until then it may be that the rate allows none.
@@ -81,14 +83,19 @@ class IdleChecker {
   void NoteReport(const Commit& commit, const ReportWrite& report) {
     auto target = target_of_.find(report.grant);
     if (target == target_of_.end()) return;
-    absl::Time& until = PassedOver(report.grant.policy, target->second);
-    if (report.unreachable) until = commit.time + kPassedOverMax;
-    if (report.delivered) until = std::min(until, commit.time);
+    Outage& outage = OutageOf(report.grant.policy, target->second);
+    if (report.unreachable) outage = {.on = true, .until = commit.time + kPassedOverMax};
+    if (report.delivered) outage = {.on = false, .until = std::min(outage.until, commit.time)};
   }
 
-  // Until when whoever owns the policy passes the target over: each owner by what it hears.
-  absl::Time& PassedOver(const std::string& policy, const std::string& target) {
-    return passed_over_[{owners_[shard_of_[policy]], target}];
+  // A target that could not be reached, as whoever owns the policy knows: each owner by what it
+  // hears. It is passed over, then while a probe is out.
+  struct Outage {
+    bool on = false;
+    absl::Time until = absl::UnixEpoch();
+  };
+  Outage& OutageOf(const std::string& policy, const std::string& target) {
+    return outages_[{owners_[shard_of_[policy]], target}];
   }
 
   // Nothing has touched the policy since changed_[name].
@@ -105,7 +112,8 @@ class IdleChecker {
         free = std::max(free, conforms->second);
     }
     for (const auto& [key, row] : *rows) {
-      const absl::Time from = std::max({free, ReadyAt(row), PassedOver(name, targets_[row.uid])});
+      const absl::Time from =
+          std::max({free, ReadyAt(row), OutageOf(name, targets_[row.uid]).until});
       const absl::Time to = std::min(now, row.closes);
       const bool first_attempt = row.last_error.empty();
       const absl::Time looked_at =
@@ -134,13 +142,12 @@ class IdleChecker {
   TokenReplay replay_;
   std::map<std::string, std::string> targets_;  // by uid
   std::map<GrantName, std::string> target_of_;
-  // Until then, by owner and target.
-  std::map<std::pair<std::string, std::string>, absl::Time> passed_over_;
-  std::map<std::string, std::string> shard_of_;  // by policy
-  std::map<std::string, std::string> owners_;    // by lease
-  std::map<std::string, absl::Time> conforms_;   // by policy
-  std::map<std::string, absl::Time> changed_;    // by policy
-  std::set<std::string> known_;                  // policies
+  std::map<std::pair<std::string, std::string>, Outage> outages_;  // by owner and target
+  std::map<std::string, std::string> shard_of_;                    // by policy
+  std::map<std::string, std::string> owners_;                      // by lease
+  std::map<std::string, absl::Time> conforms_;                     // by policy
+  std::map<std::string, absl::Time> changed_;                      // by policy
+  std::set<std::string> known_;                                    // policies
   std::vector<Violation> violations_;
 };
 

@@ -65,6 +65,8 @@ void DrawRestrictions(sim::SimRandom& random, absl::Time now, bool frequent,
   if (frequent && random.Below(4) == 0) definition->start = soon(-5, 15);
   if (frequent && random.Below(4) == 0) definition->end = soon(90, 150);
   if (frequent && random.Below(8) == 0) definition->end = soon(40, 80);
+  // What leaves no occurrence at all is refused, and a cron expression has one in each minute.
+  definition->end = std::max(definition->end, definition->start + absl::Minutes(1));
   const bool ends = definition->end != absl::InfiniteFuture();
   if (frequent && random.Below(3) == 0 && (!ends || definition->every > absl::ZeroDuration())) {
     const bool minutes = !ends;
