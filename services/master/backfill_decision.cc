@@ -176,19 +176,15 @@ class Backfill {
     const auto former = scope_.former.find(scope_.occurrences[rest.index].emitted.id);
     if (former == scope_.former.end()) return false;
     const std::vector<BackfillOccurrence>& others = former->second.rest;
-    const BackfillOccurrence* carrier = nullptr;
     for (const BackfillOccurrence& other : others) {
-      if (rest.count == (carrier == nullptr ? 0 : 1)) break;
-      if (!CanCarry(other) || fired_.contains(other.emitted.id)) {
-        --rest.count;
-      } else if (carrier == nullptr) {
-        carrier = &other;
+      if (rest.count == 0) return true;
+      if (CanCarry(other) && !fired_.contains(other.emitted.id)) {
+        Carry(rest, former->second.source, other);
+        return true;
       }
+      --rest.count;
     }
-    if (rest.count == 0) return true;
-    if (carrier == nullptr) return others.size() < kBackfillCarriersMax;
-    Carry(rest, former->second.source, *carrier);
-    return true;
+    return others.size() < kBackfillCarriersMax;
   }
 
   static bool CanCarry(const BackfillOccurrence& carrier) {

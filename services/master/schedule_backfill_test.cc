@@ -262,9 +262,16 @@ TEST(ScheduleBackfill, WhatIsLeftOfASummaryOfAFormerVersionMovesOnAmongItsOwnOcc
   const auto skipped = [&] { return SkippedSince(bench.fixture, bench.start); };
   ASSERT_EQ(skipped(), (Strings{"1*8 paused", "9 paused", "10 paused"}));
   bench.Plan(11, 11);
-  EXPECT_EQ(bench.Fill(1, 10), "2/0");  // 1 and 6
-  EXPECT_EQ(skipped(), (Strings{"2*6 paused", "9 paused", "10 paused"}));
-  EXPECT_EQ(bench.Fill(1, 10), "0/2");
+  // One in the middle goes first, then the first: the others are counted on from the second, and
+  // the sixth with them until what counts on passes it.
+  EXPECT_EQ(bench.Fill(6, 7), "1/0");
+  EXPECT_EQ(skipped(), (Strings{"1*8 paused", "9 paused", "10 paused"}));
+  EXPECT_EQ(bench.Fill(1, 10), "1/1");
+  EXPECT_EQ(skipped(), (Strings{"2*7 paused", "9 paused", "10 paused"}));
+  const std::string all = absl::StrCat((second + 2) % 60, "-", (second + 8) % 60, " * * * * *");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate(all)).ok());
+  EXPECT_EQ(bench.Fill(2, 6), "4/0");
+  EXPECT_EQ(skipped(), (Strings{"7*2 paused", "9 paused", "10 paused"}));
 }
 
 TEST(ScheduleBackfill, OfAThrottledScheduleRunsWaitAndTheirWindowBeginsNow) {
