@@ -66,10 +66,9 @@ void RecordCache::Start() { Restart(); }
 
 void RecordCache::Restart() {
   alive_ = std::make_shared<int>();
-  states_.clear();
+  ForgetStates();
   wanted_states_.clear();
   wanted_definitions_.clear();
-  reading_.clear();
   reads_ = 0;
   OpenWatch();
 }
@@ -85,14 +84,20 @@ void RecordCache::OpenWatch() {
                               .on_lagged =
                                   [this, alive](const absl::Status&) {
                                     if (alive.expired()) return;
-                                    states_.clear();
+                                    ForgetStates();
                                     // Not at once: a store that is away ends every watch.
                                     executor_->PostAfter(kWatchAgain, [this, alive] {
                                       if (alive.expired()) return;
-                                      states_.clear();
+                                      ForgetStates();
                                       OpenWatch();
                                     });
                                   }});
+}
+
+// What a read under way says may be of before the watch begins.
+void RecordCache::ForgetStates() {
+  states_.clear();
+  reading_.clear();
 }
 
 // One commit may write a state several times (launches of one schedule): the last word counts, and
@@ -167,21 +172,30 @@ void RecordCache::Fetch() {
 
 void RecordCache::Read(std::vector<kv::Key> keys) {
   std::weak_ptr<int> alive = alive_;
-  for (const kv::Key& key : keys) reading_.insert(key.key);
+  const uint64_t reading = ++readings_;
+  for (const kv::Key& key : keys) reading_[key.key] = reading;
   auto asked = std::make_unique<const std::vector<kv::Key>>(keys);
   client_.MultiGet(std::move(keys), executor_,
-                   [this, alive, asked = std::move(asked)](absl::StatusOr<kv::GetResult> result) {
-                     if (!alive.expired()) OnRead(*asked, std::move(result));
+                   [this, alive, reading,
+                    asked = std::move(asked)](absl::StatusOr<kv::GetResult> result) {
+                     if (!alive.expired()) OnRead(reading, *asked, std::move(result));
                    });
 }
 
-void RecordCache::OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result) {
-  for (const kv::Key& key : keys) reading_.erase(key.key);
+void RecordCache::OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
+                         absl::StatusOr<kv::GetResult> result) {
+  const auto none_waits = [&](const kv::Key& key) {
+    const auto found = reading_.find(key.key);
+    if (found == reading_.end() || found->second != reading) return true;
+    reading_.erase(found);
+    return false;
+  };
   if (result.ok()) {
     if (states_.size() + keys.size() > kStatesMax ||
         Perturb(client_.runtime(), Site::kCacheStatesForgotten))
       states_.clear();
     for (size_t i = 0; i < keys.size(); ++i) {
+      if (none_waits(keys[i])) continue;
       std::optional<std::string>& value = result->values[i];
       if (keys[i].cf == ColumnFamily::kDefinitions) {
         KeepDefinition(keys[i].key, value);
@@ -191,6 +205,8 @@ void RecordCache::OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::Ge
       if (known == nullptr || known->seq <= result->seq)
         known = MakeState(std::move(value), result->seq);
     }
+  } else {
+    std::for_each(keys.begin(), keys.end(), none_waits);
   }
   if (--reads_ > 0) return;
   on_fetched_();

@@ -16,7 +16,6 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/cron/timetable.h"
@@ -68,7 +67,7 @@ class RecordCache {
   // As State, without asking for it.
   std::shared_ptr<const CachedState> StateIfKnown(const Uid& uid) const;
 
-  // A read of it that is under way may be older than what made it wrong: it is read again.
+  // What a read under way says of it may be older than what made it wrong: it is read again.
   void ForgetState(const Uid& uid);
 
   // Reads what was asked for, if anything, and unless a read is under way already (what was asked
@@ -80,9 +79,11 @@ class RecordCache {
 
  private:
   void OpenWatch();
+  void ForgetStates();
   void OnBatch(const kv::WatchBatch& batch);
   void Read(std::vector<kv::Key> keys);
-  void OnRead(const std::vector<kv::Key>& keys, absl::StatusOr<kv::GetResult> result);
+  void OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
+              absl::StatusOr<kv::GetResult> result);
   void KeepDefinition(const std::string& key, const std::optional<std::string>& value);
 
   kv::KvClient& client_;
@@ -96,8 +97,10 @@ class RecordCache {
   // By key; never iterated.
   absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;
   size_t definition_bytes_ = 0;
-  // Keys whose read is under way: not wanted again. Never iterated.
-  absl::flat_hash_set<std::string> reading_;
+  // Keys whose read is under way, with its number: not wanted again. What another read says of
+  // them was asked before they were forgotten. Never iterated.
+  absl::flat_hash_map<std::string, uint64_t> reading_;
+  uint64_t readings_ = 0;  // numbers given
   std::set<std::string> wanted_states_;
   std::set<std::string> wanted_definitions_;
   size_t reads_ = 0;  // of the fetch under way

@@ -1,6 +1,8 @@
 #include "common/records/record_cache.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,117 @@ class CountingKvStore final : public kv::ForwardingKvStore {
     inner_.MultiGet(std::move(keys), std::move(done));
   }
 };
+
+// Answers reads late, as of when they were asked, and its watches end when they are told to.
+class SlowKvStore final : public kv::ForwardingKvStore {
+ public:
+  using ForwardingKvStore::ForwardingKvStore;
+  bool hold = false;  // the answers to reads that are asked now
+
+  void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
+    if (hold) {
+      done = [this, done = std::move(done)](absl::StatusOr<kv::GetResult> result) {
+        held_.push_back([done, result = std::move(result)] { done(result); });
+      };
+    }
+    inner_.MultiGet(std::move(keys), std::move(done));
+  }
+  std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
+                                       kv::WatchObserver observer) override {
+    auto ended = std::make_shared<bool>(false);
+    lag_ = [ended, on_lagged = observer.on_lagged] {
+      *ended = true;
+      on_lagged(absl::UnavailableError("lagged"));
+    };
+    observer.on_batch = [ended, on_batch = observer.on_batch](kv::WatchBatch batch) {
+      if (!*ended) on_batch(std::move(batch));
+    };
+    return inner_.OpenWatch(std::move(request), std::move(observer));
+  }
+  void Lag() { lag_(); }
+  void LetAnswersGo() {
+    hold = false;
+    for (const auto& answer : std::exchange(held_, {})) answer();
+  }
+
+ private:
+  std::vector<std::function<void()>> held_;
+  std::function<void()> lag_;
+};
+
+// A cache that is asked for one state, again after each fetch.
+struct OneState {
+  OneState() {
+    Put(1);
+    executor->Post([this] { cache.Start(); });
+    runtime.AdvanceBy(absl::Seconds(1));
+    store.hold = true;
+    executor->Post([this] { Ask(); });
+    runtime.AdvanceBy(absl::Milliseconds(10));
+    store.hold = false;
+  }
+  void Ask() {
+    cache.State(Uid());
+    cache.Fetch();
+  }
+  void Put(int64_t cancelled_before) {
+    storage::v1::StateRecord record;
+    record.set_cancelled_before_micros(cancelled_before);
+    kv::Commit commit;
+    commit.groups.emplace_back().mutations.push_back({.cf = ColumnFamily::kStates,
+                                                      .key = StateKey(Uid()),
+                                                      .value = record.SerializeAsString()});
+    client.CommitAsync(std::move(commit), executor, [](absl::StatusOr<kv::CommitResult>) {});
+    runtime.AdvanceBy(absl::Milliseconds(10));
+  }
+  int64_t known() const {
+    const auto state = cache.StateIfKnown(Uid());
+    return state == nullptr ? 0 : state->record->cancelled_before_micros();
+  }
+  static kv::KvClient::Options ClientOptions() {
+    kv::KvClient::Options options;
+    options.name = "test";
+    return options;
+  }
+
+  sim::SimRuntime runtime{5};
+  kv::MemKvStore mem{runtime, {}};
+  SlowKvStore store{mem};
+  const std::shared_ptr<Executor> executor = runtime.NewExecutor("handler");
+  kv::KvClient client{store, runtime, ClientOptions()};
+  std::vector<int64_t> fetched;  // what was known after each fetch
+  RecordCache cache{client, executor, [this] {
+                      fetched.push_back(known());
+                      Ask();
+                    }};
+};
+
+TEST(RecordCacheTest, AReadThatWasAskedBeforeTheStateWasForgottenIsNotBelieved) {
+  OneState one;
+  one.store.Lag();  // else the watch tells of the change
+  one.Put(2);
+  one.executor->Post([&] {
+    one.cache.ForgetState(Uid());
+    one.Ask();
+  });
+  one.store.LetAnswersGo();
+  one.runtime.AdvanceBy(absl::Milliseconds(20));
+  EXPECT_EQ(one.fetched, (std::vector<int64_t>{0, 2}));
+}
+
+// The change is before what the new watch tells of, and after what the read has seen.
+TEST(RecordCacheTest, AReadThatWasAskedBeforeTheWatchIsNotBelieved) {
+  OneState one;
+  one.store.Lag();
+  one.Put(2);
+  one.runtime.AdvanceBy(absl::Seconds(1));
+  one.store.LetAnswersGo();
+  one.runtime.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(one.known(), 2);
+  one.Put(3);
+  one.runtime.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(one.known(), 3);
+}
 
 // 400 KB is about the most that a definition can be; an answer of the store's is at most 64 MB.
 TEST(RecordCacheTest, NoReadAsksForMoreDefinitionsThanAnAnswerCanHold) {
