@@ -175,11 +175,11 @@ void RecordCache::Read(std::vector<kv::Key> keys) {
   const uint64_t reading = ++readings_;
   for (const kv::Key& key : keys) reading_[key.key] = reading;
   auto asked = std::make_unique<const std::vector<kv::Key>>(keys);
-  client_.MultiGet(std::move(keys), executor_,
-                   [this, alive, reading,
-                    asked = std::move(asked)](absl::StatusOr<kv::GetResult> result) {
-                     if (!alive.expired()) OnRead(reading, *asked, std::move(result));
-                   });
+  client_.MultiGet(
+      std::move(keys), executor_,
+      [this, alive, reading, asked = std::move(asked)](absl::StatusOr<kv::GetResult> result) {
+        if (!alive.expired()) OnRead(reading, *asked, std::move(result));
+      });
 }
 
 void RecordCache::OnRead(uint64_t reading, const std::vector<kv::Key>& keys,

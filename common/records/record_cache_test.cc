@@ -88,9 +88,8 @@ struct OneState {
     storage::v1::StateRecord record;
     record.set_cancelled_before_micros(cancelled_before);
     kv::Commit commit;
-    commit.groups.emplace_back().mutations.push_back({.cf = ColumnFamily::kStates,
-                                                      .key = StateKey(Uid()),
-                                                      .value = record.SerializeAsString()});
+    commit.groups.emplace_back().mutations.push_back(
+        {.cf = ColumnFamily::kStates, .key = StateKey(Uid()), .value = record.SerializeAsString()});
     client.CommitAsync(std::move(commit), executor, [](absl::StatusOr<kv::CommitResult>) {});
     runtime.AdvanceBy(absl::Milliseconds(10));
   }

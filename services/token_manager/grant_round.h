@@ -87,6 +87,7 @@ class GrantRound {
   void Count(PolicyState& policy, const Grant& grant, uint64_t count, Round& round);
   void PutRows(Round& round);
   void TakeBack(const Made& made);
+  void Settle(PolicyState& policy, const std::string& key);
 
   ShardState& state_;
   RowActions& actions_;

@@ -68,10 +68,17 @@ void GrantRound::Applied() {
       const auto at = policy.groups.find(group);
       if (at->second.end.has_value()) state_.hungry.insert({uid, group});
     }
-    policy.Settle(key);
+    Settle(policy, key);
     state_.MakeReady(policy);
     state_.Plan(policy);
   }
+}
+
+void GrantRound::Settle(PolicyState& policy, const std::string& key) {
+  const WaitingRow* row = policy.RowOf(key);
+  const bool told = row != nullptr && row->told;
+  policy.Settle(key);
+  if (told) state_.ReadBack(policy, key);
 }
 
 void GrantRound::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
@@ -108,7 +115,7 @@ void GrantRound::Refused(uint16_t failed_condition, std::deque<Resend>& resends)
     state_.Plan(policy);
   }
   resends.insert(resends.end(), resumed_.begin(), resumed_.end());
-  for (const auto& [key, uid] : rows_) state_.Find(uid)->Settle(key);
+  for (const auto& [key, uid] : rows_) Settle(*state_.Find(uid), key);
 }
 
 void GrantRound::TakeBack(const Made& made) {

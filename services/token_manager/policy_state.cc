@@ -319,6 +319,7 @@ void PolicyState::ReplaceRow(const std::string& key, const storage::v1::EventRec
   row->count = record.count();
   row->taken = record.throttle().taken();
   row->reading = false;
+  row->told = false;
   row->stored.clear();
   Queue(key, *row);
 }

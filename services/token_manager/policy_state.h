@@ -58,7 +58,9 @@ struct WaitingRow {
   kv::CommitSeq read_seq = 0;
   int64_t closes_micros = 0;   // as it stands in `closings`; 0: it does not
   bool finishes_late = false;  // its window has closed, and there is no other
-  bool reading = false;     // busy until it is known how it is in the store (ShardState::to_read)
+  bool reading = false;  // busy until it is known how it is in the store (ShardState::to_read)
+  // Written anew while it was busy: to be read when what becomes of the commit is known.
+  bool told = false;
   std::string stored = {};  // its bytes, if it had to be read again and has not changed since
 
   uint64_t left() const { return count - taken; }
@@ -103,6 +105,7 @@ class PolicyState {
   bool named = false;     // the two are known
   bool known = false;     // record and counts have been read
   bool reading = false;
+  bool reading_is_old = false;  // what is being read may be of before a change
   std::optional<storage::v1::PolicyRecord> record;
   std::string record_bytes;
   kv::CommitSeq record_seq = 0;

@@ -41,7 +41,9 @@ void RecordReader::OnPolicy(ShardState& state, const Uid& uid,
 }
 
 void RecordReader::ReadAgain(ShardState& state, PolicyState& policy) {
-  if (!policy.implicit() && !policy.reading) state.unread.insert(policy.uid);
+  if (policy.implicit()) return;
+  policy.reading_is_old = policy.reading;
+  if (!policy.reading) state.unread.insert(policy.uid);
 }
 
 void RecordReader::Step() {
@@ -75,10 +77,9 @@ void RecordReader::ReadPolicies(ShardState& state) {
           PolicyState* policy = state->Find(uids[i]);
           if (policy == nullptr) continue;
           policy->reading = false;
-          if (!result.ok()) {
-            state->unread.insert(uids[i]);
-            continue;
-          }
+          const bool old = std::exchange(policy->reading_is_old, false);
+          if (old || !result.ok()) state->unread.insert(uids[i]);
+          if (!result.ok()) continue;
           // Not as of a time before the last grant: that would give back what it took.
           policy->SetRecord(result->values[2 * i], result->seq,
                             std::max(result->store_time, state->core.client.NowLow()));

@@ -261,8 +261,10 @@ void RowActions::Applied(const Group& group) {
       case RowAction::Kind::kDrop:
         break;
     }
+    const bool told = row->told;
     if (action.kind == RowAction::Kind::kCarryOver) {
       policy->ReplaceRow(action.key, action.carried);
+      if (told) state_.ReadBack(*policy, action.key);
       state_.hungry.insert({policy->uid, {row->priority, row->source->uid}});
     } else {
       const GroupKey group_key{row->priority, row->source->uid};
@@ -272,7 +274,8 @@ void RowActions::Applied(const Group& group) {
       state_.hungry.insert({policy->uid, group_key});
       // What was written there since was not taken in while the row was here: the schedule may have
       // been changed back, or resumed.
-      if (action.former || action.kind == RowAction::Kind::kPark) state_.ReadAnew(action.key);
+      if (action.former || told || action.kind == RowAction::Kind::kPark)
+        state_.ReadAnew(action.key);
     }
     state_.MakeReady(*policy);
     state_.Plan(*policy);
@@ -289,9 +292,8 @@ void RowActions::Refused(const Group& group) {
     PolicyState* policy = state_.Find(action.policy);
     WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
     if (row == nullptr) continue;
-    if (action.former) {
-      row->reading = true;
-      state_.ReadAnew(action.key);
+    if (action.former || row->told) {
+      state_.ReadBack(*policy, action.key);
       continue;
     }
     policy->Queue(action.key, *row);

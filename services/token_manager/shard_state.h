@@ -136,6 +136,15 @@ struct ShardState {
     reading.erase(key);
     to_read.insert(key);
   }
+  // … and is busy until then, if it is in memory.
+  void ReadBack(PolicyState& policy, const std::string& key) {
+    if (WaitingRow* row = policy.RowOf(key)) {
+      policy.Withhold(key, *row);
+      row->reading = true;
+      row->told = false;
+    }
+    ReadAnew(key);
+  }
   // A row in memory, or a report, was deleted (or is about to be); `read_seq` as it has it.
   void NoteDeleted(const std::string& key, kv::CommitSeq read_seq) {
     if (!reading.empty()) reading.erase(key);

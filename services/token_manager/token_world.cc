@@ -25,14 +25,15 @@ std::unique_ptr<kv::Watch> PoorStore::OpenWatch(kv::WatchRequest request,
       executor_->PostAfter(states_delay, [on_batch, batch = std::move(batch)] { on_batch(batch); });
     };
   }
-  if (request.cf != ColumnFamily::kWaiting)
+  if (request.cf != ColumnFamily::kWaiting && request.cf != ColumnFamily::kPolicies)
     return inner_.OpenWatch(std::move(request), std::move(observer));
   auto opened = std::make_shared<Opened>();
+  opened->cf = request.cf;
   opened->on_lagged = observer.on_lagged;
   opened_.push_back(opened);
   kv::WatchObserver poor = observer;
-  poor.on_batch = [this, opened, delay = delay,
-                   on_batch = observer.on_batch](kv::WatchBatch batch) {
+  const absl::Duration by = request.cf == ColumnFamily::kWaiting ? delay : absl::ZeroDuration();
+  poor.on_batch = [this, opened, delay = by, on_batch = observer.on_batch](kv::WatchBatch batch) {
     if (delay == absl::ZeroDuration()) {
       if (!opened->ended) on_batch(std::move(batch));
       return;
@@ -68,8 +69,11 @@ kv::KvStore::Callback<T> PoorStore::Late(absl::Duration by, Callback<T> done) {
 }
 
 void PoorStore::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) {
-  const bool late = !keys.empty() && keys[0].cf == ColumnFamily::kWaiting;
-  inner_.MultiGet(std::move(keys), Late(late ? get_delay : absl::ZeroDuration(), std::move(done)));
+  const ColumnFamily cf = keys.empty() ? ColumnFamily::kMeta : keys[0].cf;
+  const absl::Duration by = cf == ColumnFamily::kWaiting    ? get_delay
+                            : cf == ColumnFamily::kPolicies ? policies_delay
+                                                            : absl::ZeroDuration();
+  inner_.MultiGet(std::move(keys), Late(by, std::move(done)));
 }
 
 void PoorStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
@@ -82,10 +86,11 @@ void PoorStore::LetAnswersGo() {
   for (Closure& answer : std::exchange(answers_, {})) executor_->Post(std::move(answer));
 }
 
-void PoorStore::Lag() {
-  executor_->Post([opened = std::exchange(opened_, {})] {
+void PoorStore::Lag(kv::ColumnFamily cf) {
+  executor_->Post([opened = opened_, cf] {
     for (const auto& watch : opened) {
-      if (!std::exchange(watch->ended, true)) watch->on_lagged(absl::OutOfRangeError("lagged"));
+      if (watch->cf == cf && !std::exchange(watch->ended, true))
+        watch->on_lagged(absl::OutOfRangeError("lagged"));
     }
   });
 }

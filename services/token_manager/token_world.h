@@ -48,12 +48,14 @@ class PoorStore final : public kv::ForwardingKvStore {
               Callback<kv::CommitResult> done) override;
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override;
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
-  // The watches that are open have missed something.
-  void Lag();
+  // The watches that are open have missed something: those of `waiting`, or of `policies`.
+  void Lag(kv::ColumnFamily cf = kv::ColumnFamily::kWaiting);
 
   // Of watches of `waiting`, and of `states`, that are opened from now on.
   absl::Duration delay = absl::ZeroDuration();
   absl::Duration states_delay = absl::ZeroDuration();
+  // Of the answers to reads of policies.
+  absl::Duration policies_delay = absl::ZeroDuration();
   // Of the answers to reads of `waiting`: of rows one by one, and of ranges.
   absl::Duration get_delay = absl::ZeroDuration();
   absl::Duration scan_delay = absl::ZeroDuration();
@@ -64,6 +66,7 @@ class PoorStore final : public kv::ForwardingKvStore {
 
  private:
   struct Opened {
+    kv::ColumnFamily cf;
     std::function<void(absl::Status)> on_lagged;
     bool ended = false;
   };

@@ -95,15 +95,17 @@ bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
   } else if (const auto at = group->rows.find(key); at == group->rows.end()) {
     const bool may_be_left = key < group->left_before;
     if (value != nullptr && !may_be_left) return false;
-  } else if (WaitingRow* row = &at->second; !row->busy) {
+  } else if (WaitingRow& row = at->second; !row.reading) {
     storage::v1::EventRecord told;
     if (value != nullptr &&
-        (!told.ParseFromString(*value) || told.version() == row->source->event.version()))
+        (!told.ParseFromString(*value) || told.version() == row.source->event.version()))
       return false;
-    policy->Withhold(key, *row);
-    row->reading = true;
-  } else if (value != nullptr && !row->reading) {
-    return false;  // the commit that it is in finds out
+    if (row.busy) {
+      row.told = true;
+    } else {
+      state.ReadBack(*policy, key);
+    }
+    return true;
   }
   state.ReadAnew(key);
   return true;
