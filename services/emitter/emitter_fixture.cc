@@ -40,6 +40,11 @@ bool AddsRows(const kv::CommitRequest& request) {
 
 void HookedKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                            Callback<kv::CommitResult> done) {
+  if (before_answer && AddsRows(*request)) {
+    done = [this, done = std::move(done)](absl::StatusOr<kv::CommitResult> result) {
+      before_answer([done, result = std::move(result)] { done(result); });
+    };
+  }
   if (!before_rows || !AddsRows(*request))
     return inner_.Commit(std::move(request), std::move(done));
   before_rows([this, request = std::move(request), done = std::move(done)] {

@@ -30,6 +30,8 @@ class HookedKvStore final : public kv::ForwardingKvStore {
   using ForwardingKvStore::ForwardingKvStore;
   // Called with what sends the commit on; may keep it or drop it (then it never arrives).
   std::function<void(std::function<void()> send)> before_rows;
+  // Called with what hands on the answer to such a commit.
+  std::function<void(std::function<void()> answer)> before_answer;
   size_t children_read = 0;  // by scans
 
   using KvStore::Commit;

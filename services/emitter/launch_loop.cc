@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/base/micros.h"
+#include "common/cron/launch_expression.h"
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/service/log.h"
@@ -20,6 +20,13 @@ using Kind = LaunchDecision::Kind;
 
 // Timers are at least this long: no step makes the next one due at once.
 constexpr absl::Duration kTimerMin = absl::Microseconds(20);
+
+// What several children of one schedule have due may be emitted in two parts, the later one first.
+bool HasChildren(const CachedDefinition& definition) {
+  const cron::Timetable* timetable = definition.timetable.get();
+  return timetable != nullptr && timetable->calendar() &&
+         cron::ChildPlaces(*timetable->spec().cron).size() > 1;
+}
 
 }  // namespace
 
@@ -83,6 +90,7 @@ void LaunchLoop::DropPartition(uint32_t partition) {
 }
 
 void LaunchLoop::OnMark(const ActiveRun& run, const std::string& key, bool put, kv::CommitSeq seq) {
+  marks_told_ = seq;
   const auto it = schedules_.find(run.uid);
   if (it == schedules_.end()) return;
   Schedule& schedule = it->second;
@@ -109,11 +117,14 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   launch.seq = seq;
   const LaunchMemory::Kept kept = memory_.Keep(key_bytes, std::move(launch));
   if (kept != LaunchMemory::Kept::kKept) return kept != LaunchMemory::Kept::kNoRoom;
-  Schedule& schedule = schedules_[key->uid];
+  const auto [at, is_new] = schedules_.try_emplace(key->uid);
+  Schedule& schedule = at->second;
+  // Of the marks told so far, none of which is remembered, a late answer says nothing new.
+  if (is_new) schedule.marks_seq = marks_told_;
   schedule.records = memory_.Find(key->uid);
   // What it will be judged by is there when it is due.
   JudgeScheduledRow(cache_, key->uid, key->occurrence,
-                    RowToJudge(schedule.records->launches.at(key_bytes).record));
+                    RowToJudge(*key, schedule.records->launches.at(key_bytes).record));
   if (!schedule.busy) LookAt(key->uid, schedule, key->launch_time);
   return true;
 }
@@ -241,27 +252,32 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
   if (Perturb(client_.runtime(), Site::kLauncherAssumesNoRun)) schedule.active.clear();
   LaunchBatch::Basis basis{.active = schedule.active};
   bool paused = false;
+  absl::Time superseded_end = absl::InfiniteFuture();
   for (const auto& [bytes, launch] : schedule.records->launches) {
     if (launch.key.launch_time > now || due.size() >= kLaunchesOfScheduleMax) break;
-    const storage::v1::EventRecord row = RowToJudge(launch.record);
+    const storage::v1::EventRecord row = RowToJudge(launch.key, launch.record);
     const RowJudgement judged = JudgeScheduledRow(cache_, uid, launch.key.occurrence, row);
     if (judged.action == RowJudgement::Action::kFetch) {
       fetching_.insert(uid);
       return false;
     }
     paused |= judged.action == RowJudgement::Action::kPark;
+    if (judged.superseded()) superseded_end = std::min(superseded_end, SupersededEndsAt(row));
     basis.state = judged.state;
     if (judged.definition != nullptr) basis.definition = judged.definition;
     launches.push_back(&launch);
-    due.push_back(Judged(judged, FromMicros(launch.record.nominal_time_micros())));
+    due.push_back(Judged(judged, row, now));
     if (launch.has_run) due.back().wish = DueLaunch::Wish::kDrop;
   }
   memory_.OnPaused(uid, paused);
   OverlapState state{.run_active = !schedule.active.empty()};
   if (basis.definition != nullptr) {
     state.policy = basis.definition->record->run_overlap();
-    state.jittered = basis.definition->record->timing().jitter_micros() > 0 ||
-                     schedule.records->put_off > 0 || !watch_->AllRead(schedule.records->partition);
+    state.out_of_order = basis.definition->record->timing().jitter_micros() > 0 ||
+                         schedule.records->put_off > 0 ||
+                         !watch_->AllRead(schedule.records->partition) ||
+                         (state.policy == storage::v1::RUN_OVERLAP_KIND_CANCEL_PREVIOUS &&
+                          HasChildren(*basis.definition));
   }
   const std::vector<LaunchDecision> decisions = PlanLaunches(due, state);
   const auto waiting = std::count_if(decisions.begin(), decisions.end(), [](const auto& decision) {
@@ -270,6 +286,7 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
   SetWaiting(schedule, static_cast<size_t>(waiting));
   if (static_cast<size_t>(waiting) == decisions.size()) {
     LookAtNext(uid, schedule, now);
+    if (superseded_end != absl::InfiniteFuture()) LookAt(uid, schedule, superseded_end);
     return false;
   }
   basis.lease = options_.leases.fence(schedule.records->partition);
@@ -341,7 +358,10 @@ void LaunchLoop::OnApplied(const LaunchBatch::Decided& decided, kv::CommitSeq se
     case Kind::kDrop:
       break;
   }
-  Forget(decided.key.uid, EncodeLaunchKey(decided.key));
+  const std::string key = EncodeLaunchKey(decided.key);
+  const Launch* launch = memory_.Find(decided.key.uid, key);
+  // Else it has been written anew.
+  if (launch != nullptr && launch->seq <= seq) Forget(decided.key.uid, key);
 }
 
 bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t condition) {

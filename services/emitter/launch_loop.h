@@ -109,7 +109,8 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   LaunchMemory memory_;
   bool stopped_ = false;
   std::map<Uid, Schedule> schedules_;
-  size_t waiting_ = 0;  // of all schedules: records that are due and stay for now
+  kv::CommitSeq marks_told_ = 0;  // of the last change of any mark that was told
+  size_t waiting_ = 0;            // of all schedules: records that are due and stay for now
   std::set<std::pair<absl::Time, Uid>> agenda_;
   std::set<Uid> fetching_;  // to be looked at once the cache has read something
   bool committing_ = false;

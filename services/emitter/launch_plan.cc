@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/base/micros.h"
+
 namespace escapement::emitter {
 namespace {
 
@@ -53,7 +55,7 @@ class Planner {
   LaunchDecision CancelPrevious(const DueLaunch& due) {
     if (due.nominal_time < cancelled_before_) return {.kind = Kind::kSkip, .reason = kOverlap};
     // Where a later occurrence may come first, an earlier one must find that it is too late.
-    if (!state_.run_active && !state_.jittered) return LaunchAlone();
+    if (!state_.run_active && !state_.out_of_order) return LaunchAlone();
     state_.run_active = true;
     cancelled_before_ = due.nominal_time;
     return {.kind = Kind::kCancelPrevious};
@@ -66,24 +68,29 @@ class Planner {
 
 }  // namespace
 
-storage::v1::EventRecord RowToJudge(const storage::v1::LaunchRecord& record) {
+storage::v1::EventRecord RowToJudge(const LaunchKey& key, const storage::v1::LaunchRecord& record) {
   storage::v1::EventRecord row;
   row.set_tenant(record.tenant());
   row.set_version(record.version());
   row.set_count(1);
   row.set_run_count(record.event_count());
   row.set_nominal_time_micros(record.nominal_time_micros());
+  row.set_launch_time_micros(ToMicros(key.launch_time));
   return row;
 }
 
-DueLaunch Judged(const RowJudgement& judged, absl::Time nominal_time) {
-  DueLaunch due{.nominal_time = nominal_time};
+DueLaunch Judged(const RowJudgement& judged, const storage::v1::EventRecord& row, absl::Time now) {
+  DueLaunch due{.nominal_time = FromMicros(row.nominal_time_micros())};
   switch (judged.action) {
     case RowJudgement::Action::kFetch:
     case RowJudgement::Action::kPark:
       due.wish = Wish::kWait;
       break;
     case RowJudgement::Action::kSkip:
+      if (judged.superseded() && now < SupersededEndsAt(row)) {
+        due.wish = Wish::kWait;
+        break;
+      }
       due.wish = Wish::kSkip;
       due.reason = judged.reason;
       break;

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "common/records/row_judge.h"
+#include "common/storage/children_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::emitter {
@@ -20,7 +21,7 @@ namespace escapement::emitter {
 struct DueLaunch {
   enum class Wish : uint8_t {
     kLaunch,
-    kWait,  // the schedule is paused
+    kWait,  // the schedule is paused, or may want it again
     kSkip,  // for `reason`
     kDrop,  // another record stands for it, or it has been launched
   };
@@ -30,16 +31,17 @@ struct DueLaunch {
 };
 
 // The row by which an occurrence is judged as if it had been launched already.
-storage::v1::EventRecord RowToJudge(const storage::v1::LaunchRecord& record);
-// `judged` is not kFetch. An occurrence whose run would be cancelled at once is skipped.
-DueLaunch Judged(const RowJudgement& judged, absl::Time nominal_time);
+storage::v1::EventRecord RowToJudge(const LaunchKey& key, const storage::v1::LaunchRecord& record);
+// `judged`, of this row, is not kFetch. An occurrence whose run would be cancelled at once is
+// skipped; what is superseded waits until SupersededEndsAt.
+DueLaunch Judged(const RowJudgement& judged, const storage::v1::EventRecord& row, absl::Time now);
 
 struct OverlapState {
   storage::v1::RunOverlapKind policy = storage::v1::RUN_OVERLAP_KIND_ALLOW;  // as of now
   bool run_active = false;
   // Launches may come in another order than nominal times: of the version that launches, or of
   // records that a former one has left.
-  bool jittered = false;
+  bool out_of_order = false;
 };
 
 struct LaunchDecision {

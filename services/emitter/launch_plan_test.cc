@@ -87,7 +87,7 @@ TEST(LaunchPlanTest, OfAPausedScheduleEverythingStays) {
 TEST(LaunchPlanTest, TheLaterOccurrenceStaysWhenLaunchesAreOutOfOrder) {
   std::vector<DueLaunch> due = Due(2);
   std::swap(due[0], due[1]);
-  const auto decisions = PlanLaunches(due, {.policy = kCancel, .jittered = true});
+  const auto decisions = PlanLaunches(due, {.policy = kCancel, .out_of_order = true});
   EXPECT_EQ(decisions[0].kind, Kind::kCancelPrevious);
   EXPECT_EQ(decisions[1], (LaunchDecision{.kind = Kind::kSkip, .reason = "overlap"}));
 }
@@ -95,13 +95,13 @@ TEST(LaunchPlanTest, TheLaterOccurrenceStaysWhenLaunchesAreOutOfOrder) {
 TEST(LaunchPlanTest, AJudgementIsAWish) {
   using Action = RowJudgement::Action;
   const auto wish = [](Action action) {
-    return Judged({.action = action}, absl::UnixEpoch()).wish;
+    return Judged({.action = action}, {}, absl::UnixEpoch()).wish;
   };
   EXPECT_EQ(wish(Action::kSend), Wish::kLaunch);
   EXPECT_EQ(wish(Action::kMove), Wish::kLaunch) << "it has no row yet that would have to move";
   EXPECT_EQ(wish(Action::kPark), Wish::kWait);
   EXPECT_EQ(wish(Action::kDrop), Wish::kDrop);
-  EXPECT_EQ(Judged({.action = Action::kSkip, .reason = "deleted"}, absl::UnixEpoch()).reason,
+  EXPECT_EQ(Judged({.action = Action::kSkip, .reason = "deleted"}, {}, absl::UnixEpoch()).reason,
             "deleted");
 }
 
