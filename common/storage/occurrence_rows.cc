@@ -28,6 +28,16 @@ storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Tim
   return throttle;
 }
 
+// A window that the row has stays the one that it is; the first that it has does not end it before
+// it has begun.
+absl::Time MovedWindowBegin(const OccurrenceSource& to, const storage::v1::EventRecord& row,
+                            absl::Time now) {
+  if (row.throttle().has_window()) return FromMicros(row.throttle().window_begin_micros());
+  const absl::Time launched = FromMicros(row.launch_time_micros());
+  const auto duration = absl::Microseconds(to.throttle->window().duration_micros());
+  return launched + duration > now ? launched : now;
+}
+
 storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
                                   const EmittedOccurrence& occurrence, uint64_t count) {
   storage::v1::EventRecord record;
@@ -256,7 +266,7 @@ void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row
   if (to.throttle.has_value()) {
     OccurrenceSource source = to;
     source.event_count = std::max<uint64_t>(row.run_count(), 1);  // n of a run never changes
-    *moved.mutable_throttle() = ThrottleOf(source, FromMicros(row.launch_time_micros()));
+    *moved.mutable_throttle() = ThrottleOf(source, MovedWindowBegin(source, row, now));
     moved.set_priority(to.priority);
     moved.set_count(end - begin);
     const WaitingKey key =

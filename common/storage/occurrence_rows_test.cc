@@ -1,6 +1,7 @@
 #include "common/storage/occurrence_rows.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -159,6 +160,37 @@ TEST(OccurrenceRowsTest, JitterMovesTheLaunchAndNothingElse) {
   EXPECT_LT(least, absl::Seconds(3));
   EXPECT_LE(most, absl::Seconds(30));
   EXPECT_GT(most, absl::Seconds(27));
+}
+
+// As that of a run that was held back or fired later by a backfill, which begins after its launch
+// time.
+TEST(OccurrenceRowsTest, AMovedRowKeepsTheBeginOfItsWindow) {
+  constexpr absl::Duration kHour = absl::Hours(1);
+  OccurrenceSource to = SourceOf(Definition(2));
+  to.throttle.emplace().set_policy_id("q");
+  to.throttle->mutable_window()->set_duration_micros(absl::ToInt64Microseconds(kHour));
+  const auto moved_begin = [&](std::optional<absl::Time> begin, absl::Time launched) {
+    storage::v1::EventRecord row;
+    row.set_count(2);
+    row.set_run_count(2);
+    row.set_launch_time_micros(ToMicros(launched));
+    row.mutable_throttle()->set_policy_id("p");
+    if (begin.has_value()) {
+      row.mutable_throttle()->mutable_window()->set_duration_micros(1);
+      row.mutable_throttle()->set_window_begin_micros(ToMicros(*begin));
+    }
+    std::vector<Mutation> rows;
+    AddMovedRow(to, row, "o", /*first=*/0, launched, kLayout, kNow, &rows);
+    storage::v1::EventRecord moved;
+    EXPECT_EQ(rows.size(), 1u);
+    EXPECT_TRUE(moved.ParseFromString(rows.at(0).value));
+    return FromMicros(moved.throttle().window_begin_micros());
+  };
+  const absl::Time yesterday = kNow - absl::Hours(24);
+  for (const absl::Duration ago : {absl::ZeroDuration(), 2 * kHour, -kHour})
+    EXPECT_EQ(moved_begin(kNow - ago, yesterday), kNow - ago);
+  EXPECT_EQ(moved_begin(std::nullopt, kNow - kHour / 2), kNow - kHour / 2);
+  EXPECT_EQ(moved_begin(std::nullopt, yesterday), kNow) << "one that is over ends nothing";
 }
 
 TEST(OccurrenceRowsTest, ASkippedOccurrenceIsARecordUnderItsFirstEvent) {

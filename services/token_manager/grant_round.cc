@@ -25,7 +25,7 @@ constexpr size_t kClaimBytesMax = 1 << 20;
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
 // Policies of the shard: more would be judged anew after each read.
 constexpr size_t kPoliciesFetchingMax = 2000;
-constexpr int kJudgedOnlyMax = 256;  // groups of one policy that has no record
+constexpr size_t kJudgedOnlyMax = 256;  // groups of one policy that grants nothing, in a turn
 constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 
 }  // namespace
@@ -73,11 +73,10 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
 GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
   policy.grant_next = absl::InfiniteFuture();
   if (policy.queue.empty() || !policy.known) return Visited::kDone;
-  if (!policy.implicit() && !policy.record.has_value()) {
+  if (!policy.grants_tokens()) {
     JudgeOnly(policy, round);
     return Visited::kDone;
   }
-  if (!policy.grants_tokens()) return Visited::kDone;
   const absl::Time now = round.now + state_.core.options.grant_lead;
   const auto passed_over = [&](const Uid& schedule) {
     return PassedOver(policy, schedule, round.now);
@@ -334,12 +333,20 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
   return true;
 }
 
-// A policy that is not there grants nothing; but rows of schedules that are elsewhere by now, or
-// gone, must not wait for it.
+// A policy that is not there, or is paused, grants nothing; but rows of schedules that are
+// elsewhere by now, or gone, must not wait for it.
 void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
-  int judged_only = 0;
-  for (auto& [group_key, group] : policy.groups) {
-    if (group.rows.empty() || actions_.full() || ++judged_only > kJudgedOnlyMax) continue;
+  if (round.now < policy.judge_next) {
+    policy.grant_next = policy.judge_next;
+    return;
+  }
+  const size_t groups = std::min(policy.groups.size(), kJudgedOnlyMax);
+  auto next = policy.groups.upper_bound(policy.judged_to);
+  for (size_t judged_only = 0; judged_only < groups && !actions_.full(); ++judged_only) {
+    if (next == policy.groups.end()) next = policy.groups.begin();
+    policy.judged_to = next->first;
+    RowGroup& group = (next++)->second;
+    if (group.rows.empty()) continue;
     auto& [key, row] = *group.rows.begin();
     if (row.busy || row.due > round.now) continue;
     const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
@@ -352,7 +359,7 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
       actions_.Add(policy, key, row, judged);
     }
   }
-  policy.grant_next = round.now + kJudgeAgain;
+  policy.grant_next = policy.judge_next = round.now + kJudgeAgain;
 }
 
 }  // namespace escapement::token_manager

@@ -191,6 +191,9 @@ class PolicyState {
   absl::Time planned = absl::InfiniteFuture();     // as it stands in the agenda
   absl::Time grant_next = absl::InfiniteFuture();  // when time alone lets it be granted something
   absl::Time NextTime() const;
+  // While it grants nothing: when its groups are looked at again, and the last one that was.
+  absl::Time judge_next = absl::InfinitePast();
+  GroupKey judged_to;
   std::set<Uid> fetching;  // schedules whose records are being read
 
  private:

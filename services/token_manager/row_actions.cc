@@ -93,19 +93,22 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
     return true;
   }
   if (!PartKnown(policy, row)) return false;
-  if (close == WindowClose::kDrop) {
-    Withhold(policy, row,
-             {.kind = RowAction::Kind::kExpire,
-              .policy = policy.uid,
-              .key = key,
-              .reason = kWindowClosed});
-    return true;
-  }
   const RowJudgement judged =
       JudgeScheduledRow(state_.core.cache, row.source->uid, row.source->occurrence, record);
   if (judged.action == RowJudgement::Action::kFetch) {
     AwaitRecords(state_, policy, row.source->uid);
     return false;
+  }
+  // Unless another row stands for its events, or it is not for this policy to end it.
+  if (close == WindowClose::kDrop && judged.action != RowJudgement::Action::kDrop &&
+      judged.action != RowJudgement::Action::kMove) {
+    Withhold(policy, row,
+             {.kind = RowAction::Kind::kExpire,
+              .policy = policy.uid,
+              .key = key,
+              .reason = kWindowClosed,
+              .state = judged.state});
+    return true;
   }
   if (Add(policy, key, row, judged)) return true;
   std::optional<storage::v1::EventRecord> carried = CarryOver(

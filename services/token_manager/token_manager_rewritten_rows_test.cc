@@ -11,6 +11,10 @@ namespace {
 
 using kv::ColumnFamily;
 
+// An occurrence of the schedules' cron expression.
+const absl::Time kThree = absl::FromCivil(absl::CivilHour(2026, 3, 1, 3), absl::UTCTimeZone());
+constexpr char kAtThree[] = "20260301T030000-0-UTC";
+
 TEST(RewrittenRowsTest, ARowThatIsResumedBeforeTheAnswerThatItIsParkedIsGranted) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
@@ -48,8 +52,8 @@ TEST(RewrittenRowsTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
     TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
     const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
     const Uid uid = world.AddSchedule("s", schedule);
-    const absl::Time due = absl::FromCivil(absl::CivilHour(2026, 3, 1, 3), absl::UTCTimeZone());
-    const TokenWorld::Row row{.due = due, .occurrence = "20260301T030000-0-UTC"};
+    const absl::Time due = kThree;
+    const TokenWorld::Row row{.due = due, .occurrence = kAtThree};
     world.Advance(due - absl::Seconds(10) - world.now());
     world.AddRow(uid, schedule, row);
     schedule.version = 2;
@@ -122,6 +126,69 @@ TEST(RewrittenRowsTest, ARowWrittenAnewBeforeTheAnswerThatItIsGrantedIsGranted) 
   world.poor_store.LetAnswersGo();
   world.Advance(kSettle);
   EXPECT_EQ(world.Handle().size(), 1);
+}
+
+// The policy of before lets nothing out, so that its row is looked at when its window closes only.
+TEST(RewrittenRowsTest, AWindowThatClosesDoesNotEndARowThatAnotherOneStandsFor) {
+  TokenWorld world;
+  storage::v1::PolicyRecord paused = TokenWorld::Limits(1);
+  paused.set_paused(true);
+  world.PutPolicy("p", paused);
+  world.PutPolicy("q", TokenWorld::Limits(1));
+  storage::v1::WindowRecord window;
+  window.set_duration_micros(10'000'000);
+  window.set_on_close(storage::v1::ON_CLOSE_KIND_DROP);
+  TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false, .window = window};
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time due = kThree;
+  const TokenWorld::Row row{.due = due, .occurrence = kAtThree};
+  world.Advance(due - absl::Seconds(10) - world.now());
+  world.AddRow(uid, schedule, row);
+  schedule.version = 2;
+  schedule.cron = "0 4 * * *";
+  world.AddDefinition(uid, schedule);
+  world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  schedule.version = 3;
+  schedule.cron = "0 3 * * *";
+  schedule.policy_id = "q";
+  world.ChangeSchedule(uid, schedule, row);
+  world.Start("a");
+  world.Advance(due + absl::Seconds(5) - world.now());
+  EXPECT_EQ(world.Handle().size(), 1);
+  world.Advance(absl::Seconds(10));
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_EXPIRED), 0);
+  EXPECT_TRUE(world.Waiting().empty());
+}
+
+TEST(RewrittenRowsTest, WhatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
+  TokenWorld world;
+  storage::v1::PolicyRecord paused = TokenWorld::Limits(1);
+  paused.set_paused(true);
+  world.PutPolicy("p", paused);
+  world.PutPolicy("q", TokenWorld::Limits(1000));
+  // More than are looked at in one turn.
+  constexpr int kStay = 300;
+  TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
+  const TokenWorld::Row row{.due = kThree, .occurrence = kAtThree};
+  world.Advance(kThree - world.now());
+  for (int i = 0; i < kStay; ++i)
+    world.AddRow(world.AddSchedule("s" + std::to_string(i), schedule), schedule, row);
+  const Uid moves = world.AddSchedule("moves", schedule);
+  world.AddRow(moves, schedule, row);
+  const Uid deleted = world.AddSchedule("deleted", schedule);
+  world.AddRow(deleted, schedule, row);
+  world.Start("a");
+  world.Advance(kSettle);
+  schedule.version = 2;
+  schedule.policy_id = "q";
+  world.AddDefinition(moves, schedule);
+  world.SetState(moves, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  world.SetState(deleted, storage::v1::SCHEDULE_STATE_KIND_DELETED);
+  world.Advance(absl::Seconds(20));
+  EXPECT_EQ(world.Handle().size(), 1);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), 1);
+  EXPECT_EQ(world.Waiting().size(), kStay);
 }
 
 }  // namespace
