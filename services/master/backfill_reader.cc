@@ -41,16 +41,16 @@ class Search : public std::enable_shared_from_this<Search> {
     }
     std::vector<kv::Key> keys = RecordKeys(all_);
     if (keys.empty()) return done_(std::move(scope_));
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnRecords(std::move(result));
-                             });
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnRecords(std::move(read));
+             });
   }
 
  private:
-  void OnRecords(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    if (absl::Status status = TakeRecords(all_, *result); !status.ok()) return done_(status);
+  void OnRecords(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    if (absl::Status status = TakeRecords(all_, *values); !status.ok()) return done_(status);
     for (BackfillOccurrence& occurrence : scope_.occurrences) {
       if (!occurrence.present) open_[occurrence.emitted.id] = &occurrence;
     }
@@ -68,18 +68,18 @@ class Search : public std::enable_shared_from_this<Search> {
       summaries_.push_back({occurrence, *std::move(summary)});
     }
     if (keys.empty()) return ReadFormerVersions();
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnSummaryVersions(std::move(result));
-                             });
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnSummaryVersions(std::move(read));
+             });
   }
 
-  void OnSummaryVersions(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
+  void OnSummaryVersions(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
     for (size_t i = 0; i < summaries_.size(); ++i) {
       const auto& [first, summary] = summaries_[i];
       storage::v1::DefinitionRecord record;
-      if (!result->values[i].has_value() || !record.ParseFromString(*result->values[i])) continue;
+      if (!(*values)[i].has_value() || !record.ParseFromString(*(*values)[i])) continue;
       const absl::StatusOr<Definition> version = LoadDefinition(std::move(record));
       if (!version.ok()) continue;
       FormerSummary& former = scope_.former[first->emitted.id];
@@ -87,15 +87,15 @@ class Search : public std::enable_shared_from_this<Search> {
       for (BackfillOccurrence& other : former.rest) others_.push_back(&other);
     }
     if (others_.empty()) return ReadFormerVersions();
-    context_.client.MultiGet(RecordKeys(others_), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> records) {
-                               self->OnOthers(std::move(records));
-                             });
+    ReadKeys(context_, RecordKeys(others_),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnOthers(std::move(read));
+             });
   }
 
-  void OnOthers(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    if (absl::Status status = TakeRecords(others_, *result); !status.ok()) return done_(status);
+  void OnOthers(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    if (absl::Status status = TakeRecords(others_, *values); !status.ok()) return done_(status);
     ReadFormerVersions();
   }
 
@@ -111,11 +111,11 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
   static absl::Status TakeRecords(const std::vector<BackfillOccurrence*>& occurrences,
-                                  kv::GetResult& result) {
+                                  KeyValues& values) {
     size_t next = 0;
     for (BackfillOccurrence* occurrence : occurrences) {
-      occurrence->present = result.values[next++].has_value();
-      for (auto& [key, value] : occurrence->done) value = std::move(result.values[next++]);
+      occurrence->present = values[next++].has_value();
+      for (auto& [key, value] : occurrence->done) value = std::move(values[next++]);
       if (absl::Status status = NoteOutcome(occurrence); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -129,23 +129,20 @@ class Search : public std::enable_shared_from_this<Search> {
          version < current; ++version)
       keys.push_back({ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, version)});
     if (keys.empty()) return ReadQueues();
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
-                               self->OnFormerVersions(std::move(result));
-                             });
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnFormerVersions(std::move(read));
+             });
   }
 
-  void OnFormerVersions(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
-    for (const std::optional<std::string>& value : result->values) {
+  void OnFormerVersions(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    for (const std::optional<std::string>& value : *values) {
       storage::v1::DefinitionRecord definition;
       if (!value.has_value() || !definition.ParseFromString(*value)) continue;
-      OccurrenceSource former = SourceOf(definition);
-      const bool known =
-          std::any_of(sources_.begin(), sources_.end(),
-                      [&](const OccurrenceSource& source) { return SamePlace(source, former); });
-      if (!known) sources_.push_back(std::move(former));
+      AddPlace(SourceOf(definition));
     }
+    AddMixedPlaces();
     ReadQueues();
   }
 
@@ -157,7 +154,29 @@ class Search : public std::enable_shared_from_this<Search> {
     return a.priority == b.priority && a.jitter == b.jitter && policy(a) == policy(b);
   }
 
+  // What was moved from one version's place to another's is due as the one has it, and has the
+  // priority and policy of the other.
+  void AddMixedPlaces() {
+    const std::vector<OccurrenceSource> versions = sources_;
+    for (const OccurrenceSource& due : versions) {
+      for (const OccurrenceSource& place : versions) {
+        if (sources_.size() >= kBackfillPlacesMax) return;
+        OccurrenceSource mixed = place;
+        mixed.jitter = due.jitter;
+        AddPlace(std::move(mixed));
+      }
+    }
+  }
+
+  void AddPlace(OccurrenceSource place) {
+    const bool known =
+        std::any_of(sources_.begin(), sources_.end(),
+                    [&](const OccurrenceSource& source) { return SamePlace(source, place); });
+    if (!known) sources_.push_back(std::move(place));
+  }
+
   void ReadQueues() {
+    owners_.clear();
     std::vector<kv::Key> keys;
     for (const auto& [id, occurrence] : open_) {
       for (const OccurrenceSource& source : sources_) {
@@ -170,17 +189,18 @@ class Search : public std::enable_shared_from_this<Search> {
         }
       }
     }
-    context_.client.MultiGet(std::move(keys), context_.executor,
-                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> rows) {
-                               self->OnQueues(std::move(rows));
-                             });
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnQueues(std::move(read));
+             });
   }
 
-  void OnQueues(absl::StatusOr<kv::GetResult> result) {
-    if (!result.ok()) return done_(StoreFailed(result.status()));
+  void OnQueues(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
     for (size_t i = 0; i < owners_.size(); ++i) {
-      if (result->values[i].has_value()) Note(owners_[i]->emitted.id);
+      if ((*values)[i].has_value()) Note(owners_[i]->emitted.id);
     }
+    if (claims_read_) return done_(std::move(scope_));
     ReadThrottled(0);
   }
 
@@ -235,7 +255,9 @@ class Search : public std::enable_shared_from_this<Search> {
         },
         [self = shared_from_this()](absl::Status status) {
           if (!status.ok()) return self->done_(std::move(status));
-          self->done_(std::move(self->scope_));
+          // What was claimed when the queues were read may have been given back since.
+          self->claims_read_ = true;
+          self->ReadQueues();
         });
   }
 
@@ -262,7 +284,9 @@ class Search : public std::enable_shared_from_this<Search> {
   BackfillScope scope_;
   Found done_;
   std::set<std::pair<std::string, uint8_t>> groups_read_;  // by policy and priority
-  std::vector<OccurrenceSource> sources_;  // the present one, and former ones of other places
+  bool claims_read_ = false;
+  // The present one, and others of other places: former ones, and mixtures of them.
+  std::vector<OccurrenceSource> sources_;
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
   std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
   std::vector<BackfillOccurrence*> all_;             // occurrences and carriers

@@ -120,6 +120,8 @@ inline constexpr int kRunScansMax = 128;
 inline constexpr uint32_t kLookupRowsMax = 50'000;
 // Versions of a schedule before the present one whose rows a backfill looks for.
 inline constexpr uint64_t kFormerVersionsMax = 32;
+// Where these versions, and moves between them, may have put an occurrence's row.
+inline constexpr size_t kBackfillPlacesMax = 100;
 
 // Rows of waiting events that one GetPolicyUsage counts: then its answer says that there are more.
 inline constexpr size_t kUsageRowsMax = 10'000;

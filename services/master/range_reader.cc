@@ -1,5 +1,6 @@
 #include "services/master/range_reader.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -64,7 +65,39 @@ class Reading : public std::enable_shared_from_this<Reading> {
   size_t rows_read_ = 0;  // of the range
 };
 
+class KeyReading : public std::enable_shared_from_this<KeyReading> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<KeyValues>)>;
+  KeyReading(MasterContext& context, std::vector<kv::Key> keys, Read done)
+      : context_(context), keys_(std::move(keys)), done_(std::move(done)) {}
+
+  void Next() {
+    if (values_.size() == keys_.size()) return done_(std::move(values_));
+    const auto begin = keys_.begin() + static_cast<ptrdiff_t>(values_.size());
+    const size_t count = std::min(keys_.size() - values_.size(), kv::kMultiGetKeysMax);
+    context_.client.MultiGet(std::vector<kv::Key>(begin, begin + static_cast<ptrdiff_t>(count)),
+                             context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               for (auto& value : result->values)
+                                 self->values_.push_back(std::move(value));
+                               self->Next();
+                             });
+  }
+
+ private:
+  MasterContext& context_;
+  const std::vector<kv::Key> keys_;
+  Read done_;
+  KeyValues values_;
+};
+
 }  // namespace
+
+void ReadKeys(MasterContext& context, std::vector<kv::Key> keys,
+              absl::AnyInvocable<void(absl::StatusOr<KeyValues>)> done) {
+  std::make_shared<KeyReading>(context, std::move(keys), std::move(done))->Next();
+}
 
 void ReadRanges(MasterContext& context, std::vector<KeyRange> ranges, size_t rows_max,
                 VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done) {

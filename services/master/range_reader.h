@@ -1,4 +1,4 @@
-// Reads ranges of keys one after the other, page by page.
+// Reads ranges of keys one after the other, page by page, and any number of single keys.
 //
 // Threads: callbacks run on the context's executor.
 
@@ -6,6 +6,7 @@
 #define SERVICES_MASTER_RANGE_READER_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ using VisitEntry =
 // is left out. Ends with the first error.
 void ReadRanges(MasterContext& context, std::vector<KeyRange> ranges, size_t rows_max,
                 VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done);
+
+// In the order of the keys; more than one read of the store takes are of several snapshots.
+using KeyValues = std::vector<std::optional<std::string>>;
+void ReadKeys(MasterContext& context, std::vector<kv::Key> keys,
+              absl::AnyInvocable<void(absl::StatusOr<KeyValues>)> done);
 
 }  // namespace escapement::master
 

@@ -47,6 +47,30 @@ struct BackfillBench : ScheduleBench {
   }
   std::string Fill(int begin, int end) { return Fill(Request(begin, end)); }
 
+  storage::v1::DefinitionRecord OnlyDefinition() {
+    storage::v1::DefinitionRecord definition;
+    EXPECT_TRUE(
+        definition.ParseFromString(fixture.Rows(ColumnFamily::kDefinitions).begin()->second));
+    return definition;
+  }
+  // The first versions become others; the last one is as it was.
+  void Precede(storage::v1::DefinitionRecord present,
+               const std::vector<storage::v1::DefinitionRecord>& formers) {
+    const Uid uid = Uid::FromBytes(present.uid());
+    for (size_t i = 0; i < formers.size(); ++i)
+      fixture.Put(ColumnFamily::kDefinitions, DefinitionKey(uid, i + 1),
+                  formers[i].SerializeAsString());
+    const uint64_t version = formers.size() + 1;
+    present.set_version(version);
+    fixture.Put(ColumnFamily::kDefinitions, DefinitionKey(uid, version),
+                present.SerializeAsString());
+    storage::v1::StateRecord state;
+    const auto [key, value] = *fixture.Rows(ColumnFamily::kStates).begin();
+    EXPECT_TRUE(state.ParseFromString(value));
+    state.set_version(version);
+    fixture.Put(ColumnFamily::kStates, key, state.SerializeAsString());
+  }
+
   Strings Runs() {
     v1::ListRunsRequest request;
     request.set_parent(kName);
@@ -154,9 +178,7 @@ TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
     bench.MakeSchedule("* * * * * *");
     bench.Plan(4, 4);
     bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
-    storage::v1::DefinitionRecord definition;
-    ASSERT_TRUE(
-        definition.ParseFromString(bench.fixture.Rows(ColumnFamily::kDefinitions).begin()->second));
+    const storage::v1::DefinitionRecord definition = bench.OnlyDefinition();
     // What the emitter made of the occurrence at 2.
     kv::Group group;
     EmittedOccurrence occurrence;
@@ -183,14 +205,10 @@ TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
     bench.MakeSchedule("* * * * * *");
     bench.Plan(4, 4);
     bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
-    const auto [key, value] = *bench.fixture.Rows(ColumnFamily::kDefinitions).begin();
-    storage::v1::DefinitionRecord definition;
-    ASSERT_TRUE(definition.ParseFromString(value));
-    const Uid uid = Uid::FromBytes(definition.uid());
-    // Version 1 becomes another, and has made the occurrence at 2; version 2 is as it was.
+    const storage::v1::DefinitionRecord definition = bench.OnlyDefinition();
+    // Version 1 has made the occurrence at 2.
     storage::v1::DefinitionRecord former = definition;
     formers[i](&former);
-    bench.fixture.Put(ColumnFamily::kDefinitions, key, former.SerializeAsString());
     EmittedOccurrence occurrence;
     occurrence.id = absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", bench.At(2), absl::UTCTimeZone());
     occurrence.nominal_time = bench.At(2);
@@ -200,16 +218,53 @@ TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
                       &group.mutations);
     ASSERT_EQ(group.mutations.size(), 1u);
     bench.fixture.Put(group.mutations[0].cf, group.mutations[0].key, group.mutations[0].value);
-    definition.set_version(2);
-    bench.fixture.Put(ColumnFamily::kDefinitions, DefinitionKey(uid, 2),
-                      definition.SerializeAsString());
-    storage::v1::StateRecord state;
-    const auto [state_key, state_value] = *bench.fixture.Rows(ColumnFamily::kStates).begin();
-    ASSERT_TRUE(state.ParseFromString(state_value));
-    state.set_version(2);
-    bench.fixture.Put(ColumnFamily::kStates, state_key, state.SerializeAsString());
+    bench.Precede(definition, {former});
     EXPECT_EQ(bench.Fill(1, 4), "2/1");
   }
+}
+
+// Version 1 was throttled and had jitter, version 2 is neither: what had fallen due then was moved
+// to the queue of the second as it was due by the first.
+TEST(ScheduleBackfill, WhatWasMovedToBetweenTheirPlacesIsLeftAsItIs) {
+  BackfillBench bench;
+  bench.MakeSchedule("* * * * * *");
+  bench.Plan(4, 4);
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
+  const storage::v1::DefinitionRecord present = bench.OnlyDefinition();
+  storage::v1::DefinitionRecord former = present;
+  former.mutable_timing()->set_jitter_micros(700'000);
+  former.mutable_throttle()->set_policy_id("former");
+  former.set_priority(2);
+  const std::string id = absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", bench.At(2), absl::UTCTimeZone());
+  const absl::Time due = LaunchTimeOf(SourceOf(former), id, bench.At(2));
+  ASSERT_NE(due, bench.At(2));
+  storage::v1::EventRecord row;
+  row.set_tenant(present.tenant());
+  row.set_count(1);
+  row.set_run_count(1);
+  std::vector<kv::Mutation> moved;
+  AddMovedRow(SourceOf(present), row, id, /*first=*/0, due, bench.fixture.layout, due, &moved);
+  ASSERT_EQ(moved.size(), 1u);
+  bench.fixture.Put(moved[0].cf, moved[0].key, moved[0].value);
+  bench.Precede(present, {former});
+  EXPECT_EQ(bench.Fill(1, 4), "2/1");
+}
+
+// Of so many places the store does not read all rows at once.
+TEST(ScheduleBackfill, AsManyOccurrencesAsAllowedWhateverTheFormerVersionsWere) {
+  BackfillBench bench;
+  bench.MakeSchedule("* * * * * *");
+  const storage::v1::DefinitionRecord present = bench.OnlyDefinition();
+  std::vector<storage::v1::DefinitionRecord> formers;
+  for (int i = 0; i < 4; ++i) {
+    storage::v1::DefinitionRecord& former = formers.emplace_back(present);
+    former.mutable_throttle()->set_policy_id("former");
+    former.mutable_timing()->set_jitter_micros(700'000 + i);
+  }
+  bench.Precede(present, formers);
+  auto request = bench.Request(-1000, 0);
+  request.set_max_occurrences(1000);
+  EXPECT_EQ(bench.Fill(request), "1000/0");
 }
 
 TEST(ScheduleBackfill, WhatTheEmitterStillOwesIsLeftToIt) {

@@ -82,14 +82,12 @@ void ReadBound(bool given, const google::protobuf::Timestamp& time, const char* 
   }
 }
 
-absl::StatusOr<BackfillRange> ReadRange(const v1::BackfillScheduleRequest& request,
-                                        absl::Time now) {
+absl::StatusOr<BackfillRange> ReadRange(const v1::BackfillScheduleRequest& request) {
   FieldViolations violations;
   BackfillRange range;
   ReadBound(request.has_start_time(), request.start_time(), "start_time", &range.begin,
             &violations);
   ReadBound(request.has_end_time(), request.end_time(), "end_time", &range.end, &violations);
-  if (violations.empty() && range.end > now) violations.Add("end_time", "is after now");
   if (violations.empty() && range.end <= range.begin)
     violations.Add("end_time", "must be after start_time");
   const int32_t max = request.max_occurrences();
@@ -259,7 +257,7 @@ void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v
 void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
                                        Done<v1::BackfillScheduleResponse> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
-  absl::StatusOr<BackfillRange> range = ReadRange(request, context_.client.NowLow());
+  absl::StatusOr<BackfillRange> range = ReadRange(request);
   if (!range.ok()) return context_.Refuse(range.status(), std::move(done));
   if (Perturb(context_.runtime, Site::kMasterBackfillOfOne)) range->occurrences_max = 1;
   using Decide =
@@ -270,6 +268,12 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
   auto scope = std::make_shared<BackfillScope>();
   change->read_more = [this, scope, range = *range](const ChangeInput& input, auto read) {
     if (absl::Status status = CheckEnabled(input); !status.ok()) return read(std::move(status));
+    // Not of a repeat: what another master has accepted need not be past by the clock of this one.
+    if (range.end > input.now) {
+      FieldViolations violations;
+      violations.Add("end_time", "is after now");
+      return read(violations.ToStatus());
+    }
     ReadBackfill(context_, ScopeOf(input, range),
                  [scope, read = std::move(read)](absl::StatusOr<BackfillScope> found) mutable {
                    if (found.ok()) *scope = *std::move(found);
