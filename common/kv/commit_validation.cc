@@ -131,4 +131,11 @@ absl::Status ValidateKeys(const std::vector<Key>& keys) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateAnswer(const GetResult& result) {
+  size_t bytes = 0;
+  for (const auto& value : result.values) bytes += value.has_value() ? value->size() : 0;
+  if (bytes <= kMultiGetBytesMax) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("store: ", bytes, " bytes in one read"));
+}
+
 }  // namespace escapement::kv

@@ -22,6 +22,8 @@ absl::Status ValidateCommit(const CommitRequest& request);
 
 absl::Status ValidateScan(const ScanRequest& request);
 absl::Status ValidateKeys(const std::vector<Key>& keys);
+// OUT_OF_RANGE: it does not fit into an answer.
+absl::Status ValidateAnswer(const GetResult& result);
 
 }  // namespace escapement::kv
 

@@ -71,13 +71,18 @@ void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
     NoteTime(info->store_time, info->seq);
     session = session_ = info->session;
     oldest_ = next_ = 1;
-    Number();
-    reads = std::exchange(reads_waiting_, {});
+    ++opening_;
     for (const auto& watch : watches_) {
       if (auto open = watch.lock()) watches.push_back(std::move(open));
     }
   }
   for (auto& watch : watches) watch->Open(store_, session);
+  {
+    absl::MutexLock lock(&mu_);
+    --opening_;
+    Number();
+    if (Ready()) reads = std::exchange(reads_waiting_, {});
+  }
   for (Closure& read : reads) read();
   Flush();
 }
@@ -122,7 +127,7 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
 void KvClient::Core::Number() {
   // An answer is what makes room: with one outstanding there will be one.
   const uint64_t window = Perturb(runtime_, Site::kKvOneCommitOutstanding) ? 1 : kSessionWindow;
-  while (session_ != 0 && unknown_ == 0 && !waiting_.empty() && next_ < oldest_ + window) {
+  while (Ready() && unknown_ == 0 && !waiting_.empty() && next_ < oldest_ + window) {
     Waiting& waiting = waiting_.front();
     auto request = std::make_shared<CommitRequest>();
     request->session = session_;
@@ -246,8 +251,7 @@ void KvClient::Core::StartRead(std::shared_ptr<Read<T>> read) {
   {
     absl::MutexLock lock(&mu_);
     if (stopped_) return;
-    if (session_ == 0) {
-      // Not before the store has been compared with what this client has seen.
+    if (!Ready()) {
       reads_waiting_.push_back([this, read] { StartRead(read); });
       return;
     }

@@ -73,6 +73,9 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
       ABSL_LOCKS_EXCLUDED(mu_);
   template <typename T>
   void OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> answer) ABSL_LOCKS_EXCLUDED(mu_);
+  // Nothing is sent before the store has been compared with what this client has seen, and the
+  // watches that waited for that are open: they are to tell of what is written from then on.
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return session_ != 0 && opening_ == 0; }
   void LoseSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ResendUnknown() ABSL_LOCKS_EXCLUDED(mu_);
   // Numbers waiting commits while the window has room and no result is unknown.
@@ -91,6 +94,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   mutable absl::Mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t session_ ABSL_GUARDED_BY(mu_) = 0;  // 0 = none yet
+  int opening_ ABSL_GUARDED_BY(mu_) = 0;       // calls that open watches in a new session
   int open_attempts_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t seen_incarnation_ ABSL_GUARDED_BY(mu_) = 0;
   CommitSeq seen_ ABSL_GUARDED_BY(mu_) = 0;
@@ -107,7 +111,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   std::deque<std::shared_ptr<const CommitRequest>> outbox_ ABSL_GUARDED_BY(mu_);
   bool flushing_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::vector<Closure> reads_waiting_ ABSL_GUARDED_BY(mu_);  // for a session
+  std::vector<Closure> reads_waiting_ ABSL_GUARDED_BY(mu_);  // until Ready
   std::vector<std::weak_ptr<ClientWatch>> watches_ ABSL_GUARDED_BY(mu_);
 };
 

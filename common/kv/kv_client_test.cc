@@ -222,6 +222,48 @@ TEST_F(KvClientTest, AWatchLeavesOutTheOwnSessionAndEndsWithItsHandle) {
   EXPECT_THAT(seen, testing::ElementsAre("other"));
 }
 
+// Says in what order it is called; may do something before it opens a watch.
+class OrderNotingKvStore final : public ForwardingKvStore {
+ public:
+  using ForwardingKvStore::ForwardingKvStore;
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override {
+    calls.push_back("commit");
+    inner_.Commit(std::move(request), std::move(done));
+  }
+  void Scan(ScanRequest request, Callback<ScanResult> done) override {
+    calls.push_back("scan");
+    inner_.Scan(std::move(request), std::move(done));
+  }
+  std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override {
+    before_watch();
+    calls.push_back("watch");
+    return inner_.OpenWatch(std::move(request), std::move(observer));
+  }
+  std::function<void()> before_watch;
+  std::vector<std::string> calls;
+};
+
+// Else what is written between the two would neither be read nor told of.
+TEST_F(KvClientTest, NothingIsSentInASessionBeforeTheWatchesThatWaitedForItAreOpen) {
+  OrderNotingKvStore store(mem_);
+  KvClient::Options options;
+  options.name = "noting";
+  KvClient client(store, runtime_, std::move(options));
+  int answers = 0;
+  // As another thread may that finds the session there.
+  store.before_watch = [&] {
+    client.Scan({.cf = kEvents}, executor_, [&](const auto& result) { answers += result.ok(); });
+    client.CommitAsync(PutIfAbsent("k"), executor_,
+                       [&](const auto& result) { answers += result.ok(); });
+  };
+  const auto watch = client.OpenWatch({.cf = kEvents, .from_seq = kWatchFromNow},
+                                      /*excluding_own=*/false, executor_, {});
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_THAT(store.calls, testing::ElementsAre("watch", "scan", "commit"));
+  EXPECT_EQ(answers, 2);
+}
+
 TEST_F(KvClientTest, DestroyingItDropsWhatHasNotBeenAnswered) {
   std::string told;
   PutAsync("a", &told);

@@ -208,6 +208,8 @@ inline constexpr size_t kKeyBytesMax = 8 << 10;
 inline constexpr size_t kValueBytesMax = 4 << 20;
 inline constexpr size_t kCommitBytesMax = 32 << 20;  // all keys and values of one commit
 inline constexpr size_t kMultiGetKeysMax = 20'000;
+// Of all values that one read by keys answers: a message of the wire holds them.
+inline constexpr size_t kMultiGetBytesMax = 48 << 20;
 // A larger ScanRequest::bytes_max is cut to this.
 inline constexpr uint32_t kScanBytesMax = 16 << 20;
 inline constexpr size_t kScanRangesMax = 1000;
@@ -240,6 +242,7 @@ class KvStore {
     Commit(std::make_shared<const CommitRequest>(std::move(request)), std::move(done));
   }
 
+  // OUT_OF_RANGE: the values are more than kMultiGetBytesMax together; fewer keys are to be read.
   virtual void MultiGet(std::vector<Key> keys, Callback<GetResult> done) = 0;
   virtual void Scan(ScanRequest request, Callback<ScanResult> done) = 0;
   virtual std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) = 0;

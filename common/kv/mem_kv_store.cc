@@ -402,7 +402,9 @@ void MemKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
                    answer = PendingAnswer<GetResult>(std::move(done))](Process* process) mutable {
     if (process == nullptr) return answer.Give(Down());
     if (auto status = ValidateKeys(keys); !status.ok()) return answer.Give(status);
-    answer.Give(process->Get(keys));
+    GetResult result = process->Get(keys);
+    if (auto status = ValidateAnswer(result); !status.ok()) return answer.Give(status);
+    answer.Give(std::move(result));
   });
 }
 

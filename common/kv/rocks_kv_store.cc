@@ -193,6 +193,7 @@ void RocksKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
     GetResult result{{}, view.seq, view.store_time};
     absl::Status status = ValidateKeys(keys);
     if (status.ok()) status = view.snapshot->MultiGet(keys, &result);
+    if (status.ok()) status = ValidateAnswer(result);
     status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
   });
 }

@@ -296,10 +296,8 @@ void RocksStoreCore::WriteWitness() {
     latest = {info_.incarnation, info_.seq};
   }
   if (latest == witnessed_) return;
-  if (auto status = witness_->Write(latest); !status.ok()) {
-    spdlog::error("the witness of acknowledged commits cannot be written: {}", status.ToString());
-    return;
-  }
+  // Nobody would notice a later loss.
+  if (auto status = witness_->Write(latest); !status.ok()) options_.on_fatal(status);
   witnessed_ = latest;
 }
 

@@ -65,19 +65,20 @@ absl::Status WitnessFile::ReadSlots() {
 }
 
 absl::Status WitnessFile::Write(const Witnessed& witnessed) {
-  ++count_;
+  const uint64_t count = count_ + 1;
   std::string slot;
   AppendBigEndian<uint64_t>(&slot, kMagic);
-  AppendBigEndian<uint64_t>(&slot, count_);
+  AppendBigEndian<uint64_t>(&slot, count);
   AppendBigEndian<uint64_t>(&slot, witnessed.incarnation);
   AppendBigEndian<uint64_t>(&slot, witnessed.seq);
   AppendBigEndian<uint64_t>(&slot, StableHash64(slot));
   slot.resize(kSlotBytes, '\0');
   const rocksdb::IOOptions options;
-  if (auto status = file_->Write(count_ % 2 * kSlotBytes, slot, options, nullptr); !status.ok())
+  if (auto status = file_->Write(count % 2 * kSlotBytes, slot, options, nullptr); !status.ok())
     return Failed("cannot write", status);
   if (auto status = file_->Sync(options, nullptr); !status.ok())
     return Failed("cannot sync", status);
+  count_ = count;
   return absl::OkStatus();
 }
 

@@ -49,7 +49,8 @@ class WitnessFile {
   // What the file held when it was opened; nothing if it was new.
   const std::optional<Witnessed>& found() const { return found_; }
 
-  // Durable when it returns OK.
+  // Durable when it returns OK. After an error the next one takes the place of what that has left,
+  // never of the one that is in force.
   absl::Status Write(const Witnessed& witnessed);
 
  private:

@@ -57,6 +57,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const Ca
   claim.timeout_max = std::max(claim.timeout_max, entry.context->timeout);
   events_ += count;
   bytes_ += 2 * row.key.size() + 128 + entry.event.tenant().size() + entry.event.event_id().size();
+  row_bytes_ += row.value.size();
   pending_.taken.push_back({.first = entry.key.first, .count = count});
   pending_.rows.push_back(std::move(row));
   claim.entries.push_back(std::move(entry));

@@ -41,6 +41,8 @@ class ClaimBatch {
   // For further events.
   uint64_t room() const { return events_max_ - events_; }
   size_t bytes() const { return bytes_; }
+  // Of the rows as they are in the queue, payloads of one-off events included.
+  size_t row_bytes() const { return row_bytes_; }
 
   // Once, when something has been added.
   kv::Group TakeGroup(int64_t now_micros);
@@ -57,6 +59,7 @@ class ClaimBatch {
   storage::v1::ClaimRecord::Entry entry_;  // reused
   uint64_t events_ = 0;
   size_t bytes_ = 0;
+  size_t row_bytes_ = 0;
   Uid last_state_;
   bool has_one_off_ = false;
 };

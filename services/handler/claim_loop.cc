@@ -15,6 +15,8 @@
 namespace escapement::handler {
 namespace {
 
+// Of the rows of one claim: whoever takes it over, or finds one of them changed, reads them again.
+constexpr size_t kClaimRowBytesMax = 16 << 20;
 constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what a value may be
 // Rows that wait for one read of the cache; more would be judged anew after each read.
 constexpr size_t kUnknownMax = 500;
@@ -43,6 +45,9 @@ void Requeue(ShardState& state, QueuedRow row) {
   state.queue.Add(std::move(row));
 }
 
+// In memory: its payload once as it is in the store, once as it is sent.
+size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value.size() + 1024; }
+
 }  // namespace
 
 void ClaimLoop::Step(absl::Time now) {
@@ -67,6 +72,7 @@ bool ClaimLoop::MayClaim(ShardState& state) const {
 DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
   const HandlerOptions& options = state.core.options;
   DueQueue::Takeable may;
+  if (Crowded(state)) return {.on_time = false, .background = false};
   for (const auto& [target, rows] : blocked_) {
     const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
     const bool background = rows.background.size() >= options.blocked_rows_max;
@@ -93,6 +99,7 @@ void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
     uint64_t room = state.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
     for (; shares && room > 0 && !rows.empty(); --room) {
+      blocked_bytes_ -= BlockedBytes(rows.front());
       Requeue(state, std::move(rows.front()));
       rows.pop_front();
     }
@@ -112,6 +119,7 @@ void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
 
 bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const {
   return batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
+         batch.row_bytes() < kClaimRowBytesMax &&
          state.core.sends.out() < state.core.options.events_out_max;
 }
 
@@ -123,6 +131,7 @@ void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& bat
            HasRoom(state, batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
+      blocked_bytes_ -= BlockedBytes(row);
       std::optional<ResolvedRow> resolved;
       // Of a retry it is to be seen whether it still is to be made.
       if (row.standing != Standing::kBackground) resolved = TakeResolved(state, row);
@@ -150,6 +159,7 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
       Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
   ClaimBatch batch(std::move(claim), events_max);
   TakeUnblocked(state, now, batch, rows_max);
+  if (Crowded(state)) LetGoOfSlow(state);
   const absl::Time until = ClaimUntil(options, now);
   for (DueQueue::Takeable may = MayTake(state, now);
        may.any() && HasRoom(state, batch, rows_max);) {
@@ -262,7 +272,7 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
                                  QueuedRow row, ResolvedRow resolved) {
   std::deque<QueuedRow>& rows = blocked_[target].Of(row.standing);
   const bool full = rows.size() >= state.core.options.blocked_rows_max;
-  if (full && state.core.sends.Slow(target)) {
+  if ((full || Crowded(state)) && state.core.sends.Slow(target)) {
     state.held.erase(row.key);
     evicted_.insert(target);
     return Next::kGoOn;
@@ -272,8 +282,25 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
     loader_.Demote(std::move(row));
     return Next::kGoOn;
   }
+  blocked_bytes_ += BlockedBytes(row);
   rows.push_back(std::move(row));
+  if (Crowded(state)) return Next::kStop;
   return full ? Next::kHeldUp : Next::kGoOn;
+}
+
+// They are read again when their targets have room.
+void ClaimLoop::LetGoOfSlow(ShardState& state) {
+  for (auto& [target, blocked] : blocked_) {
+    if (!state.core.sends.Slow(target)) continue;
+    for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
+      for (const QueuedRow& row : *rows) {
+        blocked_bytes_ -= BlockedBytes(row);
+        state.held.erase(row.key);
+      }
+      rows->clear();
+    }
+    evicted_.insert(target);
+  }
 }
 
 void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {

@@ -59,6 +59,11 @@ class ClaimLoop {
   bool MayClaim(ShardState& state) const;
   // Of what more may be taken from the queue.
   DueQueue::Takeable MayTake(ShardState& state, absl::Time now) const;
+  // More waits for targets than may.
+  bool Crowded(const ShardState& state) const {
+    return blocked_bytes_ >= state.core.options.blocked_bytes_max;
+  }
+  void LetGoOfSlow(ShardState& state);
   bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
   void Unblock(ShardState& state, absl::Time now);
   // False: nothing was due.
@@ -89,6 +94,7 @@ class ClaimLoop {
   std::vector<QueuedRow> unknown_;          // wait for the cache
   size_t passing_ = 0;                      // rows of LookAgain
   std::map<std::string, Blocked> blocked_;  // by target; keys are held
+  size_t blocked_bytes_ = 0;                // of all of them
   std::set<std::string> evicted_;           // targets of which rows were let go of
   absl::Duration rewound_ = -absl::InfiniteDuration();  // Clock::Elapsed
 };

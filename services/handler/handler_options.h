@@ -52,6 +52,9 @@ struct HandlerOptions {
   // it has room.
   absl::Duration slow_target_after = absl::Seconds(1);
   size_t blocked_rows_max = 1024;  // of one target, for each shard
+  // Of all that wait for their targets, for each shard: beyond, those of slow targets are let go
+  // of, and while that does not help no more is taken.
+  size_t blocked_bytes_max = 16 << 20;
 
   // Ends are committed when there are so many or the oldest is so old.
   size_t end_outcomes_flush = 1000;

@@ -205,6 +205,40 @@ TEST_F(HandlerOverloadTest, ADeadTargetsBacklogHoldsItsShareOnlyAndOnTimeWorkIsN
   EXPECT_LE(out_max_, 256u + 100u);
 }
 
+// Of each so many that most of them wait for it, and all together more than may be in memory.
+TEST(HandlerCrowdTest, WhatWaitsForManyDeadTargetsIsBoundedAndGoesOutWhenTheyAreBack) {
+  constexpr int kTargets = 5;
+  constexpr int kEach = 500;
+  HandlerOptions options;
+  options.blocked_bytes_max = 1 << 20;
+  options.lane_bytes_max = 256 << 10;
+  HandlerWorld world(options);
+  world.timeout = absl::Seconds(3600);
+  for (int i = 0; i < kTargets * kEach; ++i) {
+    world.AddOneOff("e" + std::to_string(i), world.now(), std::string(4096, 'p'),
+                    "t" + std::to_string(i % kTargets));
+  }
+  HandlerService& handler = world.StartHandler("a");
+  bool dead = true;
+  world.transport("a").decide = [&](const DeliveryAttempt&) -> std::optional<DeliveryResult> {
+    if (dead) return std::nullopt;
+    return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
+  };
+  // As many wait as fit, and two lanes may be read ahead.
+  const uint64_t rows_max = (1 << 20) / 9000 + 2 * (256 << 10) / 4096 + 10;
+  for (int i = 0; i < 1000; ++i) {
+    world.Advance(absl::Milliseconds(10));
+    if (i > 200) {
+      EXPECT_LE(handler.stats().rows_in_memory.load(), rows_max) << i;
+    }
+  }
+  const size_t before = world.transport("a").sent.size();
+  EXPECT_LT(before, kTargets * kEach);
+  dead = false;
+  world.Advance(absl::Seconds(3600));
+  EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), kTargets * kEach);
+}
+
 TEST_F(HandlerOverloadTest, ARunOfAMillionToASlowTargetDoesNotMakeOthersLate) {
   world_.StartHandler("a");
   transport().decide = [this](const DeliveryAttempt& attempt) {

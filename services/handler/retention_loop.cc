@@ -6,6 +6,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/kv/group_parts.h"
 #include "common/kv/layout.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
@@ -59,10 +60,11 @@ void RetentionLoop::Scan(SweepPtr sweep, kv::ScanRequest request,
                     });
 }
 
-void RetentionLoop::Commit(SweepPtr sweep, kv::Group group, std::function<void()> then) {
+void RetentionLoop::Commit(SweepPtr sweep, std::vector<kv::Group> groups,
+                           std::function<void()> then) {
   kv::Commit commit;
   commit.fence = {sweep->shard().fence};
-  commit.groups.push_back(std::move(group));
+  commit.groups = std::move(groups);
   core_.client.CommitAsync(
       std::move(commit), core_.executor,
       [this, sweep, then = std::move(then)](const absl::StatusOr<kv::CommitResult>& result) {
@@ -163,7 +165,7 @@ void RetentionLoop::ReadDay(SweepPtr sweep) {
 }
 
 void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
-  kv::Group group;
+  std::vector<kv::Key> names;
   std::vector<DoneRun> runs;
   std::set<std::string> seen;
   for (const kv::Entry& entry : page.entries) {
@@ -173,7 +175,8 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     sweep->newest = std::max(sweep->newest, FromMicros(done.complete_time_micros()));
     if (sweep->dropping && !done.event_id().empty() &&
         UidOfClientChosenId(done.tenant(), done.event_id()) == key->uid) {
-      Delete(group, ColumnFamily::kEventNames, EventNameKey(done.tenant(), done.event_id()));
+      names.push_back(
+          {.cf = ColumnFamily::kEventNames, .key = EventNameKey(done.tenant(), done.event_id())});
     }
     const RunKey run{.uid = key->uid, .occurrence = key->occurrence};
     const bool has_run = done.run_count() > 1 || done.run_kept();
@@ -181,21 +184,49 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
     runs.push_back({.run = run, .shard = key->shard});
   }
   if (!page.entries.empty()) sweep->cursor = KeyAfter(page.entries.back().key);
-  if (runs.empty()) return GoOnWithDay(sweep, std::move(group), page.more);
-  ReadRuns(sweep, std::move(group), std::move(runs), page.more);
+  DropNames(sweep, std::move(names), [this, sweep, runs = std::move(runs), more = page.more] {
+    if (runs.empty()) return GoOnWithDay(sweep, kv::Group(), more);
+    ReadRuns(sweep, runs, more);
+  });
+}
+
+// But for those that have another event by now: a sweep may have dropped the name before, and have
+// been broken off.
+void RetentionLoop::DropNames(SweepPtr sweep, std::vector<kv::Key> names,
+                              std::function<void()> then) {
+  if (names.empty()) return then();
+  core_.client.MultiGet(
+      names, core_.executor,
+      [this, sweep, names, then = std::move(then)](absl::StatusOr<kv::GetResult> result) {
+        if (!result.ok()) return Finish();
+        if (TooNew(*sweep)) return KeepDay(sweep);
+        std::vector<kv::Group> groups;
+        for (size_t i = 0; i < names.size(); ++i) {
+          storage::v1::EventNameRecord name;
+          std::optional<std::string>& value = result->values[i];
+          if (!value.has_value() || !name.ParseFromString(*value) ||
+              DoneDay(FromMicros(name.launch_time_micros())) != sweep->day)
+            continue;
+          kv::Group& group = groups.emplace_back();
+          group.conditions.push_back(
+              kv::ValueIs(names[i].cf, names[i].key, *std::move(value), result->seq));
+          Delete(group, names[i].cf, names[i].key);
+        }
+        if (groups.empty()) return then();
+        Commit(sweep, std::move(groups), then);
+      });
 }
 
 // Runs that are not closed keep their counts: the owner of their partition still sums them.
-void RetentionLoop::ReadRuns(SweepPtr sweep, kv::Group group, std::vector<DoneRun> runs,
-                             bool more) {
+void RetentionLoop::ReadRuns(SweepPtr sweep, std::vector<DoneRun> runs, bool more) {
   std::vector<kv::Key> keys;
   for (const DoneRun& run : runs)
     keys.push_back({.cf = ColumnFamily::kRuns, .key = EncodeRunKey(run.run)});
   core_.client.MultiGet(
       keys, core_.executor,
-      [this, sweep, group = std::move(group), runs = std::move(runs),
-       more](absl::StatusOr<kv::GetResult> result) mutable {
+      [this, sweep, runs = std::move(runs), more](absl::StatusOr<kv::GetResult> result) {
         if (!result.ok()) return Finish();
+        kv::Group group;
         std::vector<RunKey> ended;
         for (size_t i = 0; i < runs.size(); ++i) {
           storage::v1::RunRecord run;
@@ -238,7 +269,7 @@ void RetentionLoop::GoOnWithDay(SweepPtr sweep, kv::Group group, bool more) {
   if (sweep->dropping && TooNew(*sweep)) return KeepDay(sweep);
   const auto go_on = [this, sweep, more] { more ? ReadDay(sweep) : EndReading(sweep); };
   if (group.mutations.empty()) return go_on();
-  Commit(sweep, std::move(group), go_on);
+  Commit(sweep, {std::move(group)}, go_on);
 }
 
 void RetentionLoop::EndReading(SweepPtr sweep) {
@@ -270,7 +301,7 @@ void RetentionLoop::DropDay(SweepPtr sweep) {
                              .kind = Mutation::Kind::kDeleteRange,
                              .key = DoneDayKey(shard, sweep->day),
                              .value = PrefixEnd(DoneDayKey(shard, sweep->day))});
-  Commit(sweep, std::move(group), [this, sweep] { NextDay(sweep); });
+  Commit(sweep, {std::move(group)}, [this, sweep] { NextDay(sweep); });
 }
 
 }  // namespace escapement::handler

@@ -70,7 +70,8 @@ class RetentionLoop {
   void BeginDay(SweepPtr sweep, kv::CommitSeq seq);
   void ReadDay(SweepPtr sweep);
   void OnDayRead(SweepPtr sweep, kv::ScanResult page);
-  void ReadRuns(SweepPtr sweep, kv::Group group, std::vector<DoneRun> runs, bool more);
+  void DropNames(SweepPtr sweep, std::vector<kv::Key> names, std::function<void()> then);
+  void ReadRuns(SweepPtr sweep, std::vector<DoneRun> runs, bool more);
   void DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vector<RunKey> ended, bool more);
   void GoOnWithDay(SweepPtr sweep, kv::Group group, bool more);
   void EndReading(SweepPtr sweep);
@@ -80,7 +81,7 @@ class RetentionLoop {
   void NextDay(SweepPtr sweep);
   void NextShard(SweepPtr sweep);
   void Scan(SweepPtr sweep, kv::ScanRequest request, std::function<void(kv::ScanResult)> then);
-  void Commit(SweepPtr sweep, kv::Group group, std::function<void()> then);
+  void Commit(SweepPtr sweep, std::vector<kv::Group> groups, std::function<void()> then);
   void Finish() { busy_ = false; }
 
   HandlerCore& core_;

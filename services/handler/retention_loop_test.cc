@@ -5,6 +5,8 @@
 
 #include "common/base/micros.h"
 #include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/handler_service.h"
@@ -150,6 +152,33 @@ TEST(RetentionLoopTest, ARecordThatIsWrittenWhileItsDayIsReadStays) {
     world.Advance(absl::Minutes(2));
     ASSERT_TRUE(Has(world, late)) << at;
   }
+}
+
+// The client has used the id again, after a sweep that was broken off had dropped the first name.
+TEST(RetentionLoopTest, ANameGoesWithItsEventAndNotWithAnEarlierOne) {
+  HandlerWorld world;
+  const absl::Time launch = world.now() - 30 * kDay;
+  const auto put = [&](const std::string& id, absl::Time named) {
+    storage::v1::DoneRecord done;
+    done.set_tenant("t");
+    done.set_event_id(id);
+    done.set_count(1);
+    done.set_complete_time_micros(ToMicros(launch));
+    DoneKey key = KeyOf(launch, "");
+    key.uid = UidOfClientChosenId("t", id);
+    world.Put(ColumnFamily::kDone, EncodeDoneKey(key), done.SerializeAsString());
+    storage::v1::EventNameRecord name;
+    name.set_launch_time_micros(ToMicros(named));
+    world.Put(ColumnFamily::kEventNames, EventNameKey("t", id), name.SerializeAsString());
+  };
+  put("ended", launch + absl::Minutes(1));
+  put("used-again", world.now() + kDay);
+  world.StartHandler("a");
+  world.Advance(absl::Minutes(3));
+  EXPECT_EQ(world.Count(ColumnFamily::kDone), 0u);
+  const auto names = world.Rows(ColumnFamily::kEventNames);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_EQ(names.begin()->first, EventNameKey("t", "used-again"));
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace {
 // The former owner's clock counts the end of its lease with a margin; this is for the way from its
 // check to the wire.
 constexpr absl::Duration kMargin = absl::Milliseconds(100);
+// Payloads of 256 KiB, of which an answer holds kv::kMultiGetBytesMax.
+constexpr size_t kPayloadsAtOnce = 100;
 
 }  // namespace
 
@@ -65,37 +67,42 @@ void TakeoverLoop::Step(absl::Time now) {
   if (left_.empty() || !state->core.lease_valid(state->shard)) return;
   for (auto left = left_.begin(); left != left_.end();) {
     const bool due = (*left)->not_before <= now && !(*left)->reading;
-    if (due && !(*left)->read) ReadRows(*state, *left, now);
-    left = due && (*left)->read && Adopt(*state, **left, now) ? left_.erase(left) : std::next(left);
+    if (due && !(*left)->asked) AskForRows(*state, **left, now);
+    if (due && !(*left)->unread.empty()) ReadRows(*state, *left);
+    left =
+        due && (*left)->read() && Adopt(*state, **left, now) ? left_.erase(left) : std::next(left);
   }
   state->core.cache.Fetch();
 }
 
 // One-off events have their payload in their rows only. Nothing is committed before the others are
 // sent again that would find their schedules paused since: their states are read anew.
-void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left, absl::Time now) {
-  left->asked_at = now;
-  std::vector<kv::Key> keys;
-  for (const LeftEntry& entry : left->claim.entries) {
+void TakeoverLoop::AskForRows(ShardState& state, Left& left, absl::Time now) {
+  left.asked = true;
+  left.asked_at = now;
+  for (const LeftEntry& entry : left.claim.entries) {
     if (entry.open.empty()) continue;
     if (entry.record.row_stays()) {
-      keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.record.event_key()});
+      left.unread.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.record.event_key()});
     } else if (const auto key = DecodeEventKey(entry.record.event_key());
-               key.has_value() && !IsGranted(left->claim.id)) {
+               key.has_value() && !IsGranted(left.claim.id)) {
       state.core.cache.ForgetState(key->uid);
     }
   }
-  if (keys.empty()) {
-    left->read = true;
-    return;
-  }
+}
+
+void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left) {
+  std::vector<kv::Key>& unread = left->unread;
+  const size_t count = std::min(unread.size(), kPayloadsAtOnce);
+  std::vector<kv::Key> keys(unread.end() - static_cast<ptrdiff_t>(count), unread.end());
   left->reading = true;
   state.core.client.MultiGet(keys, state.core.executor,
                              [weak = state_, left, keys](absl::StatusOr<kv::GetResult> result) {
                                const std::shared_ptr<ShardState> state = weak.lock();
                                if (state == nullptr) return;
                                left->reading = false;
-                               left->read = result.ok();
+                               if (result.ok())
+                                 left->unread.resize(left->unread.size() - keys.size());
                                for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
                                  if (result->values[i].has_value())
                                    left->rows[keys[i].key] = *std::move(result->values[i]);

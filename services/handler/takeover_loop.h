@@ -52,15 +52,18 @@ class TakeoverLoop {
   struct Left {
     LeftClaim claim;
     absl::Time not_before;
+    bool asked = false;  // its rows are being read, a part at a time
     bool reading = false;
-    bool read = false;
     absl::Time asked_at;  // what it is judged by was read after this
+    std::vector<kv::Key> unread;
     // Of one-off events, by key; never iterated.
     absl::flat_hash_map<std::string, std::string> rows;
+    bool read() const { return asked && !reading && unread.empty(); }
   };
   void OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq);
   bool ResendGranted(ShardState& state, Left& left, absl::Time now);
-  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left, absl::Time now);
+  void AskForRows(ShardState& state, Left& left, absl::Time now);
+  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left);
   bool Adopt(ShardState& state, Left& left, absl::Time now);
   // nullopt: not known yet.
   std::optional<std::vector<ResolvedRow>> ResolveAll(ShardState& state, Left& left);

@@ -393,5 +393,19 @@ TEST(EventService, RememberedAnswersAreDroppedAfterADay) {
   EXPECT_EQ(fixture.Rows(ColumnFamily::kRequests).size(), 0u);
 }
 
+// There may be more than a page of them.
+TEST(EventService, HoweverManyAnswersWereRememberedTheyAreDropped) {
+  MasterFixture fixture;
+  storage::v1::RequestRecord record;
+  record.set_time_micros(ToMicros(fixture.Now() - absl::Hours(25)));
+  record.set_response(std::string(10'000, 'r'));
+  for (int i = 0; i < 3000; ++i) {
+    fixture.Put(ColumnFamily::kRequests, RequestKey("default", absl::StrCat("r", i)),
+                record.SerializeAsString());
+  }
+  fixture.runtime.AdvanceBy(absl::Minutes(5));
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kRequests).size(), 0u);
+}
+
 }  // namespace
 }  // namespace escapement::master

@@ -10,7 +10,11 @@
 namespace escapement::master {
 
 void RequestSweepLoop::Start() {
+  position_.clear();
   Step();
+}
+
+void RequestSweepLoop::StartLater() {
   context_.executor->PostAfter(kRequestSweepEvery, [this] { Start(); });
 }
 
@@ -19,9 +23,11 @@ void RequestSweepLoop::Step() {
   scan.cf = kv::ColumnFamily::kRequests;
   scan.begin = position_;
   scan.limit = kRequestSweepRowsMax;
+  scan.bytes_max = kRequestSweepBytesMax;
   context_.client.Scan(std::move(scan), context_.executor,
                        [this](absl::StatusOr<kv::ScanResult> page) {
-                         if (page.ok()) OnPage(*std::move(page));
+                         if (!page.ok()) return StartLater();
+                         OnPage(*std::move(page));
                        });
 }
 
@@ -42,13 +48,19 @@ void RequestSweepLoop::OnPage(kv::ScanResult page) {
   }
   position_ =
       page.more && !page.entries.empty() ? KeyAfter(page.entries.back().key) : std::string();
-  if (commit.groups.empty()) return;
+  if (commit.groups.empty()) return GoOn();
   context_.client.CommitAsync(std::move(commit), context_.executor,
                               [this](absl::StatusOr<kv::CommitResult> result) {
-                                if (!result.ok()) return;  // the next round finds them again
+                                if (!result.ok()) return StartLater();
                                 for (const kv::Verdict& verdict : result->verdicts)
                                   context_.metrics.requests_swept.Increment(verdict.applied);
+                                GoOn();
                               });
+}
+
+void RequestSweepLoop::GoOn() {
+  if (position_.empty()) return StartLater();
+  context_.executor->PostAfter(kRequestSweepPause, [this] { Step(); });
 }
 
 }  // namespace escapement::master

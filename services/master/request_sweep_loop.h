@@ -18,14 +18,14 @@ class RequestSweepLoop {
   // `context` outlives it; its executor is stopped before the loop is destroyed.
   explicit RequestSweepLoop(MasterContext& context) : context_(context) {}
 
-  // A step now, and one each kRequestSweepEvery after it.
+  // Looks at all rows, page by page with pauses; begins again kRequestSweepEvery after the end.
   void Start();
 
-  // Looks at the next kRequestSweepRowsMax rows, from the beginning again after the last.
-  void Step();
-
  private:
+  void Step();
   void OnPage(kv::ScanResult page);
+  void GoOn();
+  void StartLater();
 
   MasterContext& context_;
   std::string position_;

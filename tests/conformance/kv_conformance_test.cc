@@ -398,6 +398,29 @@ TEST_P(KvConformance, TooLargeIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Try(request)));
 }
 
+// A refusal, not the end of the connection and of its watches.
+TEST_P(KvConformance, MoreThanAnAnswerHoldsIsRefusedToTheReadAlone) {
+  constexpr size_t kValues = 200;
+  const std::string value(300'000, 'v');
+  std::vector<Key> keys;
+  for (size_t i = 0; i < kValues; i += 50) {
+    CommitRequest request;
+    Group& group = request.groups.emplace_back();
+    for (size_t j = i; j < i + 50; ++j) {
+      keys.push_back({kEvents, absl::StrCat("k", j)});
+      group.mutations.push_back(Put(kEvents, keys.back().key, value));
+    }
+    ASSERT_TRUE(Try(std::move(request)).ok());
+  }
+  WatchLog log;
+  auto watch = rig_->store().OpenWatch({kEvents, "w", "x", kWatchFromNow, 0}, log.observer());
+  EXPECT_TRUE(absl::IsOutOfRange(rig_->Get(keys).status()));
+  keys.resize(kMultiGetBytesMax / value.size());
+  EXPECT_EQ(rig_->Get(keys).value().values.back(), value);
+  Must({{{}, {Put(kEvents, "w", "told")}}});
+  EXPECT_EQ(log.WaitFor(1).size(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, KvConformance,
                          testing::Values(RigKind{"Mem", NewMemRig}, RigKind{"Rocks", NewRocksRig},
                                          RigKind{"Grpc", NewGrpcRig}),

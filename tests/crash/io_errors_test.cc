@@ -47,8 +47,8 @@ const Plan kPlans[] = {
     {"FolderSync", "db", DiskCall::kSyncFolder, DiskFault::kIoError, true, false, 3},
     {"CurrentRename", "CURRENT", DiskCall::kRename, DiskFault::kIoError, false, false, 1},
     {"Unlink", "", DiskCall::kUnlink, DiskFault::kIoError, false, false, 10},
-    {"WitnessWrite", "witness", DiskCall::kWrite, DiskFault::kShortWrite, false, false, 4},
-    {"WitnessSync", "witness", DiskCall::kSync, DiskFault::kIoError, true, false, 4},
+    {"WitnessWrite", "witness", DiskCall::kWrite, DiskFault::kShortWrite, false, true, 4},
+    {"WitnessSync", "witness", DiskCall::kSync, DiskFault::kIoError, false, true, 4},
     {"AllNoSpace", "", DiskCall::kWrite, DiskFault::kNoSpace, true, true, 80},
 };
 
