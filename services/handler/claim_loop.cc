@@ -99,7 +99,7 @@ void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
     uint64_t room = state.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
     for (; shares && room > 0 && !rows.empty(); --room) {
-      blocked_bytes_ -= BlockedBytes(rows.front());
+      OnUnblocked(rows.front());
       Requeue(state, std::move(rows.front()));
       rows.pop_front();
     }
@@ -131,7 +131,7 @@ void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& bat
            HasRoom(state, batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
-      blocked_bytes_ -= BlockedBytes(row);
+      OnUnblocked(row);
       std::optional<ResolvedRow> resolved;
       // Of a retry it is to be seen whether it still is to be made.
       if (row.standing != Standing::kBackground) resolved = TakeResolved(state, row);
@@ -282,10 +282,16 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
     loader_.Demote(std::move(row));
     return Next::kGoOn;
   }
+  ++blocked_rows_;
   blocked_bytes_ += BlockedBytes(row);
   rows.push_back(std::move(row));
   if (Crowded(state)) return Next::kStop;
   return full ? Next::kHeldUp : Next::kGoOn;
+}
+
+void ClaimLoop::OnUnblocked(const QueuedRow& row) {
+  --blocked_rows_;
+  blocked_bytes_ -= BlockedBytes(row);
 }
 
 // They are read again when their targets have room.
@@ -294,7 +300,7 @@ void ClaimLoop::LetGoOfSlow(ShardState& state) {
     if (!state.core.sends.Slow(target)) continue;
     for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
       for (const QueuedRow& row : *rows) {
-        blocked_bytes_ -= BlockedBytes(row);
+        OnUnblocked(row);
         state.held.erase(row.key);
       }
       rows->clear();

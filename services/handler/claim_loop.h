@@ -45,6 +45,7 @@ class ClaimLoop {
   // Rows wait for a target: what frees it is not always an event of this handler's (see
   // Options::slow_target_after).
   bool blocked() const { return !blocked_.empty() || !evicted_.empty(); }
+  size_t blocked_rows() const { return blocked_rows_; }
 
  private:
   enum class Next { kGoOn, kStop, kHeldUp };
@@ -63,6 +64,7 @@ class ClaimLoop {
   bool Crowded(const ShardState& state) const {
     return blocked_bytes_ >= state.core.options.blocked_bytes_max;
   }
+  void OnUnblocked(const QueuedRow& row);
   void LetGoOfSlow(ShardState& state);
   bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
   void Unblock(ShardState& state, absl::Time now);
@@ -94,8 +96,9 @@ class ClaimLoop {
   std::vector<QueuedRow> unknown_;          // wait for the cache
   size_t passing_ = 0;                      // rows of LookAgain
   std::map<std::string, Blocked> blocked_;  // by target; keys are held
-  size_t blocked_bytes_ = 0;                // of all of them
-  std::set<std::string> evicted_;           // targets of which rows were let go of
+  size_t blocked_rows_ = 0;                 // of all of them
+  size_t blocked_bytes_ = 0;
+  std::set<std::string> evicted_;                       // targets of which rows were let go of
   absl::Duration rewound_ = -absl::InfiniteDuration();  // Clock::Elapsed
 };
 

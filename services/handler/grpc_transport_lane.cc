@@ -17,6 +17,8 @@ namespace {
 
 constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
 constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
+// What writing into gRPC's buffer takes at most.
+constexpr MonotonicMicros kWriteMax = 100'000;
 constexpr char kStopping[] = "the platform is stopping";
 
 // Consumers are servers of other people: pings more frequent than gRPC's default limit (5 minutes)
@@ -190,9 +192,10 @@ void GrpcLane::WriteNext() {
   encoder_.Encode(next.attempt, number, &bytes_);
   unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline});
   stream_->writing = true;
-  // A message with the hint stays in gRPC's buffer for the next one; the last of the queue never
-  // has it.
-  stream_->Write(bytes_, !waiting_.empty());
+  // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never has
+  // it, nor one behind which all others may expire while it is written.
+  const bool more = !waiting_.empty() && waiting_.back().deadline > MonotonicNow() + kWriteMax;
+  stream_->Write(bytes_, more);
 }
 
 MonotonicMicros GrpcLane::NextTick() const {

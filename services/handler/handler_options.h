@@ -51,7 +51,8 @@ struct HandlerOptions {
   // A target that was without room for longer is slow: its rows are let go of and read again when
   // it has room.
   absl::Duration slow_target_after = absl::Seconds(1);
-  size_t blocked_rows_max = 1024;  // of one target, for each shard
+  // Of one target, for each shard: of what is on time, and of what is overdue or catches up.
+  size_t blocked_rows_max = 1024;
   // Of all that wait for their targets, for each shard: beyond, those of slow targets are let go
   // of, and while that does not help no more is taken.
   size_t blocked_bytes_max = 16 << 20;

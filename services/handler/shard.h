@@ -45,7 +45,7 @@ class Shard final : public ClaimOwner {
   bool blocked() const { return claims_.blocked() || granted_.blocked(); }
   bool draining() const { return draining_; }
   bool drained() const { return draining_ && !drained_; }
-  size_t rows() const { return state_->queue.rows(); }
+  size_t rows() const { return state_->queue.rows() + claims_.blocked_rows(); }
   const kv::Condition& fence() const { return state_->fence; }
 
   // ClaimOwner
