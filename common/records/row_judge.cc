@@ -1,5 +1,7 @@
 #include "common/records/row_judge.h"
 
+#include <vector>
+
 #include "common/base/micros.h"
 #include "common/records/currency.h"
 #include "common/storage/child_rows.h"
@@ -21,20 +23,24 @@ enum class Former { kNone, kDoubled, kSuperseded, kUnknown };
 Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
                    const EventRecord& row, const storage::v1::StateRecord& state) {
   if (row.triggered()) return Former::kNone;
+  std::vector<std::shared_ptr<const CachedDefinition>> later;  // than the row's
+  for (uint64_t version = row.version() + 1; version <= state.version(); ++version) {
+    later.push_back(cache.Definition(uid, version));
+    if (later.back() == nullptr) return Former::kUnknown;
+    if (later.back()->record == nullptr) return Former::kNone;
+  }
   const int64_t nominal = row.nominal_time_micros();
-  const uint64_t current_version = state.version();
-  bool away = false;
-  bool away_when_due = false;
-  for (uint64_t version = row.version() + 1; version <= current_version; ++version) {
-    // Only two changes can lead away and back.
-    if (current_version < row.version() + 2) break;
-    const auto definition = cache.Definition(uid, version);
-    if (definition == nullptr) return Former::kUnknown;
-    if (definition->record == nullptr) break;
-    // Where former versions would have ended is not known any more.
-    const absl::Time finish = version == current_version ? FinishOf(state) : absl::InfiniteFuture();
-    const bool has = HasOccurrence(definition->timetable.get(), occurrence, nominal, finish);
-    const bool in_time = nominal >= definition->record->create_time_micros();
+  // Of the version before later[i], when that took its place.
+  const auto finish_before = [&](size_t i) {
+    const int64_t micros = later[i]->record->former_finish_micros();
+    return micros == 0 ? absl::InfiniteFuture() : FromMicros(micros);
+  };
+  bool away = !later.empty() && FromMicros(nominal) >= finish_before(0);
+  bool away_when_due = away;
+  for (size_t i = 0; i < later.size(); ++i) {
+    const absl::Time finish = i + 1 < later.size() ? finish_before(i + 1) : FinishOf(state);
+    const bool has = HasOccurrence(later[i]->timetable.get(), occurrence, nominal, finish);
+    const bool in_time = nominal >= later[i]->record->create_time_micros();
     if (away && has && in_time) return Former::kDoubled;
     away = !has;
     if (in_time) away_when_due = away;

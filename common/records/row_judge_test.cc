@@ -1,6 +1,7 @@
 #include "common/records/row_judge.h"
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/time/civil_time.h"
@@ -38,7 +39,8 @@ class RowJudgeTest : public ::testing::Test {
 
   // The next version, made at that hour.
   void Define(const std::string& cron, int hour,
-              const std::function<void(storage::v1::StateRecord*)>& adjust = nullptr) {
+              const std::function<void(storage::v1::StateRecord*)>& adjust = nullptr,
+              std::optional<absl::Time> former_finish = std::nullopt) {
     ++version_;
     storage::v1::DefinitionRecord definition;
     definition.set_uid(std::string(uid_.bytes()));
@@ -46,6 +48,7 @@ class RowJudgeTest : public ::testing::Test {
     definition.set_cron(cron);
     definition.set_time_zone("UTC");
     definition.set_create_time_micros(ToMicros(Hour(hour)));
+    if (former_finish.has_value()) definition.set_former_finish_micros(ToMicros(*former_finish));
     storage::v1::StateRecord state;
     state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     state.set_version(version_);
@@ -133,6 +136,28 @@ TEST_F(RowJudgeTest, OfARunThatGaveWayItEndsCancelled) {
   EXPECT_EQ(judged.action, Action::kSkip);
   EXPECT_EQ(judged.outcome, storage::v1::OUTCOME_KIND_CANCELLED);
   EXPECT_EQ(judged.reason, "overlap");
+}
+
+// max_runs was lowered, so that the occurrence was one too many, and raised again.
+TEST_F(RowJudgeTest, ChangedBackFromAnEarlierFinishAnotherRowStandsForIt) {
+  Define("0 3 * * *", 1,
+         [](storage::v1::StateRecord* state) { state->set_finish_micros(ToMicros(Hour(2))); });
+  Define("0 3 * * *", 2, nullptr, /*former_finish=*/Hour(2));
+  EXPECT_EQ(Judge().action, Action::kDrop);
+}
+
+TEST_F(RowJudgeTest, OfAVersionThatFinishedBeforeItANewOneHasARowOfItsOwn) {
+  Define("0 3 * * *", 1, nullptr, /*former_finish=*/Hour(3));
+  EXPECT_EQ(Judge().action, Action::kDrop);
+  Define("0 3 * * *", 2, nullptr, /*former_finish=*/Hour(4));
+  EXPECT_EQ(Judge().action, Action::kDrop);
+}
+
+TEST_F(RowJudgeTest, ThatAFormerVersionFinishedAfterItChangesNothing) {
+  Define("0 3 * * *", 1, nullptr, /*former_finish=*/Hour(4));
+  EXPECT_EQ(Judge().action, Action::kSend);
+  Define("0 3 * * *", 2, nullptr, /*former_finish=*/Hour(4));
+  EXPECT_EQ(Judge().action, Action::kSend);
 }
 
 TEST_F(RowJudgeTest, AfterTheFinishOfTheNewVersionItIsSuperseded) {

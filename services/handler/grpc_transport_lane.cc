@@ -192,8 +192,8 @@ void GrpcLane::WriteNext() {
   encoder_.Encode(next.attempt, number, &bytes_);
   unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline});
   stream_->writing = true;
-  // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never has
-  // it, nor one behind which all others may expire while it is written.
+  // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never
+  // has it, nor one behind which all others may expire while it is written.
   const bool more = !waiting_.empty() && waiting_.back().deadline > MonotonicNow() + kWriteMax;
   stream_->Write(bytes_, more);
 }

@@ -183,6 +183,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   Definition& next = draft->definition;
   CompleteDefinition(input, snapshot.state.version() + 1, &next);
+  next.record.set_former_finish_micros(snapshot.state.finish_micros());
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), &next));
   storage::v1::ScheduleRecord record = draft->record;
   record.set_uid(snapshot.record->uid());

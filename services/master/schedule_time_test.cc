@@ -264,12 +264,18 @@ TEST(ScheduleTime, AnUpdateGoesOnCountingWhereTheFormerVersionWas) {
   const auto ended = bench.fixture.Call(&ScheduleApi::UpdateSchedule, fewer);
   ASSERT_TRUE(ended.ok()) << ended.status();
   EXPECT_EQ(ended->state(), v1::Schedule::FINISHED);
-  // Without a limit it fires again, and counts no more.
+  // Without a limit it fires again, and counts no more. What had been emitted for times after that
+  // end gives way to the rows of the new version.
+  const int64_t finish = StateOf(bench.fixture).finish_micros();
   fewer.mutable_schedule()->set_max_runs(0);
   EXPECT_EQ(bench.fixture.Call(&ScheduleApi::UpdateSchedule, fewer)->state(),
             v1::Schedule::ENABLED);
   EXPECT_EQ(limited.Finish(), -1);
   EXPECT_EQ(limited.Used(), 0u);
+  storage::v1::DefinitionRecord last_version;
+  ASSERT_TRUE(last_version.ParseFromString(
+      bench.fixture.Rows(ColumnFamily::kDefinitions).rbegin()->second));
+  EXPECT_EQ(last_version.former_finish_micros(), finish);
 }
 
 TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
