@@ -152,6 +152,11 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     if (!row->busy) actions_.Add(policy, key, *row, judged);
     return 0;
   }
+  // It was brought up to be judged only.
+  if (const absl::Time opens = OpensAt(row->source->event); opens > round.now && opens > row->due) {
+    policy.NotOpen(key, *row);
+    return 0;
+  }
   if (RetryIsOver(row->source->event, *judged.definition->record,
                   judged.definition->timetable.get(), judged.state.get(), round.now)) {
     if (!row->busy) actions_.Fail(policy, key, *row, judged);

@@ -17,6 +17,9 @@ constexpr size_t kReportRowsMax = 4096;     // in memory
 constexpr size_t kSmall = 8;                // of that, and of groups' rows, by perturbations
 constexpr size_t kGrantsExpiredMax = 1000;  // of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
+// Of what waits long for its window.
+constexpr absl::Duration kLookEvery = absl::Seconds(60);
+constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
 constexpr absl::Duration kRoomAgain = absl::Milliseconds(100);
 
@@ -230,6 +233,7 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
       state_->hungry.insert({policy.uid, group});
       state_->core.wake();
     }
+    for (const GroupKey& group : policy.TakeLooks(round.now)) Look(policy, group, round.now);
     while (!row_actions_.full() && !policy.closings.empty() &&
            policy.closings.begin()->first <= round.micros) {
       const std::string key = policy.closings.begin()->second;
@@ -240,6 +244,20 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
     state_->Plan(policy);
     if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
   }
+}
+
+// A window may be months away, and its schedule be another one, or gone, long before.
+void PolicyShard::Look(PolicyState& policy, const GroupKey& group, absl::Time now) {
+  const std::shared_ptr<const RowSource> row = policy.LongWaiting(group);
+  if (row == nullptr) return;
+  const RowJudgement judged =
+      JudgeScheduledRow(state_->core.cache, row->uid, row->occurrence, row->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(*state_, policy, row->uid);
+    return policy.LookLater(group, now + kLookAgain);
+  }
+  if (judged.action != RowJudgement::Action::kSend) policy.BringUp(group, now);
+  policy.LookLater(group, now + kLookEvery);
 }
 
 void PolicyShard::Commit(Round& round) {

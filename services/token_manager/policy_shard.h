@@ -77,6 +77,7 @@ class PolicyShard {
   void TakeReports(ReportActions& actions, Round& round);
   void TakeCalls(ReportActions& actions, Round& round);
   void TakeDue(ReportActions& actions, Round& round);
+  void Look(PolicyState& policy, const GroupKey& group, absl::Time now);
   void Commit(Round& round);
   void Send();
   void OnCommitted(absl::StatusOr<kv::CommitResult> result);

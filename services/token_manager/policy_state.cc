@@ -15,7 +15,11 @@ namespace {
 constexpr double kMeasureSeconds = 10;
 // Rows whose window opens within so long stay in memory.
 constexpr absl::Duration kOpensSoon = absl::Seconds(1);
+// What waits longer than that for its window waits long.
+constexpr absl::Duration kWaitsLong = absl::Seconds(60);
 constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);  // a group with busy rows
+
+bool WaitsLong(const WaitingRow& row) { return OpensAt(row.source->event) > row.due + kWaitsLong; }
 
 double DecayOver(int64_t micros) {
   return micros <= 0 ? 1 : std::exp(-static_cast<double>(micros) / (kMeasureSeconds * 1e6));
@@ -187,13 +191,29 @@ void PolicyState::RemoveRow(const std::string& key) {
 void PolicyState::Queue(const std::string& key, WaitingRow& row) {
   row.busy = false;
   Close(key, row);
-  queue.Add(SliceOf(key, row));
+  if (!WaitsLong(row)) return queue.Add(SliceOf(key, row));
+  const GroupKey group_key{row.priority, row.source->uid};
+  RowGroup& group = groups.at(group_key);
+  queue.Add(group.brought_up && !row.looked ? RaisedSliceOf(key, row) : SliceOf(key, row));
+  if (group.look == absl::InfiniteFuture()) SetLook(group_key, group, row.due + kWaitsLong);
 }
 
 void PolicyState::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
   QueuedSlice slice = SliceOf(key, row);
   slice.due = until + grant_lead_;
   queue.Add(std::move(slice));
+}
+
+QueuedSlice PolicyState::RaisedSliceOf(const std::string& key, const WaitingRow& row) const {
+  QueuedSlice slice = SliceOf(key, row);
+  slice.due = row.due;
+  slice.pacing = Pacing();
+  return slice;
+}
+
+void PolicyState::NotOpen(const std::string& key, WaitingRow& row) {
+  row.looked = true;
+  Queue(key, row);
 }
 
 QueuedSlice PolicyState::SliceOf(const std::string& key, const WaitingRow& row) const {
@@ -258,6 +278,7 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
   };
   for (const kv::Entry& row : rows.entries) add(row.key, row.value, rows.seq);
   for (const auto& [key, value] : arrived) add(key, value, 0);
+  group.brought_up = group.brought_up && group.end.has_value();
   DropEmptyGroup(group_key);
 }
 
@@ -276,7 +297,8 @@ std::vector<std::string> PolicyState::LeaveCarried(const GroupKey& group_key, ab
   for (const auto& [key, row] : group.rows) {
     if (row.busy) continue;
     const absl::Time row_opens = OpensAt(row.source->event);
-    if (row_opens > std::max(row.due, now) + kOpensSoon) {
+    const bool judged = row.looked || !group.brought_up;
+    if (judged && row_opens > std::max(row.due, now) + kOpensSoon) {
       opens = std::min(opens, row_opens);
       left.push_back(key);
     } else if (left.empty()) {
@@ -284,6 +306,7 @@ std::vector<std::string> PolicyState::LeaveCarried(const GroupKey& group_key, ab
     }
   }
   if (left.empty()) return left;
+  group.left = group.rows.at(left.back()).source;
   for (const std::string& key : left) RemoveRow(key);
   group.left_before = std::max(group.left_before, KeyAfter(left.back()));
   SetOpens(group_key, group, opens);
@@ -305,10 +328,53 @@ std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
     group.scan = 0;
     group.arrived.clear();
     group.left_before.clear();
+    group.left = nullptr;
     SetOpens(key, group, absl::InfiniteFuture());
     opened.push_back(key);
   }
   return opened;
+}
+
+void PolicyState::SetLook(const GroupKey& key, RowGroup& group, absl::Time look) {
+  looks_.erase({group.look, key});
+  group.look = look;
+  if (look != absl::InfiniteFuture()) looks_.insert({look, key});
+}
+
+std::vector<GroupKey> PolicyState::TakeLooks(absl::Time now) {
+  std::vector<GroupKey> due;
+  while (!looks_.empty() && looks_.begin()->first <= now) {
+    due.push_back(looks_.begin()->second);
+    SetLook(due.back(), groups.at(due.back()), absl::InfiniteFuture());
+  }
+  return due;
+}
+
+std::shared_ptr<const RowSource> PolicyState::LongWaiting(const GroupKey& key) const {
+  const auto group = groups.find(key);
+  if (group == groups.end()) return nullptr;
+  if (group->second.left != nullptr) return group->second.left;
+  for (const auto& [row_key, row] : group->second.rows) {
+    if (!row.busy && WaitsLong(row)) return row.source;
+  }
+  return nullptr;
+}
+
+void PolicyState::LookLater(const GroupKey& key, absl::Time at) {
+  const auto group = groups.find(key);
+  if (group != groups.end()) SetLook(key, group->second, at);
+}
+
+void PolicyState::BringUp(const GroupKey& key, absl::Time now) {
+  RowGroup& group = groups.at(key);
+  const bool some_left = group.opens != absl::InfiniteFuture();
+  group.brought_up = some_left || group.end.has_value();
+  if (some_left) SetOpens(key, group, now);
+  for (auto& [row_key, row] : group.rows) {
+    if (row.busy || !WaitsLong(row)) continue;
+    row.looked = false;
+    queue.Add(RaisedSliceOf(row_key, row));
+  }
 }
 
 void PolicyState::ReplaceRow(const std::string& key, const storage::v1::EventRecord& record) {
@@ -344,8 +410,10 @@ void PolicyState::Unclose(const std::string& key, WaitingRow& row) {
 void PolicyState::DropEmptyGroup(const GroupKey& key) {
   const auto group = groups.find(key);
   if (group != groups.end() && group->second.rows.empty() && !group->second.end.has_value() &&
-      group->second.opens == absl::InfiniteFuture())
+      group->second.opens == absl::InfiniteFuture()) {
+    SetLook(key, group->second, absl::InfiniteFuture());
     groups.erase(group);
+  }
 }
 
 absl::Time PolicyState::NextTime() const {
@@ -354,6 +422,7 @@ absl::Time PolicyState::NextTime() const {
   if (deadline.has_value()) next = std::min(next, FromMicros(*deadline));
   if (!closings.empty()) next = std::min(next, FromMicros(closings.begin()->first));
   if (!openings_.empty()) next = std::min(next, openings_.begin()->first - grant_lead_);
+  if (!looks_.empty()) next = std::min(next, looks_.begin()->first);
   return next;
 }
 

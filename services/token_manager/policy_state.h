@@ -61,6 +61,7 @@ struct WaitingRow {
   bool reading = false;  // busy until it is known how it is in the store (ShardState::to_read)
   // Written anew while it was busy: to be read when what becomes of the commit is known.
   bool told = false;
+  bool looked = false;      // judged since its group was brought up, and still waits for its window
   std::string stored = {};  // its bytes, if it had to be read again and has not changed since
 
   uint64_t left() const { return count - taken; }
@@ -79,6 +80,10 @@ struct RowGroup {
   // Of the rows that were left: when the first window opens, and a key that is behind all of them.
   absl::Time opens = absl::InfiniteFuture();
   std::string left_before;
+  std::shared_ptr<const RowSource> left;     // of one of them
+  absl::Time look = absl::InfiniteFuture();  // as it stands in looks_
+  // Rows that wait long are to be judged as they are read, and not left before.
+  bool brought_up = false;
 };
 using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
@@ -179,6 +184,16 @@ class PolicyState {
   // The groups with rows that were left whose window opens: they are to be read anew, from their
   // beginning.
   std::vector<GroupKey> TakeOpened(absl::Time now);
+  // The groups in which rows wait long for a window that are to be looked at: their schedule may
+  // have changed. Each has an end: LookLater.
+  std::vector<GroupKey> TakeLooks(absl::Time now);
+  // One of the rows that wait so; nullptr: there is none any more.
+  std::shared_ptr<const RowSource> LongWaiting(const GroupKey& group) const;
+  void LookLater(const GroupKey& group, absl::Time at);
+  // They come up now, once, rather than when their window opens (NotOpen).
+  void BringUp(const GroupKey& group, absl::Time now);
+  // The row has been judged, and waits on.
+  void NotOpen(const std::string& key, WaitingRow& row);
   // The newer state of a row that is in memory: carried over to another window, or written by
   // somebody else.
   void ReplaceRow(const std::string& key, const storage::v1::EventRecord& record);
@@ -198,11 +213,14 @@ class PolicyState {
 
  private:
   void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
+  void SetLook(const GroupKey& key, RowGroup& group, absl::Time look);
   QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;
+  QueuedSlice RaisedSliceOf(const std::string& key, const WaitingRow& row) const;
   void Close(const std::string& key, WaitingRow& row);
   void Unclose(const std::string& key, WaitingRow& row);
   void Trim(RowGroup& group, size_t group_rows_max);
   std::set<std::pair<absl::Time, GroupKey>> openings_;  // of the groups that have left rows
+  std::set<std::pair<absl::Time, GroupKey>> looks_;     // of those with rows that wait long
 
   const absl::Duration grant_lead_;
   Totals* const totals_;

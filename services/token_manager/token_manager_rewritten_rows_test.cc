@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
 
@@ -189,6 +190,44 @@ TEST(RewrittenRowsTest, WhatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
   EXPECT_EQ(world.Handle().size(), 1);
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), 1);
   EXPECT_EQ(world.Waiting().size(), kStay);
+}
+
+// Carried over to an occurrence that may be months away. Few are all in memory, of many most are
+// in the store only.
+TEST(RewrittenRowsTest, WhatWaitsForAFarWindowEndsSoonAfterItsScheduleHasGone) {
+  for (const int rows : {3, 700}) {
+    for (const bool even : {false, true}) {
+      SCOPED_TRACE(rows);
+      TokenWorld world;
+      world.PutPolicy("p", TokenWorld::Limits(1000));
+      storage::v1::WindowRecord window;
+      window.set_duration_micros(10'000'000);
+      window.set_even(even);
+      window.set_on_close(storage::v1::ON_CLOSE_KIND_CARRY_OVER);
+      const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false, .window = window};
+      const absl::Time far = world.now() + absl::Hours(2);
+      const auto add = [&](const Uid& uid) {
+        for (int i = 0; i < rows; ++i)
+          world.AddRow(
+              uid, schedule,
+              {.due = world.now(), .occurrence = absl::StrCat("o", i), .window_begin = far});
+      };
+      const Uid goes = world.AddSchedule("goes", schedule);
+      const Uid stays = world.AddSchedule("stays", schedule);
+      add(goes);
+      add(stays);
+      world.Start("a");
+      world.Advance(absl::Minutes(5));
+      EXPECT_EQ(world.Waiting().size(), 2 * rows);
+      world.SetState(goes, storage::v1::SCHEDULE_STATE_KIND_DELETED);
+      world.Advance(absl::Seconds(90));
+      EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), rows);
+      EXPECT_EQ(world.Waiting().size(), rows);
+      EXPECT_TRUE(world.Handle().empty());
+      world.Advance(far + absl::Seconds(20) - world.now());
+      EXPECT_EQ(world.Handle().size(), rows);
+    }
+  }
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ constexpr absl::Duration kFaultsBegin = absl::Seconds(4);
 // Of the cast with everything: so long before the end of the users nothing goes wrong any more.
 constexpr absl::Duration kWholeCalm = absl::Seconds(60);
 
-constexpr absl::string_view kNames[] = {"plain",  "throttled", "batches",
-                                        "clocks", "times",     "whole"};
+constexpr absl::string_view kNames[] = {"plain", "throttled", "batches", "clocks",
+                                        "times", "whole",     "mixed"};
 
 void PlanTimes(const CastOptions& options, CastPlan* plan) {
   plan->faults_end = absl::Seconds(50);
@@ -33,6 +33,7 @@ void PlanTimes(const CastOptions& options, CastPlan* plan) {
       plan->users_end = absl::Seconds(110);  // a day is caught up with
       break;
     case Cast::kWhole:
+    case Cast::kMixed:
       plan->users_end = std::max(options.length, 2 * kWholeCalm);
       plan->faults_end = plan->users_end - kWholeCalm;
       break;
@@ -52,7 +53,7 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
     plan->throttled_schedules = {4, 4};
     plan->policies = {2, 2};
   }
-  if (options.cast == Cast::kWhole) {
+  if (LastsAsWished(options.cast)) {
     // A long life at an easy pace: what is rare in a minute is not in an hour.
     plan->schedules = {2, 4};
     plan->throttled_schedules = {1, 3};
@@ -63,6 +64,7 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
     plan->event_calls = static_cast<int>(plan->users_end / absl::Seconds(8));
     plan->rest_max = absl::Seconds(25);
   }
+  if (plan->mixed) plan->throttled_count_max = 80;  // of occurrences of up to one a second
 }
 
 ConsumerHabits ConsumerOf(const CastOptions& options) {
@@ -95,7 +97,8 @@ void PlanFaults(const CastOptions& options, CastPlan* plan) {
     case Cast::kTimes:
       plan->downtimes = {2, 4};
       break;
-    case Cast::kWhole: {
+    case Cast::kWhole:
+    case Cast::kMixed: {
       const auto minutes = static_cast<int>(plan->faults_end / absl::Minutes(1));
       plan->faults = {4 * minutes, 14 * minutes};
       plan->fault_plan.freezes = std::max(1, minutes / 5);
@@ -116,13 +119,16 @@ std::optional<Cast> CastNamed(absl::string_view name) {
   return static_cast<Cast>(found - std::begin(kNames));
 }
 
+bool LastsAsWished(Cast cast) { return cast == Cast::kWhole || cast == Cast::kMixed; }
+
 absl::string_view NameOf(Cast cast) { return kNames[static_cast<size_t>(cast)]; }
 
 CastPlan PlanOf(const CastOptions& options) {
   CastPlan plan;
   plan.tokens = options.cast == Cast::kThrottled || options.cast == Cast::kBatches ||
-                options.cast == Cast::kWhole;
-  plan.calendar = options.cast == Cast::kTimes || options.cast == Cast::kWhole;
+                LastsAsWished(options.cast);
+  plan.calendar = options.cast == Cast::kTimes || LastsAsWished(options.cast);
+  plan.mixed = options.cast == Cast::kMixed;
   plan.clock_leaps = options.cast == Cast::kClocks;
   plan.batches = options.cast == Cast::kBatches;
   plan.only_downtimes = options.cast == Cast::kTimes && options.seed % 3 == 0;

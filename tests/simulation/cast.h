@@ -25,17 +25,20 @@ enum class Cast {
   kClocks,     // as kPlain, while the store's wall clock is set back and forth
   kTimes,      // as kPlain; schedules of all kinds with all policies, and times without emitters
   kWhole,      // all of them together for as long as is wished, but for the clock's great leaps
+  kMixed,      // as kWhole; the throttled ones are of all kinds, too, with all policies
 };
 
 // Of `name` ("plain", "throttled", …); nothing if there is none.
 std::optional<Cast> CastNamed(absl::string_view name);
 absl::string_view NameOf(Cast cast);
+// CastOptions::length says how long.
+bool LastsAsWished(Cast cast);
 
 struct CastOptions {
   Cast cast = Cast::kPlain;
   uint64_t seed = 1;
   bool faults = true;
-  absl::Duration length = absl::Minutes(10);  // of kWhole
+  absl::Duration length = absl::Minutes(10);  // of kWhole and kMixed
 };
 
 struct CastPlan {
@@ -44,6 +47,7 @@ struct CastPlan {
   absl::Duration users_end;
   bool tokens = false;    // token managers and policies
   bool calendar = false;  // definitions of all kinds, backfills, and all that commits say of them
+  bool mixed = false;     // so are throttled definitions; more cron expressions
   bool clock_leaps = false;  // the store's wall clock is set by `clock_step`
   bool batches = false;
   bool only_downtimes = false;  // nothing goes wrong but that emitters are down

@@ -198,6 +198,7 @@ class Scenario {
                        "Australia/Lord_Howe"};
       if (plan_.clock_leaps) options.leap = plan_.clock_step;
       options.times = plan_.calendar;
+      options.minute_lists = plan_.mixed;
       options.rest_min = plan_.rest_min;
       options.rest_max = plan_.rest_max;
       options.count_max = plan_.count_max;
@@ -247,6 +248,7 @@ class Scenario {
       options.zones = {"UTC", "Asia/Kolkata"};
       options.changes = !batches;
       options.throttling = throttling;
+      options.times = options.minute_lists = plan_.mixed;
       options.target = absl::StrCat("consumer", i % 2, ".test");
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }
@@ -425,9 +427,9 @@ std::string Report(const ScenarioOptions& options, const ScenarioResult& result)
   absl::StrAppend(
       &report, "run it again: tools/dev sim --seed=", options.seed,
       options.cast == Cast::kPlain ? "" : absl::StrCat(" --cast=", NameOf(options.cast)),
-      options.cast != Cast::kWhole
-          ? ""
-          : absl::StrCat(" --minutes=", absl::ToInt64Minutes(options.length)),
+      LastsAsWished(options.cast)
+          ? absl::StrCat(" --minutes=", absl::ToInt64Minutes(options.length))
+          : "",
       options.faults ? "" : " --nofaults", options.perturb ? "" : " --noperturb", " --trace\n");
   return report;
 }

@@ -33,7 +33,7 @@ struct ScenarioOptions {
   uint64_t seed = 1;
   Cast cast = Cast::kPlain;
   bool faults = true;                         // also a consumer that fails, hangs and dawdles
-  absl::Duration length = absl::Minutes(10);  // of Cast::kWhole
+  absl::Duration length = absl::Minutes(10);  // of kWhole and kMixed
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
   std::optional<WorkHabits> work = {};        // instead of the cast's
   // Plant a fault in the platform: wrap a service's way to the store, a handler's transport, or a

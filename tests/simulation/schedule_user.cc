@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/util/time_util.h"
 #include "tests/simulation/draw_times.h"
@@ -110,6 +111,7 @@ void ScheduleUser::Update() {
   if (options_.throttling.has_value()) {
     for (const char* path : {"policy", "window", "completion"})
       request.mutable_update_mask()->add_paths(path);
+    if (options_.times) request.mutable_update_mask()->add_paths("priority");
     lives_.back().may_drop = may_drop_;
   }
   request.set_request_id(calls_.NewRequestId());
@@ -230,7 +232,8 @@ Definition ScheduleUser::DrawDefinition() {
   bool frequent = false;
   definition.cron = DrawCron(&frequent);
   if (options_.throttling.has_value()) {
-    DrawThrottle(&definition);
+    DrawThrottle(&frequent, &definition);
+    if (options_.times) DrawTimes(calls_.random(), calls_.Now(), frequent, &definition);
     return definition;
   }
   const uint64_t lot = calls_.random().Below(10);
@@ -241,12 +244,19 @@ Definition ScheduleUser::DrawDefinition() {
   return definition;
 }
 
-void ScheduleUser::DrawThrottle(Definition* definition) {
+void ScheduleUser::DrawThrottle(bool* frequent, Definition* definition) {
   sim::SimRandom& random = calls_.random();
   const Throttling& throttling = *options_.throttling;
   throttle_.Clear();
   // A batch now and then rather than a trickle.
-  definition->cron = absl::StrCat(random.Below(20), ",", 20 + random.Below(40), " * * * * *");
+  if (!options_.times) {
+    definition->cron = absl::StrCat(random.Below(20), ",", 20 + random.Below(40), " * * * * *");
+  } else if (random.Below(3) > 0) {
+    // No exclusion leaves nothing of it.
+    definition->cron = absl::StrCat(random.Below(20), ",", 20 + random.Below(20), ",",
+                                    40 + random.Below(20), " * * * * *");
+    *frequent = true;
+  }
   const uint64_t lot = random.Below(10);
   const int64_t most = lot < 5 ? 20 : lot < 9 ? throttling.count_max / 8 : throttling.count_max;
   definition->count = 1 + static_cast<int64_t>(random.Below(static_cast<uint64_t>(most)));
@@ -305,6 +315,7 @@ std::string ScheduleUser::DrawCron(bool* frequent) {
     return options_.leap > absl::Hours(1) ? absl::StrCat(second, " */20 * * * *")
                                           : absl::StrCat(second, " * * * * *");
   }
+  if (options_.minute_lists && random.Below(4) == 0) return DrawMinuteList();
   const uint64_t kind = random.Below(6);
   *frequent = kind < 3;
   switch (kind) {
@@ -324,6 +335,20 @@ std::string ScheduleUser::DrawCron(bool* frequent) {
                           (soon.hour() + random.Below(4)) % 24, " ", soon.day(), " ", soon.month(),
                           " *");
   }
+}
+
+// The hour may end within it: the child of a later minute then stands before that of an earlier
+// one.
+std::string ScheduleUser::DrawMinuteList() {
+  sim::SimRandom& random = calls_.random();
+  const int minute = absl::ToCivilMinute(calls_.Now(), absl::UTCTimeZone()).minute();
+  std::vector<int> minutes;
+  for (int ahead = 0; ahead < 6; ++ahead) {
+    if (ahead == 1 || random.Below(2) == 0) minutes.push_back((minute + ahead) % 60);
+  }
+  std::sort(minutes.begin(), minutes.end());
+  return absl::StrCat(random.Below(30), ",", 30 + random.Below(30), " ",
+                      absl::StrJoin(minutes, ","), " * * * *");
 }
 
 v1::Schedule ScheduleUser::Message(const Definition& definition) {

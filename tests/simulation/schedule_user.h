@@ -36,6 +36,7 @@ class ScheduleUser {
     int64_t count_max = 40;
     // Definitions of all kinds, with all policies, and ranges that are fired belatedly.
     bool times = false;
+    bool minute_lists = false;       // … and cron expressions of several children
     std::vector<std::string> zones;  // not empty
     std::optional<Throttling> throttling = std::nullopt;
     std::string target = "consumer.test";
@@ -69,9 +70,10 @@ class ScheduleUser {
   void Complain(absl::string_view call, const absl::Status& status);
 
   Definition DrawDefinition();
-  void DrawThrottle(Definition* definition);
+  void DrawThrottle(bool* frequent, Definition* definition);
   void DrawWindow(Definition* definition);
   std::string DrawCron(bool* frequent);
+  std::string DrawMinuteList();
   v1::Schedule Message(const Definition& definition);
   std::string Name() const { return "tenants/default/schedules/" + options_.id; }
 
