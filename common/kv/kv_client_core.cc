@@ -265,7 +265,8 @@ template <typename T>
 void KvClient::Core::OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> answer) {
   absl::MutexLock lock(&mu_);
   if (stopped_) return;
-  if (ResultUnknown(answer.status()) || absl::IsResourceExhausted(answer.status()) ||
+  const bool unanswered = ResultUnknown(answer.status()) && !absl::IsOutOfRange(answer.status());
+  if (unanswered || absl::IsResourceExhausted(answer.status()) ||
       Perturb(runtime_, Site::kKvReadAnswerLost)) {
     timers_->PostAfter(Backoff(read->attempts++),
                        [self = shared_from_this(), read] { self->StartRead(read); });

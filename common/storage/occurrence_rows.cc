@@ -28,14 +28,16 @@ storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Tim
   return throttle;
 }
 
-// A window that the row has stays the one that it is; the first that it has does not end it before
-// it has begun.
+// The window keeps its begin, unless its new length would end a row that had not come to its end.
 absl::Time MovedWindowBegin(const OccurrenceSource& to, const storage::v1::EventRecord& row,
                             absl::Time now) {
-  if (row.throttle().has_window()) return FromMicros(row.throttle().window_begin_micros());
-  const absl::Time launched = FromMicros(row.launch_time_micros());
+  const storage::v1::ThrottleRecord& former = row.throttle();
+  const absl::Time begin =
+      FromMicros(former.has_window() ? former.window_begin_micros() : row.launch_time_micros());
+  const bool over =
+      former.has_window() && begin + absl::Microseconds(former.window().duration_micros()) <= now;
   const auto duration = absl::Microseconds(to.throttle->window().duration_micros());
-  return launched + duration > now ? launched : now;
+  return over || begin + duration > now ? begin : now;
 }
 
 storage::v1::EventRecord RecordOf(const OccurrenceSource& source,

@@ -106,8 +106,9 @@ size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layo
 
 // Appends puts of the row(s) by which events [first + taken, first + count) of `row` wait where the
 // definition of `to` wants them: when a schedule's policy has changed after they were emitted. The
-// caller deletes the row itself. `due_time` is the row's own, and so is the begin of its window; if
-// it had none, its window begins when it was launched, or now if that one is over already.
+// caller deletes the row itself. `due_time` is the row's own, and so is the begin of its window
+// (the launch time if it had none), but where its new length alone would end it: it begins now
+// then.
 void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row,
                  const std::string& occurrence, uint64_t first, absl::Time due_time,
                  const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);

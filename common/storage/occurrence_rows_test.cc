@@ -169,6 +169,7 @@ TEST(OccurrenceRowsTest, AMovedRowKeepsTheBeginOfItsWindow) {
   OccurrenceSource to = SourceOf(Definition(2));
   to.throttle.emplace().set_policy_id("q");
   to.throttle->mutable_window()->set_duration_micros(absl::ToInt64Microseconds(kHour));
+  absl::Duration former_length = absl::Microseconds(1);
   const auto moved_begin = [&](std::optional<absl::Time> begin, absl::Time launched) {
     storage::v1::EventRecord row;
     row.set_count(2);
@@ -176,7 +177,8 @@ TEST(OccurrenceRowsTest, AMovedRowKeepsTheBeginOfItsWindow) {
     row.set_launch_time_micros(ToMicros(launched));
     row.mutable_throttle()->set_policy_id("p");
     if (begin.has_value()) {
-      row.mutable_throttle()->mutable_window()->set_duration_micros(1);
+      row.mutable_throttle()->mutable_window()->set_duration_micros(
+          absl::ToInt64Microseconds(former_length));
       row.mutable_throttle()->set_window_begin_micros(ToMicros(*begin));
     }
     std::vector<Mutation> rows;
@@ -191,6 +193,9 @@ TEST(OccurrenceRowsTest, AMovedRowKeepsTheBeginOfItsWindow) {
     EXPECT_EQ(moved_begin(kNow - ago, yesterday), kNow - ago);
   EXPECT_EQ(moved_begin(std::nullopt, kNow - kHour / 2), kNow - kHour / 2);
   EXPECT_EQ(moved_begin(std::nullopt, yesterday), kNow) << "one that is over ends nothing";
+  former_length = 8 * kHour;
+  EXPECT_EQ(moved_begin(kNow - kHour / 2, yesterday), kNow - kHour / 2);
+  EXPECT_EQ(moved_begin(kNow - 4 * kHour, yesterday), kNow) << "its own is not over";
 }
 
 TEST(OccurrenceRowsTest, ASkippedOccurrenceIsARecordUnderItsFirstEvent) {

@@ -21,11 +21,16 @@ using Kind = LaunchDecision::Kind;
 // Timers are at least this long: no step makes the next one due at once.
 constexpr absl::Duration kTimerMin = absl::Microseconds(20);
 
-// What several children of one schedule have due may be emitted in two parts, the later one first.
-bool HasChildren(const CachedDefinition& definition) {
+// What several children of one schedule have due in a window may be emitted in two parts, the later
+// one first.
+bool MayBeOutOfOrder(const CachedDefinition& definition, absl::Time nominal) {
   const cron::Timetable* timetable = definition.timetable.get();
-  return timetable != nullptr && timetable->calendar() &&
-         cron::ChildPlaces(*timetable->spec().cron).size() > 1;
+  if (timetable == nullptr || !timetable->calendar()) return false;
+  const auto near = timetable->FirstAtOrAfter(nominal - kWindowMax);
+  const auto next = timetable->FirstAfter(nominal);
+  const bool alone = (!near.has_value() || near->instant >= nominal) &&
+                     (!next.has_value() || next->instant > nominal + kWindowMax);
+  return !alone && cron::ChildPlaces(*timetable->spec().cron).size() > 1;
 }
 
 }  // namespace
@@ -277,7 +282,7 @@ bool LaunchLoop::Decide(const Uid& uid, Schedule& schedule, absl::Time now, Laun
                          schedule.records->put_off > 0 ||
                          !watch_->AllRead(schedule.records->partition) ||
                          (state.policy == storage::v1::RUN_OVERLAP_KIND_CANCEL_PREVIOUS &&
-                          HasChildren(*basis.definition));
+                          MayBeOutOfOrder(*basis.definition, due.front().nominal_time));
   }
   const std::vector<LaunchDecision> decisions = PlanLaunches(due, state);
   const auto waiting = std::count_if(decisions.begin(), decisions.end(), [](const auto& decision) {

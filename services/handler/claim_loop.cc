@@ -72,7 +72,6 @@ bool ClaimLoop::MayClaim(ShardState& state) const {
 DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
   const HandlerOptions& options = state.core.options;
   DueQueue::Takeable may;
-  if (Crowded(state)) return {.on_time = false, .background = false};
   for (const auto& [target, rows] : blocked_) {
     const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
     const bool background = rows.background.size() >= options.blocked_rows_max;
@@ -99,7 +98,7 @@ void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
     uint64_t room = state.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
     for (; shares && room > 0 && !rows.empty(); --room) {
-      OnUnblocked(rows.front());
+      OnUnblocked(target->second, rows.front());
       Requeue(state, std::move(rows.front()));
       rows.pop_front();
     }
@@ -125,13 +124,13 @@ bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_
 
 void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
                               size_t rows_max) {
-  const auto take = [&](const std::string& target, std::deque<QueuedRow>& rows) {
+  const auto take = [&](const std::string& target, Blocked& blocked, std::deque<QueuedRow>& rows) {
     uint64_t requeued = 0;  // the room is theirs
     while (!rows.empty() && state.core.sends.Room(target) > requeued &&
            HasRoom(state, batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
-      OnUnblocked(row);
+      OnUnblocked(blocked, row);
       std::optional<ResolvedRow> resolved;
       // Of a retry it is to be seen whether it still is to be made.
       if (row.standing != Standing::kBackground) resolved = TakeResolved(state, row);
@@ -143,9 +142,9 @@ void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& bat
       }
     }
   };
-  for (auto& [target, blocked] : blocked_) take(target, blocked.on_time);
+  for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.on_time);
   if (state.queue.OnTimeDue(ClaimUntil(state.core.options, now))) return;
-  for (auto& [target, blocked] : blocked_) take(target, blocked.background);
+  for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.background);
 }
 
 bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
@@ -159,7 +158,7 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
       Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
   ClaimBatch batch(std::move(claim), events_max);
   TakeUnblocked(state, now, batch, rows_max);
-  if (Crowded(state)) LetGoOfSlow(state);
+  if (Crowded(state)) LetGo(state);
   const absl::Time until = ClaimUntil(options, now);
   for (DueQueue::Takeable may = MayTake(state, now);
        may.any() && HasRoom(state, batch, rows_max);) {
@@ -270,7 +269,8 @@ ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row
 
 ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::string& target,
                                  QueuedRow row, ResolvedRow resolved) {
-  std::deque<QueuedRow>& rows = blocked_[target].Of(row.standing);
+  Blocked& blocked = blocked_[target];
+  std::deque<QueuedRow>& rows = blocked.Of(row.standing);
   const bool full = rows.size() >= state.core.options.blocked_rows_max;
   if ((full || Crowded(state)) && state.core.sends.Slow(target)) {
     state.held.erase(row.key);
@@ -284,29 +284,41 @@ ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::s
   }
   ++blocked_rows_;
   blocked_bytes_ += BlockedBytes(row);
+  blocked.bytes += BlockedBytes(row);
   rows.push_back(std::move(row));
-  if (Crowded(state)) return Next::kStop;
+  if (Crowded(state)) LetGo(state);
   return full ? Next::kHeldUp : Next::kGoOn;
 }
 
-void ClaimLoop::OnUnblocked(const QueuedRow& row) {
+void ClaimLoop::OnUnblocked(Blocked& blocked, const QueuedRow& row) {
   --blocked_rows_;
   blocked_bytes_ -= BlockedBytes(row);
+  blocked.bytes -= BlockedBytes(row);
 }
 
-// They are read again when their targets have room.
-void ClaimLoop::LetGoOfSlow(ShardState& state) {
+void ClaimLoop::LetGo(ShardState& state) {
   for (auto& [target, blocked] : blocked_) {
-    if (!state.core.sends.Slow(target)) continue;
-    for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
-      for (const QueuedRow& row : *rows) {
-        OnUnblocked(row);
-        state.held.erase(row.key);
-      }
-      rows->clear();
-    }
-    evicted_.insert(target);
+    if (state.core.sends.Slow(target)) LetGoOf(state, target, blocked);
   }
+  while (Crowded(state)) {
+    const auto most = std::max_element(
+        blocked_.begin(), blocked_.end(),
+        [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+    LetGoOf(state, most->first, most->second);
+  }
+}
+
+// They are read again when the target has room.
+void ClaimLoop::LetGoOf(ShardState& state, const std::string& target, Blocked& blocked) {
+  if (blocked.empty()) return;
+  for (std::deque<QueuedRow>* rows : {&blocked.background, &blocked.on_time}) {
+    for (const QueuedRow& row : *rows) {
+      OnUnblocked(blocked, row);
+      state.held.erase(row.key);
+    }
+    rows->clear();
+  }
+  evicted_.insert(target);
 }
 
 void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {

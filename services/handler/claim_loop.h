@@ -55,6 +55,7 @@ class ClaimLoop {
     std::deque<QueuedRow>& Of(Standing standing) {
       return standing == Standing::kOnTime ? on_time : background;
     }
+    size_t bytes = 0;
     bool empty() const { return on_time.empty() && background.empty(); }
   };
   bool MayClaim(ShardState& state) const;
@@ -64,8 +65,10 @@ class ClaimLoop {
   bool Crowded(const ShardState& state) const {
     return blocked_bytes_ >= state.core.options.blocked_bytes_max;
   }
-  void OnUnblocked(const QueuedRow& row);
-  void LetGoOfSlow(ShardState& state);
+  void OnUnblocked(Blocked& blocked, const QueuedRow& row);
+  // Of slow targets' rows first; then of those of whom most waits.
+  void LetGo(ShardState& state);
+  void LetGoOf(ShardState& state, const std::string& target, Blocked& blocked);
   bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
   void Unblock(ShardState& state, absl::Time now);
   // False: nothing was due.

@@ -54,7 +54,7 @@ struct HandlerOptions {
   // Of one target, for each shard: of what is on time, and of what is overdue or catches up.
   size_t blocked_rows_max = 1024;
   // Of all that wait for their targets, for each shard: beyond, those of slow targets are let go
-  // of, and while that does not help no more is taken.
+  // of, and of those of whom most waits.
   size_t blocked_bytes_max = 16 << 20;
 
   // Ends are committed when there are so many or the oldest is so old.

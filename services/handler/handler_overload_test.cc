@@ -240,6 +240,30 @@ TEST(HandlerCrowdTest, WhatWaitsForManyDeadTargetsIsBoundedAndGoesOutWhenTheyAre
   EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), kTargets * kEach);
 }
 
+// A few of such events fill what may wait, and their target has room again at each answer.
+TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotMakeOthersLate) {
+  constexpr int kLarge = 600;
+  constexpr int kOthers = 100;
+  HandlerWorld world;
+  for (int i = 0; i < kLarge; ++i)
+    world.AddOneOff("l" + std::to_string(i), world.now(), std::string(250'000, 'p'), "large");
+  world.StartHandler("a");
+  ScriptedTransport& transport = world.transport("a");
+  transport.delay = absl::Seconds(2);
+  world.Advance(absl::Seconds(1));
+  const absl::Time due = world.now() + absl::Seconds(1);
+  for (int i = 0; i < kOthers; ++i)
+    world.AddOneOff("o" + std::to_string(i), due + absl::Milliseconds(20) * i, "p", "other");
+  world.Advance(absl::Seconds(4));
+  EXPECT_EQ(transport.CountTo("grpc:other"), kOthers);
+  for (const SentEvent& sent : transport.sent) {
+    if (sent.target != "grpc:other") continue;
+    EXPECT_LE(sent.at - due, absl::Milliseconds(20) * kOthers + absl::Milliseconds(600));
+  }
+  world.Advance(absl::Seconds(60));
+  EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), kLarge + kOthers);
+}
+
 TEST_F(HandlerOverloadTest, ARunOfAMillionToASlowTargetDoesNotMakeOthersLate) {
   world_.StartHandler("a");
   transport().decide = [this](const DeliveryAttempt& attempt) {

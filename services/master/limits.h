@@ -149,7 +149,9 @@ inline constexpr size_t kOffsetWarningsMax = 5;
 
 // Remembered answers (request_id): kept at least this long.
 inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
+// From the end of one look at all of them to the next, if they are one page, or more.
 inline constexpr absl::Duration kRequestSweepEvery = absl::Minutes(1);
+inline constexpr absl::Duration kRequestSweepEveryOfMany = absl::Hours(1);
 // Between two pages: a hundred requests a second for a day are looked at in a quarter of an hour.
 inline constexpr absl::Duration kRequestSweepPause = absl::Milliseconds(100);
 inline constexpr uint32_t kRequestSweepRowsMax = 1000;  // of a page

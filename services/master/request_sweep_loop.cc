@@ -15,7 +15,9 @@ void RequestSweepLoop::Start() {
 }
 
 void RequestSweepLoop::StartLater() {
-  context_.executor->PostAfter(kRequestSweepEvery, [this] { Start(); });
+  const bool many = std::exchange(many_, false);
+  context_.executor->PostAfter(many ? kRequestSweepEveryOfMany : kRequestSweepEvery,
+                               [this] { Start(); });
 }
 
 void RequestSweepLoop::Step() {
@@ -60,6 +62,7 @@ void RequestSweepLoop::OnPage(kv::ScanResult page) {
 
 void RequestSweepLoop::GoOn() {
   if (position_.empty()) return StartLater();
+  many_ = true;
   context_.executor->PostAfter(kRequestSweepPause, [this] { Step(); });
 }
 

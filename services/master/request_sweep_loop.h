@@ -18,7 +18,7 @@ class RequestSweepLoop {
   // `context` outlives it; its executor is stopped before the loop is destroyed.
   explicit RequestSweepLoop(MasterContext& context) : context_(context) {}
 
-  // Looks at all rows, page by page with pauses; begins again kRequestSweepEvery after the end.
+  // Looks at all rows, page by page with pauses; begins again a while after the end.
   void Start();
 
  private:
@@ -29,6 +29,7 @@ class RequestSweepLoop {
 
   MasterContext& context_;
   std::string position_;
+  bool many_ = false;  // more than one page
 };
 
 }  // namespace escapement::master

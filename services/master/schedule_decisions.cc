@@ -183,7 +183,6 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   Definition& next = draft->definition;
   CompleteDefinition(input, snapshot.state.version() + 1, &next);
-  next.record.set_former_finish_micros(snapshot.state.finish_micros());
   RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), &next));
   storage::v1::ScheduleRecord record = draft->record;
   record.set_uid(snapshot.record->uid());
@@ -193,6 +192,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   state.set_version(next.record.version());
   const bool paused = snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED;
   if (!paused) {
+    next.record.set_former_finish_micros(snapshot.state.finish_micros());
     state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
     state.set_covered_to_micros(ToMicros(builder.from()));
   }

@@ -278,6 +278,25 @@ TEST(ScheduleTime, AnUpdateGoesOnCountingWhereTheFormerVersionWas) {
   EXPECT_EQ(last_version.former_finish_micros(), finish);
 }
 
+// While it is paused that end may yet move, and no rows are written anew.
+TEST(ScheduleTime, AnUpdateOfAPausedScheduleKeepsTheRowsAfterTheEndOfTheFormerVersion) {
+  Limited limited(0, 4, 4);
+  ScheduleBench& bench = limited.bench;
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  v1::UpdateScheduleRequest request;
+  request.mutable_schedule()->set_name(kName);
+  request.mutable_update_mask()->add_paths("max_runs");
+  for (const int max_runs : {1, 0}) {
+    request.mutable_schedule()->set_max_runs(max_runs);
+    ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, request).ok());
+    storage::v1::DefinitionRecord version;
+    ASSERT_TRUE(
+        version.ParseFromString(bench.fixture.Rows(ColumnFamily::kDefinitions).rbegin()->second));
+    EXPECT_EQ(version.former_finish_micros(), 0) << max_runs;
+  }
+}
+
 TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
   Limited limited(6, 3, 3);
   ScheduleBench& bench = limited.bench;

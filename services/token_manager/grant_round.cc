@@ -347,24 +347,36 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
   }
   const size_t groups = std::min(policy.groups.size(), kJudgedOnlyMax);
   auto next = policy.groups.upper_bound(policy.judged_to);
+  bool again = false;  // something goes, or is being read
   for (size_t judged_only = 0; judged_only < groups && !actions_.full(); ++judged_only) {
     if (next == policy.groups.end()) next = policy.groups.begin();
     policy.judged_to = next->first;
-    RowGroup& group = (next++)->second;
-    if (group.rows.empty()) continue;
-    auto& [key, row] = *group.rows.begin();
-    if (row.busy || row.due > round.now) continue;
+    again |= JudgeGroup(policy, (next++)->second, round);
+  }
+  policy.grant_next = round.now + kJudgeAgain;
+  policy.judge_next = again ? round.now : policy.grant_next;
+}
+
+// Up to the first row that may stay.
+bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round) {
+  bool any = false;
+  for (auto& [key, row] : group.rows) {
+    if (row.busy) continue;
+    if (row.due > round.now || actions_.full()) break;
     const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
                                                   row.source->occurrence, row.source->event);
     if (judged.action == RowJudgement::Action::kFetch) {
       AwaitRecords(state_, policy, row.source->uid);
-    } else if (judged.action != RowJudgement::Action::kSend &&
-               !(judged.superseded() && round.now < SupersededEndsAt(row.source->event)) &&
-               actions_.PartKnown(policy, row)) {
-      actions_.Add(policy, key, row, judged);
+      return true;
     }
+    if (judged.action == RowJudgement::Action::kSend ||
+        (judged.superseded() && round.now < SupersededEndsAt(row.source->event)))
+      break;
+    any = true;
+    if (!actions_.PartKnown(policy, row)) break;
+    actions_.Add(policy, key, row, judged);
   }
-  policy.grant_next = policy.judge_next = round.now + kJudgeAgain;
+  return any;
 }
 
 }  // namespace escapement::token_manager

@@ -158,7 +158,10 @@ void GrantSet::Changed(const Key& key, Entry& entry) {
 
 void GrantSet::Add(Grant grant) {
   const Key key{grant.epoch, grant.number};
-  for (const HeldRange& range : grant.holders) AddHeld(range.count);
+  for (const HeldRange& range : grant.holders) {
+    AddHeld(range.count);
+    any_overdue_ |= range.overdue;
+  }
   AddUndelivered(grant, Undelivered(grant));
   Entry& entry = entries_[key];
   entry.deadline = kNever;
@@ -257,18 +260,34 @@ uint64_t GrantSet::Deliver(const Key& key, uint64_t first, uint64_t count, int64
   return delivered;
 }
 
-uint64_t GrantSet::Extend(const Key& key, uint64_t first, uint64_t count, int64_t expire_micros) {
+GrantSet::Extended GrantSet::Extend(const Key& key, uint64_t first, uint64_t count,
+                                    int64_t now_micros, int64_t expire_micros) {
   const auto found = entries_.find(key);
-  if (found == entries_.end()) return 0;
-  uint64_t extended = 0;
+  Extended extended;
+  if (found == entries_.end()) return extended;
+  const bool on_release = found->second.grant.source->event.throttle().on_release();
   VisitWithin(found->second.grant, first, count, [&](HeldRange& range) {
-    extended += range.count;
-    if (range.delivered_micros == 0) return;
+    extended.events += range.count;
+    if (range.delivered_micros == 0) {
+      if (!on_release) return;  // it holds until the handler says how the delivery has ended
+      range.delivered_micros = std::max<int64_t>(now_micros, 1);
+      extended.delivered += range.count;
+    }
     range.expire_micros = expire_micros;
     range.overdue = false;
   });
+  TakeUndelivered(found->second.grant, extended.delivered);
   Changed(key, found->second);
   return extended;
+}
+
+void GrantSet::ForgetOverdue() {
+  if (!any_overdue_) return;
+  any_overdue_ = false;
+  for (auto& [key, entry] : entries_) {
+    for (HeldRange& range : entry.grant.holders) range.overdue = false;
+    Changed(key, entry);
+  }
 }
 
 uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
@@ -277,7 +296,7 @@ uint64_t GrantSet::MarkOverdue(const Key& key, int64_t now_micros) {
   uint64_t marked = 0;
   for (HeldRange& range : found->second.grant.holders) {
     if (range.delivered_micros == 0 || range.overdue || range.expire_micros > now_micros) continue;
-    range.overdue = true;
+    range.overdue = any_overdue_ = true;
     marked += range.count;
   }
   Changed(key, found->second);

@@ -99,9 +99,16 @@ class GrantSet {
   // Marks those that are not delivered yet; returns how many.
   uint64_t Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
                    int64_t expire_micros);
-  // Sets the end of the hold time of delivered ones (undelivered ones have none yet). Returns how
-  // many hold, delivered or not.
-  uint64_t Extend(const Key& key, uint64_t first, uint64_t count, int64_t expire_micros);
+  // Sets the end of the hold time. Of what is released by the consumer it is delivered by that, if
+  // it was not: only who has it can say so. Of the rest, what is undelivered has no hold time yet.
+  struct Extended {
+    uint64_t events = 0;     // that hold
+    uint64_t delivered = 0;  // of them: by this
+  };
+  Extended Extend(const Key& key, uint64_t first, uint64_t count, int64_t now_micros,
+                  int64_t expire_micros);
+  // Those that are overdue have a time at which their hold is over again: the same.
+  void ForgetOverdue();
   // Those whose hold time has passed hold on, overdue; returns how many that are.
   uint64_t MarkOverdue(const Key& key, int64_t now_micros);
   // Its holders have been claimed again.
@@ -157,6 +164,7 @@ class GrantSet {
   std::map<Key, Entry> entries_;
   std::set<std::pair<int64_t, Key>> deadlines_;
   uint64_t held_ = 0;
+  bool any_overdue_ = false;  // or there were
 };
 
 }  // namespace escapement::token_manager

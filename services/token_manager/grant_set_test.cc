@@ -70,7 +70,7 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   EXPECT_EQ(set_.NextDeadline(), 1600);
   set_.Deliver({1, 1}, 1, 1, 50, 6000);
   EXPECT_EQ(set_.NextDeadline(), 5000);
-  EXPECT_EQ(set_.Extend({1, 1}, 0, 2, 9000), 2);
+  EXPECT_EQ(set_.Extend({1, 1}, 0, 2, 60, 9000).events, 2);
   EXPECT_EQ(set_.NextDeadline(), 9000);
   EXPECT_EQ(set_.DueBy(8999, 10).size(), 0);
   ASSERT_EQ(set_.DueBy(9000, 10).size(), 1);
@@ -78,8 +78,29 @@ TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 2);
   EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 0);
   EXPECT_FALSE(set_.NextDeadline().has_value());
-  EXPECT_EQ(set_.Extend({1, 1}, 0, 1, 9500), 1);
+  EXPECT_EQ(set_.Extend({1, 1}, 0, 1, 70, 9500).events, 1);
   EXPECT_EQ(set_.NextDeadline(), 9500);
+  set_.ForgetOverdue();
+  EXPECT_EQ(set_.NextDeadline(), 9000);
+  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000).size(), 1);
+}
+
+// The consumer has what it extends, whenever the handler's word of the delivery comes.
+TEST_F(GrantSetTest, WhatIsExtendedBeforeItsDeliveryIsNotedIsDelivered) {
+  for (const bool on_release : {true, false}) {
+    GrantSet set(absl::Microseconds(100), &totals_);
+    Grant grant = GrantOf(1, 0, 2);
+    RowSource source = *grant.source;
+    source.event.mutable_throttle()->set_on_release(on_release);
+    grant.source = std::make_shared<RowSource>(source);
+    set.Add(std::move(grant));
+    const GrantSet::Extended extended = set.Extend({1, 1}, 0, 1, 40, 9000);
+    EXPECT_EQ(extended.events, 1);
+    EXPECT_EQ(extended.delivered, on_release ? 1 : 0);
+    EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000), on_release ? 1 : 2);
+    EXPECT_EQ(set.HoldsOver({1, 1}, 5000)[0].count, on_release ? 1 : 2);
+    EXPECT_EQ(totals_.undelivered, 0);
+  }
 }
 
 TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {

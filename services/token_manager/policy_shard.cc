@@ -17,6 +17,7 @@ constexpr size_t kReportRowsMax = 4096;     // in memory
 constexpr size_t kSmall = 8;                // of that, and of groups' rows, by perturbations
 constexpr size_t kGrantsExpiredMax = 1000;  // of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
+constexpr size_t kClosingsMax = 2000;       // of one policy in a round
 // Of what waits long for its window.
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
@@ -219,6 +220,11 @@ void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
 }
 
 void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
+  // No hold time ends before what is stored has been heard: it may be that the work is done.
+  if (state_->reports.expects_more()) {
+    if (state_->reports.hungry()) state_->core.wake();
+    return;
+  }
   auto& agenda = state_->agenda;
   const size_t grants_max =
       Perturb(state_->core.runtime, Site::kTokensExpiryOfOne) ? 1 : kGrantsExpiredMax;
@@ -234,15 +240,23 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
       state_->core.wake();
     }
     for (const GroupKey& group : policy.TakeLooks(round.now)) Look(policy, group, round.now);
-    while (!row_actions_.full() && !policy.closings.empty() &&
-           policy.closings.begin()->first <= round.micros) {
-      const std::string key = policy.closings.begin()->second;
-      WaitingRow& row = *policy.RowOf(key);
-      if (!row_actions_.CloseWindow(policy, key, row, round.now)) break;
-    }
+    CloseWindows(policy, round);
     state_->MakeReady(policy);
     state_->Plan(policy);
     if (row_actions_.full() || round.Full(state_->core.options.report_entries_max)) break;
+  }
+}
+
+// Of all that close, so that what has to be read for it is read together.
+void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
+  std::vector<std::string> closing;
+  for (const auto& [micros, key] : policy.closings) {
+    if (micros > round.micros || closing.size() >= kClosingsMax) break;
+    closing.push_back(key);
+  }
+  for (const std::string& key : closing) {
+    if (row_actions_.full()) return;
+    row_actions_.CloseWindow(policy, key, *policy.RowOf(key), round.now);
   }
 }
 
@@ -268,7 +282,9 @@ void PolicyShard::Commit(Round& round) {
   std::vector<kv::Group> groups;
   kv::Group grants;
   has_grants_ = false;
-  if (!row_actions_.empty()) {
+  // In turn, if there is both to do.
+  acted_last_ = !row_actions_.empty() && !(acted_last_ && !state_->ready.empty());
+  if (acted_last_) {
     row_actions_.Build(round, &groups);
   } else {
     granting_->Build(round, resends_);
@@ -362,7 +378,8 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 std::optional<absl::Time> PolicyShard::NextTime() const {
   if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
   absl::Time next = std::min(look_again_, news_since_ + state_->core.options.news_delay);
-  if (!state_->agenda.empty()) next = std::min(next, state_->agenda.begin()->first);
+  if (!state_->agenda.empty() && !state_->reports.expects_more())
+    next = std::min(next, state_->agenda.begin()->first);
   if (next == absl::InfiniteFuture()) return std::nullopt;
   return next;
 }

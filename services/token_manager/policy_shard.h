@@ -77,6 +77,7 @@ class PolicyShard {
   void TakeReports(ReportActions& actions, Round& round);
   void TakeCalls(ReportActions& actions, Round& round);
   void TakeDue(ReportActions& actions, Round& round);
+  void CloseWindows(PolicyState& policy, const Round& round);
   void Look(PolicyState& policy, const GroupKey& group, absl::Time now);
   void Commit(Round& round);
   void Send();
@@ -102,6 +103,7 @@ class PolicyShard {
   std::unique_ptr<GrantRound> granting_;
   bool has_base_ = false;
   bool has_grants_ = false;
+  bool acted_last_ = false;   // the last round has built row actions, and no grants
   std::vector<Uid> touched_;  // policies: may be idle after it
 
   bool reloading_ = false;

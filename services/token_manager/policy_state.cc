@@ -60,6 +60,7 @@ void PolicyState::SetRecord(const std::optional<std::string>& bytes, kv::CommitS
   } else {
     rate.SetLimits(0, 1, now);
   }
+  if (!hold_on_expiry()) grants.ForgetOverdue();
 }
 
 void PolicyState::SetCounts(const std::optional<std::string>& bytes) {

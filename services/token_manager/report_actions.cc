@@ -182,6 +182,10 @@ void ReportActions::NoteTarget(const Grant& grant, const Entry& entry) {
   if (entry.kind() == GrantReportRecord::RETURNED) return backoff.OnProbeVoid(target, round_.now);
   if (entry.kind() == GrantReportRecord::RESEND || entry.kind() == GrantReportRecord::EXTENDED)
     return;
+  // The word of a worker, which may go on with what it had while nothing new reaches the target. Of
+  // a probe it says that it has arrived.
+  const bool probe = backoff.TargetOf({state_.lease.index, grant.epoch, grant.number}) != nullptr;
+  if (entry.attempts() == 0 && !probe) return;
   if (backoff.OnAnswered(target)) state_.core.on_target_open(target);
 }
 
@@ -222,19 +226,27 @@ bool ReportActions::Deliver(PolicyState& policy, const Entry& entry) {
   const uint64_t delivered =
       policy.grants.Deliver(key, entry.first(), entry.count(), time,
                             time + absl::ToInt64Microseconds(policy.hold_timeout()));
-  if (delivered == 0) return false;
-  TokenManagerStats::Add(state_.core.stats.delivered, delivered);
+  NoteDelivered(policy, key, delivered);
+  return delivered > 0;
+}
+
+void ReportActions::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,
+                                  uint64_t events) {
+  if (events == 0) return;
+  TokenManagerStats::Add(state_.core.stats.delivered, events);
   ChangePart(
       state_, round_, *policy.grants.Find(key)->source,
-      [&](storage::v1::RunPartRecord& part) { part.set_delivered(part.delivered() + delivered); });
-  return true;
+      [&](storage::v1::RunPartRecord& part) { part.set_delivered(part.delivered() + events); });
 }
 
 bool ReportActions::Extend(PolicyState& policy, const Entry& entry) {
   const int64_t hold = entry.hold_micros() > 0 ? entry.hold_micros()
                                                : absl::ToInt64Microseconds(policy.hold_timeout());
-  return policy.grants.Extend({entry.epoch(), entry.number()}, entry.first(), entry.count(),
-                              round_.micros + hold) > 0;
+  const GrantSet::Key key{entry.epoch(), entry.number()};
+  const GrantSet::Extended extended =
+      policy.grants.Extend(key, entry.first(), entry.count(), round_.micros, round_.micros + hold);
+  NoteDelivered(policy, key, extended.delivered);
+  return extended.events > 0;
 }
 
 bool ReportActions::Resent(PolicyState& policy, const Entry& entry) {

@@ -65,6 +65,7 @@ class ReportActions {
   Removed Remove(PolicyState& policy, const GrantSet::Key& key, uint64_t first, uint64_t count);
   bool ApplyTo(PolicyState& policy, const Entry& entry);
   bool Deliver(PolicyState& policy, const Entry& entry);
+  void NoteDelivered(const PolicyState& policy, const GrantSet::Key& key, uint64_t events);
   bool Extend(PolicyState& policy, const Entry& entry);
   bool Resent(PolicyState& policy, const Entry& entry);
   void Ended(const Removed& removed, const End& end);

@@ -30,6 +30,10 @@ class ReportQueue {
   void Add(const std::string& key, Report report);
 
   bool hungry() const { return end_.has_value() && !scanning_ && rows_.size() < rows_max_ / 2 + 1; }
+  // There are more in the store, which are being read, or are about to be.
+  bool expects_more() const {
+    return end_.has_value() && (scanning_ || rows_.size() < rows_max_ / 2 + 1);
+  }
   // What was read of them so far covers all there were when it was.
   bool loaded() const { return loaded_; }
   struct Scan {

@@ -87,6 +87,60 @@ TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverStayWhereThePolicySaysHold) 
   EXPECT_EQ(world.Handle().size(), 1);
 }
 
+// What is overdue by then, too, whoever has noted it.
+TEST(TokenManagerHoldersTest, APolicyThatReclaimsFromNowOnReclaimsAll) {
+  for (const bool taken_over : {false, true}) {
+    TokenWorld world;
+    const TokenWorld::Schedule schedule{.policy_id = "p"};
+    storage::v1::PolicyRecord record = TokenWorld::Limits(1);
+    record.set_hold_on_expiry(true);
+    world.PutPolicy("p", record);
+    const Uid uid = world.AddSchedule("s", schedule);
+    world.AddRow(uid, schedule, {.due = world.now(), .count = 2});
+    world.Start("a");
+    world.Advance(kSettle);
+    ASSERT_EQ(world.Handle().size(), 1);
+    world.Advance(absl::Seconds(300));
+    EXPECT_TRUE(world.Handle().empty());
+    if (taken_over) {
+      world.Kill("a");
+      world.Start("b");
+      world.Advance(absl::Seconds(20));
+    }
+    record.set_hold_on_expiry(false);
+    world.PutPolicy("p", record);
+    world.Advance(kSettle);
+    EXPECT_EQ(world.Handle().size(), 1);
+  }
+}
+
+// There are more of them than are read at once, and the hold times end before all are.
+TEST(TokenManagerHoldersTest, CompletionsThatWereStoredInTimeCount) {
+  constexpr int kEvents = 1500;
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{.policy_id = "p"};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(2 * kEvents));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = kEvents});
+  world.Start("a");
+  std::vector<SentEvent> sent;
+  for (int i = 0; i < 20; ++i) {
+    world.Advance(absl::Milliseconds(200));
+    for (SentEvent& event : world.Handle()) sent.push_back(std::move(event));
+  }
+  ASSERT_EQ(sent.size(), kEvents);
+  world.Advance(kSettle);
+  world.Kill("a");
+  for (const SentEvent& event : sent)
+    world.Report(TokenWorld::ShardOf(policy),
+                 {TokenWorld::EntryOf(event, GrantReportRecord::COMPLETED)});
+  world.Advance(absl::Seconds(100));
+  world.Start("b");
+  world.Advance(absl::Seconds(10));
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), kEvents);
+  EXPECT_EQ(world.Counts(policy).expired(), 0);
+}
+
 TEST(TokenManagerHoldersTest, AnExtendedHolderHoldsOn) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};

@@ -180,6 +180,29 @@ TEST_F(ReportsTest, ATargetThatCannotBeReachedIsPassedOver) {
   EXPECT_EQ(world_.Held(policy_), 5);
 }
 
+// Workers go on with what they had.
+TEST_F(ReportsTest, ACompletionDoesNotSayThatATargetCanBeReached) {
+  Grant(10, 5);
+  const auto out = world_.Handle();
+  ASSERT_EQ(out.size(), 5);
+  world_.Advance(kSettle);
+  int tried = 0;
+  const auto unreachable = [&](const SentEvent& event) {
+    ++tried;
+    Entry entry = Of(event, GrantReportRecord::RETURNED);
+    entry.set_unreachable(true);
+    return entry;
+  };
+  for (size_t i = 0; i < out.size(); ++i) {
+    EXPECT_TRUE(world_.Complete("a", out[i]));
+    for (int step = 0; step < 10; ++step) {
+      world_.Advance(absl::Milliseconds(20));
+      world_.Handle(unreachable);
+    }
+  }
+  EXPECT_LE(tried, 5);  // the first ones to know, and probes after 1 s
+}
+
 TEST_F(ReportsTest, WhatAHandlerLeftBehindIsClaimedAgainUnderTheSameToken) {
   Grant(5, 5);
   const auto lost = world_.Handle([](const SentEvent& event) -> std::optional<Entry> {

@@ -289,6 +289,9 @@ std::vector<SentEvent> TokenWorld::Handle(
         }
         if (report.has_value()) {
           if (report->time_micros() == 0) report->set_time_micros(ToMicros(now()));
+          const bool begun = report->kind() != GrantReportRecord::RETURNED &&
+                             report->kind() != GrantReportRecord::RESEND;
+          if (begun && report->attempts() == 0) report->set_attempts(event.attempts + 1);
           *reports[static_cast<uint16_t>(entry.grant().policy_shard())].add_entries() = *report;
         }
         sent.push_back(std::move(event));

@@ -2,7 +2,7 @@
 //
 //   sim_main --seeds=1000 --first=1       many seeds
 //   sim_main --cast=batches --seeds=40    20,000 events and some 35 kills each
-//   sim_main --cast=whole --minutes=60 --seeds=5000 --jobs=2    a night
+//   sim_main --cast=mixed --minutes=60 --seeds=5000 --jobs=2    a night
 //   sim_main --seed=17 --trace            one, with everything that happened in it on stdout
 
 #include <time.h>
@@ -27,8 +27,9 @@ ABSL_FLAG(int, jobs, 1, "how many seeds run at the same time, each in a thread")
 ABSL_FLAG(uint64_t, first, 1, "the first of them");
 ABSL_FLAG(int64_t, seed, -1, "run this seed alone");
 ABSL_FLAG(std::string, cast, "plain",
-          "who takes part: plain, throttled, batches, clocks, times or whole");
-ABSL_FLAG(int, minutes, 10, "how long a run of the cast `whole` lasts, in its own time");
+          "who takes part: plain, throttled, batches, clocks, times, whole or mixed");
+ABSL_FLAG(int, minutes, 10,
+          "how long a run of the casts `whole` and `mixed` lasts, in its own time");
 ABSL_FLAG(bool, faults, true, "plan faults (else a run in which nothing goes wrong)");
 ABSL_FLAG(bool, perturb, true, "with the perturbation points that the seed switches on");
 ABSL_FLAG(bool, covers, false, "fail if something that is named in coverage.h never happens");

@@ -37,7 +37,7 @@ class Whole : public testing::TestWithParam<uint64_t> {};
 TEST_P(Whole, KeepsItsPromisesForTenMinutes) {
   ScenarioOptions options;
   options.seed = GetParam();
-  options.cast = Cast::kWhole;
+  options.cast = GetParam() % 2 == 0 ? Cast::kMixed : Cast::kWhole;
   options.length = absl::Minutes(10);
   options.perturb = true;
   const ScenarioResult result = RunScenario(options);
