@@ -60,10 +60,11 @@ TokenReplay::Place TokenReplay::place(const Run& run, uint64_t index) const {
 TokenReplay::Changes TokenReplay::Apply(const Commit& commit) {
   Changes changes;
   std::map<GrantName, Grant> before;  // of the grants that the commit writes
-  for (const OutcomeWrite& outcome : commit.times) {
+  for (const TimesWrite& write : commit.times) {
     // Of what was never sent: a backfill takes it back.
-    if (!outcome.deleted) continue;
-    for (Place& place : runs_[{outcome.uid, outcome.occurrence}]) place.ended = 0;
+    const auto* outcome = std::get_if<OutcomeWrite>(&write);
+    if (outcome == nullptr || !outcome->deleted) continue;
+    for (Place& place : runs_[{outcome->uid, outcome->occurrence}]) place.ended = 0;
   }
   for (const ThrottleWrite& write : commit.throttle) {
     if (const auto* policy = std::get_if<PolicyWrite>(&write)) Write(*policy);
