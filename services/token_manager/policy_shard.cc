@@ -283,7 +283,8 @@ void PolicyShard::Commit(Round& round) {
   kv::Group grants;
   has_grants_ = false;
   // In turn, if there is both to do.
-  acted_last_ = !row_actions_.empty() && !(acted_last_ && !state_->ready.empty());
+  const bool may_grant = !state_->ready.empty() || !resends_.empty();
+  acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
   if (acted_last_) {
     row_actions_.Build(round, &groups);
   } else {
