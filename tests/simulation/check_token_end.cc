@@ -49,6 +49,12 @@ class TokenEndChecker {
         put_[{row->uid, row->occurrence}].push_back(row->events);
       }
     }
+    // A change back has made a launch record, beside the row that is left of a former version.
+    for (const TimesWrite& write : commit.times) {
+      const auto* outcome = std::get_if<OutcomeWrite>(&write);
+      if (outcome != nullptr && !outcome->deleted && outcome->run_skipped)
+        made_again_.insert({outcome->uid, outcome->occurrence});
+    }
   }
 
   template <typename... Parts>
