@@ -116,7 +116,7 @@ TEST(TokenManagerHoldersTest, APolicyThatReclaimsFromNowOnReclaimsAll) {
 
 // There are more of them than are read at once, and the hold times end before all are.
 TEST(TokenManagerHoldersTest, CompletionsThatWereStoredInTimeCount) {
-  constexpr int kEvents = 1500;
+  constexpr int kEvents = 5000;
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(2 * kEvents));
@@ -124,7 +124,7 @@ TEST(TokenManagerHoldersTest, CompletionsThatWereStoredInTimeCount) {
   world.AddRow(uid, schedule, {.due = world.now(), .count = kEvents});
   world.Start("a");
   std::vector<SentEvent> sent;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 40; ++i) {
     world.Advance(absl::Milliseconds(200));
     for (SentEvent& event : world.Handle()) sent.push_back(std::move(event));
   }
