@@ -250,10 +250,10 @@ uint64_t GrantSet::Deliver(const Key& key, uint64_t first, uint64_t count, int64
   if (found == entries_.end()) return 0;
   uint64_t delivered = 0;
   VisitWithin(found->second.grant, first, count, [&](HeldRange& range) {
-    if (range.delivered_micros != 0) return;
+    if (range.delivered_micros != 0 && !range.by_extension) return;
     range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
-    range.expire_micros = expire_micros;
-    delivered += range.count;
+    range.expire_micros = std::max(range.expire_micros, expire_micros);
+    if (!std::exchange(range.by_extension, false)) delivered += range.count;
   });
   TakeUndelivered(found->second.grant, delivered);
   Changed(key, found->second);
@@ -271,6 +271,7 @@ GrantSet::Extended GrantSet::Extend(const Key& key, uint64_t first, uint64_t cou
     if (range.delivered_micros == 0) {
       if (!on_release) return;  // it holds until the handler says how the delivery has ended
       range.delivered_micros = std::max<int64_t>(now_micros, 1);
+      range.by_extension = true;
       extended.delivered += range.count;
     }
     range.expire_micros = expire_micros;

@@ -50,6 +50,7 @@ struct HeldRange {
   int64_t delivered_micros = 0;  // 0: not (known to be) delivered
   int64_t expire_micros = 0;     // of delivered ones: end of their hold time
   bool overdue = false;          // it has passed, and they hold on
+  bool by_extension = false;     // nothing else has said yet that it is delivered; not stored
 
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };

@@ -100,6 +100,14 @@ TEST_F(GrantSetTest, WhatIsExtendedBeforeItsDeliveryIsNotedIsDelivered) {
     EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000), on_release ? 1 : 2);
     EXPECT_EQ(set.HoldsOver({1, 1}, 5000)[0].count, on_release ? 1 : 2);
     EXPECT_EQ(totals_.undelivered, 0);
+    // It takes nothing away either.
+    set.Forget({1, 1});
+    set.Add(GrantOf(1, 0, 1));
+    set.Extend({1, 1}, 0, 1, 40, 3000);
+    set.Deliver({1, 1}, 0, 1, 50, 5000);
+    EXPECT_EQ(set.NextDeadline(), 5000);
+    EXPECT_EQ(set.Deliver({1, 1}, 0, 1, 60, 6000), 0);
+    EXPECT_EQ(set.NextDeadline(), 5000);
   }
 }
 
