@@ -240,10 +240,10 @@ TEST(HandlerCrowdTest, WhatWaitsForManyDeadTargetsIsBoundedAndGoesOutWhenTheyAre
   EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), kTargets * kEach);
 }
 
-// Some eighty of such events are all that may wait, and their target is never slow: it answers each
-// 20 ms, and has room for one more then.
+// Some 160 of such events are all that may wait, of more that are due; and their target is never
+// slow: it answers two in three as they come, and has room for one more at each answer.
 TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotMakeOthersLate) {
-  constexpr int kLarge = 1200;
+  constexpr int kLarge = 2400;
   constexpr int kOthers = 100;
   HandlerOptions options;
   options.target_events_out_max = 256;
@@ -257,7 +257,7 @@ TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotMakeOthersLate) {
                     "p", "other");
   world.StartHandler("a");
   ScriptedTransport& transport = world.transport("a");
-  transport.delay = absl::Seconds(5);
+  transport.delay = absl::Seconds(2);
   world.Advance(absl::Seconds(12));
   EXPECT_EQ(transport.CountTo("grpc:other"), kOthers);
   EXPECT_LT(transport.CountTo("grpc:large"), kLarge);

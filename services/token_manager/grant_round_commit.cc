@@ -63,11 +63,8 @@ void GrantRound::Applied() {
     const WaitingRow* row = policy.RowOf(key);
     if (row == nullptr) continue;
     const GroupKey group{row->priority, row->source->uid};
-    if (row->left() == 0) {
-      state_.NoteDeleted(key, row->read_seq);
-      const auto at = policy.groups.find(group);
-      if (at->second.end.has_value()) state_.hungry.insert({uid, group});
-    }
+    if (row->left() == 0) state_.NoteDeleted(key, row->read_seq);
+    if (policy.groups.at(group).end.has_value()) state_.hungry.insert({uid, group});
     Settle(policy, key);
     state_.MakeReady(policy);
     state_.Plan(policy);

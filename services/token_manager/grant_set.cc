@@ -244,18 +244,23 @@ void GrantSet::VisitWithin(Grant& grant, uint64_t first, uint64_t count, Visit v
   grant.holders = std::move(split);
 }
 
-uint64_t GrantSet::Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
-                           int64_t expire_micros) {
+GrantSet::Delivered GrantSet::Deliver(const Key& key, uint64_t first, uint64_t count,
+                                      int64_t delivered_micros, int64_t expire_micros) {
   const auto found = entries_.find(key);
-  if (found == entries_.end()) return 0;
-  uint64_t delivered = 0;
+  Delivered delivered;
+  if (found == entries_.end()) return delivered;
   VisitWithin(found->second.grant, first, count, [&](HeldRange& range) {
-    if (range.delivered_micros != 0 && !range.by_extension) return;
-    range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
-    range.expire_micros = std::max(range.expire_micros, expire_micros);
-    if (!std::exchange(range.by_extension, false)) delivered += range.count;
+    if (range.delivered_micros == 0) {
+      range.delivered_micros = std::max<int64_t>(delivered_micros, 1);
+      range.expire_micros = expire_micros;
+      delivered.events += range.count;
+      delivered.changed = true;
+    } else if (expire_micros > range.expire_micros && !range.overdue) {
+      range.expire_micros = expire_micros;
+      delivered.changed = true;
+    }
   });
-  TakeUndelivered(found->second.grant, delivered);
+  TakeUndelivered(found->second.grant, delivered.events);
   Changed(key, found->second);
   return delivered;
 }
@@ -271,7 +276,6 @@ GrantSet::Extended GrantSet::Extend(const Key& key, uint64_t first, uint64_t cou
     if (range.delivered_micros == 0) {
       if (!on_release) return;  // it holds until the handler says how the delivery has ended
       range.delivered_micros = std::max<int64_t>(now_micros, 1);
-      range.by_extension = true;
       extended.delivered += range.count;
     }
     range.expire_micros = expire_micros;

@@ -50,7 +50,6 @@ struct HeldRange {
   int64_t delivered_micros = 0;  // 0: not (known to be) delivered
   int64_t expire_micros = 0;     // of delivered ones: end of their hold time
   bool overdue = false;          // it has passed, and they hold on
-  bool by_extension = false;     // nothing else has said yet that it is delivered; not stored
 
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };
@@ -97,9 +96,14 @@ class GrantSet {
   std::vector<HeldRange> Held(const Key& key, uint64_t first, uint64_t count) const;
   // The same, and they hold no more. A grant without holders is kept until Sweep.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
-  // Marks those that are not delivered yet; returns how many.
-  uint64_t Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
-                   int64_t expire_micros);
+  // Marks those that are not delivered yet. Of the rest the hold time ends no sooner than
+  // `expire_micros`: they may have been extended before this was told, or were sent twice.
+  struct Delivered {
+    uint64_t events = 0;   // by this
+    bool changed = false;  // the grant is to be written
+  };
+  Delivered Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
+                    int64_t expire_micros);
   // Sets the end of the hold time. Of what is released by the consumer it is delivered by that, if
   // it was not: only who has it can say so. Of the rest, what is undelivered has no hold time yet.
   struct Extended {

@@ -13,11 +13,12 @@ namespace escapement::token_manager {
 namespace {
 
 constexpr double kMeasureSeconds = 10;
-// Rows whose window opens within so long stay in memory.
+// Rows whose time in their window comes within so long stay in memory.
 constexpr absl::Duration kOpensSoon = absl::Seconds(1);
 // What waits longer than that for its window waits long.
 constexpr absl::Duration kWaitsLong = absl::Seconds(60);
-constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);  // a group with busy rows
+// So often at most a group is read anew whose rows are busy, or have their times that soon.
+constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);
 
 bool WaitsLong(const WaitingRow& row) { return OpensAt(row.source->event) > row.due + kWaitsLong; }
 
@@ -289,22 +290,52 @@ void PolicyState::SetOpens(const GroupKey& key, RowGroup& group, absl::Time open
   if (opens != absl::InfiniteFuture()) openings_.insert({opens, key});
 }
 
-std::vector<std::string> PolicyState::LeaveCarried(const GroupKey& group_key, absl::Time now) {
+absl::Time PolicyState::MayGoAt(const RowGroup& group, const WaitingRow& row) const {
+  const bool to_be_judged = group.brought_up && !row.looked;
+  return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row));
+}
+
+// Of what waits those rows whose time comes later than `beyond`, and the earliest time of them.
+std::vector<std::string> PolicyState::WaitingBeyond(const RowGroup& group, absl::Time beyond,
+                                                    absl::Time* opens) const {
+  std::vector<std::string> waiting;
+  for (const auto& [key, row] : group.rows) {
+    if (row.busy) continue;
+    const absl::Time at = MayGoAt(group, row);
+    if (at <= std::max(row.due, beyond)) continue;
+    waiting.push_back(key);
+    *opens = std::min(*opens, at);
+  }
+  return waiting;
+}
+
+PolicyState::Next PolicyState::NextOf(const RowGroup& group, absl::Time now) const {
+  const absl::Time soon = now + kOpensSoon;
+  bool first = true;
+  for (const auto& [key, row] : group.rows) {
+    if (row.busy) continue;
+    const absl::Time at = MayGoAt(group, row);
+    if (std::exchange(first, false) && at > std::max(row.due + kOpensSoon, soon))
+      return Next::kLater;
+    // Those behind one that waits for its due time are due no sooner.
+    if (at <= std::max(row.due, now + grant_lead_)) return Next::kHere;
+  }
+  return first ? Next::kHere : Next::kSoon;
+}
+
+std::vector<std::string> PolicyState::LeaveWaiting(const GroupKey& group_key, absl::Time now,
+                                                   size_t group_rows_max) {
   const auto at = groups.find(group_key);
   if (at == groups.end() || !at->second.end.has_value() || at->second.scan != 0) return {};
   RowGroup& group = at->second;
+  const Next next = NextOf(group, now);
+  if (next == Next::kHere) return {};
   absl::Time opens = group.opens;
-  std::vector<std::string> left;
-  for (const auto& [key, row] : group.rows) {
-    if (row.busy) continue;
-    const absl::Time row_opens = OpensAt(row.source->event);
-    const bool judged = row.looked || !group.brought_up;
-    if (judged && row_opens > std::max(row.due, now) + kOpensSoon) {
-      opens = std::min(opens, row_opens);
-      left.push_back(key);
-    } else if (left.empty()) {
-      return {};  // what comes first goes first
-    }
+  std::vector<std::string> left = WaitingBeyond(group, now + kOpensSoon, &opens);
+  // So many have their time soon that what is behind them would not be read.
+  if (next == Next::kSoon && group.rows.size() - left.size() > group_rows_max / 2) {
+    left = WaitingBeyond(group, now + grant_lead_, &opens);
+    opens = std::max(opens, now + grant_lead_ + kOpenAgain);
   }
   if (left.empty()) return left;
   group.left = group.rows.at(left.back()).source;

@@ -3,9 +3,10 @@
 //
 // Rows of `waiting` are in memory only in part: of each group (priority, schedule) those before its
 // `end`, which is moved down when there are too many of them and up by reading on. Rows stand in
-// the order of their due times, but those that were carried over wait for a later window: where
-// they are in the way of others they are *left* in the store until it opens. Rows that are in a
-// commit under way, or about to be in one, are *busy* and stay in memory, out of the queue.
+// the order of their due times, but those that were carried over wait for a later window, and those
+// of an even window for their place in it: where they are in the way of others they are *left* in
+// the store until then. Rows that are in a commit under way, or about to be in one, are *busy* and
+// stay in memory, out of the queue.
 //
 // Threads: one. Pure: what is read and written is the caller's.
 
@@ -77,7 +78,7 @@ struct RowGroup {
   uint64_t scan = 0;  // the number of the scan that reads on from there; 0: none
   // Put from `end` on while that is being read.
   std::map<std::string, std::string> arrived;
-  // Of the rows that were left: when the first window opens, and a key that is behind all of them.
+  // Of the rows that were left: when the first has its time, and a key that is behind all of them.
   absl::Time opens = absl::InfiniteFuture();
   std::string left_before;
   std::shared_ptr<const RowSource> left;     // of one of them
@@ -180,8 +181,9 @@ class PolicyState {
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
   // Leaves what is in the way, if anything is: between commits, while the group is not being read.
   // Their keys.
-  std::vector<std::string> LeaveCarried(const GroupKey& group, absl::Time now);
-  // The groups with rows that were left whose window opens: they are to be read anew, from their
+  std::vector<std::string> LeaveWaiting(const GroupKey& group, absl::Time now,
+                                        size_t group_rows_max);
+  // The groups with rows that were left whose time has come: they are to be read anew, from their
   // beginning.
   std::vector<GroupKey> TakeOpened(absl::Time now);
   // The groups in which rows wait long for a window that are to be looked at: their schedule may
@@ -212,6 +214,16 @@ class PolicyState {
   std::set<Uid> fetching;  // schedules whose records are being read
 
  private:
+  // Which of a group's rows in memory has something to give, if those behind them may have.
+  enum class Next : uint8_t {
+    kHere,   // one of them now, or there is nothing behind them
+    kSoon,   // none of them now
+    kLater,  // the first of them later
+  };
+  Next NextOf(const RowGroup& group, absl::Time now) const;
+  absl::Time MayGoAt(const RowGroup& group, const WaitingRow& row) const;
+  std::vector<std::string> WaitingBeyond(const RowGroup& group, absl::Time beyond,
+                                         absl::Time* opens) const;
   void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
   void SetLook(const GroupKey& key, RowGroup& group, absl::Time look);
   QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;

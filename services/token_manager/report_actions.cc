@@ -223,11 +223,11 @@ ReportActions::Removed ReportActions::Remove(PolicyState& policy, const GrantSet
 bool ReportActions::Deliver(PolicyState& policy, const Entry& entry) {
   const GrantSet::Key key{entry.epoch(), entry.number()};
   const int64_t time = entry.time_micros() != 0 ? entry.time_micros() : round_.micros;
-  const uint64_t delivered =
+  const GrantSet::Delivered delivered =
       policy.grants.Deliver(key, entry.first(), entry.count(), time,
                             time + absl::ToInt64Microseconds(policy.hold_timeout()));
-  NoteDelivered(policy, key, delivered);
-  return delivered > 0;
+  NoteDelivered(policy, key, delivered.events);
+  return delivered.changed;
 }
 
 void ReportActions::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,

@@ -1,5 +1,6 @@
 // Who holds a token, and until when: hold times, extensions, tokens of others, takeover.
 
+#include "common/base/micros.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
@@ -156,6 +157,42 @@ TEST(TokenManagerHoldersTest, AnExtendedHolderHoldsOn) {
   world.Advance(absl::Seconds(55));
   EXPECT_EQ(world.Counts(policy).expired(), 0);
   EXPECT_TRUE(world.Complete("a", sent[0], GrantReportRecord::RELEASED));
+}
+
+// Its worker is faster than its handler's word of the delivery. The hold time goes from the later.
+TEST(TokenManagerHoldersTest, WhatIsExtendedBeforeItsDeliveryIsKnownHoldsAsLongAsThatSays) {
+  for (const bool taken_over : {false, true}) {
+    SCOPED_TRACE(taken_over);
+    TokenWorld world;
+    const TokenWorld::Schedule schedule{.policy_id = "p"};
+    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+    const Uid uid = world.AddSchedule("s", schedule);
+    world.AddRow(uid, schedule, {.due = world.now()});
+    world.Start("a");
+    world.Advance(kSettle);
+    const auto sent = world.Handle([](const SentEvent&) { return std::nullopt; });
+    ASSERT_EQ(sent.size(), 1);
+    EXPECT_TRUE(world.Complete("a", sent[0], GrantReportRecord::EXTENDED));
+    if (taken_over) {
+      world.Kill("a");
+      world.Start("b");
+      world.Advance(absl::Seconds(10));
+    } else {
+      world.Advance(absl::Seconds(10));
+    }
+    TokenWorld::Entry delivered = TokenWorld::EntryOf(sent[0], GrantReportRecord::DELIVERED);
+    delivered.set_time_micros(ToMicros(world.now()));
+    world.Report(TokenWorld::ShardOf(policy), {delivered});
+    world.Advance(absl::Seconds(1));
+    if (!taken_over) {
+      world.Kill("a");
+      world.Start("b");
+    }
+    world.Advance(absl::Seconds(58));
+    EXPECT_EQ(world.Counts(policy).expired(), 0);
+    world.Advance(absl::Seconds(3));
+    EXPECT_EQ(world.Counts(policy).expired(), 1);
+  }
 }
 
 TEST(TokenManagerHoldersTest, TokensOfAnotherGenerationChangeNothing) {

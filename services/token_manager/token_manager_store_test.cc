@@ -118,6 +118,49 @@ TEST(TokenManagerStoreTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
   EXPECT_EQ(service.stats().policies_active.load(), 0);
 }
 
+// Each has an event for now, and one for each third of the window.
+TEST(TokenManagerStoreTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
+  for (const absl::Duration third : {absl::Seconds(20), absl::Milliseconds(300)}) {
+    SCOPED_TRACE(third);
+    constexpr int kRows = 30;
+    TokenManagerOptions options;
+    options.group_rows_max = 4;
+    TokenWorld world(options);
+    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(0));
+    storage::v1::WindowRecord window;
+    window.set_duration_micros(absl::ToInt64Microseconds(3 * third));
+    window.set_even(true);
+    window.set_on_close(storage::v1::ON_CLOSE_KIND_FINISH_LATE);
+    const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false, .window = window};
+    const Uid uid = world.AddSchedule("s", schedule);
+    const absl::Time begin = world.now() + absl::Seconds(10);
+    // The window is the same for all, as a backfill makes it.
+    for (int i = 0; i < kRows; ++i)
+      world.AddRow(uid, schedule,
+                   {.due = begin - absl::Seconds(5) + absl::Milliseconds(100) * i,
+                    .count = 3,
+                    .occurrence = "o" + std::to_string(i),
+                    .window_begin = begin});
+    const TokenManagerService& service = world.Start("a");
+    for (int part = 0; part < 3; ++part) {
+      SCOPED_TRACE(part);
+      const absl::Time at = begin + part * third;
+      world.Advance(at - absl::Milliseconds(1) - world.now());
+      EXPECT_TRUE(world.Handle().empty());
+      size_t sent = 0;
+      for (int i = 0; i < 20; ++i) {
+        world.Advance(absl::Milliseconds(10));
+        sent += world.Handle().size();
+      }
+      EXPECT_EQ(sent, kRows);
+      EXPECT_LE(service.stats().rows_in_memory.load(), 9);
+    }
+    world.Advance(kSettle);
+    EXPECT_EQ(world.Counts(policy).granted(), 3 * kRows);
+    EXPECT_TRUE(world.Waiting().empty());
+  }
+}
+
 // What the watch tells of a group while its shard is loaded may lie behind what is kept of it.
 TEST(TokenManagerStoreTest, ARowThatIsToldOfWhileTheShardIsLoadedIsGrantedOnce) {
   for (int i = 0; i < 60; ++i) {

@@ -320,7 +320,7 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
     const std::vector<std::string> left =
-        policy->LeaveCarried(group_key, state.core.client.NowLow());
+        policy->LeaveWaiting(group_key, state.core.client.NowLow(), rows_max);
     for (const std::string& key : left) {
       if (state.reading.contains(key)) state.ReadAnew(key);
     }

@@ -85,6 +85,13 @@ class SinkChecker {
     return (told && receipt.result_time <= now) || receipt.time > receipt.sent + receipt.timeout;
   }
 
+  // Two deliveries of it were under way, for its handler was replaced; the worker that had the
+  // first gave its token back before the second was there.
+  bool HadByAnother(const Receipt& receipt, const Place& place) const {
+    const auto had = had_.find(place);
+    return had != had_.end() && receipt.sent <= had->second;
+  }
+
   void Begin(const Work& work) {
     const Receipt& receipt = ReceiptOf(work);
     const Place place = PlaceOf(receipt);
@@ -93,10 +100,12 @@ class SinkChecker {
     out.works.push_back(&work);
     if (where.held == 0) {
       SetPolicy(out, "");
-      if (!GivenUp(receipt, receipt.time)) Report(receipt, "it holds no token");
+      if (!GivenUp(receipt, receipt.time) && !HadByAnother(receipt, place))
+        Report(receipt, "it holds no token");
       return;
     }
     SetPolicy(out, where.grant.policy);
+    had_[place] = absl::InfiniteFuture();
     const TokenReplay::Grant* grant = replay_.grant(where.grant);
     if (grant != nullptr && receipt.sent > grant->send_before + kClockError) {
       Report(receipt, "sent at ", absl::FormatTime(receipt.sent, absl::UTCTimeZone()),
@@ -133,6 +142,8 @@ class SinkChecker {
   }
 
   void Removed(const Commit& commit, const Place& place, absl::Time send_before) {
+    const auto had = had_.find(place);
+    if (had != had_.end()) had->second = std::min(had->second, commit.time);
     auto out = out_.find(place);
     if (out == out_.end() || out->second.policy.empty()) return;
     SetPolicy(out->second, "");
@@ -173,6 +184,8 @@ class SinkChecker {
   const History& history_;
   TokenReplay replay_;
   std::map<Place, Out> out_;
+  // Of those that have reached a worker while they held one: until when they did.
+  std::map<Place, absl::Time> had_;
   std::map<std::string, uint64_t> out_under_;  // so many of them, by policy
   // By policy: how many held when its limit was last changed, less what has been given back since.
   std::map<std::string, uint64_t> drained_to_;

@@ -54,6 +54,10 @@ class TokenEndChecker {
       const auto* outcome = std::get_if<OutcomeWrite>(&write);
       if (outcome != nullptr && !outcome->deleted && outcome->run_skipped)
         made_again_.insert({outcome->uid, outcome->occurrence});
+      const auto* emission = std::get_if<EmissionWrite>(&write);
+      if (emission == nullptr || !emission->record) continue;
+      const Run_ run{emission->uid, emission->occurrence};
+      if (replay_.place(run, 0).waiting > 0) made_again_.insert(run);
     }
   }
 

@@ -162,6 +162,7 @@ struct EmissionWrite {  // a row or launch record of it
   absl::Time nominal;
   absl::Time launch;
   bool triggered = false;
+  bool record = false;  // a launch record
 };
 
 struct MarkWrite {  // a run is active, or has ended

@@ -86,7 +86,7 @@ class GroupReader {
     if (!put || !launch.has_value() || !record.ParseFromString(mutation.value)) return;
     out_->push_back(EmissionWrite{launch->uid.ToHex(), launch->occurrence, record.version(),
                                   FromMicros(record.nominal_time_micros()), launch->launch_time,
-                                  false});
+                                  /*triggered=*/false, /*record=*/true});
   }
 
   void ReadRun(const Mutation& mutation) {

@@ -311,6 +311,22 @@ TEST(CheckIdle, UnderstandsTargetsThatArePassedOver) {
   EXPECT_EQ(CheckIdle(history).size(), 1u);
 }
 
+TEST(CheckTokenEnd, KnowsOfALaunchRecordThatWasMadeBesideARow) {
+  History history = GoodHistory();
+  history.commits.erase(history.commits.begin() + 2, history.commits.end());
+  history.commits.push_back(At(11, {Ended(0)}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "has ended and still waits"));
+  EmissionWrite emission;
+  emission.uid = "u";
+  emission.occurrence = "o";
+  history.commits[1].times = {emission};
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "has ended and still waits"));
+  emission.record = true;
+  history.commits.insert(history.commits.begin() + 2, At(10, {}));
+  history.commits[2].times = {emission};
+  EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
+}
+
 TEST(CheckSink, CatchesWhatArrivesWithoutAToken) {
   History history = GoodHistory();
   history.works[2].begun = history.receipts[2].time = history.receipts[2].sent = At(11);
@@ -318,6 +334,20 @@ TEST(CheckSink, CatchesWhatArrivesWithoutAToken) {
   history.receipts[2].result = SendResult::kUnknown;
   history.receipts[2].result_time = At(10.9);
   EXPECT_EQ(Texts(CheckSink(history)), "") << "its sender had given it up";
+}
+
+TEST(CheckSink, LetsASecondDeliveryArriveThatWasSentWhileItsEventWasOut) {
+  History history = GoodHistory();
+  history.receipts.push_back(Received(0, 12.5));
+  Work work = history.works[0];
+  work.receipt = history.receipts.size() - 1;
+  work.begun = work.ended = At(12.5);
+  history.works.push_back(work);
+  history.receipts.back().sent = At(11);
+  EXPECT_EQ(Texts(CheckSink(history)), "");
+  history.receipts.back().sent = At(12.1);
+  EXPECT_TRUE(absl::StrContains(Texts(CheckSink(history)), "holds no token"))
+      << "it was given back at 12";
 }
 
 TEST(CheckSink, CatchesATokenThatIsTakenBackWhileTheEventIsOut) {
