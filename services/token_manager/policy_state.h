@@ -214,6 +214,9 @@ class PolicyState {
   std::set<Uid> fetching;  // schedules whose records are being read
 
  private:
+  // What waits longer than that for its window waits long.
+  static constexpr absl::Duration kWaitsLong = absl::Seconds(60);
+  static bool WaitsLong(const WaitingRow& row);
   // Which of a group's rows in memory has something to give, if those behind them may have.
   enum class Next : uint8_t {
     kHere,   // one of them now, or there is nothing behind them

@@ -3,7 +3,6 @@
 
 #include "common/base/micros.h"
 #include "common/storage/policy_table.h"
-#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
 
@@ -353,105 +352,6 @@ TEST_F(ReportsTest, ReportsOnWhatIsNotHeldAndNonsenseChangeNothing) {
   EXPECT_EQ(world_.Count(ColumnFamily::kWaiting), 0);
   EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 1);
   EXPECT_EQ(world_.Count(ColumnFamily::kDone), 1);
-}
-
-storage::v1::WindowRecord Window(absl::Duration duration, bool even,
-                                 storage::v1::OnCloseKind on_close) {
-  storage::v1::WindowRecord window;
-  window.set_duration_micros(absl::ToInt64Microseconds(duration));
-  window.set_even(even);
-  window.set_on_close(on_close);
-  return window;
-}
-
-TEST(WindowsTest, WhatAWindowDropsEndsAsExpired) {
-  TokenWorld world;
-  const TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_DROP)};
-  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
-  const Uid uid = world.AddSchedule("s", schedule);
-  world.AddRow(uid, schedule, {.due = world.now(), .count = 10});
-  world.Start("a");
-  world.Advance(absl::Seconds(15));
-  EXPECT_EQ(world.Handle().size(), 3);
-  EXPECT_EQ(world.Waiting().size(), 1);
-  world.Advance(absl::Seconds(10));
-  EXPECT_TRUE(world.Waiting().empty());
-  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_EXPIRED), 7);
-  EXPECT_EQ(world.Part(uid, "o1", policy).expired(), 7);
-  EXPECT_EQ(world.Held(policy), 3);
-}
-
-TEST(WindowsTest, AnEvenWindowSpreadsItsEvents) {
-  TokenWorld world;
-  const TokenWorld::Schedule schedule{
-      .on_release = false,
-      .window = Window(absl::Seconds(100), true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
-  const Uid uid = world.AddSchedule("s", schedule);
-  world.AddRow(uid, schedule, {.due = world.now() + absl::Seconds(10), .count = 50});
-  world.Start("a");
-  world.Advance(absl::Seconds(10) + absl::Milliseconds(100));
-  size_t sent = 0;
-  for (size_t i = 1; i <= 50; ++i) {
-    sent += world.Handle().size();
-    EXPECT_EQ(sent, i);
-    world.Advance(absl::Seconds(2));
-  }
-  world.Advance(kSettle);
-  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 50);
-}
-
-TEST(WindowsTest, WhatAWindowCarriesOverWaitsForTheNextOne) {
-  TokenWorld world;
-  TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
-  schedule.cron = "* * * * *";  // each minute
-  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
-  const Uid uid = world.AddSchedule("s", schedule);
-  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
-  world.AddRow(uid, schedule, {.due = minute, .count = 10});
-  world.Start("a");
-  world.Advance(minute - world.now() + absl::Seconds(5));
-  std::vector<SentEvent> out = world.Handle();
-  ASSERT_EQ(out.size(), 3);
-  world.Advance(absl::Seconds(20));  // the window has closed
-  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
-  world.Advance(kSettle);
-  EXPECT_TRUE(world.Handle().empty());
-  ASSERT_EQ(world.Waiting().size(), 1);
-  EXPECT_EQ(world.Waiting()[0].second.throttle().window_begin_micros(),
-            ToMicros(minute + absl::Minutes(1)));
-  EXPECT_EQ(world.Waiting()[0].first.occurrence, "o1");
-  world.Advance(minute + absl::Minutes(1) + absl::Seconds(1) - world.now());
-  EXPECT_EQ(world.Handle().size(), 3);
-  EXPECT_EQ(world.Held(policy), 3);
-}
-
-// max_runs leave no next window to wait for.
-TEST(WindowsTest, WhatTheLastRunLeavesFinishesLate) {
-  TokenWorld world;
-  TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
-  schedule.cron = "* * * * *";  // each minute
-  world.PutPolicy("p", TokenWorld::Limits(3));
-  const Uid uid = world.AddSchedule("s", schedule);
-  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
-  storage::v1::StateRecord state;
-  ASSERT_TRUE(state.ParseFromString(world.Rows(ColumnFamily::kStates).at(StateKey(uid))));
-  state.set_finish_micros(ToMicros(minute) + 1);
-  world.Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
-  world.AddRow(uid, schedule, {.due = minute, .count = 6});
-  world.Start("a");
-  world.Advance(minute - world.now() + absl::Seconds(5));
-  std::vector<SentEvent> out = world.Handle();
-  ASSERT_EQ(out.size(), 3);
-  world.Advance(absl::Seconds(20));  // the window has closed
-  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
-  world.Advance(kSettle);
-  EXPECT_EQ(world.Handle().size(), 3);
 }
 
 }  // namespace

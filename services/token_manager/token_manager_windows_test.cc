@@ -1,0 +1,197 @@
+// What waits for a window, or for its place in it, and what is left when it closes.
+
+#include "common/base/micros.h"
+#include "common/storage/schedule_table.h"
+#include "gtest/gtest.h"
+#include "services/token_manager/token_world.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+
+storage::v1::WindowRecord Window(absl::Duration duration, bool even,
+                                 storage::v1::OnCloseKind on_close) {
+  storage::v1::WindowRecord window;
+  window.set_duration_micros(absl::ToInt64Microseconds(duration));
+  window.set_even(even);
+  window.set_on_close(on_close);
+  return window;
+}
+
+TEST(WindowsTest, WhatAWindowDropsEndsAsExpired) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_DROP)};
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now(), .count = 10});
+  world.Start("a");
+  world.Advance(absl::Seconds(15));
+  EXPECT_EQ(world.Handle().size(), 3);
+  EXPECT_EQ(world.Waiting().size(), 1);
+  world.Advance(absl::Seconds(10));
+  EXPECT_TRUE(world.Waiting().empty());
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_EXPIRED), 7);
+  EXPECT_EQ(world.Part(uid, "o1", policy).expired(), 7);
+  EXPECT_EQ(world.Held(policy), 3);
+}
+
+TEST(WindowsTest, AnEvenWindowSpreadsItsEvents) {
+  TokenWorld world;
+  const TokenWorld::Schedule schedule{
+      .on_release = false,
+      .window = Window(absl::Seconds(100), true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
+  const Uid uid = world.AddSchedule("s", schedule);
+  world.AddRow(uid, schedule, {.due = world.now() + absl::Seconds(10), .count = 50});
+  world.Start("a");
+  world.Advance(absl::Seconds(10) + absl::Milliseconds(100));
+  size_t sent = 0;
+  for (size_t i = 1; i <= 50; ++i) {
+    sent += world.Handle().size();
+    EXPECT_EQ(sent, i);
+    world.Advance(absl::Seconds(2));
+  }
+  world.Advance(kSettle);
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 50);
+}
+
+TEST(WindowsTest, WhatAWindowCarriesOverWaitsForTheNextOne) {
+  TokenWorld world;
+  TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
+  schedule.cron = "* * * * *";  // each minute
+  const Uid policy = world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
+  world.AddRow(uid, schedule, {.due = minute, .count = 10});
+  world.Start("a");
+  world.Advance(minute - world.now() + absl::Seconds(5));
+  std::vector<SentEvent> out = world.Handle();
+  ASSERT_EQ(out.size(), 3);
+  world.Advance(absl::Seconds(20));  // the window has closed
+  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
+  world.Advance(kSettle);
+  EXPECT_TRUE(world.Handle().empty());
+  ASSERT_EQ(world.Waiting().size(), 1);
+  EXPECT_EQ(world.Waiting()[0].second.throttle().window_begin_micros(),
+            ToMicros(minute + absl::Minutes(1)));
+  EXPECT_EQ(world.Waiting()[0].first.occurrence, "o1");
+  world.Advance(minute + absl::Minutes(1) + absl::Seconds(1) - world.now());
+  EXPECT_EQ(world.Handle().size(), 3);
+  EXPECT_EQ(world.Held(policy), 3);
+}
+
+// max_runs leave no next window to wait for.
+TEST(WindowsTest, WhatTheLastRunLeavesFinishesLate) {
+  TokenWorld world;
+  TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .window = Window(absl::Seconds(20), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
+  schedule.cron = "* * * * *";  // each minute
+  world.PutPolicy("p", TokenWorld::Limits(3));
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time minute = absl::FromUnixSeconds((absl::ToUnixSeconds(world.now()) / 60 + 1) * 60);
+  storage::v1::StateRecord state;
+  ASSERT_TRUE(state.ParseFromString(world.Rows(ColumnFamily::kStates).at(StateKey(uid))));
+  state.set_finish_micros(ToMicros(minute) + 1);
+  world.Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString());
+  world.AddRow(uid, schedule, {.due = minute, .count = 6});
+  world.Start("a");
+  world.Advance(minute - world.now() + absl::Seconds(5));
+  std::vector<SentEvent> out = world.Handle();
+  ASSERT_EQ(out.size(), 3);
+  world.Advance(absl::Seconds(20));  // the window has closed
+  for (const SentEvent& event : out) EXPECT_TRUE(world.Complete("a", event));
+  world.Advance(kSettle);
+  EXPECT_EQ(world.Handle().size(), 3);
+}
+
+TEST(WindowsTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
+  TokenManagerOptions options;
+  options.group_rows_max = 4;
+  TokenWorld world(options);
+  storage::v1::PolicyRecord limits = TokenWorld::Limits(0);
+  limits.set_paused(true);
+  const Uid policy = world.PutPolicy("p", limits);
+  const TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .on_release = false,
+      .window = Window(absl::Minutes(1), false, storage::v1::ON_CLOSE_KIND_CARRY_OVER)};
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time due = world.now() + absl::Seconds(1);
+  for (int i = 0; i < 30; ++i)
+    world.AddRow(uid, schedule, {.due = due, .count = 2, .occurrence = "o" + std::to_string(i)});
+  const TokenManagerService& service = world.Start("a");
+  world.Advance(absl::Seconds(70));  // to the window at three o'clock
+  limits.set_paused(false);
+  world.PutPolicy("p", limits);
+  // As TriggerNow does it.
+  const absl::Time triggered = world.now() + absl::Seconds(1);
+  world.AddRow(uid, schedule, {.due = triggered, .occurrence = "triggered"});
+  world.Advance(triggered + absl::Milliseconds(100) - world.now());
+  EXPECT_EQ(world.Handle().size(), 1);
+  const absl::Time opens = absl::FromCivil(absl::CivilHour(2026, 3, 1, 3), absl::UTCTimeZone());
+  world.Advance(opens - absl::Milliseconds(100) - world.now());
+  EXPECT_TRUE(world.Handle().empty());
+  EXPECT_LE(service.stats().rows_in_memory.load(), 9);
+  size_t sent = 0;
+  for (int i = 0; i < 20; ++i) {
+    world.Advance(absl::Milliseconds(100));
+    sent += world.Handle().size();
+  }
+  EXPECT_EQ(sent, 60);
+  world.Advance(kSettle);
+  EXPECT_TRUE(world.Handle().empty());
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 61);
+  EXPECT_TRUE(world.Waiting().empty());
+  EXPECT_EQ(world.Counts(policy).granted(), 61);
+  EXPECT_EQ(service.stats().policies_active.load(), 0);
+}
+
+// Each has an event for now, and one for each third of the window.
+TEST(WindowsTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
+  for (const absl::Duration third : {absl::Seconds(20), absl::Milliseconds(300)}) {
+    SCOPED_TRACE(third);
+    constexpr int kRows = 30;
+    TokenManagerOptions options;
+    options.group_rows_max = 4;
+    TokenWorld world(options);
+    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(0));
+    const TokenWorld::Schedule schedule{
+        .policy_id = "p",
+        .on_release = false,
+        .window = Window(3 * third, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
+    const Uid uid = world.AddSchedule("s", schedule);
+    const absl::Time begin = world.now() + absl::Seconds(10);
+    // The window is the same for all, as a backfill makes it.
+    for (int i = 0; i < kRows; ++i)
+      world.AddRow(uid, schedule,
+                   {.due = begin - absl::Seconds(5) + absl::Milliseconds(100) * i,
+                    .count = 3,
+                    .occurrence = "o" + std::to_string(i),
+                    .window_begin = begin});
+    const TokenManagerService& service = world.Start("a");
+    for (int part = 0; part < 3; ++part) {
+      SCOPED_TRACE(part);
+      const absl::Time at = begin + part * third;
+      world.Advance(at - absl::Milliseconds(1) - world.now());
+      EXPECT_TRUE(world.Handle().empty());
+      size_t sent = 0;
+      for (int i = 0; i < 20; ++i) {
+        world.Advance(absl::Milliseconds(10));
+        sent += world.Handle().size();
+      }
+      EXPECT_EQ(sent, kRows);
+      EXPECT_LE(service.stats().rows_in_memory.load(), 9);
+    }
+    world.Advance(kSettle);
+    EXPECT_EQ(world.Counts(policy).granted(), 3 * kRows);
+    EXPECT_TRUE(world.Waiting().empty());
+  }
+}
+
+}  // namespace
+}  // namespace escapement::token_manager
