@@ -19,7 +19,7 @@ RetryPlan PlanRetry(const RetryInput& input) {
   if (input.attempts >= input.attempts_max) return {};
   const absl::Duration wait = FullJitterBackoff(input.backoff, input.attempts, input.random);
   const absl::Time at = input.now + std::max(wait, input.retry_after);
-  if (at > input.launch_time + input.age_max) return {};
+  if (at > input.tried_since + input.age_max) return {};
   if (input.next_occurrence.has_value() && at >= *input.next_occurrence)
     return {.at = std::nullopt, .past_next_occurrence = true};
   return {.at = at};

@@ -20,7 +20,7 @@ struct RetryInput {
   uint32_t attempts_max = 1;
   absl::Duration age_max;
   uint32_t attempts = 1;   // that have begun, this one included
-  absl::Time launch_time;  // age counts from it
+  absl::Time tried_since;  // age counts from it
   absl::Time now;
   absl::Duration retry_after;  // asked for by the consumer; zero: nothing asked
   uint64_t random = 0;

@@ -11,7 +11,7 @@ RetryInput Input() {
   RetryInput input;
   input.attempts_max = 4;
   input.age_max = absl::Hours(1);
-  input.launch_time = absl::FromUnixSeconds(1'000);
+  input.tried_since = absl::FromUnixSeconds(1'000);
   input.now = absl::FromUnixSeconds(1'010);
   input.random = uint64_t{1} << 63;
   return input;

@@ -19,6 +19,10 @@ absl::Time OccurrenceOf(const storage::v1::EventRecord& row) {
 
 }  // namespace
 
+absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now) {
+  return row.tried_since_micros() != 0 ? FromMicros(row.tried_since_micros()) : now;
+}
+
 std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
                                    const storage::v1::DefinitionRecord& definition,
                                    const cron::Timetable* timetable, const CachedState* state) {

@@ -1,5 +1,5 @@
-// When an event of a schedule is not tried again any more: at the next occurrence of its schedule,
-// unless the schedule keeps its retries.
+// When an event is not tried again any more: at the age that its retry policy allows and, if it is
+// of a schedule that does not keep its retries, at the next occurrence.
 //
 // Pure.
 
@@ -14,6 +14,10 @@
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
+
+// From when its age counts: its first attempt, or the first time that it was held up since its
+// target could not be reached; `now` if this is the first.
+absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now);
 
 // No attempt but the first of the row's events begins at or after it. Of rows that were carried
 // over to the window of a later occurrence it is the occurrence after that one. nullopt: there is

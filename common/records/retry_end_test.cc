@@ -90,5 +90,11 @@ TEST_F(RetryEndTest, WhatWasCarriedOverHasTheTimeOfTheOccurrenceThatItWasCarried
   EXPECT_EQ(End(), Second(kHour + 3600));
 }
 
+TEST_F(RetryEndTest, TheAgeCountsFromTheFirstAttempt) {
+  EXPECT_EQ(TriedSince(row_, Second(kHour + 5)), Second(kHour + 5));
+  row_.set_tried_since_micros((kHour + 2) * 1'000'000);
+  EXPECT_EQ(TriedSince(row_, Second(kHour + 5)), Second(kHour + 2));
+}
+
 }  // namespace
 }  // namespace escapement

@@ -102,12 +102,18 @@ void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& las
       done.SerializeAsString());
 }
 
+// Of what an attempt has been made of, or was to be made.
+void NoteTried(const Outcome& outcome, EventRecord& event) {
+  if (event.tried_since_micros() == 0) event.set_tried_since_micros(outcome.dispatch_micros);
+}
+
 // The row's record for one of its events, with its payload where it has one of its own.
 EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   event.set_count(1);
   event.set_attempts(outcome.attempts);
   event.set_last_error(Utf8Prefix(outcome.reason, kErrorBytesMax));
+  NoteTried(outcome, event);
   if (entry.one_off()) event.set_payload(*entry.context->payload);
   // The version that was sent, so that the next attempt need not be judged anew.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
@@ -148,19 +154,22 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
       letter.SerializeAsString());
 }
 
-// The row of a one-off event was left as it is by the claim: it only gets back into memory.
-void ReturnStayed(const ClaimedEntry& entry, EndBatch& batch) {
+// The row of a one-off event was left as it is by the claim: it only gets back into memory (where
+// alone is known since when its target could not be reached).
+void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   EventRecord event = entry.event;
+  NoteTried(outcome, event);
   event.set_payload(*entry.context->payload);
   batch.released_keys.push_back(entry.event_key);
   batch.rows.push_back({.key = entry.event_key, .value = event.SerializeAsString()});
 }
 
-// The events as they were before the claim.
-void PutReturned(const ClaimedEntry& entry, uint64_t first, uint64_t count, EndBatch& batch) {
+// The events from that of `first` on as they were before the claim.
+void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count, EndBatch& batch) {
   EventKey key = entry.key;
-  key.first = first;
+  key.first = first.first;
   EventRecord event = entry.event;
+  NoteTried(first, event);
   event.set_count(count);
   QueuedRow row{.key = EncodeEventKey(key), .value = event.SerializeAsString()};
   Put(batch.group, ColumnFamily::kEvents, row.key, row.value);
@@ -230,9 +239,9 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
       break;
     case EndKind::kReturn:
       if (entry.row_stays) {
-        ReturnStayed(entry, batch);
+        ReturnStayed(entry, first, batch);
       } else {
-        PutReturned(entry, first.first, count, batch);
+        PutReturned(entry, first, count, batch);
       }
       break;
     case EndKind::kPark:

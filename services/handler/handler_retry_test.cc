@@ -1,6 +1,7 @@
 // Retries and the schedule's next occurrence: what is tried again before it, what is not, and what
 // becomes of a retry that finds nobody until then.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,34 @@ TEST_F(HandlerRetryTest, TheFirstAttemptIsMadeHoweverLate) {
   world_.Advance(absl::Minutes(5));
   EXPECT_EQ(world_.Sent().size(), 1u);
   ExpectGivenUp(1);
+}
+
+// As a backfill sets them off.
+TEST_F(HandlerRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen) {
+  for (const DeliveryStatus status : {DeliveryStatus::kFailed, DeliveryStatus::kUnsent}) {
+    for (const bool ends : {false, true}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(status) << ' ' << ends);
+      HandlerWorld world;
+      world.retry.set_keep(true);
+      world.retry.set_max_attempts(100);
+      world.retry.set_max_age_micros(10'000'000);
+      const Uid uid = world.AddSchedule("s");
+      world.AddRow(uid, {.due = world.now() - absl::Hours(72), .count = 2, .run_count = 2});
+      world.StartHandler("a");
+      std::map<std::string, int> tries;
+      world.transport("a").decide = [&](const DeliveryAttempt& attempt) {
+        const bool well = !ends && ++tries[attempt.event_id] == 3;
+        return DeliveryResult{.status = well ? DeliveryStatus::kAccepted : status,
+                              .message = "busy",
+                              .retry_after = absl::Seconds(4)};
+      };
+      world.Advance(absl::Seconds(30));
+      EXPECT_EQ(world.DoneEvents(ends ? OUTCOME_KIND_FAILED : OUTCOME_KIND_SUCCEEDED), 2u);
+      if (status == DeliveryStatus::kFailed) {
+        EXPECT_EQ(world.Sent().size(), 2u * 3);  // at 0, 4 and 8 s
+      }
+    }
+  }
 }
 
 TEST_F(HandlerRetryTest, ARetryThatFindsNobodyUntilThenEndsWithoutAnAttempt) {

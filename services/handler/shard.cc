@@ -150,13 +150,13 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
   // there.
   outcome.unreachable = silent || result.status == DeliveryStatus::kUnsent;
   const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
+  const absl::Time tried_since = TriedSince(entry.event, FromMicros(dispatch_micros));
   if (result.status == DeliveryStatus::kUnsent) {
     // The consumer has not seen it: it waits on in the store, and only age can end it.
     --outcome.attempts;
     const absl::Duration age_max = absl::Microseconds(retry.max_age_micros());
-    // Granted events wait on, and their token manager minds their age.
-    if (entry.grant != nullptr || now < entry.context->launch_time + age_max)
-      outcome.kind = EndKind::kReturn;
+    // Of granted events their token manager minds the age.
+    if (entry.grant != nullptr || now < tried_since + age_max) outcome.kind = EndKind::kReturn;
   } else if (result.status != DeliveryStatus::kRejected) {
     const auto cached = state_->core.cache.StateIfKnown(entry.key.uid);
     const RetryPlan plan =
@@ -164,7 +164,7 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                    .attempts_max = retry.max_attempts(),
                    .age_max = absl::Microseconds(retry.max_age_micros()),
                    .attempts = outcome.attempts,
-                   .launch_time = entry.context->launch_time,
+                   .tried_since = tried_since,
                    .now = now,
                    .retry_after = result.retry_after,
                    .random = state_->core.runtime.random().Next(),

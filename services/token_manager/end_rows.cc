@@ -55,6 +55,10 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
        .value = done.SerializeAsString()});
 }
 
+void NoteTried(int64_t tried_micros, EventRecord& event) {
+  if (event.tried_since_micros() == 0) event.set_tried_since_micros(tried_micros);
+}
+
 EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
                         absl::string_view error) {
   EventRecord event = source.event;
@@ -132,14 +136,17 @@ void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
 
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
                     uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
-                    int64_t retry_at_micros) {
+                    int64_t retry_at_micros, int64_t tried_micros) {
+  EventRecord event = RecordOfOne(source, version, attempts, error);
+  NoteTried(tried_micros, event);
   return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
-          .value = RecordOfOne(source, version, attempts, error).SerializeAsString()};
+          .value = event.SerializeAsString()};
 }
 
 WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
-                       uint64_t count) {
+                       uint64_t count, int64_t tried_micros) {
   EventRecord event = grant.source->event;
+  NoteTried(tried_micros, event);
   event.set_count(count);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   return {.key = KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros),

@@ -43,13 +43,15 @@ struct WaitingPut {
 };
 
 // Event `index` waits for its next attempt. `attempts`: that have begun. `version`: that was sent.
+// `tried`: when the attempt began, or it was heard of; of the first one it is noted.
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
                     uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
-                    int64_t retry_at_micros);
+                    int64_t retry_at_micros, int64_t tried_micros);
 
-// Events [first, first + count) of the grant wait as they did before it.
+// Events [first, first + count) of the grant wait as they did before it. `tried`: when their target
+// could not be reached; 0: that is not why.
 WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
-                       uint64_t count);
+                       uint64_t count, int64_t tried_micros);
 
 }  // namespace escapement::token_manager
 

@@ -150,12 +150,17 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
       break;
     case GrantReportRecord::RETRY:
       Retry(removed, entry.attempts() != 0 ? entry.attempts() : NextAttempt(removed.grant),
-            end.reason, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros);
+            end.reason, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
+            end.dispatch_micros != 0 ? end.dispatch_micros : end.time_micros);
       break;
     case GrantReportRecord::RETURNED:
       policy.counts.set_returned(policy.counts.returned() + removed.events);
       TokenManagerStats::Add(state_.core.stats.returned, removed.events);
-      PutReturned(removed);
+      if (entry.unreachable()) {
+        Unreached(removed, end);
+      } else {
+        PutReturned(removed, /*tried_micros=*/0);
+      }
       break;
     default:
       break;
@@ -302,13 +307,14 @@ void ReportActions::Ended(const Removed& removed, const End& end) {
 }
 
 void ReportActions::Retry(const Removed& removed, uint32_t attempts, const std::string& reason,
-                          int64_t retry_at_micros) {
+                          int64_t retry_at_micros, int64_t tried_micros) {
   AddRows(removed.events, 0);
   for (const HeldRange& range : removed.ranges) {
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       PutRow(state_, round_.base,
              RetryRow(state_.shard, removed.policy.uid, *removed.grant.source,
-                      removed.grant.claimed_version, i, attempts, reason, retry_at_micros));
+                      removed.grant.claimed_version, i, attempts, reason, retry_at_micros,
+                      tried_micros));
     }
   }
   TokenManagerStats::Add(state_.core.stats.retries, removed.events);
@@ -328,6 +334,8 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
                        state_.core.cache.StateIfKnown(removed.grant.source->uid).get())
             : std::nullopt;
   for (const HeldRange& range : removed.ranges) {
+    const int64_t delivered = range.delivered_micros != 0 ? range.delivered_micros : round_.micros;
+    const int64_t tried = end.dispatch_micros != 0 ? end.dispatch_micros : delivered;
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       Removed one{.policy = removed.policy, .key = removed.key, .grant = removed.grant};
       one.ranges = {range};
@@ -344,7 +352,7 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
                           .attempts_max = retry.max_attempts(),
                           .age_max = absl::Microseconds(retry.max_age_micros()),
                           .attempts = attempts,
-                          .launch_time = FromMicros(event.launch_time_micros()),
+                          .tried_since = TriedSince(event, FromMicros(tried)),
                           .now = round_.now,
                           .retry_after = absl::ZeroDuration(),
                           .random = state_.core.runtime.random().Next(),
@@ -356,7 +364,7 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
             part.set_delivered(part.delivered() + one.undelivered);
           });
         }
-        Retry(one, attempts, end.reason, ToMicros(*plan.at));
+        Retry(one, attempts, end.reason, ToMicros(*plan.at), tried);
       } else {
         End failed = end;
         failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
@@ -368,10 +376,23 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
   }
 }
 
-void ReportActions::PutReturned(const Removed& removed) {
+void ReportActions::Unreached(const Removed& removed, const End& end) {
+  const CachedDefinition* definition = DefinitionOf(removed.grant);
+  const absl::Time since = TriedSince(removed.grant.source->event, round_.now);
+  if (definition == nullptr || definition->record == nullptr ||
+      round_.now <
+          since + absl::Microseconds(definition->record->delivery().retry().max_age_micros()))
+    return PutReturned(removed, round_.micros);
+  End failed = end;
+  failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
+  Ended(removed, failed);
+}
+
+void ReportActions::PutReturned(const Removed& removed, int64_t tried_micros) {
   const Grant& grant = removed.grant;
   for (const auto& [first, count] : Contiguous(removed.ranges)) {
-    PutRow(state_, round_.base, ReturnedRow(state_.shard, removed.policy.uid, grant, first, count));
+    PutRow(state_, round_.base,
+           ReturnedRow(state_.shard, removed.policy.uid, grant, first, count, tried_micros));
   }
   ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
     if (grant.source->event.attempts() == 0)
@@ -392,7 +413,7 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
       // If it was a probe nobody has heard the target's answer.
       if (const std::optional<std::string> target = TargetOf(grant); target.has_value())
         state_.core.backoff.OnProbeVoid(*target, round_.now);
-      PutReturned(removed);
+      PutReturned(removed, /*tried_micros=*/0);
     }
     if (policy.hold_on_expiry()) {
       const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);

@@ -70,10 +70,12 @@ class ReportActions {
   bool Resent(PolicyState& policy, const Entry& entry);
   void Ended(const Removed& removed, const End& end);
   void Retry(const Removed& removed, uint32_t attempts, const std::string& reason,
-             int64_t retry_at_micros);
+             int64_t retry_at_micros, int64_t tried_micros);
   // The attempt counts as failed: it is tried again as the definition says, or has failed.
   void Failed(const Removed& removed, const End& end);
-  void PutReturned(const Removed& removed);
+  void PutReturned(const Removed& removed, int64_t tried_micros);
+  // Their target could not be reached: they wait on, or have failed by their age.
+  void Unreached(const Removed& removed, const End& end);
   std::optional<std::string> TargetOf(const Grant& grant);
   void NoteTarget(const Grant& grant, const Entry& entry);
 

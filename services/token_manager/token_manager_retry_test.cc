@@ -128,5 +128,48 @@ TEST_F(RetryTest, WorkThatFailedIsNotTriedAgainPastIt) {
   EXPECT_EQ(second[0].index, 1u);
 }
 
+// As a backfill sets them off.
+TEST(TokenRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen) {
+  for (const GrantReportRecord::Kind kind :
+       {GrantReportRecord::RETURNED, GrantReportRecord::COMPLETION_FAILED}) {
+    for (const bool ends : {false, true}) {
+      SCOPED_TRACE(testing::Message() << kind << ' ' << ends);
+      TokenWorld world;
+      world.retry.set_keep(true);
+      world.retry.set_max_attempts(100);
+      world.retry.set_min_backoff_micros(1'000'000);
+      world.retry.set_max_backoff_micros(1'000'000);
+      world.retry.set_max_age_micros(20'000'000);
+      const TokenWorld::Schedule schedule{.policy_id = "p"};
+      const Uid policy = world.PutPolicy("p", TokenWorld::Limits(1));
+      const Uid uid = world.AddSchedule("s", schedule);
+      world.AddRow(uid, schedule, {.due = world.now() - absl::Hours(72), .run_kept = true});
+      world.Start("a");
+      const absl::Time begin = world.now();
+      int tries = 0;
+      const auto ended = [&] { return world.Count(ColumnFamily::kDone) > 0; };
+      while (!ended() && world.now() < begin + absl::Seconds(60)) {
+        world.Advance(absl::Milliseconds(100));
+        world.Handle([&](const SentEvent& event) {
+          const bool well = !ends && ++tries == 3;
+          Entry entry = TokenWorld::EntryOf(event, well ? GrantReportRecord::COMPLETED : kind);
+          entry.set_unreachable(entry.kind() == GrantReportRecord::RETURNED);
+          entry.set_reason("busy");
+          return entry;
+        });
+      }
+      const auto outcome =
+          ends ? storage::v1::OUTCOME_KIND_FAILED : storage::v1::OUTCOME_KIND_SUCCEEDED;
+      EXPECT_EQ(world.DoneEvents(outcome), 1u);
+      if (ends) {
+        EXPECT_GE(world.now() - begin, absl::Seconds(18));
+      }
+      world.Advance(kSettle);
+      EXPECT_EQ(world.Held(policy), 0u);
+      EXPECT_TRUE(world.Waiting().empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace escapement::token_manager

@@ -195,10 +195,11 @@ TEST(RewrittenRowsTest, WhatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
   world.SetState(deleted, storage::v1::SCHEDULE_STATE_KIND_DELETED);
   world.Advance(absl::Seconds(20));
   EXPECT_EQ(world.Handle().size(), kGo);
-  EXPECT_TRUE(std::all_of(world.Waiting().begin(), world.Waiting().end(), [&](const auto& waiting) {
-    return waiting.first.uid != moves && waiting.first.uid != deleted;
+  const auto waiting = world.Waiting();
+  EXPECT_TRUE(std::all_of(waiting.begin(), waiting.end(), [&](const auto& row) {
+    return row.first.uid != moves && row.first.uid != deleted;
   }));
-  EXPECT_EQ(world.Waiting().size(), kStay);
+  EXPECT_EQ(waiting.size(), kStay);
 }
 
 // Carried over to an occurrence that may be months away. Few are all in memory, of many most are
