@@ -1,6 +1,7 @@
 #include "common/service/service_process.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -40,6 +41,7 @@ constexpr const char* kVersion = "0.1.0";
 // How often gRPC health follows HostedService::Ready: until it is ready, and once it is.
 constexpr absl::Duration kHealthEvery = absl::Milliseconds(200);
 constexpr absl::Duration kReadyHealthEvery = absl::Seconds(1);
+constexpr rlim_t kFilesEnough = 4096;
 // For calls that are still open after the drain, such as watches.
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
 
@@ -51,6 +53,19 @@ void CheckListenFlag(const char* name, const std::string& value, std::vector<std
     errors.push_back(absl::StrCat(
         "--", name, ": ", value,
         " is reachable from other machines and there is no TLS; --insecure allows it"));
+  }
+}
+
+// The usual limit of a shell is less than a handler with many targets has connections, and a store
+// without files ends.
+void RaiseFileLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < kFilesEnough) {
+    Log(LogLevel::kWarning, "service", "few files may be open: many targets may be out of reach",
+        {{"files_max", limit.rlim_max}});
   }
 }
 
@@ -254,6 +269,7 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   LogLevel level = LogLevel::kInfo;
   ParseLogLevel(absl::GetFlag(FLAGS_log_level), &level);
   StartLogging(definition.name, level);
+  RaiseFileLimit();
   exit_code = Process(definition).Run();
   StopLogging();
   return exit_code;

@@ -28,11 +28,21 @@ void AppendField(int number, const google::protobuf::MessageLite& value, std::st
   value.SerializeWithCachedSizesToArray(to);
 }
 
+// Deliveries with timeouts up to this may be claimed together, and such as are at most twice as
+// long as the others.
+constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
+
 }  // namespace
 
 ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max)
     : events_max_(events_max) {
   pending_.claim = std::move(claim);
+}
+
+bool ClaimBatch::Fits(absl::Duration timeout) const {
+  if (rows() == 0) return true;
+  const absl::Duration longest = std::max(pending_.claim->timeout_max, timeout);
+  return longest <= std::max(kTimeoutsAlike, 2 * std::min(timeout_min_, timeout));
 }
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state) {
@@ -55,6 +65,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const Ca
   Claim& claim = *pending_.claim;
   claim.open += count;
   claim.timeout_max = std::max(claim.timeout_max, entry.context->timeout);
+  timeout_min_ = std::min(timeout_min_, entry.context->timeout);
   events_ += count;
   bytes_ += 2 * row.key.size() + 128 + entry.event.tenant().size() + entry.event.event_id().size();
   row_bytes_ += row.value.size();

@@ -34,6 +34,10 @@ class ClaimBatch {
   // For at most so many events.
   ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max);
 
+  // Whether deliveries with that timeout may be claimed with these: if this handler is lost, who
+  // takes over from it waits for the longest of a claim's deliveries before it sends any of them.
+  bool Fits(absl::Duration timeout) const;
+
   // Takes the first `count` events of the row. `state` is null for one-off events.
   void Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state);
 
@@ -53,6 +57,7 @@ class ClaimBatch {
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
   const uint64_t events_max_;
+  absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
   kv::Group group_;
   std::string record_;                     // a ClaimRecord, entry by entry

@@ -173,6 +173,8 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
       (standing == Standing::kOnTime ? may.on_time : may.background) = false;
     if (next == Next::kStop) break;
   }
+  for (QueuedRow& row : aside_) Requeue(state, std::move(row));
+  aside_.clear();
   if (batch.rows() == 0) return false;
   ++last_number_;
   Commit(state, now, std::move(batch));
@@ -260,6 +262,11 @@ ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row
   const std::string target = resolved.entry.context->target_key;
   const uint64_t room = state.core.sends.Room(target);
   if (room == 0) return Block(state, now, target, std::move(row), std::move(resolved));
+  if (!batch.Fits(resolved.entry.context->timeout)) {
+    row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
+    aside_.push_back(std::move(row));
+    return aside_.size() < state.core.options.claim_rows_max ? Next::kGoOn : Next::kStop;
+  }
   const uint64_t count = std::min({resolved.entry.event.count(), room, batch.room()});
   state.core.sends.Reserve(target, count);
   state.queue.NoteTaken(row.standing, count);

@@ -97,6 +97,7 @@ class ClaimLoop {
   absl::Duration not_before_ =
       absl::ZeroDuration();                 // Clock::Elapsed: after "no room" from the store
   std::vector<QueuedRow> unknown_;          // wait for the cache
+  std::vector<QueuedRow> aside_;            // for the next claim
   size_t passing_ = 0;                      // rows of LookAgain
   std::map<std::string, Blocked> blocked_;  // by target; keys are held
   size_t blocked_rows_ = 0;                 // of all of them

@@ -8,13 +8,20 @@
 #include "common/base/key_codec.h"
 
 namespace escapement::handler {
+namespace {
+
+// Where a key of `events` has the due time.
+constexpr size_t kDueBegin = 3;
+constexpr size_t kDueEnd = kDueBegin + 8;
+
+}  // namespace
 
 uint8_t LaneOfEventKey(absl::string_view key) {
   return key.size() > 2 ? static_cast<uint8_t>(key[2]) : 0;
 }
 
 absl::Time DueOfEventKey(absl::string_view key) {
-  KeyReader reader(key.size() > 3 ? key.substr(3) : absl::string_view());
+  KeyReader reader(key.size() > kDueBegin ? key.substr(kDueBegin) : absl::string_view());
   return reader.Time();
 }
 
@@ -63,7 +70,7 @@ uint8_t DueQueue::SegmentOf(absl::string_view key) const {
 }
 
 void DueQueue::Add(QueuedRow row) {
-  if (LaneOfEventKey(row.key) >= kLaneCount) return;
+  if (row.key.size() < kDueEnd || LaneOfEventKey(row.key) >= kLaneCount) return;
   Segment& segment = segments_[SegmentOf(row.key)];
   const auto found = segment.rows.find(row.key);
   if (found != segment.rows.end()) {
@@ -108,7 +115,8 @@ uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
   absl::string_view first_due;  // encoded: its order is the order of the times
   for (uint8_t i = begin; i < end; ++i) {
     if (segments_[i].rows.empty()) continue;
-    const absl::string_view due = segments_[i].rows.begin()->key().substr(3, 8);
+    const absl::string_view due =
+        segments_[i].rows.begin()->key().substr(kDueBegin, kDueEnd - kDueBegin);
     if (first == kNoSegment || due < first_due) {
       first = i;
       first_due = due;

@@ -147,5 +147,13 @@ TEST(DueQueueTest, TheLatestRowsAreDroppedWhenALaneIsFull) {
   EXPECT_EQ(queue.bytes(5), 0u);
 }
 
+TEST(DueQueueTest, AKeyThatIsCutShortIsNotTaken) {
+  DueQueue queue;
+  for (size_t bytes = 0; bytes < 11; ++bytes)
+    queue.Add({.key = Key(5, 1).substr(0, bytes), .value = "v"});
+  EXPECT_EQ(queue.rows(), 0u);
+  EXPECT_FALSE(queue.NextDue(absl::FromUnixSeconds(10)).has_value());
+}
+
 }  // namespace
 }  // namespace escapement::handler

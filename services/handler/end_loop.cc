@@ -16,6 +16,7 @@ namespace {
 using kv::ColumnFamily;
 
 constexpr size_t kPartsKeptMax = 4096;
+constexpr size_t kReadAgainMax = 100;                      // rows in one request
 constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
 
 }  // namespace
@@ -240,10 +241,14 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
     row.seq = result.seq;
     if (loader_.Takes(row.key)) state.queue.Add(std::move(row));
   }
+  // What was written there since was not taken in while the key was held; or the row is gone, or
+  // its schedule has changed.
+  std::vector<kv::Key> again;
   for (size_t i = 0; i < flight.rows.size(); ++i) {
     WaitingRow& row = flight.rows[i];
+    again.push_back({.cf = ColumnFamily::kEvents, .key = std::move(row.row.key)});
     if (!result.verdicts[i + 1].applied) {
-      OnRowRefused(state, std::move(row));
+      state.core.cache.ForgetState(row.end.entry.key.uid);
       continue;
     }
     HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
@@ -251,32 +256,26 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
                                                                     : stats.skipped;
     HandlerStats::Add(count, row.end.entry.event.count());
     for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
-    // What was written there since was not taken in while the key was held.
-    if (row.end.kind == EndKind::kGone || row.end.kind == EndKind::kPark) {
-      ReadAgain(state, row.row.key);
-    } else {
-      state.held.erase(row.row.key);
-    }
   }
+  ReadAgain(state, std::move(again));
   state.core.wake();
 }
 
-// The row is gone, or its schedule has changed: it is read and judged anew.
-void EndLoop::OnRowRefused(ShardState& state, WaitingRow row) {
-  state.core.cache.ForgetState(row.end.entry.key.uid);
-  ReadAgain(state, row.row.key);
-}
-
-void EndLoop::ReadAgain(ShardState& state, const std::string& row_key) {
-  const kv::Key key{.cf = ColumnFamily::kEvents, .key = row_key};
+void EndLoop::ReadAgain(ShardState& state, std::vector<kv::Key> keys) {
+  if (keys.size() > kReadAgainMax) {
+    ReadAgain(state, {keys.begin() + kReadAgainMax, keys.end()});
+    keys.resize(kReadAgainMax);
+  }
+  if (keys.empty()) return;
   state.core.client.MultiGet(
-      {key}, state.core.executor, [weak = state_, key](absl::StatusOr<kv::GetResult> result) {
+      keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
         const std::shared_ptr<ShardState> state = weak.lock();
         if (state == nullptr) return;
-        state->held.erase(key.key);
-        if (result.ok() && result->values[0].has_value()) {
+        for (size_t i = 0; i < keys.size(); ++i) {
+          state->held.erase(keys[i].key);
+          if (!result.ok() || !result->values[i].has_value()) continue;
           state->queue.Add(
-              {.key = key.key, .value = *std::move(result->values[0]), .seq = result->seq});
+              {.key = keys[i].key, .value = *std::move(result->values[i]), .seq = result->seq});
         }
         state->core.wake();
       });

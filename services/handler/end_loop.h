@@ -67,9 +67,8 @@ class EndLoop {
   void AddRows(ShardState& state, absl::Time now, Flight& flight);
   void Send(ShardState& state, std::shared_ptr<Flight> flight);
   void OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result);
-  void OnRowRefused(ShardState& state, WaitingRow row);
   // Lets go of the key of a row, and queues what is there.
-  void ReadAgain(ShardState& state, const std::string& row_key);
+  void ReadAgain(ShardState& state, std::vector<kv::Key> keys);
 
   std::weak_ptr<ShardState> state_;
   ShardLoader& loader_;

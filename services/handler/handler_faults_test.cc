@@ -340,5 +340,32 @@ TEST_F(HandlerFaultsTest, RunsGoWithTheirDoneDayAndTakeAllTheirPartsWithThem) {
   EXPECT_EQ(world_.Count(ColumnFamily::kRunParts), 3u);
 }
 
+// They fall due at one instant, and deliveries of a lost handler are awaited for their timeout.
+TEST(HandlerLostTest, WhatMayTakeAnHourDoesNotHoldUpWhatIsDueWithIt) {
+  constexpr int kEach = 20;
+  HandlerWorld world;
+  world.timeout = absl::Hours(1);
+  const Uid slow = world.AddSchedule("slow", "slow");
+  world.timeout = absl::Seconds(10);
+  const Uid quick = world.AddSchedule("quick", "quick");
+  const absl::Time due = world.now() + absl::Seconds(2);
+  for (int i = 0; i < kEach; ++i) {
+    for (const Uid& uid : {slow, quick})
+      world.AddRow(uid, {.due = due, .occurrence = "o" + std::to_string(i)});
+  }
+  world.StartHandler("a");
+  world.transport("a").decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  world.Advance(absl::Seconds(3));
+  EXPECT_EQ(world.Sent().size(), 2u * kEach);
+  world.KillHandler("a");
+  world.StartHandler("b");
+  world.Advance(absl::Seconds(30));
+  EXPECT_EQ(world.transport("b").CountTo("grpc:quick"), size_t{kEach});
+  EXPECT_EQ(world.transport("b").CountTo("grpc:slow"), 0u);
+  world.Advance(absl::Hours(1));
+  EXPECT_EQ(world.transport("b").CountTo("grpc:slow"), size_t{kEach});
+  EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 2u * kEach);
+}
+
 }  // namespace
 }  // namespace escapement::handler

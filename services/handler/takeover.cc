@@ -70,6 +70,10 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
     if (key.has_value()) Read(row, *key, claims[{key->claim.epoch, key->claim.number}]);
   }
   for (auto& [number, seen] : claims) {
+    if (!seen.claim_key.empty() && !seen.claim.has_value()) {
+      ++plan.broken;
+      continue;
+    }
     LeftClaim left;
     if (seen.claim.has_value()) {
       for (int i = 0; i < seen.claim->entries_size(); ++i) {

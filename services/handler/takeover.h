@@ -31,8 +31,10 @@ struct LeftClaim {
 
 struct Takeover {
   std::vector<LeftClaim> claims;  // in the order of their keys; each has something open
-  // Ends without a claim, claims that have ended or cannot be read.
+  // Ends without a claim, claims that have ended.
   std::vector<std::string> garbage_keys;
+  // Claims that cannot be read. They stay, with their ends: nobody else knows of their events.
+  size_t broken = 0;
 };
 
 Takeover PlanTakeover(const std::vector<kv::Entry>& inflight);

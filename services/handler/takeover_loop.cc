@@ -31,6 +31,7 @@ void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq)
   const std::shared_ptr<ShardState> state = state_.lock();
   Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
+  HandlerStats::Add(state->core.stats.broken_rows, plan.broken);
   for (LeftClaim& claim : plan.claims) {
     if (IsGranted(claim.id)) {
       state->granted.Add(claim.id);

@@ -67,5 +67,14 @@ TEST(TakeoverTest, EndsWithoutAClaimAndEndedClaimsAreGarbage) {
   EXPECT_EQ(plan.garbage_keys.size(), 3u);
 }
 
+TEST(TakeoverTest, WhatCannotBeReadStays) {
+  kv::Entry broken = ClaimRow(kClaim, {{{0, 3}}});
+  broken.value = "no record";
+  const Takeover plan = PlanTakeover({broken, EndRow(kClaim, 0, 0, {{0, 3}})});
+  EXPECT_TRUE(plan.claims.empty());
+  EXPECT_TRUE(plan.garbage_keys.empty());
+  EXPECT_EQ(plan.broken, 1u);
+}
+
 }  // namespace
 }  // namespace escapement::handler
