@@ -152,9 +152,9 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     if (!row->busy) actions_.Add(policy, key, *row, judged);
     return 0;
   }
-  // It was brought up to be judged only.
-  if (const absl::Time opens = OpensAt(row->source->event); opens > round.now && opens > row->due) {
+  if (row->raised) {
     policy.NotOpen(key, *row);
+    state_.MayReadOn(policy, {row->priority, row->source->uid});
     return 0;
   }
   if (RetryIsOver(row->source->event, *judged.definition->record,

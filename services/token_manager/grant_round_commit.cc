@@ -64,7 +64,7 @@ void GrantRound::Applied() {
     if (row == nullptr) continue;
     const GroupKey group{row->priority, row->source->uid};
     if (row->left() == 0) state_.NoteDeleted(key, row->read_seq);
-    if (policy.groups.at(group).end.has_value()) state_.hungry.insert({uid, group});
+    state_.MayReadOn(policy, group);
     Settle(policy, key);
     state_.MakeReady(policy);
     state_.Plan(policy);

@@ -184,11 +184,13 @@ void PolicyState::RemoveRow(const std::string& key) {
 
 void PolicyState::Queue(const std::string& key, WaitingRow& row) {
   row.busy = false;
+  row.raised = false;
   Close(key, row);
   if (!WaitsLong(row)) return queue.Add(SliceOf(key, row));
   const GroupKey group_key{row.priority, row.source->uid};
   RowGroup& group = groups.at(group_key);
-  queue.Add(group.brought_up && !row.looked ? RaisedSliceOf(key, row) : SliceOf(key, row));
+  row.raised = group.brought_up && !row.looked;
+  queue.Add(row.raised ? RaisedSliceOf(key, row) : SliceOf(key, row));
   if (group.look == absl::InfiniteFuture()) SetLook(group_key, group, row.due + kWaitsLong);
 }
 
@@ -258,6 +260,7 @@ void PolicyState::OnRead(const GroupKey& group_key, const kv::ScanResult& rows,
   group.arrived.clear();
   if (!rows.more) {
     group.end.reset();
+    group.passing = false;
   } else if (!rows.entries.empty()) {
     group.end = KeyAfter(rows.entries.back().key);
   }

@@ -62,7 +62,8 @@ struct WaitingRow {
   bool reading = false;  // busy until it is known how it is in the store (ShardState::to_read)
   // Written anew while it was busy: to be read when what becomes of the commit is known.
   bool told = false;
-  bool looked = false;      // judged since its group was brought up, and still waits for its window
+  bool looked = false;      // judged since its group was brought up, and waits on
+  bool raised = false;      // stands in the queue to be judged only
   std::string stored = {};  // its bytes, if it had to be read again and has not changed since
 
   uint64_t left() const { return count - taken; }
@@ -81,10 +82,12 @@ struct RowGroup {
   // Of the rows that were left: when the first has its time, and a key that is behind all of them.
   absl::Time opens = absl::InfiniteFuture();
   std::string left_before;
-  std::shared_ptr<const RowSource> left;     // of one of them
+  std::shared_ptr<const RowSource> left;     // of one of them that waits long for its window
   absl::Time look = absl::InfiniteFuture();  // as it stands in looks_
   // Rows that wait long are to be judged as they are read, and not left before.
   bool brought_up = false;
+  // It is being read on, and has not come to its end, or to enough that can go now.
+  bool passing = false;
 };
 using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
 
@@ -180,7 +183,7 @@ class PolicyState {
   // What was read of the group from its `end` on; the reading began while no commit was under way.
   void OnRead(const GroupKey& group, const kv::ScanResult& rows, size_t group_rows_max);
   // Leaves what is in the way, if anything is: between commits, while the group is not being read.
-  // Their keys.
+  // What waits for longer than a second is; if that is not enough, whatever waits. Their keys.
   std::vector<std::string> LeaveWaiting(const GroupKey& group, absl::Time now,
                                         size_t group_rows_max);
   // The groups with rows that were left whose time has come: they are to be read anew, from their
@@ -217,16 +220,12 @@ class PolicyState {
   // What waits longer than that for its window waits long.
   static constexpr absl::Duration kWaitsLong = absl::Seconds(60);
   static bool WaitsLong(const WaitingRow& row);
-  // Which of a group's rows in memory has something to give, if those behind them may have.
-  enum class Next : uint8_t {
-    kHere,   // one of them now, or there is nothing behind them
-    kSoon,   // none of them now
-    kLater,  // the first of them later
-  };
-  Next NextOf(const RowGroup& group, absl::Time now) const;
   absl::Time MayGoAt(const RowGroup& group, const WaitingRow& row) const;
-  std::vector<std::string> WaitingBeyond(const RowGroup& group, absl::Time beyond,
-                                         absl::Time* opens) const;
+  // Each with the time at which it may go. They are read again at the first of these, not before
+  // `opens_from`. Their keys.
+  std::vector<std::string> Leave(const GroupKey& group_key, RowGroup& group,
+                                 std::vector<std::pair<absl::Time, std::string>> rows,
+                                 absl::Time opens_from);
   void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
   void SetLook(const GroupKey& key, RowGroup& group, absl::Time look);
   QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;

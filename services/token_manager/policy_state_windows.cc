@@ -12,7 +12,8 @@ namespace {
 
 // Rows whose time in their window comes within so long stay in memory.
 constexpr absl::Duration kOpensSoon = absl::Seconds(1);
-// So often at most a group is read anew whose rows are busy, or have their times that soon.
+// So often at most a group is read anew whose rows are busy or being read, or have their times that
+// soon.
 constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);
 
 }  // namespace
@@ -33,36 +34,8 @@ void PolicyState::SetOpens(const GroupKey& key, RowGroup& group, absl::Time open
 }
 
 absl::Time PolicyState::MayGoAt(const RowGroup& group, const WaitingRow& row) const {
-  const bool to_be_judged = group.brought_up && !row.looked;
+  const bool to_be_judged = group.brought_up && !row.looked && WaitsLong(row);
   return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row));
-}
-
-// Of what waits those rows whose time comes later than `beyond`, and the earliest time of them.
-std::vector<std::string> PolicyState::WaitingBeyond(const RowGroup& group, absl::Time beyond,
-                                                    absl::Time* opens) const {
-  std::vector<std::string> waiting;
-  for (const auto& [key, row] : group.rows) {
-    if (row.busy) continue;
-    const absl::Time at = MayGoAt(group, row);
-    if (at <= std::max(row.due, beyond)) continue;
-    waiting.push_back(key);
-    *opens = std::min(*opens, at);
-  }
-  return waiting;
-}
-
-PolicyState::Next PolicyState::NextOf(const RowGroup& group, absl::Time now) const {
-  const absl::Time soon = now + kOpensSoon;
-  bool first = true;
-  for (const auto& [key, row] : group.rows) {
-    if (row.busy) continue;
-    const absl::Time at = MayGoAt(group, row);
-    if (std::exchange(first, false) && at > std::max(row.due + kOpensSoon, soon))
-      return Next::kLater;
-    // Those behind one that waits for its due time are due no sooner.
-    if (at <= std::max(row.due, now + grant_lead_)) return Next::kHere;
-  }
-  return first ? Next::kHere : Next::kSoon;
 }
 
 std::vector<std::string> PolicyState::LeaveWaiting(const GroupKey& group_key, absl::Time now,
@@ -70,20 +43,53 @@ std::vector<std::string> PolicyState::LeaveWaiting(const GroupKey& group_key, ab
   const auto at = groups.find(group_key);
   if (at == groups.end() || !at->second.end.has_value() || at->second.scan != 0) return {};
   RowGroup& group = at->second;
-  const Next next = NextOf(group, now);
-  if (next == Next::kHere) return {};
-  absl::Time opens = group.opens;
-  std::vector<std::string> left = WaitingBeyond(group, now + kOpensSoon, &opens);
-  // So many have their time soon that what is behind them would not be read.
-  if (next == Next::kSoon && group.rows.size() - left.size() > group_rows_max / 2) {
-    left = WaitingBeyond(group, now + grant_lead_, &opens);
-    opens = std::max(opens, now + grant_lead_ + kOpenAgain);
+  const size_t enough = group_rows_max / 2 + 1;  // that more is not read: see Hungry
+  if (group.rows.size() < enough) return {};
+  const absl::Time ready_by = now + grant_lead_;
+  const absl::Time soon_by = now + kOpensSoon;
+  size_t ready = 0;
+  size_t soon = 0;
+  bool behind = true;  // there may be what can go now behind those in memory
+  std::vector<std::pair<absl::Time, std::string>> waiting;
+  for (const auto& [key, row] : group.rows) {
+    if (row.busy) continue;
+    const absl::Time may_go = MayGoAt(group, row);
+    ready += may_go <= ready_by ? 1 : 0;
+    // Those behind one that waits for its due time are due no sooner.
+    behind = ready < enough && (may_go <= ready_by || may_go > row.due + grant_lead_);
+    if (!behind) break;
+    soon += may_go <= soon_by ? 1 : 0;
+    if (may_go > ready_by) waiting.emplace_back(may_go, key);
   }
-  if (left.empty()) return left;
-  group.left = group.rows.at(left.back()).source;
-  for (const std::string& key : left) RemoveRow(key);
+  const bool ready_first = soon >= enough;
+  if (behind && !ready_first) {
+    std::erase_if(waiting, [&](const auto& row) { return row.first <= soon_by; });
+  }
+  if (!behind || waiting.empty() || (ready > 0 && Free() == 0)) {
+    group.passing = false;
+    return {};
+  }
+  return Leave(group_key, group, std::move(waiting),
+               ready_first ? ready_by + kOpenAgain : absl::InfinitePast());
+}
+
+std::vector<std::string> PolicyState::Leave(const GroupKey& group_key, RowGroup& group,
+                                            std::vector<std::pair<absl::Time, std::string>> rows,
+                                            absl::Time opens_from) {
+  absl::Time opens = absl::InfiniteFuture();
+  std::vector<std::string> left;
+  left.reserve(rows.size());
+  for (auto& [may_go, key] : rows) {
+    opens = std::min(opens, may_go);
+    const WaitingRow& row = group.rows.at(key);
+    if (WaitsLong(row) && OpensAt(row.source->event) >= may_go - grant_lead_)
+      group.left = row.source;
+    RemoveRow(key);
+    left.push_back(std::move(key));
+  }
   group.left_before = std::max(group.left_before, KeyAfter(left.back()));
-  SetOpens(group_key, group, opens);
+  group.passing = true;
+  SetOpens(group_key, group, std::min(group.opens, std::max(opens, opens_from)));
   return left;
 }
 
@@ -92,9 +98,10 @@ std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
   while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
     const GroupKey key = openings_.begin()->second;
     RowGroup& group = groups.at(key);
-    // What ends while the group is being read would come back by that.
-    if (std::any_of(group.rows.begin(), group.rows.end(),
-                    [](const auto& row) { return row.second.busy; })) {
+    // What ends while the group is being read would come back by that; and what is read first must
+    // not keep from its end a reading that has not come to it.
+    if (group.passing || std::any_of(group.rows.begin(), group.rows.end(),
+                                     [](const auto& row) { return row.second.busy; })) {
       SetOpens(key, group, now + grant_lead_ + kOpenAgain);
       continue;
     }
@@ -103,6 +110,7 @@ std::vector<GroupKey> PolicyState::TakeOpened(absl::Time now) {
     group.arrived.clear();
     group.left_before.clear();
     group.left = nullptr;
+    group.passing = true;
     SetOpens(key, group, absl::InfiniteFuture());
     opened.push_back(key);
   }
@@ -147,6 +155,7 @@ void PolicyState::BringUp(const GroupKey& key, absl::Time now) {
   for (auto& [row_key, row] : group.rows) {
     if (row.busy || !WaitsLong(row)) continue;
     row.looked = false;
+    row.raised = true;
     queue.Add(RaisedSliceOf(row_key, row));
   }
 }

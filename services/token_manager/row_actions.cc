@@ -300,6 +300,7 @@ void RowActions::Refused(const Group& group) {
       continue;
     }
     policy->Queue(action.key, *row);
+    state_.MayReadOn(*policy, {row->priority, row->source->uid});
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }

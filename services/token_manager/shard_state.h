@@ -131,6 +131,13 @@ struct ShardState {
     Plan(policy);
     return added != PolicyState::Added::kBroken;
   }
+  // Of the group something behind what is in memory may be able to go now.
+  void MayReadOn(const PolicyState& policy, const GroupKey& key) {
+    const auto group = policy.groups.find(key);
+    if (group == policy.groups.end() || !group->second.end.has_value()) return;
+    hungry.insert({policy.uid, key});
+    core.wake();
+  }
   // A row is to be read: what is being read of it may be of before now.
   void ReadAnew(const std::string& key) {
     reading.erase(key);

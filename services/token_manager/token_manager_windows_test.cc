@@ -1,5 +1,8 @@
 // What waits for a window, or for its place in it, and what is left when it closes.
 
+#include <set>
+#include <string>
+
 #include "common/base/micros.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
@@ -190,6 +193,166 @@ TEST(WindowsTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
     world.Advance(kSettle);
     EXPECT_EQ(world.Counts(policy).granted(), 3 * kRows);
     EXPECT_TRUE(world.Waiting().empty());
+  }
+}
+
+// Something can go at almost any time, and is granted at once.
+TEST(WindowsTest, NorAreThoseThatWaitForTheirPlacesAmongOthersThatCanGo) {
+  constexpr int kRows = 200;
+  constexpr absl::Duration kThird = absl::Milliseconds(500);
+  TokenManagerOptions options;
+  options.group_rows_max = 64;
+  TokenWorld world(options);
+  world.PutPolicy("p", TokenWorld::Limits(0));
+  const TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .on_release = false,
+      .window = Window(3 * kThird, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time begin = world.now() + absl::Seconds(3);
+  for (int i = 0; i < kRows; ++i)
+    world.AddRow(uid, schedule,
+                 {.due = begin + absl::Milliseconds(2) * i,
+                  .count = 3,
+                  .occurrence = "o" + std::to_string(i)});
+  world.Start("a");
+  size_t sent = 0;
+  while (world.now() < begin + 4 * kThird) {
+    world.Advance(absl::Milliseconds(10));
+    for (const SentEvent& event : world.Handle()) {
+      const int row = std::stoi(event.occurrence.substr(1));
+      const absl::Time at =
+          begin + absl::Milliseconds(2) * row + kThird * static_cast<int>(event.index);
+      EXPECT_GE(event.at, at);
+      EXPECT_LE(event.at, at + absl::Milliseconds(100)) << event.occurrence << ' ' << event.index;
+      ++sent;
+    }
+  }
+  EXPECT_EQ(sent, 3u * kRows);
+}
+
+// The first of them has its next place before the last has been read.
+TEST(WindowsTest, AReadingOfManyThatWaitForTheirPlacesComesToTheirEnd) {
+  constexpr int kRows = 100;
+  constexpr int kPlaces = 10;
+  TokenManagerOptions options;
+  options.group_rows_max = 8;
+  TokenWorld world(options);
+  world.poor_store.scan_delay = absl::Milliseconds(100);
+  world.PutPolicy("p", TokenWorld::Limits(0));
+  const TokenWorld::Schedule schedule{.policy_id = "p",
+                                      .on_release = false,
+                                      .window = Window(kPlaces * absl::Milliseconds(1200), true,
+                                                       storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
+  const Uid uid = world.AddSchedule("s", schedule);
+  const absl::Time begin = world.now() + absl::Seconds(5);
+  for (int i = 0; i < kRows; ++i)
+    world.AddRow(uid, schedule,
+                 {.due = begin, .count = kPlaces, .occurrence = "o" + std::to_string(100 + i)});
+  world.Start("a");
+  world.Advance(begin + absl::Seconds(6) - world.now());
+  std::set<std::string> begun;
+  for (const SentEvent& event : world.Handle()) begun.insert(event.occurrence);
+  EXPECT_EQ(begun.size(), size_t{kRows});
+}
+
+// They are due later, and stay where they are.
+TEST(WindowsTest, WhatIsYetToFallDueIsNotReadAgainAndAgain) {
+  TokenManagerOptions options;
+  options.group_rows_max = 4;
+  TokenWorld world(options);
+  world.PutPolicy("p", TokenWorld::Limits(0));
+  const TokenWorld::Schedule schedule{
+      .policy_id = "p",
+      .on_release = false,
+      .window = Window(absl::Seconds(1), true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
+  const Uid uid = world.AddSchedule("s", schedule);
+  for (int i = 0; i < 40; ++i)
+    world.AddRow(uid, schedule,
+                 {.due = world.now() + absl::Seconds(30 + i),
+                  .count = 2,
+                  .occurrence = "o" + std::to_string(i)});
+  const TokenManagerService& service = world.Start("a");
+  world.Advance(absl::Seconds(69) + kSettle);
+  EXPECT_EQ(world.Handle().size(), 2u * 40);
+  // Each once while the shard was loaded, and once or twice as those before it ended or waited.
+  EXPECT_LE(service.stats().rows_loaded.load(), 160u);
+}
+
+// A schedule that is paused, and resumed, while its policy grants nothing: what of it waits long
+// for a window is to be judged, and comes up for that.
+class BroughtUpTest : public ::testing::Test {
+ protected:
+  explicit BroughtUpTest() : world_(Options()) {
+    storage::v1::PolicyRecord held = TokenWorld::Limits(1);
+    held.set_hold_timeout_micros(absl::ToInt64Microseconds(absl::Hours(1)));
+    world_.PutPolicy("p", held);
+    const TokenWorld::Schedule other{.policy_id = "p"};
+    world_.AddRow(world_.AddSchedule("other", other), other, {.due = world_.now()});
+    world_.Start("a");
+    world_.Advance(kSettle);
+    EXPECT_EQ(world_.Handle().size(), 1u);
+    schedule_ = {.policy_id = "p",
+                 .on_release = false,
+                 .window = Window(kWindow, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
+    uid_ = world_.AddSchedule("s", schedule_);
+  }
+  static TokenManagerOptions Options() {
+    TokenManagerOptions options;
+    options.group_rows_max = 4;
+    return options;
+  }
+  void PauseAndResume() {
+    world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+    world_.Advance(absl::Seconds(70));
+    world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+    world_.Advance(absl::Milliseconds(100));
+    EXPECT_TRUE(world_.Handle().empty());
+    world_.PutPolicy("p", TokenWorld::Limits(0));
+  }
+
+  static constexpr absl::Duration kWindow = absl::Seconds(200);
+  TokenWorld world_;
+  TokenWorld::Schedule schedule_;
+  Uid uid_;
+};
+
+TEST_F(BroughtUpTest, WhatHasAPlaceInAnOpenWindowKeepsIt) {
+  constexpr uint64_t kEvents = 200;  // one a second
+  const absl::Time begin = world_.now();
+  world_.AddRow(uid_, schedule_,
+                {.due = begin - absl::Seconds(100), .count = kEvents, .window_begin = begin});
+  PauseAndResume();
+  uint64_t sent = 0;
+  for (int i = 0; i < 30; ++i) {
+    world_.Advance(absl::Milliseconds(100));
+    sent += world_.Handle().size();
+    EXPECT_LE(sent, static_cast<uint64_t>(absl::ToDoubleSeconds(world_.now() - begin)) + 1);
+  }
+  EXPECT_GE(sent, 70u);
+}
+
+TEST_F(BroughtUpTest, OthersThatWaitForTheirPlacesAreNotInTheWayAfterThat) {
+  constexpr int kRows = 30;
+  const absl::Time begin = world_.now() + absl::Seconds(80);
+  world_.AddRow(uid_, schedule_,
+                {.due = world_.now() - absl::Seconds(100),
+                 .occurrence = "far",
+                 .window_begin = begin + absl::Hours(1)});
+  for (int i = 0; i < kRows; ++i)
+    world_.AddRow(
+        uid_, schedule_,
+        {.due = begin + absl::Milliseconds(i), .count = 2, .occurrence = "o" + std::to_string(i)});
+  PauseAndResume();
+  for (const absl::Duration place : {absl::ZeroDuration(), kWindow / 2}) {
+    world_.Advance(begin + place - absl::Milliseconds(1) - world_.now());
+    EXPECT_TRUE(world_.Handle().empty());
+    size_t sent = 0;
+    for (int i = 0; i < 30; ++i) {
+      world_.Advance(absl::Milliseconds(10));
+      sent += world_.Handle().size();
+    }
+    EXPECT_EQ(sent, size_t{kRows});
   }
 }
 

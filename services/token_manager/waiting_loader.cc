@@ -316,7 +316,11 @@ void WaitingLoader::ScanReports(ShardState& state) {
 void WaitingLoader::ScanGroups(ShardState& state) {
   const size_t rows_max = state.group_rows_max;
   while (group_scans_ < kGroupScansMax && !state.hungry.empty()) {
-    const auto [uid, group_key] = state.hungry.extract(state.hungry.begin()).value();
+    // In turn: some may be read on and on.
+    auto next = state.hungry.upper_bound(last_read_on_);
+    if (next == state.hungry.end()) next = state.hungry.begin();
+    last_read_on_ = *next;
+    const auto [uid, group_key] = state.hungry.extract(next).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
     const std::vector<std::string> left =

@@ -67,6 +67,7 @@ class WaitingLoader {
   uint64_t readings_ = 0;  // numbers given, as are scans_
   uint64_t scans_ = 0;
   size_t group_scans_ = 0;
+  std::pair<Uid, GroupKey> last_read_on_;
 };
 
 }  // namespace escapement::token_manager
