@@ -151,9 +151,13 @@ class Resume {
       fired.resize(left);
     }
     RETURN_IF_ERROR(builder_.EmitMissed(definition_, missed, "paused"));
-    const absl::Time from = fired.size() == left && left > 0
-                                ? fired.back().instant + absl::Microseconds(1)
-                                : input_.now;
+    absl::Time from = input_.now;
+    if (left == 0) {
+      // Its end stays: there may be rows behind it.
+      from = std::min(from, FinishOf(input_.snapshot.state));
+    } else if (fired.size() == left) {
+      from = fired.back().instant + absl::Microseconds(1);
+    }
     LimitRuns(state->runs_used() + fired.size(), from, builder_.from(), &definition_, state);
     return builder_.EmitUpcoming(definition_);
   }

@@ -414,5 +414,30 @@ TEST(ScheduleTime, APreviewIsAnsweredAsOfNowAndWritesNothing) {
             "IMPOSSIBLE_EXPRESSION");
 }
 
+// What the update writes for the time of the pause is beyond the end, which a resume leaves where
+// it is.
+TEST(ScheduleTime, AResumeDoesNotMoveTheEndWhereNoRunsAreLeft) {
+  ScheduleBench bench(8, 8);
+  bench.change = [](v1::Schedule* s) {
+    s->set_max_runs(5);
+    SetMisfire(v1::MisfirePolicy::FIRE_ALL, 60, 100, s);
+  };
+  bench.MakeSchedule("* * * * * *");
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  v1::UpdateScheduleRequest update = CronUpdate("*/1 * * * * *");
+  update.mutable_schedule()->set_max_runs(1);
+  update.mutable_update_mask()->add_paths("max_runs");
+  ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, update).ok());
+  const int64_t finish = StateOf(bench.fixture).finish_micros();
+  EXPECT_GT(finish, 0);
+  EXPECT_LE(finish, ToMicros(bench.fixture.Now()));
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(4));
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+  EXPECT_EQ(StateOf(bench.fixture).finish_micros(), finish);
+}
+
 }  // namespace
 }  // namespace escapement::master
