@@ -6,7 +6,10 @@
 // number. When a stream breaks, what was written to it and not answered is kUnknown; what was not
 // written yet goes to the next stream if the broken one had ever been answered, and is kUnknown
 // otherwise (the target is down). A target whose stream broke is tried again after reconnect_min,
-// doubling up to reconnect_max; attempts wait for that, their timeout running.
+// doubling up to reconnect_max; attempts wait for that, their timeout running. A stream on which an
+// attempt has timed out, and nothing was answered for silence_max since that was written, is given
+// up for a new one once all others on it have ended (while one of them may take longer than
+// silence_max yet, it goes on): behind a proxy there may be another receiver then.
 //
 //   ACCEPTED    kAccepted
 //   FAILED      kFailed with the receiver's retry_after (at most 24 h)
@@ -36,6 +39,7 @@ class GrpcTransport final : public DeliveryTransport {
     absl::Duration reconnect_max = absl::Seconds(1);
     absl::Duration connect_timeout = absl::Seconds(10);
     absl::Duration idle_timeout = absl::Seconds(60);
+    absl::Duration silence_max = absl::Seconds(10);
   };
 
   explicit GrpcTransport(const Options& options);

@@ -138,9 +138,15 @@ class GrpcLane::Stream final
   }
 
   bool writing = false;
-  bool broken = false;    // no further write may begin
-  bool answered = false;  // a result has come: the receiver works
-  bool closing = false;   // by us, as idle
+  bool broken = false;           // no further write may begin
+  bool answered = false;         // a result has come: the receiver works
+  bool closing = false;          // by us, as idle
+  MonotonicMicros heard_at = 0;  // the last result; 0: none
+  // When the first of those was written that have expired since; kNeverMicros: none has.
+  MonotonicMicros lost_since = kNeverMicros;
+  // Nobody seems to be there: nothing more is written, and when nothing is out any more another
+  // stream takes its place.
+  bool silent = false;
 
  private:
   const std::shared_ptr<GrpcLane> lane_;
@@ -185,12 +191,15 @@ void GrpcLane::OpenStream(MonotonicMicros now) {
 }
 
 void GrpcLane::WriteNext() {
-  if (stream_ == nullptr || stream_->writing || stream_->broken || waiting_.empty()) return;
+  if (stream_ == nullptr || stream_->writing || stream_->broken || stream_->silent ||
+      waiting_.empty())
+    return;
   const Waiting next = std::move(waiting_.front());
   waiting_.pop_front();
   const uint64_t number = next_number_++;
   encoder_.Encode(next.attempt, number, &bytes_);
-  unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline});
+  unanswered_.emplace(number,
+                      Unanswered{next.attempt.tag, next.sink, next.deadline, MonotonicNow()});
   stream_->writing = true;
   // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never
   // has it, nor one behind which all others may expire while it is written.
@@ -212,6 +221,7 @@ std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
   {
     absl::MutexLock lock(&mutex_);
     if (now >= earliest_deadline_) ExpireAll(now, &answers);
+    GiveUpSilent(now);
     OpenStream(now);
     WriteNext();
     const bool holds_attempts = !waiting_.empty() || !unanswered_.empty();
@@ -255,12 +265,27 @@ void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
       earliest_deadline_ = std::min(earliest_deadline_, unanswered.deadline);
       continue;
     }
+    if (stream_ != nullptr && unanswered.written > stream_->heard_at)
+      stream_->lost_since = std::min(stream_->lost_since, unanswered.written);
     answers->push_back(
         {std::move(unanswered.sink),
          unanswered.tag,
          {.status = DeliveryStatus::kUnknown, .message = "timed out without an answer"}});
     unanswered_.erase(current);
   }
+}
+
+// Those that may yet be answered are waited for, unless they may take much longer.
+void GrpcLane::GiveUpSilent(MonotonicMicros now) {
+  if (stream_ == nullptr || stream_->broken || stream_->lost_since == kNeverMicros) return;
+  const MonotonicMicros silence_max = absl::ToInt64Microseconds(options_.silence_max);
+  if (now - stream_->lost_since < silence_max) return;
+  stream_->silent = std::all_of(unanswered_.begin(), unanswered_.end(), [&](const auto& entry) {
+    return entry.second.deadline <= now + silence_max;
+  });
+  if (!stream_->silent || !unanswered_.empty()) return;
+  stream_->broken = true;
+  stream_->Cancel();
 }
 
 void GrpcLane::BreakUnanswered(const std::string& why, Answers* answers) {
@@ -290,6 +315,9 @@ void GrpcLane::OnResult(Stream* stream, const v1::DeliveryResult& result) {
   {
     absl::MutexLock lock(&mutex_);
     stream->answered = true;
+    stream->heard_at = MonotonicNow();
+    stream->lost_since = kNeverMicros;
+    if (std::exchange(stream->silent, false) && stream == stream_) WriteNext();
     backoff_ = absl::ZeroDuration();
     const auto found = unanswered_.find(result.delivery_number());
     if (found == unanswered_.end()) return;  // past its deadline, or answered twice
@@ -318,7 +346,7 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     BreakUnanswered(why, &answers);
-    if (!stream->answered && !stream->closing) BreakWaiting(why, &answers);
+    if (!stream->answered && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
   }
   Give(std::move(answers));
   const MonotonicMicros now = MonotonicNow();

@@ -88,6 +88,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
     uint64_t tag = 0;
     std::shared_ptr<DeliverySink> sink;
     MonotonicMicros deadline = 0;
+    MonotonicMicros written = 0;
   };
   // Results that are given once the lock is released.
   struct Answer {
@@ -101,6 +102,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   void OpenStream(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ExpireAll(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveUpSilent(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakUnanswered(const std::string& why, Answers* answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

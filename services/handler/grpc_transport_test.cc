@@ -94,6 +94,27 @@ TEST_F(GrpcTransportTest, AHangingReceiverMeetsTheDeadlineAndTheStreamIsKept) {
   EXPECT_EQ(receiver_->streams(), 1u);
 }
 
+TEST_F(GrpcTransportTest, AStreamOnWhichNobodyAnswersIsGivenUp) {
+  transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{
+      .reconnect_min = absl::Milliseconds(1), .silence_max = absl::Milliseconds(50)});
+  receiver_->SetBehaviour("/hang");
+  const auto send = [&](uint64_t tag, absl::Duration timeout) {
+    transport_->Send(MakeAttempts({.uri = receiver_->target(), .timeout = timeout}, tag, 1), sink_);
+  };
+  // One that may take much longer is not cut off.
+  send(1, absl::Milliseconds(300));
+  send(2, absl::Milliseconds(60));
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(receiver_->streams(), 1u);
+  ASSERT_TRUE(sink_->Await(2));
+  EXPECT_THAT(sink_->Only(1).message, HasSubstr("timed out"));
+  sent_ = 2;
+  next_tag_ = 3;
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->streams(), 2u);
+}
+
 TEST_F(GrpcTransportTest, ABrokenStreamLeavesTheUnansweredUnknownAndANewOneIsOpened) {
   receiver_->SetBehaviour("/hang");
   transport_->Send(MakeAttempts({.uri = receiver_->target()}, 101, 5), sink_);
