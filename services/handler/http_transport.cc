@@ -46,6 +46,7 @@ struct Origin {
   std::deque<Queued> waiting;
   Micros earliest_deadline = kNever;  // a lower bound over `waiting`
   int in_flight = 0;
+  int in_flight_max = 0;
   bool ready = false;  // is in Loop::ready_
 };
 
@@ -194,13 +195,24 @@ class HttpTransport::Loop {
     if (origin == nullptr) {
       origin = std::make_unique<Origin>();
       origin->key = key;
+      origin->in_flight_max = UnansweredMax();
     }
     return origin.get();
   }
 
+  int UnansweredMax() const {
+    return std::min(options_.in_flight_unanswered_max, options_.in_flight_per_origin_max);
+  }
+
+  void OnEnded(Origin& origin, CURLcode code) const {
+    if (code == CURLE_OK)
+      origin.in_flight_max = std::min(2 * origin.in_flight_max, options_.in_flight_per_origin_max);
+    if (code == CURLE_OPERATION_TIMEDOUT)
+      origin.in_flight_max = std::min(origin.in_flight_max, UnansweredMax());
+  }
+
   void MarkReady(Origin* origin) {
-    if (origin->ready || origin->waiting.empty() ||
-        origin->in_flight >= options_.in_flight_per_origin_max)
+    if (origin->ready || origin->waiting.empty() || origin->in_flight >= origin->in_flight_max)
       return;
     origin->ready = true;
     ready_.push_back(origin);
@@ -293,6 +305,7 @@ class HttpTransport::Loop {
       in_flight_.erase(found);
       --in_flight_count_;
       --ended.origin->in_flight;
+      OnEnded(*ended.origin, code);
       ended.exchange->Answer(std::move(result));
       free_.push_back(std::move(ended.exchange));
       MarkReady(ended.origin);

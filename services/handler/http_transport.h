@@ -38,6 +38,9 @@ class HttpTransport final : public DeliveryTransport {
   struct Options {
     // Requests at once, and so connections, to one origin: more hide latency, fewer cost less CPU.
     int in_flight_per_origin_max = 64;
+    // … of one that has answered nothing yet, or whose last request timed out; each answer doubles
+    // it. So a few receivers that hang do not take all there is.
+    int in_flight_unanswered_max = 16;
     // Of all origins; hanging receivers can hold this many back. About 40 KiB each while in use.
     int in_flight_max = 1024;
     // Idle connections that are kept, of all origins.

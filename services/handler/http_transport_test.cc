@@ -119,6 +119,22 @@ TEST_F(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnsent);
 }
 
+TEST_F(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
+  HttpTransport transport({.in_flight_unanswered_max = 4, .in_flight_max = 16});
+  std::vector<std::unique_ptr<HttpReceiver>> hanging;
+  for (uint64_t i = 0; i < 3; ++i) {
+    hanging.push_back(*HttpReceiver::Start({}, &receipts_));
+    transport.Send(MakeAttempts({.uri = hanging.back()->origin() + "/hang"}, 100 * i + 1, 50),
+                   sink_);
+  }
+  // All of them are answered while the others hang.
+  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/"}, 1001, 50), sink_);
+  ASSERT_TRUE(sink_->Await(50));
+  for (uint64_t tag = 1001; tag <= 1050; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
+  EXPECT_LE(hanging[0]->requests(), 4u);
+}
+
 TEST_F(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
   HttpTransport transport({.in_flight_per_origin_max = 1});
   transport.Send(
