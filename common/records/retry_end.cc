@@ -23,6 +23,10 @@ absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now) {
   return row.tried_since_micros() != 0 ? FromMicros(row.tried_since_micros()) : now;
 }
 
+void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row) {
+  if (row.tried_since_micros() == 0) row.set_tried_since_micros(tried_micros);
+}
+
 std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
                                    const storage::v1::DefinitionRecord& definition,
                                    const cron::Timetable* timetable, const CachedState* state) {

@@ -6,6 +6,7 @@
 #ifndef COMMON_RECORDS_RETRY_END_H_
 #define COMMON_RECORDS_RETRY_END_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -18,6 +19,9 @@ namespace escapement {
 // From when its age counts: its first attempt, or the first time that it was held up since its
 // target could not be reached; `now` if this is the first.
 absl::Time TriedSince(const storage::v1::EventRecord& row, absl::Time now);
+
+// Notes that in the row if it is the first time. 0: it is neither, or not known when.
+void NoteTried(int64_t tried_micros, storage::v1::EventRecord& row);
 
 // No attempt but the first of the row's events begins at or after it. Of rows that were carried
 // over to the window of a later occurrence it is the occurrence after that one. nullopt: there is

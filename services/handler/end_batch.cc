@@ -7,6 +7,7 @@
 
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/records/retry_end.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
@@ -102,18 +103,13 @@ void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& las
       done.SerializeAsString());
 }
 
-// Of what an attempt has been made of, or was to be made.
-void NoteTried(const Outcome& outcome, EventRecord& event) {
-  if (event.tried_since_micros() == 0) event.set_tried_since_micros(outcome.dispatch_micros);
-}
-
 // The row's record for one of its events, with its payload where it has one of its own.
 EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   event.set_count(1);
   event.set_attempts(outcome.attempts);
   event.set_last_error(Utf8Prefix(outcome.reason, kErrorBytesMax));
-  NoteTried(outcome, event);
+  NoteTried(outcome.dispatch_micros, event);
   if (entry.one_off()) event.set_payload(*entry.context->payload);
   // The version that was sent, so that the next attempt need not be judged anew.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
@@ -158,7 +154,7 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
 // alone is known since when its target could not be reached).
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   EventRecord event = entry.event;
-  NoteTried(outcome, event);
+  NoteTried(outcome.dispatch_micros, event);
   event.set_payload(*entry.context->payload);
   batch.released_keys.push_back(entry.event_key);
   batch.rows.push_back({.key = entry.event_key, .value = event.SerializeAsString()});
@@ -169,7 +165,7 @@ void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count
   EventKey key = entry.key;
   key.first = first.first;
   EventRecord event = entry.event;
-  NoteTried(first, event);
+  NoteTried(first.dispatch_micros, event);
   event.set_count(count);
   QueuedRow row{.key = EncodeEventKey(key), .value = event.SerializeAsString()};
   Put(batch.group, ColumnFamily::kEvents, row.key, row.value);

@@ -139,9 +139,8 @@ class GrpcLane::Stream final
 
   bool writing = false;
   bool broken = false;           // no further write may begin
-  bool answered = false;         // a result has come: the receiver works
   bool closing = false;          // by us, as idle
-  MonotonicMicros heard_at = 0;  // the last result; 0: none
+  MonotonicMicros heard_at = 0;  // the last result: the receiver works; 0: none
   // When the first of those was written that have expired since; kNeverMicros: none has.
   MonotonicMicros lost_since = kNeverMicros;
   // Nobody seems to be there: nothing more is written, and when nothing is out any more another
@@ -314,7 +313,6 @@ void GrpcLane::OnResult(Stream* stream, const v1::DeliveryResult& result) {
   Unanswered unanswered;
   {
     absl::MutexLock lock(&mutex_);
-    stream->answered = true;
     stream->heard_at = MonotonicNow();
     stream->lost_since = kNeverMicros;
     if (std::exchange(stream->silent, false) && stream == stream_) WriteNext();
@@ -346,7 +344,7 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     BreakUnanswered(why, &answers);
-    if (!stream->answered && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
+    if (stream->heard_at == 0 && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
   }
   Give(std::move(answers));
   const MonotonicMicros now = MonotonicNow();

@@ -7,6 +7,7 @@
 
 #include "common/base/micros.h"
 #include "common/base/utf8.h"
+#include "common/records/retry_end.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
@@ -53,10 +54,6 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
                              .occurrence = end.source->occurrence,
                              .first = slice.first}),
        .value = done.SerializeAsString()});
-}
-
-void NoteTried(int64_t tried_micros, EventRecord& event) {
-  if (event.tried_since_micros() == 0) event.set_tried_since_micros(tried_micros);
 }
 
 EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
@@ -143,13 +140,18 @@ WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& s
           .value = event.SerializeAsString()};
 }
 
+std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
+                        uint64_t first) {
+  return KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros);
+}
+
 WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
                        uint64_t count, int64_t tried_micros) {
   EventRecord event = grant.source->event;
   NoteTried(tried_micros, event);
   event.set_count(count);
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  return {.key = KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros),
+  return {.key = ReturnedKey(policy_shard, policy, grant, first),
           .value = event.SerializeAsString()};
 }
 

@@ -52,6 +52,9 @@ WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& s
 // could not be reached; 0: that is not why.
 WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
                        uint64_t count, int64_t tried_micros);
+// The key of that row.
+std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
+                        uint64_t first);
 
 }  // namespace escapement::token_manager
 

@@ -153,7 +153,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   if (row->raised) {
-    policy.NotOpen(key, *row);
+    policy.NoteLooked(key, *row);
     state_.MayReadOn(policy, {row->priority, row->source->uid});
     return 0;
   }
@@ -326,11 +326,8 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
     storage::v1::EventRecord event = grant->source->event;
     event.set_count(range.count);
     if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-    AddEntry(
-        *claim, *policy, *grant,
-        ReturnedRow(state_.shard, policy->uid, *grant, range.first, range.count, /*tried_micros=*/0)
-            .key,
-        std::move(event), range.first, range.count);
+    AddEntry(*claim, *policy, *grant, ReturnedKey(state_.shard, policy->uid, *grant, range.first),
+             std::move(event), range.first, range.count);
     RequireState(grant->source->uid, *judged.state);
     resumed_.push_back(
         {.policy = policy->uid, .grant = resend.grant, .first = range.first, .count = range.count});

@@ -195,10 +195,10 @@ class PolicyState {
   // One of the rows that wait so; nullptr: there is none any more.
   std::shared_ptr<const RowSource> LongWaiting(const GroupKey& group) const;
   void LookLater(const GroupKey& group, absl::Time at);
-  // They come up now, once, rather than when their window opens (NotOpen).
+  // They come up now, once, rather than when their window opens (NoteLooked).
   void BringUp(const GroupKey& group, absl::Time now);
   // The row has been judged, and waits on.
-  void NotOpen(const std::string& key, WaitingRow& row);
+  void NoteLooked(const std::string& key, WaitingRow& row);
   // The newer state of a row that is in memory: carried over to another window, or written by
   // somebody else.
   void ReplaceRow(const std::string& key, const storage::v1::EventRecord& record);

@@ -22,7 +22,7 @@ bool PolicyState::WaitsLong(const WaitingRow& row) {
   return OpensAt(row.source->event) > row.due + kWaitsLong;
 }
 
-void PolicyState::NotOpen(const std::string& key, WaitingRow& row) {
+void PolicyState::NoteLooked(const std::string& key, WaitingRow& row) {
   row.looked = true;
   Queue(key, row);
 }

@@ -154,28 +154,42 @@ TEST(WindowsTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
   EXPECT_EQ(service.stats().policies_active.load(), 0);
 }
 
+// A schedule with an even window, of whose rows few are in memory; its policy binds nobody.
+struct EvenSchedule {
+  EvenSchedule(size_t group_rows_max, absl::Duration window)
+      : world(Options(group_rows_max)),
+        schedule{.policy_id = "p",
+                 .on_release = false,
+                 .window = Window(window, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)},
+        policy(world.PutPolicy("p", TokenWorld::Limits(0))),
+        uid(world.AddSchedule("s", schedule)) {}
+  static TokenManagerOptions Options(size_t group_rows_max) {
+    TokenManagerOptions options;
+    options.group_rows_max = group_rows_max;
+    return options;
+  }
+  void AddRow(const TokenWorld::Row& row) { world.AddRow(uid, schedule, row); }
+
+  TokenWorld world;
+  const TokenWorld::Schedule schedule;
+  const Uid policy;
+  const Uid uid;
+};
+
 // Each has an event for now, and one for each third of the window.
 TEST(WindowsTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
   for (const absl::Duration third : {absl::Seconds(20), absl::Milliseconds(300)}) {
     SCOPED_TRACE(third);
     constexpr int kRows = 30;
-    TokenManagerOptions options;
-    options.group_rows_max = 4;
-    TokenWorld world(options);
-    const Uid policy = world.PutPolicy("p", TokenWorld::Limits(0));
-    const TokenWorld::Schedule schedule{
-        .policy_id = "p",
-        .on_release = false,
-        .window = Window(3 * third, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
-    const Uid uid = world.AddSchedule("s", schedule);
+    EvenSchedule even(/*group_rows_max=*/4, 3 * third);
+    TokenWorld& world = even.world;
     const absl::Time begin = world.now() + absl::Seconds(10);
     // The window is the same for all, as a backfill makes it.
     for (int i = 0; i < kRows; ++i)
-      world.AddRow(uid, schedule,
-                   {.due = begin - absl::Seconds(5) + absl::Milliseconds(100) * i,
-                    .count = 3,
-                    .occurrence = "o" + std::to_string(i),
-                    .window_begin = begin});
+      even.AddRow({.due = begin - absl::Seconds(5) + absl::Milliseconds(100) * i,
+                   .count = 3,
+                   .occurrence = "o" + std::to_string(i),
+                   .window_begin = begin});
     const TokenManagerService& service = world.Start("a");
     for (int part = 0; part < 3; ++part) {
       SCOPED_TRACE(part);
@@ -191,7 +205,7 @@ TEST(WindowsTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
       EXPECT_LE(service.stats().rows_in_memory.load(), 9);
     }
     world.Advance(kSettle);
-    EXPECT_EQ(world.Counts(policy).granted(), 3 * kRows);
+    EXPECT_EQ(world.Counts(even.policy).granted(), 3 * kRows);
     EXPECT_TRUE(world.Waiting().empty());
   }
 }
@@ -200,21 +214,13 @@ TEST(WindowsTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
 TEST(WindowsTest, NorAreThoseThatWaitForTheirPlacesAmongOthersThatCanGo) {
   constexpr int kRows = 200;
   constexpr absl::Duration kThird = absl::Milliseconds(500);
-  TokenManagerOptions options;
-  options.group_rows_max = 64;
-  TokenWorld world(options);
-  world.PutPolicy("p", TokenWorld::Limits(0));
-  const TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .on_release = false,
-      .window = Window(3 * kThird, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
-  const Uid uid = world.AddSchedule("s", schedule);
+  EvenSchedule even(/*group_rows_max=*/64, 3 * kThird);
+  TokenWorld& world = even.world;
   const absl::Time begin = world.now() + absl::Seconds(3);
   for (int i = 0; i < kRows; ++i)
-    world.AddRow(uid, schedule,
-                 {.due = begin + absl::Milliseconds(2) * i,
-                  .count = 3,
-                  .occurrence = "o" + std::to_string(i)});
+    even.AddRow({.due = begin + absl::Milliseconds(2) * i,
+                 .count = 3,
+                 .occurrence = "o" + std::to_string(i)});
   world.Start("a");
   size_t sent = 0;
   while (world.now() < begin + 4 * kThird) {
@@ -235,20 +241,12 @@ TEST(WindowsTest, NorAreThoseThatWaitForTheirPlacesAmongOthersThatCanGo) {
 TEST(WindowsTest, AReadingOfManyThatWaitForTheirPlacesComesToTheirEnd) {
   constexpr int kRows = 100;
   constexpr int kPlaces = 10;
-  TokenManagerOptions options;
-  options.group_rows_max = 8;
-  TokenWorld world(options);
+  EvenSchedule even(/*group_rows_max=*/8, kPlaces * absl::Milliseconds(1200));
+  TokenWorld& world = even.world;
   world.poor_store.scan_delay = absl::Milliseconds(100);
-  world.PutPolicy("p", TokenWorld::Limits(0));
-  const TokenWorld::Schedule schedule{.policy_id = "p",
-                                      .on_release = false,
-                                      .window = Window(kPlaces * absl::Milliseconds(1200), true,
-                                                       storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
-  const Uid uid = world.AddSchedule("s", schedule);
   const absl::Time begin = world.now() + absl::Seconds(5);
   for (int i = 0; i < kRows; ++i)
-    world.AddRow(uid, schedule,
-                 {.due = begin, .count = kPlaces, .occurrence = "o" + std::to_string(100 + i)});
+    even.AddRow({.due = begin, .count = kPlaces, .occurrence = "o" + std::to_string(100 + i)});
   world.Start("a");
   world.Advance(begin + absl::Seconds(6) - world.now());
   std::set<std::string> begun;
@@ -258,20 +256,12 @@ TEST(WindowsTest, AReadingOfManyThatWaitForTheirPlacesComesToTheirEnd) {
 
 // They are due later, and stay where they are.
 TEST(WindowsTest, WhatIsYetToFallDueIsNotReadAgainAndAgain) {
-  TokenManagerOptions options;
-  options.group_rows_max = 4;
-  TokenWorld world(options);
-  world.PutPolicy("p", TokenWorld::Limits(0));
-  const TokenWorld::Schedule schedule{
-      .policy_id = "p",
-      .on_release = false,
-      .window = Window(absl::Seconds(1), true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
-  const Uid uid = world.AddSchedule("s", schedule);
+  EvenSchedule even(/*group_rows_max=*/4, absl::Seconds(1));
+  TokenWorld& world = even.world;
   for (int i = 0; i < 40; ++i)
-    world.AddRow(uid, schedule,
-                 {.due = world.now() + absl::Seconds(30 + i),
-                  .count = 2,
-                  .occurrence = "o" + std::to_string(i)});
+    even.AddRow({.due = world.now() + absl::Seconds(30 + i),
+                 .count = 2,
+                 .occurrence = "o" + std::to_string(i)});
   const TokenManagerService& service = world.Start("a");
   world.Advance(absl::Seconds(69) + kSettle);
   EXPECT_EQ(world.Handle().size(), 2u * 40);
@@ -283,7 +273,7 @@ TEST(WindowsTest, WhatIsYetToFallDueIsNotReadAgainAndAgain) {
 // for a window is to be judged, and comes up for that.
 class BroughtUpTest : public ::testing::Test {
  protected:
-  explicit BroughtUpTest() : world_(Options()) {
+  explicit BroughtUpTest() : world_(EvenSchedule::Options(/*group_rows_max=*/4)) {
     storage::v1::PolicyRecord held = TokenWorld::Limits(1);
     held.set_hold_timeout_micros(absl::ToInt64Microseconds(absl::Hours(1)));
     world_.PutPolicy("p", held);
@@ -296,11 +286,6 @@ class BroughtUpTest : public ::testing::Test {
                  .on_release = false,
                  .window = Window(kWindow, true, storage::v1::ON_CLOSE_KIND_FINISH_LATE)};
     uid_ = world_.AddSchedule("s", schedule_);
-  }
-  static TokenManagerOptions Options() {
-    TokenManagerOptions options;
-    options.group_rows_max = 4;
-    return options;
   }
   void PauseAndResume() {
     world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
