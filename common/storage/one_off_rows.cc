@@ -6,7 +6,6 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/storage/event_id.h"
-#include "common/storage/event_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/schedule_table.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -45,6 +44,19 @@ kv::Group InternGroup(const InternedDelivery& interned) {
   return group;
 }
 
+std::string OneOffEventId(const EventKey& key, const storage::v1::EventRecord& row) {
+  return row.event_id().empty() ? ServerMadeEventId(key) : row.event_id();
+}
+
+std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done) {
+  if (!done.event_id().empty()) return done.event_id();
+  return ServerMadeEventId({.shard = key.shard,
+                            .lane = static_cast<uint8_t>(done.lane()),
+                            .due_time = FromMicros(done.launch_time_micros()),
+                            .uid = key.uid,
+                            .occurrence = ""});
+}
+
 EventRowBuilder::EventRowBuilder(Options options)
     : options_(std::move(options)), now_micros_(ToMicros(options_.now)) {
   row_.set_tenant(options_.tenant);
@@ -52,22 +64,21 @@ EventRowBuilder::EventRowBuilder(Options options)
   row_.set_run_count(1);
 }
 
-const std::string& EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
+void EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
   const bool client_chosen = !event.client_id.empty();
-  EventKey key;
-  key.lane = static_cast<uint8_t>(event.priority);
+  key_.lane = static_cast<uint8_t>(event.priority);
   // What is late already is due now: its Done record belongs to the day on which it was possible.
   const int64_t launch_micros = std::max(event.nominal_micros, now_micros_);
-  key.due_time = FromMicros(launch_micros);
+  key_.due_time = FromMicros(launch_micros);
   if (client_chosen) {
     row_.set_event_id(event.client_id.data(), event.client_id.size());
-    key.uid = UidOfClientChosenId(options_.tenant, event.client_id);
-    key.shard = ShardOfEventId(event.client_id, options_.queue_shards);
+    key_.uid = UidOfClientChosenId(options_.tenant, event.client_id);
+    key_.shard = ShardOfEventId(event.client_id, options_.queue_shards);
   } else {
+    row_.clear_event_id();
     // Consecutive events go to consecutive shards.
-    key.shard = static_cast<uint16_t>((options_.uid_low + added_) % options_.queue_shards);
-    key.uid = Uid::FromHalves(options_.uid_high, options_.uid_low + added_);
-    *row_.mutable_event_id() = ServerMadeEventId(key);
+    key_.shard = static_cast<uint16_t>((options_.uid_low + added_) % options_.queue_shards);
+    key_.uid = Uid::FromHalves(options_.uid_high, options_.uid_low + added_);
     ++added_;
   }
   row_.set_client_chosen_id(client_chosen);
@@ -78,7 +89,7 @@ const std::string& EventRowBuilder::Add(const NewEvent& event, kv::Group* group)
 
   kv::Mutation& put = group->mutations.emplace_back();
   put.cf = kv::ColumnFamily::kEvents;
-  put.key = EncodeEventKey(key);
+  put.key = EncodeEventKey(key_);
   row_.SerializeToString(&put.value);
   if (client_chosen) {
     storage::v1::EventNameRecord name;
@@ -92,7 +103,6 @@ const std::string& EventRowBuilder::Add(const NewEvent& event, kv::Group* group)
                                 .key = std::move(name_key),
                                 .value = name.SerializeAsString()});
   }
-  return row_.event_id();
 }
 
 }  // namespace escapement

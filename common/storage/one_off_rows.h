@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/kv/kv_store.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
@@ -34,6 +36,12 @@ InternedDelivery Intern(const storage::v1::DeliveryRecord& delivery);
 // the groups of the events.
 kv::Group InternGroup(const InternedDelivery& interned);
 std::string InternKey(const Uid& hash);  // in `definitions`
+
+// The id of the one-off event that has this row, or had this Done record: what is stored, or, where
+// nothing is, the server-made one that follows from the key. (A retry's row has another key than
+// the id was made of, so it stores it.)
+std::string OneOffEventId(const EventKey& key, const storage::v1::EventRecord& row);
+std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done);
 
 // What one new event is, checked.
 struct NewEvent {
@@ -59,13 +67,16 @@ class EventRowBuilder {
   };
   explicit EventRowBuilder(Options options);
 
-  // Adds the event to `group`. The id is valid until the next call.
-  const std::string& Add(const NewEvent& event, kv::Group* group);
+  // Adds the event to `group`.
+  void Add(const NewEvent& event, kv::Group* group);
+  // Of the event that was added last.
+  std::string event_id() const { return OneOffEventId(key_, row_); }
 
  private:
   const Options options_;
   const int64_t now_micros_;
   uint64_t added_ = 0;
+  EventKey key_;                  // of the last one
   storage::v1::EventRecord row_;  // reused: its strings keep their memory
 };
 

@@ -94,6 +94,7 @@ void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& las
   done.set_dispatch_time_micros(first.dispatch_micros);
   done.set_complete_time_micros(last.complete_micros);
   if (entry.claimed_version != 0) done.set_version(entry.claimed_version);
+  if (entry.one_off() && event.event_id().empty()) done.set_lane(entry.key.lane);
   Put(group, ColumnFamily::kDone,
       EncodeDoneKey({.shard = entry.key.shard,
                      .day = DoneDay(FromMicros(event.launch_time_micros())),
@@ -110,7 +111,10 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   event.set_attempts(outcome.attempts);
   event.set_last_error(Utf8Prefix(outcome.reason, kErrorBytesMax));
   NoteTried(outcome.dispatch_micros, event);
-  if (entry.one_off()) event.set_payload(*entry.context->payload);
+  if (entry.one_off()) {
+    event.set_event_id(entry.EventId(0));
+    event.set_payload(*entry.context->payload);
+  }
   // The version that was sent, so that the next attempt need not be judged anew.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
   return event;
@@ -129,7 +133,7 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
     name.set_event_key(key);
     name.set_launch_time_micros(entry.event.launch_time_micros());
     Put(batch.group, ColumnFamily::kEventNames,
-        EventNameKey(entry.event.tenant(), entry.event.event_id()), name.SerializeAsString());
+        EventNameKey(entry.event.tenant(), entry.EventId(0)), name.SerializeAsString());
   }
   Put(batch.group, ColumnFamily::kEvents, key, value);
   batch.rows.push_back({.key = std::move(key), .value = std::move(value)});
@@ -190,7 +194,7 @@ void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& bat
   const bool ended = outcome.kind != EndKind::kRetry;
   if (ended && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
     Delete(batch.group, ColumnFamily::kEventNames,
-           EventNameKey(entry.event.tenant(), entry.event.event_id()));
+           EventNameKey(entry.event.tenant(), entry.EventId(0)));
   }
 }
 
@@ -375,8 +379,7 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
   PutDone(entry, outcome, outcome, count, group);
   if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
   if (entry.one_off() && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
-    Delete(group, ColumnFamily::kEventNames,
-           EventNameKey(entry.event.tenant(), entry.event.event_id()));
+    Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.EventId(0)));
   }
   if (!CountsInRun(entry)) return;
   RunParts own;

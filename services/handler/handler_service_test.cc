@@ -6,6 +6,10 @@
 
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/one_off_rows.h"
 #include "gtest/gtest.h"
 #include "services/handler/handler_world.h"
 
@@ -126,6 +130,50 @@ TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
   world_.Advance(absl::Seconds(2));
   EXPECT_EQ(transport().sent.size(), 1u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
+  ExpectQuiet();
+}
+
+TEST_F(HandlerServiceTest, AnIdThatTheKeyTellsIsTheSameOnEveryAttemptAndInAllThatIsLeft) {
+  std::map<std::string, std::string> ids;  // by payload
+  for (const std::string payload : {"accepted", "failed", "rejected"}) {
+    const auto key = DecodeEventKey(world_.AddOneOff("", world_.now() + absl::Seconds(2), payload));
+    ids[payload] = ServerMadeEventId(*key);
+  }
+  Start();
+  transport().decide = [](const DeliveryAttempt& attempt) {
+    const std::string& wanted = *attempt.context->payload;
+    return DeliveryResult{.status = wanted == "accepted"   ? DeliveryStatus::kAccepted
+                                    : wanted == "rejected" ? DeliveryStatus::kRejected
+                                                           : DeliveryStatus::kFailed,
+                          .message = "",
+                          .retry_after = absl::Seconds(7)};
+  };
+  world_.Advance(absl::Seconds(5));
+  const auto names = world_.Rows(ColumnFamily::kEventNames);
+  ASSERT_EQ(names.size(), 1u) << "by which the retry is found";
+  EXPECT_EQ(names.begin()->first, EventNameKey("default", ids["failed"]));
+  world_.Advance(absl::Seconds(40));
+  EXPECT_EQ(transport().sent.size(), 6u);
+  for (const SentEvent& sent : transport().sent) {
+    const std::string& id = ids[*sent.attempt.context->payload];
+    EXPECT_EQ(sent.attempt.event_id, id);
+    EXPECT_EQ(sent.attempt.context->source, "/tenants/default/events/" + id);
+  }
+  std::set<std::string> ended;
+  for (const auto& [key, value] : world_.Rows(ColumnFamily::kDone)) {
+    storage::v1::DoneRecord done;
+    ASSERT_TRUE(done.ParseFromString(value));
+    EXPECT_EQ(done.event_id().empty(), done.attempts() == 1);
+    ended.insert(EndedEventId(*DecodeDoneKey(key), done));
+  }
+  EXPECT_EQ(ended, (std::set<std::string>{ids["accepted"], ids["failed"], ids["rejected"]}));
+  std::set<std::string> dead;
+  for (const auto& [key, value] : world_.Rows(ColumnFamily::kDeadLetters)) {
+    storage::v1::DeadLetterRecord letter;
+    ASSERT_TRUE(letter.ParseFromString(value));
+    dead.insert(letter.event().event_id());
+  }
+  EXPECT_EQ(dead, (std::set<std::string>{ids["failed"], ids["rejected"]}));
   ExpectQuiet();
 }
 

@@ -218,7 +218,7 @@ std::string HandlerWorld::AddOneOff(const std::string& id, absl::Time due,
   std::string key = EncodeEventKey({.shard = shard,
                                     .lane = 5,
                                     .due_time = due,
-                                    .uid = StableHash128(id),
+                                    .uid = StableHash128(id.empty() ? payload : id),
                                     .occurrence = "",
                                     .first = 0});
   Put(kv::ColumnFamily::kEvents, key, event.SerializeAsString());

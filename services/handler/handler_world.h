@@ -111,6 +111,7 @@ class HandlerWorld {
   };
   // Returns the row's key.
   std::string AddRow(const Uid& uid, const Row& row);
+  // As above. An event without `id` has a server-made one, and another payload than any other.
   std::string AddOneOff(const std::string& id, absl::Time due, const std::string& payload,
                         const std::string& target = "consumer", uint16_t shard = 0);
 

@@ -40,7 +40,7 @@ void ResolveOneOff(RecordCache& cache, std::string payload, ResolvedRow& row) {
     auto context = MakeContext(*definition, row.entry);
     context->payload = std::make_shared<const std::string>(std::move(row.payload));
     context->source =
-        absl::StrCat("/tenants/", row.entry.event.tenant(), "/events/", row.entry.event.event_id());
+        absl::StrCat("/tenants/", row.entry.event.tenant(), "/events/", row.entry.EventId(0));
     row.entry.context = std::move(context);
     row.entry.row_stays = true;
   }

@@ -46,7 +46,8 @@ class EventAdder {
     if (violations->size() > before) return;
     fresh.nominal_micros = *due;
     Store(interned);
-    const std::string& id = builder_.Add(fresh, group);
+    builder_.Add(fresh, group);
+    const std::string id = builder_.event_id();
     const std::string name = EventName{options_.tenant, id}.ToString();
     plan_->names_by_condition.resize(group->conditions.size(), name);
     Show(event, name, id, delivery, fresh.priority);

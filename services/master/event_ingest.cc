@@ -140,8 +140,8 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
       builder.Add(fresh, &client_chosen.emplace_back());
       continue;
     }
-    const std::string& id = builder.Add(fresh, &server_made);
-    if (return_ids) plan.event_ids.push_back(id);
+    builder.Add(fresh, &server_made);
+    if (return_ids) plan.event_ids.push_back(builder.event_id());
     ++plan.server_made_count;
   }
   if (absl::Status status = violations.ToStatus(); !status.ok()) return status;

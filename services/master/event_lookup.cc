@@ -110,6 +110,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
       if (!sighting_.done.emplace().ParseFromString(*values[2]))
         return done_(BrokenRecord("a Done record"));
       if (sighting_.done->tenant() != name_.tenant) return done_(EventSighting());
+      sighting_.done->set_event_id(name_.event);
       return done_(std::move(sighting_));
     }
     if (values[0].has_value() && ++moves_ <= kMovesMax) {
@@ -128,6 +129,7 @@ class EventSearch : public std::enable_shared_from_this<EventSearch> {
     if (!sighting_.row.emplace().ParseFromString(row)) return done_(BrokenRecord("an event"));
     // A server-made id names a row, not its tenant.
     if (sighting_.row->tenant() != name_.tenant) return done_(EventSighting());
+    sighting_.row->set_event_id(name_.event);
     sighting_.row_key = row_key_;
     sighting_.row_seq = seq;
     const kv::Key definition = {ColumnFamily::kDefinitions,

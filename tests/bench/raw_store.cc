@@ -11,7 +11,6 @@
 #include "common/base/micros.h"
 #include "common/base/stable_hash.h"
 #include "common/storage/done_table.h"
-#include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "rocksdb/db.h"
@@ -48,7 +47,6 @@ std::vector<Row> MakeRows(uint64_t first, uint64_t count, size_t payload_bytes) 
     event.set_nominal_time_micros(ToMicros(key.due_time));
     event.set_launch_time_micros(ToMicros(key.due_time));
     event.set_payload(std::string(payload_bytes, static_cast<char>('a' + i % 26)));
-    event.set_event_id(ServerMadeEventId(key));
     storage::v1::DoneRecord done;
     done.set_tenant("default");
     done.set_count(1);
@@ -59,7 +57,7 @@ std::vector<Row> MakeRows(uint64_t first, uint64_t count, size_t payload_bytes) 
     done.set_dispatch_time_micros(ToMicros(key.due_time));
     done.set_complete_time_micros(ToMicros(key.due_time));
     done.set_run_count(1);
-    done.set_event_id(event.event_id());
+    done.set_lane(key.lane);
     const DoneKey done_key{.shard = key.shard,
                            .day = DoneDay(key.due_time),
                            .uid = key.uid,

@@ -17,6 +17,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/one_off_rows.h"
 #include "common/storage/run_table.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
@@ -291,7 +292,7 @@ std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
     }
     const bool one_off = key->occurrence.empty();
     if (one_off) {
-      row.event_id = record.event_id();
+      row.event_id = EndedEventId(*key, record);
     } else {
       row.uid = key->uid.ToHex();
     }

@@ -14,6 +14,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/one_off_rows.h"
 #include "common/storage/waiting_table.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "tests/simulation/outcome_of.h"
@@ -43,7 +44,8 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
     events.version = entry.claimed_version();
     if (const auto row = DecodeEventKey(entry.event_key()); row && !put.granted) {
       if (!row->occurrence.empty()) events.uid = row->uid.ToHex();
-      events.occurrence = row->occurrence.empty() ? entry.event().event_id() : row->occurrence;
+      events.occurrence =
+          row->occurrence.empty() ? OneOffEventId(*row, entry.event()) : row->occurrence;
     } else if (const auto waiting = DecodeWaitingKey(entry.event_key())) {
       events.uid = waiting->uid.ToHex();
       events.occurrence = waiting->occurrence;
@@ -94,7 +96,7 @@ void ReadRow(const Mutation& mutation, std::vector<QueueWrite>* out) {
     put.events.first = row->first + taken;
   } else if (const auto event = waiting ? std::nullopt : DecodeEventKey(key)) {
     if (!event->occurrence.empty()) put.uid = event->uid.ToHex();
-    put.occurrence = event->occurrence.empty() ? record.event_id() : event->occurrence;
+    put.occurrence = event->occurrence.empty() ? OneOffEventId(*event, record) : event->occurrence;
     put.due = event->due_time;
     put.events.first = event->first;
   } else {
@@ -172,7 +174,8 @@ void ReadOneOffEnd(const Mutation& mutation, std::vector<QueueWrite>* out) {
   if (!key.has_value() || !key->occurrence.empty() || mutation.kind != Mutation::Kind::kPut ||
       !record.ParseFromString(mutation.value))
     return;
-  out->push_back(OneOffEnd{record.event_id(), OutcomeOf(record.outcome()), record.reason()});
+  out->push_back(
+      OneOffEnd{EndedEventId(*key, record), OutcomeOf(record.outcome()), record.reason()});
 }
 
 void ReadOne(const Mutation& mutation, std::vector<QueueWrite>* out) {
