@@ -1,6 +1,7 @@
 #include "common/storage/event_id.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/base/key_codec.h"
 #include "common/base/stable_hash.h"
@@ -9,12 +10,28 @@ namespace escapement {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";
+// What an `events` key begins with.
 constexpr size_t kIdBytes = 2 + 1 + 8 + Uid::kBytes;
 constexpr size_t kIdDigits = (kIdBytes * 8 + 4) / 5;
+
+constexpr std::array<std::array<char, 2>, 1024> kDigitPairs = [] {
+  std::array<std::array<char, 2>, 1024> pairs{};
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {kDigits[i >> 5], kDigits[i & 31]};
+  return pairs;
+}();
 
 std::string ToBase32Hex(absl::string_view bytes) {
   std::string text((bytes.size() * 8 + 4) / 5, '0');
   char* digit = text.data();
+  for (; bytes.size() >= 5; bytes.remove_prefix(5)) {
+    const auto byte = [&](size_t i) { return uint32_t{static_cast<unsigned char>(bytes[i])}; };
+    for (const uint32_t ten_bits :
+         {byte(0) << 2 | byte(1) >> 6, (byte(1) & 63) << 4 | byte(2) >> 4,
+          (byte(2) & 15) << 6 | byte(3) >> 2, (byte(3) & 3) << 8 | byte(4)}) {
+      *digit++ = kDigitPairs[ten_bits][0];
+      *digit++ = kDigitPairs[ten_bits][1];
+    }
+  }
   uint64_t buffer = 0;
   int bits = 0;
   for (char c : bytes) {
@@ -82,7 +99,11 @@ uint16_t ShardOfIndex(uint64_t n, uint64_t index, uint32_t shards) {
 }
 
 std::string ServerMadeEventId(const EventKey& key) {
-  return ToBase32Hex(KeyWriter().U16(key.shard).U8(key.lane).Time(key.due_time).Id(key.uid).Take());
+  return ServerMadeEventId(EncodeEventKey(key));
+}
+
+std::string ServerMadeEventId(absl::string_view event_key) {
+  return ToBase32Hex(event_key.substr(0, kIdBytes));
 }
 
 std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id) {

@@ -45,6 +45,8 @@ uint16_t ShardOfIndex(uint64_t n, uint64_t index, uint32_t shards);
 
 // 44 lower-case base32hex digits for the `events` key of a one-off event.
 std::string ServerMadeEventId(const EventKey& key);
+// As above, of the key's bytes.
+std::string ServerMadeEventId(absl::string_view event_key);
 // nullopt if the id is not of that form.
 std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id);
 

@@ -120,6 +120,7 @@ TEST(EventId, ServerMadeIdsNameTheirRow) {
   const std::string id = ServerMadeEventId(key);
   EXPECT_EQ(id.size(), 44u);
   EXPECT_EQ(ParseServerMadeEventId(id), key);
+  EXPECT_EQ(ServerMadeEventId(EncodeEventKey(key)), id);
   EXPECT_FALSE(ParseServerMadeEventId(id.substr(1)).has_value());
   std::string other = id;
   other[3] = 'z';

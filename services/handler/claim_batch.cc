@@ -34,8 +34,8 @@ constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
 
 }  // namespace
 
-ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max)
-    : events_max_(events_max) {
+ClaimBatch::ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected)
+    : events_max_(events_max), rows_expected_(rows_expected) {
   pending_.claim = std::move(claim);
 }
 
@@ -45,11 +45,18 @@ bool ClaimBatch::Fits(absl::Duration timeout) const {
   return longest <= std::max(kTimeoutsAlike, 2 * std::min(timeout_min_, timeout));
 }
 
-void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state) {
+void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
+                     const CachedState* state) {
+  if (rows() == 0) {
+    pending_.claim->entries.reserve(rows_expected_);
+    pending_.rows.reserve(rows_expected_);
+    pending_.taken.reserve(rows_expected_);
+    group_.conditions.reserve(rows_expected_);
+  }
   group_.conditions.push_back({.cf = ColumnFamily::kEvents,
-                               .key = row.key,
+                               .key = entry.event_key,
                                .kind = Condition::Kind::kPresent,
-                               .since = row.seq});
+                               .since = row.seq()});
   // Rows of one schedule mostly follow one another; a condition twice does no harm.
   if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
     group_.conditions.push_back(StateUnchanged(entry.key.uid, *state));
@@ -67,8 +74,9 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const Ca
   claim.timeout_max = std::max(claim.timeout_max, entry.context->timeout);
   timeout_min_ = std::min(timeout_min_, entry.context->timeout);
   events_ += count;
-  bytes_ += 2 * row.key.size() + 128 + entry.event.tenant().size() + entry.event.event_id().size();
-  row_bytes_ += row.value.size();
+  bytes_ += 2 * entry.event_key.size() + 128 + entry.event.tenant().size() +
+            entry.event.event_id().size();
+  row_bytes_ += row.value().size();
   pending_.taken.push_back({.first = entry.key.first, .count = count});
   pending_.rows.push_back(std::move(row));
   claim.entries.push_back(std::move(entry));
@@ -96,10 +104,11 @@ void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
   rest_key.first += count;
   storage::v1::EventRecord rest = entry.event;
   rest.set_count(entry.event.count() - count);
-  QueuedRow remainder{.key = EncodeEventKey(rest_key), .value = rest.SerializeAsString()};
+  std::string key = EncodeEventKey(rest_key);
+  std::string value = rest.SerializeAsString();
+  pending_.remainders.emplace_back(key, value, 0);
   group_.mutations.push_back(
-      {.cf = ColumnFamily::kEvents, .key = remainder.key, .value = remainder.value});
-  pending_.remainders.push_back(std::move(remainder));
+      {.cf = ColumnFamily::kEvents, .key = std::move(key), .value = std::move(value)});
 }
 
 kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {

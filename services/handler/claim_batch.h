@@ -31,15 +31,15 @@ struct PendingClaim {
 
 class ClaimBatch {
  public:
-  // For at most so many events.
-  ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max);
+  // For at most so many events; perhaps of as many rows as `rows_expected`.
+  ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected);
 
   // Whether deliveries with that timeout may be claimed with these: if this handler is lost, who
   // takes over from it waits for the longest of a claim's deliveries before it sends any of them.
   bool Fits(absl::Duration timeout) const;
 
   // Takes the first `count` events of the row. `state` is null for one-off events.
-  void Add(QueuedRow row, ClaimedEntry entry, uint64_t count, const CachedState* state);
+  void Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count, const CachedState* state);
 
   size_t rows() const { return pending_.rows.size(); }
   // For further events.
@@ -57,6 +57,7 @@ class ClaimBatch {
   void TakeFromRow(const ClaimedEntry& entry, uint64_t count);
 
   const uint64_t events_max_;
+  const size_t rows_expected_;
   absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
   kv::Group group_;

@@ -30,23 +30,22 @@ void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   }
 }
 
-// What the row was judged to be, unless it has not been or its schedule has changed since.
-std::optional<ResolvedRow> TakeResolved(const ShardState& state, QueuedRow& row) {
-  const std::shared_ptr<ResolvedRow> resolved = std::exchange(row.resolved, nullptr);
-  if (resolved == nullptr) return std::nullopt;
-  if (resolved->state != nullptr &&
+// What the row was judged to be; null if it has not been or its schedule has changed since.
+std::unique_ptr<ResolvedRow> TakeResolved(const ShardState& state, QueuedRow& row) {
+  std::unique_ptr<ResolvedRow> resolved = row.TakeResolved();
+  if (resolved != nullptr && resolved->state != nullptr &&
       resolved->state != state.core.cache.StateIfKnown(resolved->entry.key.uid))
-    return std::nullopt;
-  return std::move(*resolved);
+    resolved.reset();
+  return resolved;
 }
 
 void Requeue(ShardState& state, QueuedRow row) {
-  state.held.erase(row.key);
+  state.held.erase(row.key());
   state.queue.Add(std::move(row));
 }
 
 // In memory: its payload once as it is in the store, once as it is sent.
-size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value.size() + 1024; }
+size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value().size() + 1024; }
 
 }  // namespace
 
@@ -77,7 +76,7 @@ DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
     const bool background = rows.background.size() >= options.blocked_rows_max;
     // A target that is full for the moment only is waited for.
     if ((!on_time && !background) || state.core.sends.Slow(target)) continue;
-    if (on_time && !loader_.Overdue(rows.on_time.back().key, now)) may.on_time = false;
+    if (on_time && !loader_.Overdue(rows.on_time.back().key(), now)) may.on_time = false;
     if (background) may.background = false;
   }
   return may;
@@ -131,11 +130,11 @@ void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& bat
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
       OnUnblocked(blocked, row);
-      std::optional<ResolvedRow> resolved;
+      std::unique_ptr<ResolvedRow> resolved;
       // Of a retry it is to be seen whether it still is to be made.
-      if (row.standing != Standing::kBackground) resolved = TakeResolved(state, row);
-      if (resolved.has_value()) {
-        Take(state, now, std::move(row), *std::move(resolved), batch);
+      if (row.standing() != Standing::kBackground) resolved = TakeResolved(state, row);
+      if (resolved != nullptr) {
+        Take(state, now, std::move(row), std::move(resolved), batch);
       } else {
         Requeue(state, std::move(row));
         ++requeued;
@@ -156,7 +155,7 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
       Perturb(state.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : options.claim_rows_max;
   const uint64_t events_max =
       Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
-  ClaimBatch batch(std::move(claim), events_max);
+  ClaimBatch batch(std::move(claim), events_max, rows_of_last_);
   TakeUnblocked(state, now, batch, rows_max);
   if (Crowded(state)) LetGo(state);
   const absl::Time until = ClaimUntil(options, now);
@@ -166,8 +165,8 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
     if (!row.has_value()) break;
     // In hand already: a late answer has queued a row that the loader had found before it, and that
     // is claimed by now.
-    if (!state.held.insert(row->key).second) continue;
-    const Standing standing = row->standing;
+    if (!state.held.insert(std::string(row->key())).second) continue;
+    const Standing standing = row->standing();
     const Next next = Consider(state, now, *std::move(row), batch);
     if (next == Next::kHeldUp)
       (standing == Standing::kOnTime ? may.on_time : may.background) = false;
@@ -177,15 +176,16 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
   aside_.clear();
   if (batch.rows() == 0) return false;
   ++last_number_;
+  rows_of_last_ = batch.rows();
   Commit(state, now, std::move(batch));
   return true;
 }
 
 ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow row,
                                     ClaimBatch& batch) {
-  std::optional<ResolvedRow> judged = TakeResolved(state, row);
-  ResolvedRow resolved =
-      judged.has_value() ? *std::move(judged) : ResolveRow(state.core.cache, row.key, row.value);
+  std::unique_ptr<ResolvedRow> judged = TakeResolved(state, row);
+  if (judged == nullptr) judged = ResolveRow(state.core.cache, row.key(), row.value());
+  ResolvedRow& resolved = *judged;
   const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
   if (resolved.action == ResolvedRow::Action::kSkip && resolved.reason == kSuperseded &&
       now < ends_at && passing_ < kPassingMax) {
@@ -229,26 +229,26 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
         GiveUp(std::move(row), std::move(resolved));
         return Next::kGoOn;
       }
-      return Take(state, now, std::move(row), std::move(resolved), batch);
+      return Take(state, now, std::move(row), std::move(judged), batch);
   }
   return Next::kGoOn;
 }
 
 void ClaimLoop::LookAgain(ShardState& state, absl::Duration after, QueuedRow row) {
   ++passing_;
-  state.held.erase(row.key);
+  state.held.erase(row.key());
   state.core.executor->PostAfter(after, [this, weak = state_, row = std::move(row)]() mutable {
     const std::shared_ptr<ShardState> state = weak.lock();
     if (state == nullptr) return;
     --passing_;
-    if (!state->held.contains(row.key) && !state->queue.Contains(row.key))
+    if (!state->held.contains(row.key()) && !state->queue.Contains(row.key()))
       state->queue.Add(std::move(row));
     state->core.wake();
   });
 }
 
 // It was to be tried again before the schedule's next occurrence.
-void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow resolved) {
+void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow&& resolved) {
   std::string reason = PastNextOccurrence(resolved.entry.event.last_error());
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),
@@ -258,34 +258,34 @@ void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow resolved) {
 }
 
 ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row,
-                                ResolvedRow resolved, ClaimBatch& batch) {
-  const std::string target = resolved.entry.context->target_key;
+                                std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
+  const std::string& target = resolved->entry.context->target_key;
   const uint64_t room = state.core.sends.Room(target);
   if (room == 0) return Block(state, now, target, std::move(row), std::move(resolved));
-  if (!batch.Fits(resolved.entry.context->timeout)) {
-    row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
+  if (!batch.Fits(resolved->entry.context->timeout)) {
+    row.KeepResolved(std::move(resolved));
     aside_.push_back(std::move(row));
     return aside_.size() < state.core.options.claim_rows_max ? Next::kGoOn : Next::kStop;
   }
-  const uint64_t count = std::min({resolved.entry.event.count(), room, batch.room()});
+  const uint64_t count = std::min({resolved->entry.event.count(), room, batch.room()});
   state.core.sends.Reserve(target, count);
-  state.queue.NoteTaken(row.standing, count);
-  batch.Add(std::move(row), std::move(resolved.entry), count, resolved.state.get());
+  state.queue.NoteTaken(row.standing(), count);
+  batch.Add(std::move(row), std::move(resolved->entry), count, resolved->state.get());
   return Next::kGoOn;
 }
 
 ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::string& target,
-                                 QueuedRow row, ResolvedRow resolved) {
+                                 QueuedRow row, std::unique_ptr<ResolvedRow> resolved) {
   Blocked& blocked = blocked_[target];
-  std::deque<QueuedRow>& rows = blocked.Of(row.standing);
+  std::deque<QueuedRow>& rows = blocked.Of(row.standing());
   const bool full = rows.size() >= state.core.options.blocked_rows_max;
   if ((full || Crowded(state)) && state.core.sends.Slow(target)) {
-    state.held.erase(row.key);
+    state.held.erase(row.key());
     evicted_.insert(target);
     return Next::kGoOn;
   }
-  row.resolved = std::make_shared<ResolvedRow>(std::move(resolved));
-  if (full && row.standing == Standing::kOnTime && loader_.Overdue(row.key, now)) {
+  row.KeepResolved(std::move(resolved));
+  if (full && row.standing() == Standing::kOnTime && loader_.Overdue(row.key(), now)) {
     loader_.Demote(std::move(row));
     return Next::kGoOn;
   }
@@ -321,7 +321,7 @@ void ClaimLoop::LetGoOf(ShardState& state, const std::string& target, Blocked& b
   for (std::deque<QueuedRow>* rows : {&blocked.background, &blocked.on_time}) {
     for (const QueuedRow& row : *rows) {
       OnUnblocked(blocked, row);
-      state.held.erase(row.key);
+      state.held.erase(row.key());
     }
     rows->clear();
   }
@@ -370,7 +370,7 @@ void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::Commit
                          entry.key.due_time);
   }
   for (QueuedRow& row : pending.remainders) {
-    row.seq = seq;
+    row.set_seq(seq);
     state.queue.Add(std::move(row));
   }
 }
@@ -378,7 +378,7 @@ void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::Commit
 void ClaimLoop::PutBack(ShardState& state, PendingClaim& pending) {
   Unreserve(state.core.sends, pending);
   for (size_t i = 0; i < pending.rows.size(); ++i) {
-    state.held.erase(pending.rows[i].key);
+    state.held.erase(pending.rows[i].key());
     state.queue.Add(std::move(pending.rows[i]));
   }
 }
@@ -391,7 +391,7 @@ void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     const ClaimedEntry& entry = pending.claim->entries[i];
     if (!entry.one_off()) state.core.cache.ForgetState(entry.key.uid);
-    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = pending.rows[i].key});
+    keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.event_key});
   }
   state.core.client.MultiGet(
       keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
@@ -400,8 +400,7 @@ void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
         for (size_t i = 0; i < keys.size(); ++i) {
           state->held.erase(keys[i].key);
           if (!result->values[i].has_value()) continue;
-          state->queue.Add(
-              {.key = keys[i].key, .value = *std::move(result->values[i]), .seq = result->seq});
+          state->queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }
         state->core.wake();
       });

@@ -76,13 +76,13 @@ class ClaimLoop {
   // On-time rows whose target has room again, and if nothing on time is due, overdue ones.
   void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
-  void GiveUp(QueuedRow row, ResolvedRow resolved);
+  void GiveUp(QueuedRow row, ResolvedRow&& resolved);
   // Considers it again then, unless it has been taken up anew by that time.
   void LookAgain(ShardState& state, absl::Duration after, QueuedRow row);
-  Next Take(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow resolved,
+  Next Take(ShardState& state, absl::Time now, QueuedRow row, std::unique_ptr<ResolvedRow> resolved,
             ClaimBatch& batch);
   Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row,
-             ResolvedRow resolved);
+             std::unique_ptr<ResolvedRow> resolved);
   void Commit(ShardState& state, absl::Time now, ClaimBatch batch);
   void OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq);
   void PutBack(ShardState& state, PendingClaim& pending);
@@ -94,6 +94,7 @@ class ClaimLoop {
   bool stopped_ = false;
   size_t commits_ = 0;
   uint64_t last_number_ = 0;  // of claims of this epoch
+  size_t rows_of_last_ = 0;   // the next claim will have as many, or not
   absl::Duration not_before_ =
       absl::ZeroDuration();                 // Clock::Elapsed: after "no room" from the store
   std::vector<QueuedRow> unknown_;          // wait for the cache

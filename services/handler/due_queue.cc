@@ -1,8 +1,6 @@
 #include "services/handler/due_queue.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <utility>
 
 #include "common/base/key_codec.h"
@@ -25,61 +23,27 @@ absl::Time DueOfEventKey(absl::string_view key) {
   return reader.Time();
 }
 
-size_t DueQueue::Stored::ResolvedAt(size_t key_bytes, size_t value_bytes) {
-  constexpr size_t kAlign = alignof(Resolved);
-  return (sizeof(Head) + key_bytes + value_bytes + kAlign - 1) / kAlign * kAlign;
-}
-
-DueQueue::Stored::Resolved& DueQueue::Stored::ResolvedOf(Head& head) {
-  char* const at = reinterpret_cast<char*>(&head) + ResolvedAt(head.key_bytes, head.value_bytes);
-  return *std::launder(reinterpret_cast<Resolved*>(at));
-}
-
-DueQueue::Stored::Stored(QueuedRow row) {
-  const size_t end = ResolvedAt(row.key.size(), row.value.size());
-  const bool has_resolved = row.resolved != nullptr;
-  void* const memory = ::operator new(
-      has_resolved ? end + sizeof(Resolved) : sizeof(Head) + row.key.size() + row.value.size());
-  head_.reset(new (memory) Head{.seq = row.seq,
-                                .value_bytes = static_cast<uint32_t>(row.value.size()),
-                                .key_bytes = static_cast<uint16_t>(row.key.size()),
-                                .has_resolved = has_resolved});
-  char* const text = reinterpret_cast<char*>(head_.get() + 1);
-  std::memcpy(text, row.key.data(), row.key.size());
-  std::memcpy(text + row.key.size(), row.value.data(), row.value.size());
-  if (has_resolved) new (static_cast<char*>(memory) + end) Resolved(std::move(row.resolved));
-}
-
-void DueQueue::Stored::Free::operator()(Head* head) const {
-  if (head->has_resolved) ResolvedOf(*head).~Resolved();
-  ::operator delete(head);
-}
-
-QueuedRow DueQueue::Stored::Take(Standing standing) const {
-  QueuedRow row{.key = std::string(key()),
-                .value = std::string(value()),
-                .seq = head_->seq,
-                .standing = standing};
-  if (head_->has_resolved) row.resolved = std::move(ResolvedOf(*head_));
-  return row;
-}
-
 uint8_t DueQueue::SegmentOf(absl::string_view key) const {
   const uint8_t lane = LaneOfEventKey(key);
   return lane < kLaneRetry && key < marks_[lane] ? OverdueSegment(lane) : lane;
 }
 
 void DueQueue::Add(QueuedRow row) {
-  if (row.key.size() < kDueEnd || LaneOfEventKey(row.key) >= kLaneCount) return;
-  Segment& segment = segments_[SegmentOf(row.key)];
-  const auto found = segment.rows.find(row.key);
+  const absl::string_view key = row.key();
+  if (key.size() < kDueEnd || LaneOfEventKey(key) >= kLaneCount) return;
+  Segment& segment = segments_[SegmentOf(key)];
+  segment.bytes += row.bytes();
+  // Mostly rows come in the order of their keys.
+  if (segment.rows.empty() || segment.rows.rbegin()->key() < key) {
+    segment.rows.insert(segment.rows.end(), std::move(row));
+    return;
+  }
+  const auto found = segment.rows.find(key);
   if (found != segment.rows.end()) {
     segment.bytes -= found->bytes();
     segment.rows.erase(found);
   }
-  Stored stored(std::move(row));
-  segment.bytes += stored.bytes();
-  segment.rows.insert(std::move(stored));
+  segment.rows.insert(std::move(row));
 }
 
 void DueQueue::Remove(absl::string_view key) {
@@ -179,12 +143,11 @@ void DueQueue::NoteTaken(Standing standing, uint64_t events) {
 
 QueuedRow DueQueue::Pop(uint8_t index) {
   Segment& segment = segments_[index];
-  const auto first = segment.rows.begin();
-  segment.bytes -= first->bytes();
-  QueuedRow row = first->Take(index >= kLaneCount   ? Standing::kOverdue
-                              : index >= kLaneRetry ? Standing::kBackground
-                                                    : Standing::kOnTime);
-  segment.rows.erase(first);
+  QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
+  segment.bytes -= row.bytes();
+  row.set_standing(index >= kLaneCount   ? Standing::kOverdue
+                   : index >= kLaneRetry ? Standing::kBackground
+                                         : Standing::kOnTime);
   return row;
 }
 

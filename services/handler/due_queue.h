@@ -15,30 +15,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/kv/kv_store.h"
 #include "common/storage/event_table.h"
+#include "services/handler/queued_row.h"
 
 namespace escapement::handler {
-
-enum class Standing : uint8_t { kOnTime, kOverdue, kBackground };
-
-struct ResolvedRow;
-
-struct QueuedRow {
-  std::string key;                        // of `events`
-  std::string value;                      // EventRecord
-  kv::CommitSeq seq = 0;                  // at which the row was seen
-  Standing standing = Standing::kOnTime;  // when it was taken
-  // What it was judged to be, if it has been (row_resolver.h): it only waits for room.
-  std::shared_ptr<ResolvedRow> resolved = nullptr;
-};
 
 // Of a well-formed `events` key.
 uint8_t LaneOfEventKey(absl::string_view key);
@@ -97,35 +83,9 @@ class DueQueue {
   size_t rows() const;
 
  private:
-  // A row in one allocation: there may be thousands for each lane of each shard.
-  class Stored {
-   public:
-    explicit Stored(QueuedRow row);
-    absl::string_view key() const { return {text(), head_->key_bytes}; }
-    absl::string_view value() const { return {text() + head_->key_bytes, head_->value_bytes}; }
-    size_t bytes() const { return size_t{head_->key_bytes} + head_->value_bytes; }
-    QueuedRow Take(Standing standing) const;
-
-   private:
-    struct Head {
-      kv::CommitSeq seq;
-      uint32_t value_bytes;
-      uint16_t key_bytes;
-      bool has_resolved;
-    };
-    struct Free {
-      void operator()(Head* head) const;
-    };
-    using Resolved = std::shared_ptr<ResolvedRow>;
-    // Behind the head are key and value, and behind them, of the few that have it, Resolved.
-    static size_t ResolvedAt(size_t key_bytes, size_t value_bytes);
-    static Resolved& ResolvedOf(Head& head);
-    const char* text() const { return reinterpret_cast<const char*>(head_.get() + 1); }
-    std::unique_ptr<Head, Free> head_;
-  };
   struct ByKey {
     using is_transparent = void;
-    static absl::string_view KeyOf(const Stored& row) { return row.key(); }
+    static absl::string_view KeyOf(const QueuedRow& row) { return row.key(); }
     static absl::string_view KeyOf(absl::string_view key) { return key; }
     template <typename A, typename B>
     bool operator()(const A& a, const B& b) const {
@@ -133,7 +93,7 @@ class DueQueue {
     }
   };
   struct Segment {
-    absl::btree_set<Stored, ByKey> rows;
+    absl::btree_set<QueuedRow, ByKey> rows;
     size_t bytes = 0;
   };
   // Two kinds of work that share evenly: events taken since both have been due.

@@ -18,18 +18,18 @@ std::string Key(uint8_t lane, int64_t second, uint64_t first = 0) {
 }
 
 void Add(DueQueue& queue, uint8_t lane, int64_t second, uint64_t first = 0) {
-  queue.Add({.key = Key(lane, second, first), .value = "v", .seq = 1});
+  queue.Add(QueuedRow(Key(lane, second, first), "v", 1));
 }
 
 std::optional<QueuedRow> Take(DueQueue& queue, int64_t until, DueQueue::Takeable may = {}) {
   std::optional<QueuedRow> row = queue.Take(absl::FromUnixSeconds(until), may);
-  if (row.has_value()) queue.NoteTaken(row->standing, 1);
+  if (row.has_value()) queue.NoteTaken(row->standing(), 1);
   return row;
 }
 
 uint8_t TakeLane(DueQueue& queue, int64_t until) {
   const auto row = Take(queue, until);
-  return row.has_value() ? LaneOfEventKey(row->key) : kLaneCount;
+  return row.has_value() ? LaneOfEventKey(row->key()) : kLaneCount;
 }
 
 TEST(DueQueueTest, TakesByDueTimeThenPriority) {
@@ -68,7 +68,7 @@ TEST(DueQueueTest, OneLargeSliceOfOnTimeWorkPaysForManyRetries) {
     Add(queue, 5, 20, i);
   }
   const auto slice = queue.Take(absl::FromUnixSeconds(30), {});
-  queue.NoteTaken(slice->standing, 5);
+  queue.NoteTaken(slice->standing(), 5);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(TakeLane(queue, 30), kLaneRetry);
   EXPECT_EQ(TakeLane(queue, 30), 5);
 }
@@ -85,7 +85,8 @@ TEST(DueQueueTest, WhatIsOverdueGetsAtMostHalfWhileOnTimeWorkWaits) {
   Add(queue, 5, 2);
   EXPECT_EQ(queue.rows(OverdueSegment(5)), 101u) << "what comes later knows the mark";
   int overdue = 0;
-  for (int i = 0; i < 100; ++i) overdue += Take(queue, 30)->standing == Standing::kOverdue ? 1 : 0;
+  for (int i = 0; i < 100; ++i)
+    overdue += Take(queue, 30)->standing() == Standing::kOverdue ? 1 : 0;
   EXPECT_EQ(overdue, 50);
 }
 
@@ -98,7 +99,7 @@ TEST(DueQueueTest, TheOverdueAndTheBackgroundShareWhatOnTimeWorkLeaves) {
   }
   queue.MarkOverdue(5, Key(5, 20));
   std::array<int, 3> taken = {};
-  for (int i = 0; i < 100; ++i) ++taken[static_cast<size_t>(Take(queue, 30)->standing)];
+  for (int i = 0; i < 100; ++i) ++taken[static_cast<size_t>(Take(queue, 30)->standing())];
   EXPECT_EQ(taken, (std::array<int, 3>{50, 25, 25}));
 }
 
@@ -108,10 +109,10 @@ TEST(DueQueueTest, OnlyWhatMayBeTakenIs) {
   Add(queue, 5, 20);
   Add(queue, kLaneRetry, 3);
   queue.MarkOverdue(5, Key(5, 20));
-  EXPECT_EQ(Take(queue, 30, {.on_time = true, .background = false})->key, Key(5, 20));
+  EXPECT_EQ(Take(queue, 30, {.on_time = true, .background = false})->key(), Key(5, 20));
   EXPECT_FALSE(Take(queue, 30, {.on_time = true, .background = false}).has_value());
-  EXPECT_EQ(Take(queue, 30)->key, Key(kLaneRetry, 3));
-  EXPECT_EQ(Take(queue, 30, {.on_time = false, .background = true})->key, Key(5, 1));
+  EXPECT_EQ(Take(queue, 30)->key(), Key(kLaneRetry, 3));
+  EXPECT_EQ(Take(queue, 30, {.on_time = false, .background = true})->key(), Key(5, 1));
 }
 
 TEST(DueQueueTest, TheNextDueTimeIsThatOfWorkThatIsNotDueYet) {
@@ -150,7 +151,7 @@ TEST(DueQueueTest, TheLatestRowsAreDroppedWhenALaneIsFull) {
 TEST(DueQueueTest, AKeyThatIsCutShortIsNotTaken) {
   DueQueue queue;
   for (size_t bytes = 0; bytes < 11; ++bytes)
-    queue.Add({.key = Key(5, 1).substr(0, bytes), .value = "v"});
+    queue.Add(QueuedRow(Key(5, 1).substr(0, bytes), "v", 1));
   EXPECT_EQ(queue.rows(), 0u);
   EXPECT_FALSE(queue.NextDue(absl::FromUnixSeconds(10)).has_value());
 }

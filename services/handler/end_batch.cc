@@ -135,8 +135,8 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
     Put(batch.group, ColumnFamily::kEventNames,
         EventNameKey(entry.event.tenant(), entry.EventId(0)), name.SerializeAsString());
   }
-  Put(batch.group, ColumnFamily::kEvents, key, value);
-  batch.rows.push_back({.key = std::move(key), .value = std::move(value)});
+  batch.rows.emplace_back(key, value, 0);
+  Put(batch.group, ColumnFamily::kEvents, std::move(key), std::move(value));
   ++batch.retried;
 }
 
@@ -161,7 +161,7 @@ void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& b
   NoteTried(outcome.dispatch_micros, event);
   event.set_payload(*entry.context->payload);
   batch.released_keys.push_back(entry.event_key);
-  batch.rows.push_back({.key = entry.event_key, .value = event.SerializeAsString()});
+  batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
 }
 
 // The events from that of `first` on as they were before the claim.
@@ -171,9 +171,10 @@ void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count
   EventRecord event = entry.event;
   NoteTried(first.dispatch_micros, event);
   event.set_count(count);
-  QueuedRow row{.key = EncodeEventKey(key), .value = event.SerializeAsString()};
-  Put(batch.group, ColumnFamily::kEvents, row.key, row.value);
-  batch.rows.push_back(std::move(row));
+  std::string row_key = EncodeEventKey(key);
+  std::string value = event.SerializeAsString();
+  batch.rows.emplace_back(row_key, value, 0);
+  Put(batch.group, ColumnFamily::kEvents, std::move(row_key), std::move(value));
 }
 
 void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,

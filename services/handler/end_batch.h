@@ -31,7 +31,7 @@ struct EndBatch {
   RunParts parts;  // as they are once the group is applied
   // What follows in memory once it is applied.
   // Written to `events`: retries and what was returned.
-  std::vector<QueuedRow> rows;
+  std::vector<QueuedRow> rows;                   // seen at the seq at which it is applied
   std::vector<std::string> released_keys;        // rows of one-off events that are gone
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
   uint64_t succeeded = 0;

@@ -82,9 +82,9 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
       {.claim = claim, .kind = EndKind::kReturn, .first = 4, .count = 6}};
   const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
   ASSERT_EQ(batch.rows.size(), 1u);
-  EXPECT_EQ(DecodeEventKey(batch.rows[0].key)->first, 4u);
+  EXPECT_EQ(DecodeEventKey(batch.rows[0].key())->first, 4u);
   storage::v1::EventRecord row;
-  row.ParseFromString(batch.rows[0].value);
+  row.ParseFromString(std::string(batch.rows[0].value()));
   EXPECT_EQ(row.count(), 6u);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 0u);
 }

@@ -177,10 +177,10 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
     }
     kv::Group group;
     group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                                .key = row.row.key,
+                                .key = std::string(row.row.key()),
                                 .kind = kv::Condition::Kind::kValueEquals,
-                                .value = row.row.value,
-                                .since = row.row.seq});
+                                .value = std::string(row.row.value()),
+                                .since = row.row.seq()});
     if (row.cached != nullptr)
       group.conditions.push_back(StateUnchanged(entry.key.uid, *row.cached));
     RunParts changed;
@@ -238,15 +238,15 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
     if (IsGranted(claim->id)) state.granted.Forget(claim->id);
   }
   for (QueuedRow& row : batch.rows) {
-    row.seq = result.seq;
-    if (loader_.Takes(row.key)) state.queue.Add(std::move(row));
+    row.set_seq(result.seq);
+    if (loader_.Takes(row.key())) state.queue.Add(std::move(row));
   }
   // What was written there since was not taken in while the key was held; or the row is gone, or
   // its schedule has changed.
   std::vector<kv::Key> again;
   for (size_t i = 0; i < flight.rows.size(); ++i) {
     WaitingRow& row = flight.rows[i];
-    again.push_back({.cf = ColumnFamily::kEvents, .key = std::move(row.row.key)});
+    again.push_back({.cf = ColumnFamily::kEvents, .key = std::string(row.row.key())});
     if (!result.verdicts[i + 1].applied) {
       state.core.cache.ForgetState(row.end.entry.key.uid);
       continue;
@@ -274,8 +274,7 @@ void EndLoop::ReadAgain(ShardState& state, std::vector<kv::Key> keys) {
         for (size_t i = 0; i < keys.size(); ++i) {
           state->held.erase(keys[i].key);
           if (!result.ok() || !result->values[i].has_value()) continue;
-          state->queue.Add(
-              {.key = keys[i].key, .value = *std::move(result->values[i]), .seq = result->seq});
+          state->queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }
         state->core.wake();
       });

@@ -196,13 +196,13 @@ void GrpcLane::WriteNext() {
   const Waiting next = std::move(waiting_.front());
   waiting_.pop_front();
   const uint64_t number = next_number_++;
+  const MonotonicMicros now = MonotonicNow();
   encoder_.Encode(next.attempt, number, &bytes_);
-  unanswered_.emplace(number,
-                      Unanswered{next.attempt.tag, next.sink, next.deadline, MonotonicNow()});
+  unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline, now});
   stream_->writing = true;
   // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never
   // has it, nor one behind which all others may expire while it is written.
-  const bool more = !waiting_.empty() && waiting_.back().deadline > MonotonicNow() + kWriteMax;
+  const bool more = !waiting_.empty() && waiting_.back().deadline > now + kWriteMax;
   stream_->Write(bytes_, more);
 }
 

@@ -12,15 +12,15 @@
 
 namespace escapement::handler {
 
-// Keeps the common bytes of the last row. One thread at a time.
+// Keeps the common bytes of the last row of many events. One thread at a time.
 class DeliveryEncoder {
  public:
-  // Sets `*bytes` to the serialized Delivery of this attempt.
+  // Sets `*bytes` to the serialized Delivery of this attempt. (Reused, it keeps its memory.)
   void Encode(const DeliveryAttempt& attempt, uint64_t delivery_number, std::string* bytes);
 
  private:
   std::shared_ptr<const DeliveryContext> context_;
-  std::string common_;  // all fields but delivery_number, event_id, index and attempt
+  std::string common_;  // all fields but delivery_number, event_id, index, attempt and token
 };
 
 }  // namespace escapement::handler

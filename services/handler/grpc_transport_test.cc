@@ -49,30 +49,32 @@ class GrpcTransportTest : public ::testing::Test {
 };
 
 TEST(GrpcTransportMessageTest, TheBytesAreThoseOfADelivery) {
-  const std::vector<DeliveryAttempt> attempts =
-      MakeAttempts({.uri = "host:1",
-                    .payload = "hello",
-                    .launch_time = absl::FromUnixMicros(-1),
-                    .run_count = 9},
-                   300, 2);
   DeliveryEncoder encoder;
   std::string bytes;
-  for (uint64_t i : {0, 1}) {
-    encoder.Encode(attempts[i], 1000 + i, &bytes);
-    v1::Delivery delivery;
-    ASSERT_TRUE(delivery.ParseFromString(bytes));
-    EXPECT_EQ(delivery.delivery_number(), 1000 + i);
-    EXPECT_EQ(delivery.event_id(), attempts[i].event_id);
-    EXPECT_EQ(delivery.source(), "/tenants/default/schedules/nightly");
-    EXPECT_EQ(delivery.nominal_time().seconds(), -1);
-    EXPECT_EQ(delivery.launch_time().nanos(), 999'999'000);
-    EXPECT_EQ(delivery.occurrence(), "2026-03-01T00:00:00Z");
-    EXPECT_EQ(delivery.index(), static_cast<int64_t>(300 + i));
-    EXPECT_EQ(delivery.count(), 9);
-    EXPECT_EQ(delivery.attempt(), 1);
-    EXPECT_EQ(delivery.payload(), "hello");
-    EXPECT_EQ(delivery.content_type(), "application/json");
-    EXPECT_EQ(delivery.ByteSizeLong(), bytes.size()) << "unknown fields";
+  for (const uint64_t run_count : {9, 1, 8}) {
+    const std::vector<DeliveryAttempt> attempts =
+        MakeAttempts({.uri = "host:1",
+                      .payload = absl::StrCat("hello ", run_count),
+                      .launch_time = absl::FromUnixMicros(-1),
+                      .run_count = run_count},
+                     300, 2);
+    for (uint64_t i : {0, 1}) {
+      encoder.Encode(attempts[i], 1000 + i, &bytes);
+      v1::Delivery delivery;
+      ASSERT_TRUE(delivery.ParseFromString(bytes));
+      EXPECT_EQ(delivery.delivery_number(), 1000 + i);
+      EXPECT_EQ(delivery.event_id(), attempts[i].event_id);
+      EXPECT_EQ(delivery.source(), "/tenants/default/schedules/nightly");
+      EXPECT_EQ(delivery.nominal_time().seconds(), -1);
+      EXPECT_EQ(delivery.launch_time().nanos(), 999'999'000);
+      EXPECT_EQ(delivery.occurrence(), "2026-03-01T00:00:00Z");
+      EXPECT_EQ(delivery.index(), static_cast<int64_t>(300 + i));
+      EXPECT_EQ(delivery.count(), static_cast<int64_t>(run_count));
+      EXPECT_EQ(delivery.attempt(), 1);
+      EXPECT_EQ(delivery.payload(), absl::StrCat("hello ", run_count));
+      EXPECT_EQ(delivery.content_type(), "application/json");
+      EXPECT_EQ(delivery.ByteSizeLong(), bytes.size()) << "unknown fields";
+    }
   }
 }
 

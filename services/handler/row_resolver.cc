@@ -1,5 +1,7 @@
 #include "services/handler/row_resolver.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,8 +27,9 @@ std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
   return context;
 }
 
-void ResolveOneOff(RecordCache& cache, std::string payload, ResolvedRow& row) {
-  row.payload = std::move(payload);
+void ResolveOneOff(RecordCache& cache, ResolvedRow& row) {
+  std::shared_ptr<const std::string> payload(row.entry.event.release_payload());
+  if (payload == nullptr) payload = std::make_shared<const std::string>();
   const std::string& hash = row.entry.event.definition_hash();
   if (hash.size() != Uid::kBytes) return;
   const auto definition = cache.Definition(Uid::FromBytes(hash), 0);
@@ -35,10 +38,11 @@ void ResolveOneOff(RecordCache& cache, std::string payload, ResolvedRow& row) {
   } else if (definition->record == nullptr) {
     row.action = Action::kSkip;
     row.reason = "deleted";
+    row.payload = *payload;
   } else {
     row.action = Action::kSend;
     auto context = MakeContext(*definition, row.entry);
-    context->payload = std::make_shared<const std::string>(std::move(row.payload));
+    context->payload = std::move(payload);
     context->source =
         absl::StrCat("/tenants/", row.entry.event.tenant(), "/events/", row.entry.EventId(0));
     row.entry.context = std::move(context);
@@ -78,6 +82,19 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   row.entry.claimed_version = definition.record->version();
 }
 
+// Of the event in `row`.
+void Resolve(RecordCache& cache, absl::string_view event_key, ResolvedRow& row) {
+  std::optional<EventKey> key = DecodeEventKey(event_key);
+  if (!key.has_value() || row.entry.event.count() == 0) return;
+  row.entry.event_key = std::string(event_key);
+  row.entry.key = *std::move(key);
+  if (row.entry.one_off()) {
+    ResolveOneOff(cache, row);
+  } else {
+    ResolveScheduled(cache, row);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
@@ -89,28 +106,20 @@ std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition
   return context;
 }
 
-ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key,
-                       storage::v1::EventRecord event) {
-  ResolvedRow row;
-  std::optional<EventKey> key = DecodeEventKey(event_key);
-  if (!key.has_value() || event.count() == 0) return row;
-  std::string payload = std::move(*event.mutable_payload());
-  event.clear_payload();
-  row.entry.event_key = std::string(event_key);
-  row.entry.key = *std::move(key);
-  row.entry.event = std::move(event);
-  if (row.entry.one_off()) {
-    ResolveOneOff(cache, std::move(payload), row);
-  } else {
-    ResolveScheduled(cache, row);
-  }
+std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
+                                        absl::string_view value) {
+  auto row = std::make_unique<ResolvedRow>();
+  if (row->entry.event.ParseFromArray(value.data(), static_cast<int>(value.size())))
+    Resolve(cache, event_key, *row);
   return row;
 }
 
-ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, absl::string_view value) {
-  storage::v1::EventRecord event;
-  if (!event.ParseFromArray(value.data(), static_cast<int>(value.size()))) return ResolvedRow();
-  return ResolveRow(cache, event_key, std::move(event));
+std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
+                                        storage::v1::EventRecord event) {
+  auto row = std::make_unique<ResolvedRow>();
+  row->entry.event = std::move(event);
+  Resolve(cache, event_key, *row);
+  return row;
 }
 
 }  // namespace escapement::handler

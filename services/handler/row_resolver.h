@@ -38,12 +38,13 @@ struct ResolvedRow {
 std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
                                                           const ClaimedEntry& entry);
 
-// Takes the payload out of `event`.
-ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key,
-                       storage::v1::EventRecord event);
+// Never null.
+std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
+                                        absl::string_view value);
 
-// As above, from the row's bytes.
-ResolvedRow ResolveRow(RecordCache& cache, absl::string_view event_key, absl::string_view value);
+// As above, of a row that has been parsed.
+std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
+                                        storage::v1::EventRecord event);
 
 }  // namespace escapement::handler
 

@@ -105,12 +105,13 @@ void ShardLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
   state.core.wake();
 }
 
-void ShardLoader::AddRow(ShardState& state, std::string key, std::string value, kv::CommitSeq seq) {
+void ShardLoader::AddRow(ShardState& state, absl::string_view key, absl::string_view value,
+                         kv::CommitSeq seq) {
   if (state.held.contains(key)) return;
   if (LaneOfEventKey(key) >= kLaneCount) return;
   const uint8_t segment = state.queue.SegmentOf(key);
   const HandlerOptions& options = state.core.options;
-  state.queue.Add({.key = std::move(key), .value = std::move(value), .seq = seq});
+  state.queue.Add(QueuedRow(key, value, seq));
   HandlerStats::Add(state.core.stats.rows_loaded, 1);
   if (state.queue.rows(segment) < 2 * options.lane_rows_max &&
       state.queue.bytes(segment) < 2 * options.lane_bytes_max)
@@ -140,26 +141,26 @@ bool ShardLoader::Overdue(absl::string_view key, absl::Time now) const {
 
 void ShardLoader::Demote(QueuedRow row) {
   const std::shared_ptr<ShardState> state = state_.lock();
-  state->held.erase(row.key);
-  const uint8_t lane = LaneOfEventKey(row.key);
+  state->held.erase(row.key());
+  const uint8_t lane = LaneOfEventKey(row.key());
   // No further: what is due later may be late for this row only.
   FallBehind(*state, lane,
-             EventLaneKey(state->shard, lane, DueOfEventKey(row.key) + absl::Microseconds(1)));
+             EventLaneKey(state->shard, lane, DueOfEventKey(row.key()) + absl::Microseconds(1)));
   state->queue.Add(std::move(row));
 }
 
 void ShardLoader::ReadOmitted(ShardState& state, std::vector<kv::Key> keys) {
-  state.core.client.MultiGet(
-      keys, state.core.executor, [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
-        if (!result.ok()) return Rewind();
-        for (size_t i = 0; i < keys.size(); ++i) {
-          if (result->values[i].has_value())
-            AddRow(*state, keys[i].key, *std::move(result->values[i]), result->seq);
-        }
-        state->core.wake();
-      });
+  state.core.client.MultiGet(keys, state.core.executor,
+                             [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
+                               const std::shared_ptr<ShardState> state = weak.lock();
+                               if (state == nullptr) return;
+                               if (!result.ok()) return Rewind();
+                               for (size_t i = 0; i < keys.size(); ++i) {
+                                 if (result->values[i].has_value())
+                                   AddRow(*state, keys[i].key, *result->values[i], result->seq);
+                               }
+                               state->core.wake();
+                             });
 }
 
 std::string ShardLoader::LoadTo(ShardState& state, uint8_t index, absl::Time now) const {
@@ -255,8 +256,8 @@ void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string&
   if (result.ok()) {
     segment.loaded_to =
         result->more && !result->entries.empty() ? KeyAfter(result->entries.back().key) : to;
-    for (kv::Entry& entry : result->entries)
-      AddRow(state, std::move(entry.key), std::move(entry.value), result->seq);
+    for (const kv::Entry& entry : result->entries)
+      AddRow(state, entry.key, entry.value, result->seq);
     if (Perturb(state.core.runtime, Site::kLoaderDropsLatest)) DropLatest(state, index);
     if (!segment.dropped.empty() && segment.dropped < segment.loaded_to)
       segment.loaded_to = segment.dropped;

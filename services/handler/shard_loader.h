@@ -58,7 +58,7 @@ class ShardLoader {
   };
   void OpenWatch(kv::CommitSeq from);
   void OnBatch(ShardState& state, const kv::WatchBatch& batch);
-  void AddRow(ShardState& state, std::string key, std::string value, kv::CommitSeq seq);
+  void AddRow(ShardState& state, absl::string_view key, absl::string_view value, kv::CommitSeq seq);
   void DropLatest(ShardState& state, uint8_t segment);
   // The rows of the segment from `key` on are to be read again.
   void ReadFrom(uint8_t segment, std::string key);

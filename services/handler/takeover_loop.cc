@@ -119,11 +119,12 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& sta
     ResolvedRow row;
     if (entry.open.empty()) {
     } else if (!entry.record.row_stays()) {
-      row = ResolveRow(state.core.cache, entry.record.event_key(), entry.record.event());
+      row =
+          std::move(*ResolveRow(state.core.cache, entry.record.event_key(), entry.record.event()));
     } else if (const auto found = left.rows.find(entry.record.event_key());
                found != left.rows.end()) {
-      row =
-          ResolveRow(state.core.cache, entry.record.event_key(), absl::string_view(found->second));
+      row = std::move(*ResolveRow(state.core.cache, entry.record.event_key(),
+                                  absl::string_view(found->second)));
     }
     known = known && row.action != ResolvedRow::Action::kFetch;
     rows.push_back(std::move(row));
