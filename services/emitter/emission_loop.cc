@@ -37,7 +37,8 @@ EmissionLoop::EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> execu
     : client_(client),
       executor_(std::move(executor)),
       metrics_(metrics),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      shared_scan_(std::make_shared<SharedScan>(client_, executor_)) {}
 
 EmissionLoop::Partition* EmissionLoop::Find(uint32_t partition, uint64_t generation) {
   const auto it = partitions_.find(partition);
@@ -66,6 +67,7 @@ void EmissionLoop::DropPartition(uint32_t partition) {
 
 void EmissionLoop::Stop() {
   stopped_ = true;
+  shared_scan_->Stop();
   while (!partitions_.empty()) DropPartition(partitions_.begin()->first);
 }
 
@@ -383,6 +385,7 @@ void EmissionLoop::Emit(uint32_t partition, Partition& state) {
         {{"zone", zone}});
   }
   options.ranges = std::move(ranges.ranges);
+  if (state.quiet) options.shared = shared_scan_;
   state.window = std::make_shared<EmissionWindow>(
       client_, executor_, metrics_, std::move(options),
       [self = shared_from_this(), partition, generation = state.generation, end](
@@ -410,7 +413,7 @@ void EmissionLoop::OnWindow(uint32_t partition, uint64_t generation, absl::Time 
     Reload(partition, *state);
     return ReadCheckpoints();
   }
-  state->window = nullptr;
+  state->quiet = std::exchange(state->window, nullptr)->children_read() == 0;
   state->done_to = end;
   state->cursor.reset();
   if (stored) state->emitted_to = end;

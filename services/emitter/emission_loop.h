@@ -38,6 +38,7 @@
 #include "services/emitter/metrics.h"
 #include "services/emitter/partition_leases.h"
 #include "services/emitter/rules_change.h"
+#include "services/emitter/shared_scan.h"
 
 namespace escapement::emitter {
 
@@ -83,6 +84,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     absl::Time done_to;
     absl::Time readable_to;  // in_use is known for windows up to here
     std::shared_ptr<EmissionWindow> window;
+    bool quiet = false;  // in the last window there was nothing to read
     bool in_use_known = false;
     std::string in_use_mark;
     InUse in_use;
@@ -125,6 +127,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   const std::shared_ptr<Executor> executor_;
   EmitterMetrics& metrics_;
   const Options options_;
+  const std::shared_ptr<SharedScan> shared_scan_;
   bool stopped_ = false;
   bool planning_ = false;    // a plan's commit is under way
   bool held_ = false;        // the last plan was refused for the store's clock

@@ -40,22 +40,26 @@ void EmissionWindow::ScanOn() {
   if (chunk_full_ || range_ >= options_.ranges.size()) return Decide();
   asked_to_ = std::min(options_.ranges.size(), range_ + kv::kScanRangesMax);
   const auto range = options_.ranges.begin() + static_cast<ptrdiff_t>(range_);
+  const auto asked_to = options_.ranges.begin() + static_cast<ptrdiff_t>(asked_to_);
+  const auto on_children = [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+    self->OnChildren(std::move(result));
+  };
+  if (const auto shared = std::exchange(options_.shared, nullptr))
+    return shared->Read({range, asked_to}, on_children);
   kv::ScanRequest request;
   request.cf = ColumnFamily::kChildren;
   request.begin = range->begin;
   request.end = range->end;
-  request.then.assign(range + 1, options_.ranges.begin() + static_cast<ptrdiff_t>(asked_to_));
+  request.then.assign(range + 1, asked_to);
   request.limit = Perturb(client_.runtime(), Site::kEmitterScanOfOne) ? 1 : kScanRowsMax;
-  client_.Scan(std::move(request), executor_,
-               [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
-                 self->OnChildren(std::move(result));
-               });
+  client_.Scan(std::move(request), executor_, on_children);
 }
 
 void EmissionWindow::OnChildren(absl::StatusOr<kv::ScanResult> result) {
   if (!done_) return;
   if (!result.ok()) return Finish(result.status(), false);
   metrics_.rows_read.Increment(static_cast<double>(result->entries.size()));
+  children_read_ += result->entries.size();
   read_ = *std::move(result);
   looked_at_ = 0;
   if (read_.more && !read_.entries.empty()) {

@@ -27,6 +27,7 @@
 #include "services/emitter/emission_chunk.h"
 #include "services/emitter/emission_plan.h"
 #include "services/emitter/metrics.h"
+#include "services/emitter/shared_scan.h"
 
 namespace escapement::emitter {
 
@@ -43,6 +44,8 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
     // Has been told of the window; null: nothing in it is late.
     std::shared_ptr<CatchUp> catch_up = nullptr;
     std::shared_ptr<const RulesChange> rules = nullptr;  // null: none have changed
+    // By which the window's first read goes, if little is expected to be there; null: by none.
+    std::shared_ptr<SharedScan> shared = nullptr;
   };
   // OK: everything in the window is emitted; `stored` tells whether emitted_to = end is (else
   // nothing was due). An error: nothing is known about the last commit but that no other one is
@@ -55,6 +58,9 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
 
   void Start();
   void Cancel() { done_ = nullptr; }
+
+  // Of all ranges so far.
+  size_t children_read() const { return children_read_; }
 
  private:
   void ScanOn();
@@ -86,6 +92,7 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   kv::ScanResult read_;
   size_t looked_at_ = 0;
   std::string last_key_;  // the last child looked at
+  size_t children_read_ = 0;
   EmissionChunk chunk_;
   bool chunk_full_ = false;
   std::vector<EmissionCounts> counts_;  // of the groups of the commit under way

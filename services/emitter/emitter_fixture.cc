@@ -54,6 +54,7 @@ void HookedKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
 
 void HookedKvStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
   const bool children = request.cf == ColumnFamily::kChildren && !request.keys_only;
+  children_scans += children;
   inner_.Scan(std::move(request),
               [this, children, done = std::move(done)](absl::StatusOr<kv::ScanResult> result) {
                 if (children && result.ok()) children_read += result->entries.size();

@@ -33,6 +33,7 @@ class HookedKvStore final : public kv::ForwardingKvStore {
   // Called with what hands on the answer to such a commit.
   std::function<void(std::function<void()> answer)> before_answer;
   size_t children_read = 0;  // by scans
+  size_t children_scans = 0;
 
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,

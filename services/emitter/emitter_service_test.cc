@@ -71,6 +71,15 @@ TEST_F(EmitterServiceTest, AnIdlePartitionCostsOneCommitASecondForAllTogether) {
   }
 }
 
+TEST_F(EmitterServiceTest, WindowsInWhichNothingIsAreReadWithOneRequestForAllPartitions) {
+  AddSchedule("0 0 12 * * *");
+  StartEmitter("a");
+  Advance(absl::Seconds(10));
+  hooked_->children_scans = 0;
+  Advance(absl::Seconds(60));
+  EXPECT_EQ(hooked_->children_scans, 60u);
+}
+
 TEST_F(EmitterServiceTest, AMillionEventsAreOneRowForEachShard) {
   const Uid uid = AddSchedule("10 1 0 * * *", "UTC", 1'000'000);
   StartEmitter("a");
