@@ -23,8 +23,9 @@ struct HandlerOptions {
 
   // Rows due within it are loaded ahead.
   absl::Duration horizon = absl::Seconds(10);
-  // A lane in which nothing is due within `horizon` is looked at so far ahead: the less often then.
-  absl::Duration quiet_horizon = absl::Seconds(60);
+  // A lane in which nothing is due within `horizon` is looked at so far ahead: once in a quarter of
+  // it. What is stored there later is told by the watch.
+  absl::Duration quiet_horizon = absl::Minutes(4);
   // Bounds of one lane of one shard in memory, and as much again of its overdue part; what is
   // beyond them is read when there is room again. A payload of a one-off event counts.
   size_t lane_rows_max = 4096;
