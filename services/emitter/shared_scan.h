@@ -30,9 +30,9 @@ class SharedScan : public std::enable_shared_from_this<SharedScan> {
              uint32_t rows_max = kScanRowsMax);
 
   // Reads the ranges, which are ascending, disjoint and none of them without an end, at most
-  // kv::kScanRangesMax, and lie before or behind all that others ask for meanwhile. The answer is as
-  // that of a scan of them: where it has `more`, there is an entry, behind the last of which to read
-  // on.
+  // kv::kScanRangesMax, and lie before or behind all that others ask for meanwhile. The answer is
+  // as that of a scan of them: where it has `more`, there is an entry, behind the last of which to
+  // read on.
   void Read(std::vector<kv::KeyRange> ranges, Done done);
 
   // Nothing is read or answered any more.

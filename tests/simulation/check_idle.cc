@@ -98,6 +98,16 @@ class IdleChecker {
     return outages_[{owners_[shard_of_[policy]], target}];
   }
 
+  absl::Time PassedOverUntil(const std::string& policy, const std::string& target) {
+    if (shard_of_.contains(policy)) return OutageOf(policy, target).until;
+    // It has granted nothing yet: whose it is has not been seen.
+    absl::Time until = absl::UnixEpoch();
+    for (const auto& [whose, outage] : outages_) {
+      if (whose.second == target) until = std::max(until, outage.until);
+    }
+    return until;
+  }
+
   // Nothing has touched the policy since changed_[name].
   void Check(const std::string& name, absl::Time now) {
     const auto* rows = replay_.waiting(name);
@@ -113,7 +123,7 @@ class IdleChecker {
     }
     for (const auto& [key, row] : *rows) {
       const absl::Time from =
-          std::max({free, ReadyAt(row), OutageOf(name, targets_[row.uid]).until});
+          std::max({free, ReadyAt(row), PassedOverUntil(name, targets_[row.uid])});
       const absl::Time to = std::min(now, row.closes);
       const bool first_attempt = row.last_error.empty();
       const absl::Time looked_at =

@@ -311,6 +311,29 @@ TEST(CheckIdle, UnderstandsTargetsThatArePassedOver) {
   EXPECT_EQ(CheckIdle(history).size(), 1u);
 }
 
+TEST(CheckIdle, KnowsOfOutagesOfWhichAPolicyThatHasGrantedNothingWasToldByOthers) {
+  History history = GoodHistory();
+  history.commits.erase(history.commits.begin() + 4, history.commits.end());
+  history.commits[0].leases.push_back({.lease = "policy_shard/0", .epoch = 1, .owner = "owner"});
+  history.commits[3] = At(12, {Holds(1, {{1, 1}}, 10), Ended(0),
+                               ReportWrite{{"p", 1, 1}, /*unreachable=*/true, false}});
+  ScheduleLife life;
+  life.uid = "v";
+  life.target = "t";
+  history.schedules.push_back(life);
+  PolicyWrite policy;
+  policy.policy = "q";
+  policy.max_concurrent = 1;
+  RowWrite row = Waits(0, 1, 13);
+  row.key = "row of q";
+  row.policy = "q";
+  row.uid = "v";
+  history.commits.push_back(At(12.5, {policy, ScheduleStateWrite{"v", true}, row}));
+  EXPECT_EQ(Texts(CheckIdle(history)), "");
+  history.schedules.back().target = "another";
+  EXPECT_TRUE(absl::StrContains(Texts(CheckIdle(history)), "policy q has a free token"));
+}
+
 TEST(CheckTokenEnd, KnowsOfALaunchRecordThatWasMadeBesideARow) {
   History history = GoodHistory();
   history.commits.erase(history.commits.begin() + 2, history.commits.end());
