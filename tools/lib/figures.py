@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the figures of benchmarks into a page: everything between its two marks is made anew.
+"""Writes the figures of benchmarks into a page, between its two marks: a table for each run, in the order of their
+headings (the benchmark and its arguments). The tables of the page stay unless a run has the same heading.
 
   tools/lib/figures.py PAGE FILE.json…     files as `tools/dev bench NAME --json=FILE` writes them
 """
@@ -72,17 +73,24 @@ def section(run):
     return "\n".join(lines)
 
 
+def heading(table):
+    return table.split("\n", 1)[0]
+
+
 def main():
     page, *files = sys.argv[1:]
     with open(page, encoding="utf-8") as f:
         text = f.read()
-    sections = []
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    tables = {}
+    for table in text[begin:end].split("### ")[1:]:
+        tables[heading("### " + table)] = "### " + table.strip() + "\n"
     for name in files:
         with open(name, encoding="utf-8") as f:
-            sections.append(section(json.load(f)))
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+            table = section(json.load(f))
+            tables[heading(table)] = table
     with open(page, "w", encoding="utf-8") as f:
-        f.write(text[:begin] + "\n\n" + "\n".join(sections) + "\n" + text[end:])
+        f.write(text[:begin] + "\n\n" + "\n".join(tables[key] for key in sorted(tables)) + "\n" + text[end:])
 
 
 if __name__ == "__main__":
