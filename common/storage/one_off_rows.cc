@@ -44,8 +44,8 @@ kv::Group InternGroup(const InternedDelivery& interned) {
   return group;
 }
 
-std::string OneOffEventId(const EventKey& key, const storage::v1::EventRecord& row) {
-  return row.event_id().empty() ? ServerMadeEventId(key) : row.event_id();
+std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row) {
+  return row.event_id().empty() ? ServerMadeEventId(event_key) : row.event_id();
 }
 
 std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done) {

@@ -40,7 +40,7 @@ std::string InternKey(const Uid& hash);  // in `definitions`
 // The id of the one-off event that has this row, or had this Done record: what is stored, or, where
 // nothing is, the server-made one that follows from the key. (A retry's row has another key than
 // the id was made of, so it stores it.)
-std::string OneOffEventId(const EventKey& key, const storage::v1::EventRecord& row);
+std::string OneOffEventId(absl::string_view event_key, const storage::v1::EventRecord& row);
 std::string EndedEventId(const DoneKey& key, const storage::v1::DoneRecord& done);
 
 // What one new event is, checked.
@@ -70,7 +70,7 @@ class EventRowBuilder {
   // Adds the event to `group`.
   void Add(const NewEvent& event, kv::Group* group);
   // Of the event that was added last.
-  std::string event_id() const { return OneOffEventId(key_, row_); }
+  std::string event_id() const { return OneOffEventId(EncodeEventKey(key_), row_); }
 
  private:
   const Options options_;

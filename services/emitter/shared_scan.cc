@@ -35,19 +35,18 @@ void SharedScan::Send() {
   std::sort(asked_.begin(), asked_.end(), [](const Asked& a, const Asked& b) {
     return a.ranges.front().begin < b.ranges.front().begin;
   });
+  std::vector<kv::KeyRange> ranges;
+  auto last = asked_.begin();
+  for (; last != asked_.end(); ++last) {
+    if (ranges.size() + last->ranges.size() > kv::kScanRangesMax) break;
+    ranges.insert(ranges.end(), last->ranges.begin(), last->ranges.end());
+  }
   kv::ScanRequest request;
   request.cf = kv::ColumnFamily::kChildren;
-  request.begin = asked_.front().ranges.front().begin;
-  request.end = asked_.front().ranges.front().end;
+  request.begin = ranges.front().begin;
+  request.end = ranges.front().end;
+  request.then.assign(ranges.begin() + 1, ranges.end());
   request.limit = Perturb(client_.runtime(), Site::kEmitterScanOfOne) ? 1 : rows_max_;
-  auto last = asked_.begin();
-  for (size_t ranges = 0; last != asked_.end(); ++last) {
-    ranges += last->ranges.size();
-    if (ranges > kv::kScanRangesMax) break;
-    const size_t first = last == asked_.begin() ? 1 : 0;
-    request.then.insert(request.then.end(), last->ranges.begin() + static_cast<ptrdiff_t>(first),
-                        last->ranges.end());
-  }
   std::vector<Asked> asked(std::make_move_iterator(asked_.begin()), std::make_move_iterator(last));
   asked_.erase(asked_.begin(), last);
   if (!asked_.empty()) SendSoon();

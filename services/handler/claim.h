@@ -18,6 +18,7 @@
 #include "common/storage/event_table.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/inflight_table.h"
+#include "common/storage/one_off_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery_transport.h"
 
@@ -46,8 +47,7 @@ struct ClaimedEntry {
   bool one_off() const { return event.version() == 0; }
   // The same on every attempt.
   std::string EventId(uint64_t index) const {
-    if (one_off())
-      return event.event_id().empty() ? ServerMadeEventId(event_key) : event.event_id();
+    if (one_off()) return OneOffEventId(event_key, event);
     if (identity == nullptr)
       identity = std::make_unique<RunIdentity>(event.tenant(), key.uid, key.occurrence);
     return identity->EventId(index);

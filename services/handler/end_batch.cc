@@ -120,6 +120,19 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   return event;
 }
 
+// A row of `events`, which is in memory too once the group is applied.
+void PutRow(std::string key, std::string value, EndBatch& batch) {
+  batch.rows.emplace_back(key, value, 0);
+  Put(batch.group, ColumnFamily::kEvents, std::move(key), std::move(value));
+}
+
+// The name that a retry gave to a one-off event.
+void DeleteName(const ClaimedEntry& entry, kv::Group& group) {
+  if (entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
+    Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.EventId(0)));
+  }
+}
+
 void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   std::string key = EncodeEventKey({.shard = entry.key.shard,
                                     .lane = kLaneRetry,
@@ -127,7 +140,6 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
                                     .uid = entry.key.uid,
                                     .occurrence = entry.key.occurrence,
                                     .first = outcome.first});
-  std::string value = RecordOfOne(entry, outcome).SerializeAsString();
   if (entry.one_off()) {
     storage::v1::EventNameRecord name;
     name.set_event_key(key);
@@ -135,8 +147,7 @@ void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch
     Put(batch.group, ColumnFamily::kEventNames,
         EventNameKey(entry.event.tenant(), entry.EventId(0)), name.SerializeAsString());
   }
-  batch.rows.emplace_back(key, value, 0);
-  Put(batch.group, ColumnFamily::kEvents, std::move(key), std::move(value));
+  PutRow(std::move(key), RecordOfOne(entry, outcome).SerializeAsString(), batch);
   ++batch.retried;
 }
 
@@ -171,10 +182,7 @@ void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count
   EventRecord event = entry.event;
   NoteTried(first.dispatch_micros, event);
   event.set_count(count);
-  std::string row_key = EncodeEventKey(key);
-  std::string value = event.SerializeAsString();
-  batch.rows.emplace_back(row_key, value, 0);
-  Put(batch.group, ColumnFamily::kEvents, std::move(row_key), std::move(value));
+  PutRow(EncodeEventKey(key), event.SerializeAsString(), batch);
 }
 
 void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
@@ -192,11 +200,7 @@ void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
 void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
   batch.released_keys.push_back(entry.event_key);
-  const bool ended = outcome.kind != EndKind::kRetry;
-  if (ended && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
-    Delete(batch.group, ColumnFamily::kEventNames,
-           EventNameKey(entry.event.tenant(), entry.EventId(0)));
-  }
+  if (outcome.kind != EndKind::kRetry) DeleteName(entry, batch.group);
 }
 
 void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantReports& reports,
@@ -379,9 +383,7 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
                   .reason = end.reason};
   PutDone(entry, outcome, outcome, count, group);
   if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
-  if (entry.one_off() && entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
-    Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.EventId(0)));
-  }
+  if (entry.one_off()) DeleteName(entry, group);
   if (!CountsInRun(entry)) return;
   RunParts own;
   CountInRun(ChangedPart(entry, parts, own), outcome.kind, count);

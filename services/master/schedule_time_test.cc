@@ -352,13 +352,18 @@ TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves)
   EXPECT_EQ(limited.Finish(), 6);
 }
 
-TEST(ScheduleTime, AnUpdateOfAPausedScheduleMakesNoRunBeyondMaxRuns) {
-  ScheduleBench bench(8, 8);
-  bench.change = [](v1::Schedule* s) {
+// Every second, at most five times; what was missed fires late.
+void MakeFiveRunsThatAllFire(ScheduleBench* bench) {
+  bench->change = [](v1::Schedule* s) {
     s->set_max_runs(5);
     SetMisfire(v1::MisfirePolicy::FIRE_ALL, 60, 100, s);
   };
-  bench.MakeSchedule("* * * * * *");
+  bench->MakeSchedule("* * * * * *");
+}
+
+TEST(ScheduleTime, AnUpdateOfAPausedScheduleMakesNoRunBeyondMaxRuns) {
+  ScheduleBench bench(8, 8);
+  MakeFiveRunsThatAllFire(&bench);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
@@ -418,11 +423,7 @@ TEST(ScheduleTime, APreviewIsAnsweredAsOfNowAndWritesNothing) {
 // it is.
 TEST(ScheduleTime, AResumeDoesNotMoveTheEndWhereNoRunsAreLeft) {
   ScheduleBench bench(8, 8);
-  bench.change = [](v1::Schedule* s) {
-    s->set_max_runs(5);
-    SetMisfire(v1::MisfirePolicy::FIRE_ALL, 60, 100, s);
-  };
-  bench.MakeSchedule("* * * * * *");
+  MakeFiveRunsThatAllFire(&bench);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());

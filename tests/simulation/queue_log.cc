@@ -44,8 +44,8 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
     events.version = entry.claimed_version();
     if (const auto row = DecodeEventKey(entry.event_key()); row && !put.granted) {
       if (!row->occurrence.empty()) events.uid = row->uid.ToHex();
-      events.occurrence =
-          row->occurrence.empty() ? OneOffEventId(*row, entry.event()) : row->occurrence;
+      events.occurrence = row->occurrence.empty() ? OneOffEventId(entry.event_key(), entry.event())
+                                                  : row->occurrence;
     } else if (const auto waiting = DecodeWaitingKey(entry.event_key())) {
       events.uid = waiting->uid.ToHex();
       events.occurrence = waiting->occurrence;
@@ -96,7 +96,7 @@ void ReadRow(const Mutation& mutation, std::vector<QueueWrite>* out) {
     put.events.first = row->first + taken;
   } else if (const auto event = waiting ? std::nullopt : DecodeEventKey(key)) {
     if (!event->occurrence.empty()) put.uid = event->uid.ToHex();
-    put.occurrence = event->occurrence.empty() ? OneOffEventId(*event, record) : event->occurrence;
+    put.occurrence = event->occurrence.empty() ? OneOffEventId(key, record) : event->occurrence;
     put.due = event->due_time;
     put.events.first = event->first;
   } else {

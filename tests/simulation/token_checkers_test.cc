@@ -84,20 +84,28 @@ Receipt Received(uint64_t index, double seconds) {
   return receipt;
 }
 
+ScheduleLife LifeOf(std::string uid, std::string target) {
+  ScheduleLife life;
+  life.uid = std::move(uid);
+  life.target = std::move(target);
+  return life;
+}
+
+PolicyWrite PolicyWith(std::string name, uint64_t max_concurrent) {
+  PolicyWrite policy;
+  policy.policy = std::move(name);
+  policy.max_concurrent = max_concurrent;
+  return policy;
+}
+
 // A run of three under a policy of two: two are granted, one ends and the third follows.
 History GoodHistory() {
   History history;
   history.calm = kBegin;
   history.end = At(60);
-  ScheduleLife life;
-  life.uid = "u";
-  life.target = "t";
-  history.schedules.push_back(life);
-  PolicyWrite policy;
-  policy.policy = "p";
-  policy.max_concurrent = 2;
+  history.schedules.push_back(LifeOf("u", "t"));
   history.commits = {
-      At(1, {policy, ScheduleStateWrite{"u", true}}),
+      At(1, {PolicyWith("p", 2), ScheduleStateWrite{"u", true}}),
       At(9, {Waits(0, 3)}),
       At(10, {Waits(2, 1), Holds(1, {{0, 2}}, 10), Claim(1, {0, 2})}),
       At(12, {Holds(1, {{1, 1}}, 10), Ended(0), Gone(), Holds(2, {{2, 1}}, 12), Claim(2, {2, 1})}),
@@ -317,18 +325,12 @@ TEST(CheckIdle, KnowsOfOutagesOfWhichAPolicyThatHasGrantedNothingWasToldByOthers
   history.commits[0].leases.push_back({.lease = "policy_shard/0", .epoch = 1, .owner = "owner"});
   history.commits[3] = At(12, {Holds(1, {{1, 1}}, 10), Ended(0),
                                ReportWrite{{"p", 1, 1}, /*unreachable=*/true, false}});
-  ScheduleLife life;
-  life.uid = "v";
-  life.target = "t";
-  history.schedules.push_back(life);
-  PolicyWrite policy;
-  policy.policy = "q";
-  policy.max_concurrent = 1;
+  history.schedules.push_back(LifeOf("v", "t"));
   RowWrite row = Waits(0, 1, 13);
   row.key = "row of q";
   row.policy = "q";
   row.uid = "v";
-  history.commits.push_back(At(12.5, {policy, ScheduleStateWrite{"v", true}, row}));
+  history.commits.push_back(At(12.5, {PolicyWith("q", 1), ScheduleStateWrite{"v", true}, row}));
   EXPECT_EQ(Texts(CheckIdle(history)), "");
   history.schedules.back().target = "another";
   EXPECT_TRUE(absl::StrContains(Texts(CheckIdle(history)), "policy q has a free token"));
