@@ -19,9 +19,10 @@ namespace {
 // Without anything planned all shards are stepped so often: horizons move, targets turn slow.
 constexpr absl::Duration kIdleStep = absl::Seconds(1);
 constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
-// A timer is at least this long: what falls due so soon after a step is sent together with what
-// comes next, which at thousands of events a second costs the processors much less than each alone.
-constexpr absl::Duration kStepGap = absl::Microseconds(250);
+// Between two steps there is at least this: what falls due, is answered or is committed so soon
+// after a step is taken together with what comes next, which at thousands of events a second costs
+// the processors much less than each alone.
+constexpr absl::Duration kStepGap = absl::Microseconds(500);
 
 }  // namespace
 
@@ -33,7 +34,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
         executor_(runtime.NewExecutor("handler")),
         client_(store, runtime, ClientOptions()),
         cache_(client_, executor_, [this] { OnFetched(); }),
-        sends_(options_, runtime, executor_, transport, stats_, [this] { Step(); }),
+        sends_(options_, runtime, executor_, transport, stats_, [this] { Wake(); }),
         shared_{.options = options_,
                 .client = client_,
                 .runtime = runtime,
@@ -72,6 +73,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   void Step();
   void Sweep(absl::Time now);
   void PlanNextStep(absl::Time now);
+  void StepAt(absl::Duration at, absl::Duration elapsed);
   void ReleaseIfDrained();
 
   const HandlerOptions options_;
@@ -87,6 +89,8 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   std::unique_ptr<lease::LeaseKeeper> keeper_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
   bool step_posted_ = false;
+  absl::Duration stepped_ =
+      -absl::InfiniteDuration();  // Clock::Elapsed at the end of the last step
   Executor::TimerId timer_ = 0;
   absl::Duration timer_at_ = absl::InfiniteDuration();  // Clock::Elapsed
   Closure drained_;                                     // set by Drain
@@ -176,6 +180,8 @@ void HandlerService::Core::OnFetched() {
 
 void HandlerService::Core::Wake() {
   if (step_posted_) return;
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  if (elapsed < stepped_ + kStepGap) return StepAt(stepped_ + kStepGap, elapsed);
   step_posted_ = true;
   executor_->Post([this] {
     step_posted_ = false;
@@ -224,7 +230,12 @@ void HandlerService::Core::PlanNextStep(absl::Time now) {
     if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
     if (shard->blocked()) at = std::min(at, elapsed + kBlockedStep);
   }
-  at = std::max(at, elapsed + kStepGap);
+  stepped_ = elapsed;
+  StepAt(std::max(at, elapsed + kStepGap), elapsed);
+}
+
+// Or earlier, if that is planned. `elapsed` is now.
+void HandlerService::Core::StepAt(absl::Duration at, absl::Duration elapsed) {
   if (timer_ != 0 && at >= timer_at_ && timer_at_ > elapsed) return;
   if (timer_ != 0) executor_->Cancel(timer_);
   timer_at_ = at;

@@ -11,6 +11,13 @@ namespace escapement::handler {
 using kv::ColumnFamily;
 using kv::Mutation;
 
+namespace {
+
+// Of one scan: what they cost the handler's thread is what sends that fall due meanwhile wait.
+constexpr size_t kScanRowsMax = 512;
+
+}  // namespace
+
 void ShardLoader::Start() {
   const std::shared_ptr<ShardState> state = state_.lock();
   ++watch_generation_;
@@ -233,8 +240,9 @@ void ShardLoader::ScanSegment(ShardState& state, uint8_t index, std::string to) 
   segment.scanning_to = to;
   segment.dropped.clear();
   const HandlerOptions& options = state.core.options;
-  const size_t rows_max =
-      Perturb(state.core.runtime, Site::kLoaderScanOfOne) ? 1 : options.lane_rows_max / 2;
+  const size_t rows_max = Perturb(state.core.runtime, Site::kLoaderScanOfOne)
+                              ? 1
+                              : std::min(options.lane_rows_max / 2, kScanRowsMax);
   state.core.client.Scan(
       {.cf = ColumnFamily::kEvents,
        .begin = segment.loaded_to,
@@ -256,8 +264,14 @@ void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string&
   if (result.ok()) {
     segment.loaded_to =
         result->more && !result->entries.empty() ? KeyAfter(result->entries.back().key) : to;
-    for (const kv::Entry& entry : result->entries)
-      AddRow(state, entry.key, entry.value, result->seq);
+    const uint8_t lane = LaneOfSegment(index);
+    // The lane has fallen behind meanwhile: what is before the mark is read by its other segment.
+    if (index == lane && lane < kLaneRetry)
+      segment.loaded_to = std::max(segment.loaded_to, state.queue.overdue_mark(lane));
+    for (const kv::Entry& entry : result->entries) {
+      if (state.queue.SegmentOf(entry.key) == index)
+        AddRow(state, entry.key, entry.value, result->seq);
+    }
     if (Perturb(state.core.runtime, Site::kLoaderDropsLatest)) DropLatest(state, index);
     if (!segment.dropped.empty() && segment.dropped < segment.loaded_to)
       segment.loaded_to = segment.dropped;
