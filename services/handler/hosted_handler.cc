@@ -1,5 +1,7 @@
 #include "services/handler/hosted_handler.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -12,6 +14,8 @@
 #include "services/handler/target_transport.h"
 
 ABSL_FLAG(int, http_connections_per_target, 64, "HTTP requests at once to one origin");
+ABSL_FLAG(int, http_threads, 0,
+          "threads that drive the HTTP connections; 0: one for each core, at most 4");
 ABSL_FLAG(uint64_t, events_out_max, 16'384, "events claimed and not answered, of one handler");
 ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
           "how long the records of ended events are kept");
@@ -37,6 +41,9 @@ HandlerOptions OptionsFromFlags(const ServiceContext& context) {
 
 HttpTransport::Options HttpOptionsFromFlags() {
   HttpTransport::Options options;
+  options.threads = absl::GetFlag(FLAGS_http_threads);
+  if (options.threads == 0)
+    options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 4u));
   options.in_flight_per_origin_max = absl::GetFlag(FLAGS_http_connections_per_target);
   return options;
 }
@@ -48,6 +55,8 @@ void ValidateHandlerFlags(std::vector<std::string>& errors) {
       absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
     errors.push_back("--http_connections_per_target: must be from 1 to 1024");
   }
+  if (absl::GetFlag(FLAGS_http_threads) < 0 || absl::GetFlag(FLAGS_http_threads) > 64)
+    errors.push_back("--http_threads: must be from 0 to 64");
   if (absl::GetFlag(FLAGS_events_out_max) < 1)
     errors.push_back("--events_out_max: must be at least 1");
   if (absl::GetFlag(FLAGS_retention) < absl::Hours(24))

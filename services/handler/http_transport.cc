@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <thread>
@@ -17,6 +19,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
 #include "services/handler/http_transport_exchange.h"
 
@@ -64,7 +67,7 @@ struct Socket {
 
 }  // namespace
 
-// The thread, its multi handle and its queues.
+// A thread, its multi handle and its queues.
 class HttpTransport::Loop {
  public:
   explicit Loop(const Options& options) : options_(options) {
@@ -101,6 +104,7 @@ class HttpTransport::Loop {
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
     const Micros now = Now();
+    outstanding_.fetch_add(attempts.size(), std::memory_order_relaxed);
     bool wake = false;
     {
       absl::MutexLock lock(&mutex_);
@@ -112,6 +116,12 @@ class HttpTransport::Loop {
       wake = !std::exchange(woken_, true);
     }
     if (wake) Wake();
+  }
+
+  // Whether it can have so many more of one origin in flight at once.
+  bool HasRoom(size_t attempts) const {
+    return outstanding_.load(std::memory_order_relaxed) + attempts <=
+           static_cast<size_t>(options_.in_flight_per_origin_max);
   }
 
  private:
@@ -252,6 +262,7 @@ class HttpTransport::Loop {
     const absl::Status status = exchange->Prepare(std::move(queued.attempt), std::move(queued.sink),
                                                   &headers_, timeout_millis);
     if (!status.ok()) {
+      outstanding_.fetch_sub(1, std::memory_order_relaxed);
       exchange->Answer(
           {.status = DeliveryStatus::kRejected, .message = std::string(status.message())});
       free_.push_back(std::move(exchange));
@@ -264,7 +275,8 @@ class HttpTransport::Loop {
     in_flight_.emplace(key, InFlight{std::move(exchange), origin});
   }
 
-  static void Expire(Queued queued) {
+  void Expire(Queued queued) {
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
     queued.sink->OnResult(queued.attempt.tag, {.status = DeliveryStatus::kUnsent,
                                                .message = "timed out before it could be sent"});
   }
@@ -306,6 +318,7 @@ class HttpTransport::Loop {
       --in_flight_count_;
       --ended.origin->in_flight;
       OnEnded(*ended.origin, code);
+      outstanding_.fetch_sub(1, std::memory_order_relaxed);
       ended.exchange->Answer(std::move(result));
       free_.push_back(std::move(ended.exchange));
       MarkReady(ended.origin);
@@ -380,6 +393,7 @@ class HttpTransport::Loop {
   int epoll_ = -1;
   int wakeup_ = -1;
   std::thread thread_;
+  std::atomic<size_t> outstanding_{0};  // attempts without an answer
 
   absl::Mutex mutex_;
   std::vector<Queued> inbox_ ABSL_GUARDED_BY(mutex_);
@@ -399,12 +413,34 @@ class HttpTransport::Loop {
   Micros earliest_deadline_ = kNever;  // a lower bound over all that wait
 };
 
-HttpTransport::HttpTransport(const Options& options) : loop_(std::make_unique<Loop>(options)) {}
+HttpTransport::HttpTransport(const Options& options) {
+  const int threads =
+      std::min({std::max(options.threads, 1), options.in_flight_per_origin_max,
+                options.in_flight_unanswered_max, options.in_flight_max, options.connections_max});
+  Options share = options;
+  share.in_flight_per_origin_max /= threads;
+  share.in_flight_unanswered_max /= threads;
+  share.in_flight_max /= threads;
+  share.connections_max /= threads;
+  for (int i = 0; i < threads; ++i) loops_.push_back(std::make_unique<Loop>(share));
+}
+
 HttpTransport::~HttpTransport() = default;
 
 void HttpTransport::Send(std::vector<DeliveryAttempt> attempts,
                          std::shared_ptr<DeliverySink> sink) {
-  loop_->Send(std::move(attempts), std::move(sink));
+  if (attempts.empty()) return;
+  const size_t home =
+      absl::Hash<std::string>()(attempts.front().context->target_key) % loops_.size();
+  if (loops_.size() == 1 || loops_[home]->HasRoom(attempts.size()))
+    return loops_[home]->Send(std::move(attempts), std::move(sink));
+  auto begin = std::make_move_iterator(attempts.begin());
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    const auto end =
+        std::make_move_iterator(attempts.begin() + attempts.size() * (i + 1) / loops_.size());
+    if (begin != end) loops_[(home + i) % loops_.size()]->Send({begin, end}, sink);
+    begin = end;
+  }
 }
 
 }  // namespace escapement::handler

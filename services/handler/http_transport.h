@@ -1,8 +1,10 @@
 // HttpTransport: delivers events by HTTP/1.1 to http:// and https:// targets.
 //
-// One thread of its own drives all connections (libcurl multi). Connections are kept alive and
-// shared by the attempts of one origin (DeliveryContext::target_key); attempts beyond
-// in_flight_per_origin_max wait in their order, their timeout running. Redirects are not followed,
+// A few threads of its own drive all connections (each a libcurl multi, with its share of what is
+// allowed). An origin's attempts (DeliveryContext::target_key) go to one thread, and are shared out
+// among all of them while that one has more than it may have in flight. Connections are kept alive
+// and shared by the attempts of one origin; attempts beyond in_flight_per_origin_max wait in their
+// order, their timeout running. Redirects are not followed,
 // the environment's proxies are not used, certificates are checked. The first response_bytes_max of
 // a response's body are read and dropped.
 //
@@ -19,7 +21,7 @@
 //   half of the timeout spent waiting for a connection          kUnsent
 //   a URI or header that no request can be made of              kRejected
 //
-// Threads: Send from any thread; results come on the transport's thread. Destruction answers what
+// Threads: Send from any thread; results come on the transport's threads. Destruction answers what
 // is outstanding with kUnknown before it returns.
 
 #ifndef SERVICES_HANDLER_HTTP_TRANSPORT_H_
@@ -36,6 +38,9 @@ namespace escapement::handler {
 class HttpTransport final : public DeliveryTransport {
  public:
   struct Options {
+    // One of them makes some 40,000 requests a second. There are no more than each bound below can
+    // be divided by.
+    int threads = 1;
     // Requests at once, and so connections, to one origin: more hide latency, fewer cost less CPU.
     int in_flight_per_origin_max = 64;
     // … of one that has answered nothing yet, or whose last request timed out; each answer doubles
@@ -60,7 +65,7 @@ class HttpTransport final : public DeliveryTransport {
 
  private:
   class Loop;
-  std::unique_ptr<Loop> loop_;
+  std::vector<std::unique_ptr<Loop>> loops_;
 };
 
 }  // namespace escapement::handler

@@ -37,6 +37,26 @@ class HttpTransportTest : public ::testing::Test {
     return sink_->Only(tag);
   }
 
+  // All of them arrive, and once each.
+  void SendTenThousand(HttpTransport& transport) {
+    constexpr uint64_t kCount = 10'000;
+    for (uint64_t first = 1; first <= kCount; first += 500) {
+      transport.Send(
+          MakeAttempts({.uri = receiver_->origin() + "/ok", .payload = std::string(500, 'p')},
+                       first, 500),
+          sink_);
+    }
+    ASSERT_TRUE(sink_->Await(kCount));
+    EXPECT_EQ(sink_->count(), kCount);
+    for (const auto& [tag, results] : sink_->results()) {
+      ASSERT_EQ(results.size(), 1u);
+      ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted);
+    }
+    const fixtures::ReceiptStats stats = receipts_.Stats();
+    EXPECT_EQ(stats.received, kCount);
+    EXPECT_EQ(stats.distinct, kCount);
+  }
+
   fixtures::Receipts receipts_;
   std::unique_ptr<HttpReceiver> receiver_;
   std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
@@ -199,23 +219,31 @@ TEST_F(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
 }
 
 TEST_F(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections) {
-  constexpr uint64_t kCount = 10'000;
-  for (uint64_t first = 1; first <= kCount; first += 500) {
-    transport_.Send(
-        MakeAttempts({.uri = receiver_->origin() + "/ok", .payload = std::string(500, 'p')}, first,
-                     500),
-        sink_);
-  }
-  ASSERT_TRUE(sink_->Await(kCount));
-  EXPECT_EQ(sink_->count(), kCount);
-  for (const auto& [tag, results] : sink_->results()) {
-    ASSERT_EQ(results.size(), 1u);
-    ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted);
-  }
-  const fixtures::ReceiptStats stats = receipts_.Stats();
-  EXPECT_EQ(stats.received, kCount);
-  EXPECT_EQ(stats.distinct, kCount);
+  SendTenThousand(transport_);
   EXPECT_LE(receiver_->connections(), 64u);
+}
+
+TEST_F(HttpTransportTest, SeveralThreadsShareWhatOneMayHaveInFlight) {
+  HttpTransport transport({.threads = 3});
+  SendTenThousand(transport);
+  EXPECT_LE(receiver_->connections(), 64u);
+}
+
+TEST_F(HttpTransportTest, WhatOneThreadCanTakeDoesNotGoToOthers) {
+  HttpTransport transport({.threads = 4});
+  for (uint64_t tag = 1; tag <= 20; ++tag) {
+    transport.Send(MakeAttempts({.uri = receiver_->origin() + "/ok"}, tag, 1), sink_);
+    ASSERT_TRUE(sink_->Await(tag));
+  }
+  EXPECT_EQ(receiver_->connections(), 1u);
+}
+
+TEST_F(HttpTransportTest, ABatchThatIsTooLargeForOneThreadGoesToAll) {
+  HttpTransport transport(
+      {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4});
+  // Each thread has one of them out, and nothing is answered: four only if all have begun.
+  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 8), sink_);
+  receiver_->AwaitRequests(4);
 }
 
 TEST_F(HttpTransportTest, DestructionAnswersWhatIsOutstanding) {
