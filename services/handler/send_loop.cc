@@ -20,7 +20,7 @@ constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
 }  // namespace
 
-// Gathers results of any thread; posts at most one closure at a time.
+// Gathers results of any thread until they are taken; tells of the first.
 class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
  public:
   struct Result {
@@ -34,16 +34,15 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   void OnResult(uint64_t tag, DeliveryResult result) override {
     absl::MutexLock lock(&mutex_);
     results_.push_back({tag, std::move(result)});
-    if (posted_) return;
-    posted_ = true;
+    if (std::exchange(told_, true)) return;
     executor_->Post([self = shared_from_this()] {
-      if (self->loop_ != nullptr) self->loop_->OnResults();
+      if (self->loop_ != nullptr) self->loop_->on_results_();
     });
   }
 
   std::vector<Result> Take() {
     absl::MutexLock lock(&mutex_);
-    posted_ = false;
+    told_ = false;
     return std::exchange(results_, {});
   }
 
@@ -54,7 +53,7 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   SendLoop* loop_;  // on the executor only
   absl::Mutex mutex_;
   std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
-  bool posted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool told_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime,
@@ -223,7 +222,7 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
   if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
 }
 
-void SendLoop::OnResults() {
+void SendLoop::TakeResults() {
   for (Sink::Result& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     if (place >= slots_.size() || slots_[place].claim == nullptr ||
@@ -240,7 +239,6 @@ void SendLoop::OnResults() {
                              std::move(result.result), silent);
     }
   }
-  on_results_();
 }
 
 }  // namespace escapement::handler
