@@ -85,6 +85,28 @@ TEST_F(HandlerServiceTest, NothingIsEverSentEarlyAndEverythingOnce) {
   ExpectQuiet();
 }
 
+// Each of them alone would cost a call of the transport, a wake of its threads and of ours.
+TEST_F(HandlerServiceTest,
+       WhatFallsDueWithinHalfAMillisecondIsSentTogetherWhateverIsAnsweredMeanwhile) {
+  const Uid uid = world_.AddSchedule("s");
+  Start();
+  transport().delay = absl::Microseconds(30);
+  const absl::Time due = world_.now() + absl::Seconds(1);
+  for (int i = 0; i < 100; ++i) {
+    world_.AddRow(uid, {.shard = static_cast<uint16_t>(i % 2),
+                        .due = due + absl::Microseconds(50) * i,
+                        .occurrence = "o" + std::to_string(i)});
+  }
+  world_.Advance(absl::Seconds(2));
+  ASSERT_EQ(transport().sent.size(), 100u);
+  std::set<absl::Time> instants;
+  for (const SentEvent& sent : transport().sent) {
+    EXPECT_LE(sent.at, sent.attempt.context->launch_time + absl::Milliseconds(3));
+    instants.insert(sent.at);
+  }
+  EXPECT_LE(instants.size(), 12u) << "5 ms, at most one each 0.5 ms";
+}
+
 TEST_F(HandlerServiceTest, LanesInWhichNothingIsDueAreReadOnceAMinute) {
   Start();
   const uint64_t scans = world_.quiet_store.event_scans;
