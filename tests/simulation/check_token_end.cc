@@ -1,5 +1,6 @@
 #include "tests/simulation/check_token_end.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -46,7 +47,12 @@ class TokenEndChecker {
         ended_[{end->uid, end->occurrence}].push_back(end->events);
       } else if (const auto* row = std::get_if<RowWrite>(&write);
                  row != nullptr && !row->deleted && row->table != RowWrite::Table::kWaiting) {
-        put_[{row->uid, row->occurrence}].push_back(row->events);
+        const Run_ run{row->uid, row->occurrence};
+        put_[run].push_back(row->events);
+        // As below, of one that has gone without a policy since.
+        if (row->table == RowWrite::Table::kEvents && !ByOwner(commit) &&
+            replay_.place(run, row->events.first).waiting > 0)
+          made_again_.insert(run);
       }
     }
     // A change back has made a launch record, beside the row that is left of a former version.
@@ -104,10 +110,15 @@ class TokenEndChecker {
     }
   }
 
+  // By a token manager.
+  static bool ByOwner(const Commit& commit) {
+    return std::any_of(commit.fence.begin(), commit.fence.end(), [](const FenceSeen& fence) {
+      return absl::StartsWith(fence.lease, "policy_shard/");
+    });
+  }
+
   void CheckWaiting(const Commit& commit, const TokenReplay::RowChange& row) {
-    bool by_owner = false;
-    for (const FenceSeen& fence : commit.fence)
-      by_owner = by_owner || absl::StartsWith(fence.lease, "policy_shard/");
+    const bool by_owner = ByOwner(commit);
     for (uint64_t i = row.events.first; i < row.events.first + row.events.count; ++i) {
       const TokenReplay::Place place = replay_.place(row.run, i);
       if (place.waiting == 0) continue;  // only for the time of the commit

@@ -207,6 +207,22 @@ TEST(CheckTokenEnd, CatchesAnEventThatEndsAndWaits) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "has ended and waits again"));
 }
 
+// A schedule was changed away from the occurrence, and back to it without the policy: the row that
+// waits is left of a former version, until it is judged.
+TEST(CheckTokenEnd, LetsARowWaitThatAChangeBackHasMadeAgainAmongTheEvents) {
+  RowWrite again = Waits(0, 3);
+  again.table = RowWrite::Table::kEvents;
+  again.key = "event row";
+  History history = GoodHistory();
+  history.commits.resize(2);
+  history.commits.push_back(At(9.2, {again}));
+  history.commits.push_back(At(9.6, {Ended(0)}));
+  EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "has ended and still waits"))
+      << "its token manager moved it, and left it where it was";
+  history.commits[2].fence.clear();
+  EXPECT_EQ(Texts(CheckTokenEnd(history)), "");
+}
+
 TEST(CheckTokenEnd, CatchesTwoOutcomesAndAGrantAfterTheEnd) {
   History history = GoodHistory();
   history.commits.push_back(At(15, {Ended(2)}));
