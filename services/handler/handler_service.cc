@@ -88,7 +88,6 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   RetentionLoop retention_;
   std::unique_ptr<lease::LeaseKeeper> keeper_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
-  bool step_wanted_ = false;  // since the last one began
   bool step_posted_ = false;
   absl::Duration stepped_ =
       -absl::InfiniteDuration();  // Clock::Elapsed at the end of the last step
@@ -180,20 +179,17 @@ void HandlerService::Core::OnFetched() {
 }
 
 void HandlerService::Core::Wake() {
-  step_wanted_ = true;
   if (step_posted_) return;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   if (elapsed < stepped_ + kStepGap) return StepAt(stepped_ + kStepGap, elapsed);
   step_posted_ = true;
   executor_->Post([this] {
     step_posted_ = false;
-    if (step_wanted_) Step();
+    Step();
   });
 }
 
 void HandlerService::Core::Step() {
-  step_wanted_ = false;
-  sends_.TakeResults();
   const absl::Time now = client_.NowLow();
   sends_.SendDue(now);
   size_t rows = 0;

@@ -20,7 +20,7 @@ constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
 }  // namespace
 
-// Gathers results of any thread until they are taken; tells of the first.
+// Gathers results of any thread; posts at most one closure at a time.
 class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
  public:
   struct Result {
@@ -34,15 +34,16 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   void OnResult(uint64_t tag, DeliveryResult result) override {
     absl::MutexLock lock(&mutex_);
     results_.push_back({tag, std::move(result)});
-    if (std::exchange(told_, true)) return;
+    if (posted_) return;
+    posted_ = true;
     executor_->Post([self = shared_from_this()] {
-      if (self->loop_ != nullptr) self->loop_->on_results_();
+      if (self->loop_ != nullptr) self->loop_->OnResults();
     });
   }
 
   std::vector<Result> Take() {
     absl::MutexLock lock(&mutex_);
-    told_ = false;
+    posted_ = false;
     return std::exchange(results_, {});
   }
 
@@ -53,7 +54,7 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   SendLoop* loop_;  // on the executor only
   absl::Mutex mutex_;
   std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
-  bool told_ ABSL_GUARDED_BY(mutex_) = false;
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime,
@@ -222,7 +223,7 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
   if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
 }
 
-void SendLoop::TakeResults() {
+void SendLoop::OnResults() {
   for (Sink::Result& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
     if (place >= slots_.size() || slots_[place].claim == nullptr ||
@@ -239,6 +240,7 @@ void SendLoop::TakeResults() {
                              std::move(result.result), silent);
     }
   }
+  on_results_();
 }
 
 }  // namespace escapement::handler

@@ -47,7 +47,7 @@ class SendLoop {
   // Of an event that holds a token that the consumer gives back.
   using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
 
-  // `on_results` is called on `executor` when there are results, once until they are taken.
+  // `on_results` is called on `executor` after a batch of results was handed to the claims' owners.
   SendLoop(const HandlerOptions& options, Runtime& runtime, std::shared_ptr<Executor> executor,
            DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results);
   ~SendLoop();
@@ -66,9 +66,6 @@ class SendLoop {
   // are reserved.
   void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
            absl::Time due);
-
-  // Hands the results that have come to the claims' owners.
-  void TakeResults();
 
   // `now` is KvClient::NowLow().
   void SendDue(absl::Time now);
@@ -96,6 +93,7 @@ class SendLoop {
   };
   void Send(absl::Time now, absl::Time due, const Waiting& waiting,
             std::vector<DeliveryAttempt>& batch);
+  void OnResults();
   // True if the target has answered nothing since it had answered `answers_before` times.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
   void MoveLimit(SendTarget& target, absl::Duration elapsed) const;

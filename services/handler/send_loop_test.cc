@@ -48,10 +48,8 @@ class SendLoopTest : public ::testing::Test {
   HandlerStats stats_;
   Owner owner_;
   int result_batches_ = 0;
-  SendLoop loop_{options_, runtime_, runtime_.NewExecutor("loop"), transport_, stats_, [this] {
-                   ++result_batches_;
-                   loop_.TakeResults();
-                 }};
+  SendLoop loop_{options_,   runtime_, runtime_.NewExecutor("loop"),
+                 transport_, stats_,   [this] { ++result_batches_; }};
 };
 
 TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
