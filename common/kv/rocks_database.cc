@@ -238,15 +238,46 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
   }
 
   absl::Status Scan(const ScanRequest& request, ScanResult* result) const override {
-    size_t bytes = 0;
-    absl::Status status = ScanRange(request, request.begin, request.end, &bytes, result);
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    read.readahead_size = 0;
+    read.ignore_range_deletions = !HasRangeTombstones(request.cf);
+    std::string begin = request.begin;
+    if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin)
+      begin = std::string(kMetaVisibleBegin);
+    const rocksdb::Slice lower = begin;
+    // Of the range that is being read: RocksDB looks at it anew at every Seek, so that one iterator
+    // reads all ranges that have an end. To make one costs as much as to read a range of few rows.
+    rocksdb::Slice upper;
+    if (request.reverse) read.iterate_lower_bound = &lower;
+    std::unique_ptr<rocksdb::Iterator> it;
+    size_t bytes = 0;  // of the entries so far
+    const auto scan = [&](const rocksdb::Slice& from, const rocksdb::Slice& end) {
+      upper = end;
+      if (it == nullptr || end.empty()) {
+        read.iterate_upper_bound = end.empty() ? nullptr : &upper;
+        it.reset(state_.db->NewIterator(read, state_.Handle(request.cf)));
+      }
+      request.reverse ? it->SeekToLast() : it->Seek(from);
+      while (it->Valid() && !Full(request, bytes, *result)) {
+        Entry& entry = result->entries.emplace_back();
+        entry.key.assign(it->key().data(), it->key().size());
+        if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());
+        bytes += entry.key.size() + entry.value.size();
+        request.reverse ? it->Prev() : it->Next();
+      }
+      result->more = it->Valid();
+      return ToStatus(it->status());
+    };
+    absl::Status status;
+    if (request.end.empty() || begin < request.end) status = scan(lower, request.end);
     for (const KeyRange& range : request.then) {
       if (!status.ok() || result->more) break;
       if (Full(request, bytes, *result)) {
         result->more = true;
         break;
       }
-      status = ScanRange(request, range.begin, range.end, &bytes, result);
+      if (range.end.empty() || range.begin < range.end) status = scan(range.begin, range.end);
     }
     return status;
   }
@@ -255,33 +286,6 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
   static bool Full(const ScanRequest& request, size_t bytes, const ScanResult& result) {
     return result.entries.size() >= request.limit ||
            (bytes > 0 && bytes >= std::min(request.bytes_max, kScanBytesMax));
-  }
-
-  // `*bytes`: of the entries so far.
-  absl::Status ScanRange(const ScanRequest& request, std::string begin, const std::string& end,
-                         size_t* bytes, ScanResult* result) const {
-    if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin)
-      begin = std::string(kMetaVisibleBegin);
-    if (!end.empty() && end <= begin) return absl::OkStatus();
-    rocksdb::ReadOptions read;
-    read.snapshot = snapshot_;
-    read.readahead_size = 0;
-    read.ignore_range_deletions = !HasRangeTombstones(request.cf);
-    const rocksdb::Slice lower = begin;
-    const rocksdb::Slice upper = end;
-    read.iterate_lower_bound = &lower;
-    if (!end.empty()) read.iterate_upper_bound = &upper;
-    std::unique_ptr<rocksdb::Iterator> it(state_.db->NewIterator(read, state_.Handle(request.cf)));
-    request.reverse ? it->SeekToLast() : it->Seek(lower);
-    while (it->Valid() && !Full(request, *bytes, *result)) {
-      Entry& entry = result->entries.emplace_back();
-      entry.key.assign(it->key().data(), it->key().size());
-      if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());
-      *bytes += entry.key.size() + entry.value.size();
-      request.reverse ? it->Prev() : it->Next();
-    }
-    result->more = it->Valid();
-    return ToStatus(it->status());
   }
 
   const State& state_;

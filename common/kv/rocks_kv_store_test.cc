@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -194,6 +195,53 @@ TEST_F(RocksKvStoreTest, ManyCommitsShareOneSync) {
   for (uint64_t number = 1; number <= 1000; ++number)
     EXPECT_EQ(answers[number - 1].get().value().seq, number);
   EXPECT_LT(store->info().syncs - syncs, 500);
+}
+
+// One iterator reads all of them; the rows are in several tables of many blocks, and in memory.
+TEST_F(RocksKvStoreTest, AScanOfManyRangesKeepsToEachRangesEnd) {
+  constexpr int kRows = 9000;
+  const auto key_of = [](int i) { return absl::StrCat("k", absl::Dec(i, absl::kZeroPad5)); };
+  std::unique_ptr<RocksKvStore> store;
+  for (int part = 0; part < 3; ++part) {  // a start writes what the log has into a table
+    store.reset();
+    store = Open().value();
+    CommitRequest request;
+    request.session = OpenSession(*store).value().session;
+    request.number = 1;
+    request.groups.resize(1);
+    for (int i = part; i < kRows; i += 3) {
+      request.groups[0].mutations.push_back({ColumnFamily::kChildren, Mutation::Kind::kPut,
+                                             key_of(i), std::string(100, 'v'), 0,
+                                             absl::ZeroDuration()});
+    }
+    auto [callback, future] = Awaited<CommitResult>();
+    store->Commit(std::move(request), callback);
+    ASSERT_TRUE(future.get().ok());
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < 50; ++round) {
+    // Next to each other, within a block, over many, empty ones.
+    std::vector<KeyRange> ranges;
+    std::vector<std::string> expected;
+    for (int at = static_cast<int>(random() % 200); at < kRows && ranges.size() < 300;) {
+      const int end = at + static_cast<int>(random() % (round % 2 == 0 ? 5 : 300));
+      ranges.push_back({key_of(at), key_of(end)});
+      for (; at < std::min(end, kRows); ++at) expected.push_back(key_of(at));
+      at += static_cast<int>(random() % 3) * static_cast<int>(random() % 100);
+    }
+    ScanRequest request{.cf = ColumnFamily::kChildren, .limit = 100'000, .keys_only = true};
+    request.begin = ranges[0].begin;
+    request.end = ranges[0].end;
+    request.then.assign(ranges.begin() + 1, ranges.end());
+    auto [callback, future] = Awaited<ScanResult>();
+    store->Scan(std::move(request), callback);
+    const absl::StatusOr<ScanResult> result = future.get();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_FALSE(result->more);
+    std::vector<std::string> found;
+    for (const Entry& entry : result->entries) found.push_back(entry.key);
+    ASSERT_EQ(found, expected) << round;
+  }
 }
 
 }  // namespace
