@@ -10,7 +10,7 @@
 #include "common/records/row_judge.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/occurrence_rows.h"
-#include "services/handler/claim_tick.h"
+#include "services/handler/claim_lead.h"
 
 namespace escapement::handler {
 namespace {
@@ -64,8 +64,7 @@ bool ClaimLoop::MayClaim(ShardState& state) const {
   const size_t commits_max = Perturb(state.core.runtime, Site::kHandlerOneClaimOutstanding)
                                  ? 1
                                  : options.claims_outstanding_max;
-  return commits_ < commits_max && state.core.sends.out() < options.events_out_max &&
-         unknown_.size() < kUnknownMax;
+  return commits_ < commits_max && !state.core.sends.full() && unknown_.size() < kUnknownMax;
 }
 
 DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
@@ -91,7 +90,7 @@ void ClaimLoop::OnFetched() {
 void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
   // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take their
   // share in the queue again if there is anything to share with.
-  const bool shares = state.queue.OnTimeDue(ClaimUntil(state.core.options, now));
+  const bool shares = state.queue.OnTimeDue(state.core.lead.Until(now));
   for (auto target = blocked_.begin(); target != blocked_.end();) {
     std::deque<QueuedRow>& rows = target->second.background;
     uint64_t room = state.core.sends.Room(target->first);
@@ -117,8 +116,7 @@ void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
 
 bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const {
   return batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
-         batch.row_bytes() < kClaimRowBytesMax &&
-         state.core.sends.out() < state.core.options.events_out_max;
+         batch.row_bytes() < kClaimRowBytesMax && !state.core.sends.full();
 }
 
 void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
@@ -142,7 +140,7 @@ void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& bat
     }
   };
   for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.on_time);
-  if (state.queue.OnTimeDue(ClaimUntil(state.core.options, now))) return;
+  if (state.queue.OnTimeDue(state.core.lead.Until(now))) return;
   for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.background);
 }
 
@@ -158,7 +156,7 @@ bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
   ClaimBatch batch(std::move(claim), events_max, rows_of_last_);
   TakeUnblocked(state, now, batch, rows_max);
   if (Crowded(state)) LetGo(state);
-  const absl::Time until = ClaimUntil(options, now);
+  const absl::Time until = state.core.lead.Until(now);
   for (DueQueue::Takeable may = MayTake(state, now);
        may.any() && HasRoom(state, batch, rows_max);) {
     std::optional<QueuedRow> row = state.queue.Take(until, may);
@@ -334,19 +332,22 @@ void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {
   commit.groups.push_back(batch.TakeGroup(ToMicros(now)));
   auto pending = std::make_shared<PendingClaim>(batch.TakePending());
   ++commits_;
+  const absl::Duration begun = state.core.runtime.clock().Elapsed();
   state.core.client.CommitAsync(std::move(commit), state.core.executor,
-                                [this, weak = state_, pending, &sends = state.core.sends](
+                                [this, weak = state_, pending, begun, &sends = state.core.sends](
                                     absl::StatusOr<kv::CommitResult> result) {
                                   const std::shared_ptr<ShardState> state = weak.lock();
                                   if (state == nullptr) return Unreserve(sends, *pending);
                                   --commits_;
+                                  const absl::Duration elapsed =
+                                      state->core.runtime.clock().Elapsed();
+                                  if (result.ok()) state->core.lead.OnCommitted(elapsed - begun);
                                   if (!result.ok()) {
                                     // Without room in the store it is tried again. Otherwise the
                                     // lease or the session is lost, and the shard is about to be
                                     // dropped: nothing more is claimed.
                                     PutBack(*state, *pending);
-                                    not_before_ = state->core.runtime.clock().Elapsed() +
-                                                  state->core.options.retry_commit_delay;
+                                    not_before_ = elapsed + state->core.options.retry_commit_delay;
                                   } else if (result->verdicts[0].applied) {
                                     OnCommitted(*state, *pending, result->seq);
                                   } else {

@@ -254,7 +254,7 @@ void GrantedLoop::Unblock(ShardState& state, absl::Time now) {
       GrantedPiece& front = pieces.front();
       if (front.claimed().grant->send_before <= now) {
         // It is the target that had no room, unless the handler had none for any.
-        const bool unreachable = state.core.sends.out() < state.core.options.events_out_max;
+        const bool unreachable = !state.core.sends.full();
         ends_.Add(Returned(front, now, unreachable));
         pieces.pop_front();
         continue;

@@ -36,17 +36,21 @@ struct HandlerOptions {
   absl::Duration overdue_after = absl::Milliseconds(500);
 
   // Rows are claimed at least claim_lead ahead of their due time: the time that a commit may take
-  // without making events late. They are claimed at whole claim_ticks, all that fall due in one
+  // without making events late. Where commits were slower of late it is longer, up to
+  // claim_lead_max (claim_lead.h). They are claimed at whole claim_ticks, all that fall due in one
   // tick together, in all shards: a commit and its sync cost the same for one row and for many.
   absl::Duration claim_lead = absl::Milliseconds(20);
+  absl::Duration claim_lead_max = absl::Milliseconds(250);
   absl::Duration claim_tick = absl::Milliseconds(20);
   size_t claim_rows_max = 1000;       // of one commit; bounds its size
   uint64_t claim_events_max = 4096;   // of one commit; bounds what is sent again after a crash
   size_t claims_outstanding_max = 4;  // commits under way for each shard
 
-  // Claimed and not answered. Together they bound what one handler has out. A target's bound
-  // follows what it answers, from 256 up to this; one that has been without room for
-  // `slow_target_after` gets 1/16 of it, so that many slow ones leave room for the others.
+  // Claimed and not answered. Together they bound what one handler has out, with claim_lead_max
+  // up to twice as many. A target's bound follows what it answers, from 256 up to this, and beyond
+  // it by what it answers in the time by which claims are made earlier than claim_lead; one that
+  // has been without room for `slow_target_after` gets 1/16 of it, so that many slow ones leave
+  // room for the others.
   uint64_t events_out_max = 16'384;
   uint64_t target_events_out_max = 4096;
   // A target that was without room for longer is slow: its rows are let go of and read again when

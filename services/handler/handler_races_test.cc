@@ -8,7 +8,7 @@
 #include "common/storage/test_state.h"
 #include "common/storage/waiting_table.h"
 #include "gtest/gtest.h"
-#include "services/handler/claim_tick.h"
+#include "services/handler/claim_lead.h"
 #include "services/handler/handler_service.h"
 #include "services/handler/handler_world.h"
 
@@ -20,7 +20,7 @@ using kv::Condition;
 using storage::v1::OUTCOME_KIND_SKIPPED;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
-absl::Time ClaimedAt(absl::Time due) { return ClaimTime(HandlerOptions(), due); }
+absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).TimeOf(due); }
 
 // The claim takes less than a millisecond: 25 µs steps over it.
 class ClaimRaceTest : public ::testing::TestWithParam<int> {
@@ -104,6 +104,18 @@ TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED) + world_.DoneEvents(OUTCOME_KIND_SUCCEEDED),
             10u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), world_.transport("a").sent.size());
+  EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+}
+
+// The change is acknowledged well before the due time, and the handler has heard of it by then.
+TEST_P(ClaimRaceTest, WhatIsNoOccurrenceAnyMoreIsNotSentThoughItIsClaimed) {
+  const FormerRow row = AddFormerRow(1);
+  AdvanceIntoTheClaim();
+  world_.SetState(row.uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
+  world_.Advance(absl::Seconds(3));
+  EXPECT_EQ(world_.transport("a").sent.size(), 0u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), 1u);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 

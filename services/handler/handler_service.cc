@@ -34,12 +34,14 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
         executor_(runtime.NewExecutor("handler")),
         client_(store, runtime, ClientOptions()),
         cache_(client_, executor_, [this] { OnFetched(); }),
-        sends_(options_, runtime, executor_, transport, stats_, [this] { Wake(); }),
+        lead_(options_),
+        sends_(options_, lead_, runtime, executor_, transport, stats_, [this] { Wake(); }),
         shared_{.options = options_,
                 .client = client_,
                 .runtime = runtime,
                 .executor = executor_,
                 .cache = cache_,
+                .lead = lead_,
                 .sends = sends_,
                 .stats = stats_,
                 .lease_valid =
@@ -83,6 +85,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   std::atomic<bool> ready_{false};
   kv::KvClient client_;
   RecordCache cache_;
+  ClaimLead lead_;
   SendLoop sends_;
   HandlerCore shared_;
   RetentionLoop retention_;
@@ -192,6 +195,7 @@ void HandlerService::Core::Wake() {
 void HandlerService::Core::Step() {
   const absl::Time now = client_.NowLow();
   sends_.SendDue(now);
+  lead_.Step(now, runtime_.clock().Elapsed());
   size_t rows = 0;
   for (const auto& [index, shard] : shards_) {
     shard->Step(now);

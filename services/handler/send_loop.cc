@@ -15,6 +15,8 @@ constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
 // What a target may have out whatever it answers, and how often its answers are counted.
 constexpr uint64_t kLimitMin = 256;
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
+// Before a count is over its answers count as if it had taken at least so long.
+constexpr absl::Duration kCountMin = absl::Milliseconds(50);
 constexpr size_t kTargetsKeptMax = 4096;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
@@ -57,10 +59,11 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime,
+SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
                    std::shared_ptr<Executor> executor, DeliveryTransport& transport,
                    HandlerStats& stats, std::function<void()> on_results)
     : options_(options),
+      lead_(lead),
       runtime_(runtime),
       executor_(std::move(executor)),
       transport_(transport),
@@ -71,13 +74,16 @@ SendLoop::SendLoop(const HandlerOptions& options, Runtime& runtime,
 SendLoop::~SendLoop() { sink_->Detach(); }
 
 uint64_t SendLoop::Room(const std::string& target_key) {
-  const uint64_t all = options_.events_out_max - std::min(out_, options_.events_out_max);
+  const uint64_t most_of_all = MostOut();
+  const uint64_t all = most_of_all - std::min(out_, most_of_all);
   const auto found = targets_.find(target_key);
   if (found == targets_.end()) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = found->second;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   MoveLimit(target, elapsed);
-  const uint64_t most = std::max<uint64_t>(target.limit / (target.slow ? kSlowShare : 1), 1);
+  const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
+  const uint64_t most =
+      std::max<uint64_t>((target.limit + early) / (target.slow ? kSlowShare : 1), 1);
   const uint64_t room = most - std::min(target.out, most);
   if (room == 0) {
     if (!target.full_since.has_value()) target.full_since = elapsed;
@@ -89,19 +95,30 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   return std::min(all, room);
 }
 
+uint64_t SendLoop::MostOut() const {
+  return static_cast<uint64_t>((1 + lead_.extra_share()) *
+                               static_cast<double>(options_.events_out_max));
+}
+
 void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
   const absl::Duration counted = elapsed - target.counted_since;
-  if (target.limit != 0 && counted < kCountEvery) return;
-  const double answered = target.limit == 0 ? 0
-                                            : static_cast<double>(target.answers) *
-                                                  absl::FDivDuration(target.timeout / 4, counted);
+  const bool over = target.limit == 0 || counted >= kCountEvery;
+  if (!over && target.answers == 0) return;
+  const double rate = target.limit == 0 ? 0
+                                        : static_cast<double>(target.answers) /
+                                              absl::ToDoubleSeconds(std::max(counted, kCountMin));
+  const double answered = rate * absl::ToDoubleSeconds(target.timeout / 4);
   uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
-  // One that had little to answer has not shown that it could not answer more.
-  if (2 * target.most_out < target.limit) limit = target.limit;
+  // One that had little to answer has not shown that it could not answer more; before the count is
+  // over it can only show that it answers more.
+  const bool little = !over || 2 * target.most_sent < target.limit;
+  if (little) limit = target.limit;
+  target.rate = little ? std::max(target.rate, rate) : rate;
   target.limit = answered >= static_cast<double>(options_.target_events_out_max)
                      ? options_.target_events_out_max
                      : std::max(limit, static_cast<uint64_t>(answered));
-  target.most_out = target.out;
+  if (!over) return;
+  target.most_sent = target.sent;
   target.answers = 0;
   target.counted_since = elapsed;
 }
@@ -114,6 +131,7 @@ bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
   if (found != targets_.end()) {
     SendTarget& target = found->second;
     silent = silent && target.answers_ever == answers_before;
+    target.sent -= std::min<uint64_t>(1, target.sent);
     if (answered) {
       ++target.answers;
       ++target.answers_ever;
@@ -132,7 +150,6 @@ bool SendLoop::Slow(const std::string& target_key) const {
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
   SendTarget& target = targets_[target_key];
   target.out += events;
-  target.most_out = std::max(target.most_out, target.out);
   out_ += events;
   stats_.events_out.store(out_, std::memory_order_relaxed);
 }
@@ -194,8 +211,13 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
-  const auto target = targets_.find(entry.context->target_key);
-  const uint64_t answers_before = target == targets_.end() ? 0 : target->second.answers_ever;
+  uint64_t answers_before = 0;
+  if (const auto found = targets_.find(entry.context->target_key); found != targets_.end()) {
+    SendTarget& target = found->second;
+    target.sent += waiting.count;
+    target.most_sent = std::max(target.most_sent, target.sent);
+    answers_before = target.answers_ever;
+  }
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
   for (uint64_t i = 0; i < waiting.count; ++i) {
     uint32_t place = 0;

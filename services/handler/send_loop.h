@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "common/runtime/runtime.h"
 #include "services/handler/claim.h"
+#include "services/handler/claim_lead.h"
 #include "services/handler/delivery_transport.h"
 #include "services/handler/handler_options.h"
 #include "services/handler/handler_stats.h"
@@ -29,9 +30,11 @@ namespace escapement::handler {
 // A place where events go.
 struct SendTarget {
   std::string key;
-  uint64_t out = 0;       // reserved: claimed and not answered
-  uint64_t limit = 0;     // of `out`; 0: not set yet
-  uint64_t most_out = 0;  // since `counted_since`
+  uint64_t out = 0;        // reserved: claimed and not answered
+  uint64_t sent = 0;       // of `out`
+  uint64_t most_sent = 0;  // since `counted_since`
+  uint64_t limit = 0;      // of `out` without what is claimed early; 0: not set yet
+  double rate = 0;         // answers a second
   bool slow = false;
   std::optional<absl::Duration> full_since;  // Clock::Elapsed
   // Answers since `counted_since`: a target may have out what it answers in a quarter of its
@@ -48,15 +51,17 @@ class SendLoop {
   using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
 
   // `on_results` is called on `executor` after a batch of results was handed to the claims' owners.
-  SendLoop(const HandlerOptions& options, Runtime& runtime, std::shared_ptr<Executor> executor,
-           DeliveryTransport& transport, HandlerStats& stats, std::function<void()> on_results);
+  // `options` and `lead` outlive it.
+  SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
+           std::shared_ptr<Executor> executor, DeliveryTransport& transport, HandlerStats& stats,
+           std::function<void()> on_results);
   ~SendLoop();
 
   // Before the first claim with on_release is added.
   void SetTokenMaker(TokenMaker maker) { token_maker_ = std::move(maker); }
 
-  // How many more events of the target may be claimed. Notes when it has become full or has room
-  // again.
+  // How many more events of the target may be claimed: its limit, and what it answers in the time
+  // by which claims are made earlier than usual. Notes when it has become full or has room again.
   uint64_t Room(const std::string& target_key);
   bool Slow(const std::string& target_key) const;
   void Reserve(const std::string& target_key, uint64_t events);
@@ -73,6 +78,7 @@ class SendLoop {
   std::optional<absl::Time> NextDue() const;
 
   uint64_t out() const { return out_; }
+  bool full() const { return out_ >= MostOut(); }
 
  private:
   class Sink;
@@ -96,9 +102,12 @@ class SendLoop {
   void OnResults();
   // True if the target has answered nothing since it had answered `answers_before` times.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
+  // Of all targets together.
+  uint64_t MostOut() const;
   void MoveLimit(SendTarget& target, absl::Duration elapsed) const;
 
   const HandlerOptions& options_;
+  const ClaimLead& lead_;
   Runtime& runtime_;
   std::shared_ptr<Executor> executor_;
   DeliveryTransport& transport_;

@@ -48,8 +48,11 @@ class SendLoopTest : public ::testing::Test {
   HandlerStats stats_;
   Owner owner_;
   int result_batches_ = 0;
-  SendLoop loop_{options_,   runtime_, runtime_.NewExecutor("loop"),
-                 transport_, stats_,   [this] { ++result_batches_; }};
+  ClaimLead lead_{options_};
+  SendLoop loop_{
+      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, stats_, [this] {
+        ++result_batches_;
+      }};
 };
 
 TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
@@ -110,6 +113,55 @@ TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
   EXPECT_EQ(loop_.Room("t"), 0u);
   loop_.Unreserve("t", 2500);
   EXPECT_EQ(loop_.Room("t"), 256u);
+}
+
+TEST_F(SendLoopTest, ATargetThatAnswersAtOnceHasMoreRoomAtOnce) {
+  loop_.Reserve("t", 0);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Milliseconds(10));
+  ASSERT_EQ(loop_.out(), 0u);
+  EXPECT_EQ(loop_.Room("t"), options_.target_events_out_max) << "as if they had been 2,000/s";
+}
+
+TEST_F(SendLoopTest, ATargetIsNotAskedForAnswersOfWhatIsClaimedAndNotSent) {
+  loop_.Reserve("t", 0);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+  // The commit of a claim takes long.
+  loop_.Reserve("t", 2500);
+  runtime_.AdvanceBy(absl::Milliseconds(500));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  loop_.Unreserve("t", 2500);
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+}
+
+TEST_F(SendLoopTest, WhatIsClaimedEarlierHasRoomOfItsOwn) {
+  loop_.Reserve("t", 0);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  lead_.OnCommitted(absl::Milliseconds(96));
+  lead_.Step(now(), runtime_.clock().Elapsed());
+  ASSERT_EQ(lead_.extra(), absl::Milliseconds(100));
+  EXPECT_EQ(loop_.Room("t"), 2500u + 100u) << "1,000 answers a second";
+}
+
+TEST_F(SendLoopTest, AllTargetsTogetherHaveRoomForWhatIsClaimedEarlier) {
+  options_.events_out_max = 1000;
+  loop_.Reserve("t", 999);
+  EXPECT_FALSE(loop_.full());
+  loop_.Reserve("t", 1);
+  EXPECT_TRUE(loop_.full());
+  lead_.OnCommitted(options_.claim_lead_max);
+  lead_.Step(now(), runtime_.clock().Elapsed());
+  loop_.Reserve("t", 919);
+  EXPECT_FALSE(loop_.full()) << "230 ms earlier, of 250";
+  EXPECT_EQ(loop_.Room("u"), 1u);
+  loop_.Reserve("u", 1);
+  EXPECT_TRUE(loop_.full());
 }
 
 TEST_F(SendLoopTest, WhatWasNotSentIsNoAnswer) {

@@ -8,7 +8,7 @@
 #include "common/base/utf8.h"
 #include "common/records/currency.h"
 #include "common/records/retry_end.h"
-#include "services/handler/claim_tick.h"
+#include "services/handler/claim_lead.h"
 
 namespace escapement::handler {
 namespace {
@@ -59,10 +59,10 @@ std::optional<absl::Time> Shard::NextDue(absl::Time now) const {
   if (draining_) return std::nullopt;
   std::optional<absl::Time> next = takeover_.NextDue();
   if (next.has_value() && *next <= now) next.reset();
-  const HandlerOptions& options = state_->core.options;
-  const std::optional<absl::Time> row = state_->queue.NextDue(ClaimUntil(options, now));
+  const ClaimLead& lead = state_->core.lead;
+  const std::optional<absl::Time> row = state_->queue.NextDue(lead.Until(now));
   if (row.has_value()) {
-    const absl::Time claim_at = ClaimTime(options, *row);
+    const absl::Time claim_at = lead.TimeOf(*row);
     next = next.has_value() ? std::min(*next, claim_at) : claim_at;
   }
   return next;
@@ -120,7 +120,7 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED ||
       RunCancelled(entry.event, *cached->record))
     return false;
-  return entry.grant == nullptr || cached->record->version() <= entry.claimed_version;
+  return cached->record->version() <= entry.claimed_version;
 }
 
 void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,

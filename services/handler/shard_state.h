@@ -19,6 +19,7 @@
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
 #include "services/handler/claim.h"
+#include "services/handler/claim_lead.h"
 #include "services/handler/due_queue.h"
 #include "services/handler/granted_claims.h"
 #include "services/handler/handler_options.h"
@@ -33,6 +34,7 @@ struct HandlerCore {
   Runtime& runtime;
   std::shared_ptr<Executor> executor;
   RecordCache& cache;
+  ClaimLead& lead;
   SendLoop& sends;
   HandlerStats& stats;
   std::function<bool(uint32_t shard)> lease_valid;

@@ -20,9 +20,10 @@
 
 namespace escapement::simulation {
 
-// Events are claimed up to this much ahead of their time, and what was claimed before a change is
-// sent after it (the claim's lead and tick, and 5 ms).
-inline constexpr absl::Duration kClaimLead = absl::Milliseconds(45);
+// Events are claimed up to this much ahead of their time where commits are slow (the longest lead
+// and tick of a claim, and 5 ms), and what was claimed before a change is sent after it if its
+// handler has not heard of the change by then.
+inline constexpr absl::Duration kClaimLead = absl::Milliseconds(275);
 
 class LifeModel {
  public:
