@@ -1,6 +1,7 @@
 #include "tests/bench/path_stages.h"
 
 #include <algorithm>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "tests/bench/ingest_client.h"
 #include "tests/bench/raw_send.h"
+#include "tests/bench/raw_sync.h"
 #include "tests/integration/api_client.h"
 
 namespace escapement::bench {
@@ -20,6 +22,9 @@ constexpr char kEndedCounter[] = "escapement_handler_succeeded_total";
 
 // How long after the ingest the events of a stage fall due.
 constexpr absl::Duration kLead = absl::Seconds(2);
+// Of a stage that measures lateness: the disk is to be done with the ingest, which writes six times
+// as much as the delivery.
+constexpr absl::Duration kQuietLead = absl::Seconds(15);
 constexpr double kTimersPerSecond = 1000;
 // Time that is left for the ingest of an event: at first, and at least. Twice what the last one
 // took.
@@ -51,7 +56,7 @@ absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
 
 absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t events) {
   // All are stored before the first is due.
-  const auto stored = StoreBeforeDue(target, events, absl::ZeroDuration());
+  const auto stored = StoreBeforeDue(target, events, absl::ZeroDuration(), kLead);
   if (!stored.ok()) return stored.status();
   return RateOfAll(stored->ended_before, events);
 }
@@ -81,14 +86,17 @@ absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t
 absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second,
                                                 uint64_t events) {
   const absl::Duration step = absl::Seconds(1 / per_second);
-  const auto stored = StoreBeforeDue(target, events, step);
+  const auto stored = StoreBeforeDue(target, events, step, kQuietLead);
   if (!stored.ok()) return stored.status();
   const absl::Time begin = stored->begin;
   // Asking the receiver while it works would make it late.
   absl::SleepFor(begin - absl::Now());
   const double seconds = static_cast<double>(events) / per_second;
   Lateness late;
+  std::future<fixtures::LatencyHistogram> syncs =
+      std::async(std::launch::async, RawSyncs, bed_->folder(), absl::Seconds(seconds));
   late.timer = RawTimer(static_cast<uint64_t>(seconds * kTimersPerSecond), kTimersPerSecond);
+  late.syncs = syncs.get();
   const auto counts = AwaitArrivals(events);
   if (!counts.ok()) return counts.status();
   late.p50 = counts->late_p50;
@@ -102,13 +110,13 @@ absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double
 }
 
 absl::StatusOr<PathStages::Stored> PathStages::StoreBeforeDue(const v1::Target& target,
-                                                              uint64_t events,
-                                                              absl::Duration step) {
+                                                              uint64_t events, absl::Duration step,
+                                                              absl::Duration lead) {
   for (int i = 0; i < kIngestTriesMax; ++i) {
     if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
     const auto ended_before = Ended();
     if (!ended_before.ok()) return ended_before.status();
-    const absl::Time begin = absl::Now() + kLead + ingest_time_ * static_cast<int64_t>(events);
+    const absl::Time begin = absl::Now() + lead + ingest_time_ * static_cast<int64_t>(events);
     const auto took = Ingest(
         {.master = bed_->front("master"),
          .target = target,
@@ -178,6 +186,7 @@ void AddLateness(const std::string& name, const Lateness& late, const Bound& p99
   add("p99", late.p99, late.timer.Percentile(0.99), p99);
   add("p99.9", late.p999, late.timer.Percentile(0.999), {});
   add("max", late.max, late.timer.max(), {});
+  AddSyncs(name, late.syncs, figures);
   const std::string early = name + "early events";
   figures.Add(early, "", static_cast<double>(late.early), {.at_most = 0});
   // One in any repetition is one too many.

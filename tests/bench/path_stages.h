@@ -29,6 +29,7 @@ struct Lateness {
   uint64_t early = 0;
   // Of a thread of this process that slept until 1,000 instants a second while they fell due.
   fixtures::LatencyHistogram timer;
+  fixtures::LatencyHistogram syncs;  // RawSyncs, on the platform's disk at that time
 };
 
 struct RunResult {
@@ -63,10 +64,10 @@ class PathStages {
     absl::Time begin;         // when the first is due
     double ended_before = 0;  // events that the handlers had ended when none of these was due
   };
-  // Stores one-off events, each due one step after the other, before the first is due; tries again
-  // if the machine took longer than it did before.
+  // Stores one-off events, each due one step after the other, `lead` before the first is due; tries
+  // again if the machine took longer than it did before.
   absl::StatusOr<Stored> StoreBeforeDue(const v1::Target& target, uint64_t events,
-                                        absl::Duration step);
+                                        absl::Duration step, absl::Duration lead);
   // Waits until so many distinct events have arrived.
   absl::StatusOr<ReceiverCounts> AwaitArrivals(uint64_t events);
   // Waits until the handlers have ended so many events in all, durably.
@@ -82,7 +83,8 @@ class PathStages {
   absl::Duration ingest_time_;  // that one event may take; follows what it took
 };
 
-// Each percentile of `late` in milliseconds beside the timer's of the same time; p99 has the bound.
+// Each percentile of `late` in milliseconds beside the timer's of the same time, and what the disk
+// did; p99 has the bound.
 // Early ones are to be none.
 void AddLateness(const std::string& name, const Lateness& late, const Bound& p99, Figures& figures);
 

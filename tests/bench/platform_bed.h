@@ -44,6 +44,7 @@ class PlatformBed {
   // The address of whoever is that service.
   const std::string& front(const std::string& service) const;
   integration::Platform& platform() { return platform_; }
+  const std::string& folder() const { return options_.folder; }
   std::string data_folder() const { return options_.folder + "/data"; }
 
   // Metrics of that name (all labels, buckets left out), summed over the processes of the service.

@@ -1,0 +1,23 @@
+// What the disk does with small synchronous writes: the raw limit of everything that is durable.
+
+#ifndef TESTS_BENCH_RAW_SYNC_H_
+#define TESTS_BENCH_RAW_SYNC_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "tests/bench/figures.h"
+#include "tests/fixtures/latency_histogram.h"
+
+namespace escapement::bench {
+
+// For so long, 50 times a second: overwrites 4 KiB of a file of its own in `folder` and syncs it.
+// How long each took, in microseconds; empty if the file cannot be written.
+fixtures::LatencyHistogram RawSyncs(const std::string& folder, absl::Duration duration);
+
+// Their p99 and maximum, in milliseconds.
+void AddSyncs(const std::string& name, const fixtures::LatencyHistogram& syncs, Figures& figures);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_RAW_SYNC_H_
