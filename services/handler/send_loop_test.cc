@@ -40,6 +40,13 @@ class SendLoopTest : public ::testing::Test {
     loop_.Add(MakeClaim(count), 0, 0, count, now());
     loop_.SendDue(now());
   }
+  // Then 100 ms pass: if it answers them, that is 2,500 in a quarter of the timeout.
+  void SendItAHundred() {
+    loop_.Reserve("t", 0);
+    EXPECT_EQ(loop_.Room("t"), 256u);
+    AddAndSend(100);
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+  }
   absl::Time now() { return runtime_.world().Now(); }
 
   sim::SimRuntime runtime_{1};
@@ -97,11 +104,7 @@ TEST_F(SendLoopTest, ResultsForALostShardChangeNothing) {
 
 TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
   EXPECT_EQ(loop_.Room("t"), 256u);
-  // 100 in 100 ms are 2,500 in a quarter of the timeout.
-  loop_.Reserve("t", 0);
-  EXPECT_EQ(loop_.Room("t"), 256u);
-  AddAndSend(100);
-  runtime_.AdvanceBy(absl::Milliseconds(100));
+  SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 2500u);
   // Nothing was asked of it: it is not known to have become slower.
   runtime_.AdvanceBy(absl::Seconds(1));
@@ -125,10 +128,7 @@ TEST_F(SendLoopTest, ATargetThatAnswersAtOnceHasMoreRoomAtOnce) {
 }
 
 TEST_F(SendLoopTest, ATargetIsNotAskedForAnswersOfWhatIsClaimedAndNotSent) {
-  loop_.Reserve("t", 0);
-  EXPECT_EQ(loop_.Room("t"), 256u);
-  AddAndSend(100);
-  runtime_.AdvanceBy(absl::Milliseconds(100));
+  SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 2500u);
   // The commit of a claim takes long.
   loop_.Reserve("t", 2500);
@@ -139,10 +139,7 @@ TEST_F(SendLoopTest, ATargetIsNotAskedForAnswersOfWhatIsClaimedAndNotSent) {
 }
 
 TEST_F(SendLoopTest, WhatIsClaimedEarlierHasRoomOfItsOwn) {
-  loop_.Reserve("t", 0);
-  EXPECT_EQ(loop_.Room("t"), 256u);
-  AddAndSend(100);
-  runtime_.AdvanceBy(absl::Milliseconds(100));
+  SendItAHundred();
   lead_.OnCommitted(absl::Milliseconds(96));
   lead_.Step(now(), runtime_.clock().Elapsed());
   ASSERT_EQ(lead_.extra(), absl::Milliseconds(100));
@@ -168,10 +165,7 @@ TEST_F(SendLoopTest, WhatWasNotSentIsNoAnswer) {
   transport_.decide = [](const DeliveryAttempt&) {
     return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = ""};
   };
-  loop_.Reserve("t", 0);
-  EXPECT_EQ(loop_.Room("t"), 256u);
-  AddAndSend(100);
-  runtime_.AdvanceBy(absl::Milliseconds(100));
+  SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 256u);
 }
 
