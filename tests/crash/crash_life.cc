@@ -74,12 +74,14 @@ std::vector<const StoreHistory::Entry*> Remembered(const StoreHistory& history, 
   return found;
 }
 
-// The commits of a life.
+// The commits of a life. What it writes into `known` it writes unless the store has ended: that may
+// be on another thread than the writer's (the witness has its own).
 class Driver {
  public:
-  Driver(RocksKvStore& store, DiskRecord& record, ManualClock& clock, const LifeOptions& options,
-         Known* known)
+  Driver(RocksKvStore& store, StoreEnd& end, DiskRecord& record, ManualClock& clock,
+         const LifeOptions& options, Known* known)
       : store_(store),
+        end_(end),
         record_(record),
         clock_(clock),
         bursts_(options.bursts),
@@ -101,17 +103,19 @@ class Driver {
   void Opening() {
     clock_.Advance(absl::Microseconds(900));
     const size_t entry = known_.history.entries().size();
-    known_.history.OpenSession(clock_.WallNow());
+    end_.UnlessEnded([&] { known_.history.OpenSession(clock_.WallNow()); });
     const kv::CommitSeq seen =
         known_.incarnation == 0 ? 0 : known_.history.SeqAfter(known_.answers);
     store_.OpenSession(known_.incarnation, seen, [this, entry](absl::StatusOr<SessionInfo> info) {
       if (absl::IsUnavailable(info.status())) return;
       if (!info.ok()) return Finish(info.status().ToString());
-      known_.history.Opened(entry, info->session);
-      known_.incarnation = info->incarnation;
+      end_.UnlessEnded([&] {
+        known_.history.Opened(entry, info->session);
+        known_.incarnation = info->incarnation;
+        Answered(entry);
+      });
       session_ = info->session;
       number_ = 0;
-      Answered(entry);
       Burst();
     });
   }
@@ -125,13 +129,13 @@ class Driver {
       auto request = std::make_shared<const kv::CommitRequest>(
           workload_.Commit(known_.history.state(), session_, ++number_));
       const size_t entry = known_.history.entries().size();
-      known_.history.Commit(request, clock_.WallNow());
+      end_.UnlessEnded([&] { known_.history.Commit(request, clock_.WallNow()); });
       store_.Commit(request,
                     [this, entry, last = i + 1 == count](absl::StatusOr<CommitResult> answer) {
                       if (absl::IsUnavailable(answer.status())) return;
                       std::string problem = Disagreement(known_.history.entries()[entry], answer);
                       if (!problem.empty()) return Finish(absl::StrCat("while running: ", problem));
-                      Answered(entry);
+                      end_.UnlessEnded([&] { Answered(entry); });
                       if (last) Burst();
                     });
     }
@@ -149,6 +153,7 @@ class Driver {
   }
 
   RocksKvStore& store_;
+  StoreEnd& end_;
   DiskRecord& record_;
   ManualClock& clock_;
   absl::Mutex mu_;
@@ -278,11 +283,11 @@ void Live(Living& life) {
     result.recovery = life.record.Operations().size();
     life.record.Answers(result.after.answers);
     if (!problem.empty()) return;
-    life.driver =
-        std::make_unique<Driver>(*life.store, life.record, life.clock, life.options, &result.after);
-    life.driver->Begin();
+    life.driver = std::make_unique<Driver>(*life.store, *life.end, life.record, life.clock,
+                                           life.options, &result.after);
   });
   if (life.driver != nullptr) {
+    life.driver->Begin();
     problem = life.driver->Wait();
     life.end->UnlessEnded([&] { result.problem = problem; });
   }

@@ -22,7 +22,7 @@ class StoreEnd {
 
   // Runs `call` on a thread of its own until it returns, or the store has ended: at once then, with
   // why. The thread is left behind then; it owns what `call` holds. What the caller reads then
-  // `call` must have written within UnlessEnded, or the store's writing thread.
+  // `call` and the store's threads must have written within UnlessEnded.
   static absl::Status Run(const std::shared_ptr<StoreEnd>& end, std::function<void()> call);
 
   // Runs `write`, before the store ends; never returns if it has ended.
