@@ -84,8 +84,7 @@ class PathStages {
 };
 
 // Each percentile of `late` in milliseconds beside the timer's of the same time, and what the disk
-// did; p99 has the bound.
-// Early ones are to be none.
+// did; p99 has the bound. Early ones are to be none.
 void AddLateness(const std::string& name, const Lateness& late, const Bound& p99, Figures& figures);
 
 }  // namespace escapement::bench
