@@ -134,9 +134,14 @@ std::shared_ptr<const CachedState> RecordCache::State(const Uid& uid) {
 }
 
 std::shared_ptr<const CachedDefinition> RecordCache::Definition(const Uid& uid, uint64_t version) {
+  if (found_.definition != nullptr && found_.uid == uid && found_.version == version)
+    return found_.definition;
   std::string key = DefinitionKey(uid, version);
   const auto known = definitions_.find(key);
-  if (known != definitions_.end()) return known->second;
+  if (known != definitions_.end()) {
+    found_ = {.uid = uid, .version = version, .definition = known->second};
+    return known->second;
+  }
   if (!reading_.contains(key)) wanted_definitions_.insert(std::move(key));
   return nullptr;
 }
@@ -214,6 +219,7 @@ void RecordCache::OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
 }
 
 void RecordCache::KeepDefinition(const std::string& key, const std::optional<std::string>& value) {
+  found_ = {};
   if (definition_bytes_ > kDefinitionBytesMax ||
       Perturb(client_.runtime(), Site::kCacheDefinitionsForgotten)) {
     definitions_.clear();

@@ -97,6 +97,13 @@ class RecordCache {
   // By key; never iterated.
   absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;
   size_t definition_bytes_ = 0;
+  // What was found last: many one-off events in a row have the same definition.
+  struct Found {
+    Uid uid;
+    uint64_t version = 0;
+    std::shared_ptr<const CachedDefinition> definition;  // null: nothing
+  };
+  Found found_;
   // Keys whose read is under way, with its number: not wanted again. What another read says of
   // them was asked before they were forgotten. Never iterated.
   absl::flat_hash_map<std::string, uint64_t> reading_;

@@ -23,6 +23,9 @@ constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 // after a step is taken together with what comes next, which at thousands of events a second costs
 // the processors much less than each alone.
 constexpr absl::Duration kStepGap = absl::Microseconds(500);
+// What falls due while a step is under way is sent within it, as much as has come in this time
+// together.
+constexpr absl::Duration kSendGap = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -195,12 +198,16 @@ void HandlerService::Core::Wake() {
 void HandlerService::Core::Step() {
   const absl::Time now = client_.NowLow();
   sends_.SendDue(now);
-  lead_.Step(now, runtime_.clock().Elapsed());
+  absl::Duration sent = runtime_.clock().Elapsed();
+  lead_.Step(now, sent);
   size_t rows = 0;
   for (const auto& [index, shard] : shards_) {
     shard->Step(now);
     rows += shard->rows();
-    sends_.SendDue(client_.NowLow());  // a step may take long, and sends are not to wait for it
+    if (const absl::Duration elapsed = runtime_.clock().Elapsed(); elapsed >= sent + kSendGap) {
+      sends_.SendDue(client_.NowLow());
+      sent = runtime_.clock().Elapsed();
+    }
   }
   stats_.rows_in_memory.store(rows, std::memory_order_relaxed);
   if (!drained_ && retention_.Due()) Sweep(now);

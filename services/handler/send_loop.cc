@@ -73,12 +73,19 @@ SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime
 
 SendLoop::~SendLoop() { sink_->Detach(); }
 
+// Events in a row mostly go to the same target.
+SendTarget* SendLoop::Find(const std::string& target_key) {
+  if (last_found_ == targets_.end() || last_found_->first != target_key)
+    last_found_ = targets_.find(target_key);
+  return last_found_ == targets_.end() ? nullptr : &last_found_->second;
+}
+
 uint64_t SendLoop::Room(const std::string& target_key) {
   const uint64_t most_of_all = MostOut();
   const uint64_t all = most_of_all - std::min(out_, most_of_all);
-  const auto found = targets_.find(target_key);
-  if (found == targets_.end()) return std::min({all, options_.target_events_out_max, kLimitMin});
-  SendTarget& target = found->second;
+  SendTarget* const found = Find(target_key);
+  if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
+  SendTarget& target = *found;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   MoveLimit(target, elapsed);
   const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
@@ -125,11 +132,11 @@ void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
 
 bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
                         uint64_t answers_before) {
-  const auto found = targets_.find(context.target_key);
+  SendTarget* const found = Find(context.target_key);
   const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
   bool silent = !answered;
-  if (found != targets_.end()) {
-    SendTarget& target = found->second;
+  if (found != nullptr) {
+    SendTarget& target = *found;
     silent = silent && target.answers_ever == answers_before;
     target.sent -= std::min<uint64_t>(1, target.sent);
     if (answered) {
@@ -142,26 +149,31 @@ bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
   return silent;
 }
 
-bool SendLoop::Slow(const std::string& target_key) const {
-  const auto found = targets_.find(target_key);
-  return found != targets_.end() && found->second.slow;
+bool SendLoop::Slow(const std::string& target_key) {
+  const SendTarget* const found = Find(target_key);
+  return found != nullptr && found->slow;
 }
 
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
-  SendTarget& target = targets_[target_key];
-  target.out += events;
+  SendTarget* found = Find(target_key);
+  if (found == nullptr) {
+    last_found_ = targets_.try_emplace(target_key).first;
+    found = &last_found_->second;
+  }
+  found->out += events;
   out_ += events;
   stats_.events_out.store(out_, std::memory_order_relaxed);
 }
 
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
-  const auto found = targets_.find(target_key);
-  if (found == targets_.end()) return;
-  found->second.out -= std::min(events, found->second.out);
+  SendTarget* const found = Find(target_key);
+  if (found == nullptr) return;
+  found->out -= std::min(events, found->out);
   out_ -= std::min(events, out_);
   stats_.events_out.store(out_, std::memory_order_relaxed);
-  if (found->second.out == 0 && !found->second.slow && targets_.size() > kTargetsKeptMax)
-    targets_.erase(found);
+  if (found->out > 0 || found->slow || targets_.size() <= kTargetsKeptMax) return;
+  targets_.erase(last_found_);
+  last_found_ = targets_.end();
 }
 
 void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
@@ -178,6 +190,7 @@ std::optional<absl::Time> SendLoop::NextDue() const {
 void SendLoop::SendDue(absl::Time now) {
   // Keys belong to contexts that the batch holds.
   std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
+  auto batch = batches.end();  // the last one used
   std::vector<Waiting> later;
   const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
                     Perturb(runtime_, Site::kHandlerSendsHeld);
@@ -193,7 +206,9 @@ void SendLoop::SendDue(absl::Time now) {
                : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
     switch (check) {
       case ClaimOwner::Check::kSend:
-        Send(now, due, waiting, batches[target_key]);
+        if (batch == batches.end() || batch->first != target_key)
+          batch = batches.try_emplace(target_key).first;
+        Send(now, due, waiting, batch->second);
         break;
       case ClaimOwner::Check::kWait:
         later.push_back(std::move(waiting));
@@ -212,11 +227,10 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
   uint64_t answers_before = 0;
-  if (const auto found = targets_.find(entry.context->target_key); found != targets_.end()) {
-    SendTarget& target = found->second;
-    target.sent += waiting.count;
-    target.most_sent = std::max(target.most_sent, target.sent);
-    answers_before = target.answers_ever;
+  if (SendTarget* const target = Find(entry.context->target_key); target != nullptr) {
+    target->sent += waiting.count;
+    target->most_sent = std::max(target->most_sent, target->sent);
+    answers_before = target->answers_ever;
   }
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
   for (uint64_t i = 0; i < waiting.count; ++i) {

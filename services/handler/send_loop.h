@@ -63,7 +63,7 @@ class SendLoop {
   // How many more events of the target may be claimed: its limit, and what it answers in the time
   // by which claims are made earlier than usual. Notes when it has become full or has room again.
   uint64_t Room(const std::string& target_key);
-  bool Slow(const std::string& target_key) const;
+  bool Slow(const std::string& target_key);
   void Reserve(const std::string& target_key, uint64_t events);
   void Unreserve(const std::string& target_key, uint64_t events);
 
@@ -102,6 +102,8 @@ class SendLoop {
   void OnResults();
   // True if the target has answered nothing since it had answered `answers_before` times.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
+  // Null: nothing is known of it. Until the next call of this or of Reserve.
+  SendTarget* Find(const std::string& target_key);
   // Of all targets together.
   uint64_t MostOut() const;
   void MoveLimit(SendTarget& target, absl::Duration elapsed) const;
@@ -116,6 +118,7 @@ class SendLoop {
   TokenMaker token_maker_;
   std::shared_ptr<Sink> sink_;
   std::map<std::string, SendTarget> targets_;  // those with something out, and slow ones
+  std::map<std::string, SendTarget>::iterator last_found_ = targets_.end();
   uint64_t out_ = 0;
   std::multimap<absl::Time, Waiting> waiting_;
   std::vector<Slot> slots_;
