@@ -83,6 +83,8 @@ struct DeliveryResult {
 };
 
 inline constexpr size_t kDeliveryMessageBytesMax = 1024;
+// A consumer that asks for more is asked again after this.
+inline constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 
 // Takes results. OnResult may be called from any thread, also from within Send; it is quick and
 // does not call the transport.

@@ -16,7 +16,6 @@ namespace escapement::handler {
 namespace {
 
 constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
-constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 // What writing into gRPC's buffer takes at most.
 constexpr MonotonicMicros kWriteMax = 100'000;
 constexpr char kStopping[] = "the platform is stopping";

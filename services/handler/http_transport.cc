@@ -21,48 +21,30 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
+#include "escapement/storage/v1/records.pb.h"
 #include "services/handler/http_transport_exchange.h"
+#include "services/handler/http_transport_multi.h"
+#include "services/handler/http_transport_plain.h"
+#include "services/handler/http_transport_request.h"
 
 namespace escapement::handler {
 namespace {
 
-using Micros = int64_t;  // of the monotonic clock
-constexpr Micros kNever = std::numeric_limits<Micros>::max();
 constexpr int kEventsMax = 256;
 
-Micros Now() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 struct Queued {
-  DeliveryAttempt attempt;
-  std::shared_ptr<DeliverySink> sink;
-  Micros deadline = 0;
-  Micros start_by = 0;  // so that what is left of the timeout is enough for an answer
+  HttpAttempt attempt;
+  HttpMicros start_by = 0;  // so that what is left of the timeout is enough for an answer
 };
 
 // Attempts to one origin. Kept while it has any.
 struct Origin {
   std::string key;
   std::deque<Queued> waiting;
-  Micros earliest_deadline = kNever;  // a lower bound over `waiting`
+  HttpMicros earliest_deadline = kHttpNever;  // a lower bound over `waiting`
   int in_flight = 0;
   int in_flight_max = 0;
   bool ready = false;  // is in Loop::ready_
-};
-
-struct InFlight {
-  std::unique_ptr<HttpExchange> exchange;
-  Origin* origin = nullptr;
-};
-
-// What epoll and libcurl know of a socket, by its number.
-struct Socket {
-  bool ours = false;  // opened by OnOpen, closed by OnClose
-  uint32_t registered = 0;
-  uint32_t wanted = 0;
 };
 
 }  // namespace
@@ -70,21 +52,17 @@ struct Socket {
 // A thread, its multi handle and its queues.
 class HttpTransport::Loop {
  public:
-  explicit Loop(const Options& options) : options_(options) {
-    static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
-    (void)global;
-    epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    wakeup_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  explicit Loop(const Options& options)
+      : options_(options),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        multi_(epoll_, options.connections_max),
+        plain_(options, epoll_, multi_,
+               [this](void* owner, HttpEnd end) { OnEnded(static_cast<Origin*>(owner), end); }) {
     epoll_event event = {};
     event.events = EPOLLIN;
     event.data.fd = wakeup_;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, wakeup_, &event);
-    multi_ = curl_multi_init();
-    curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &Loop::OnSocket);
-    curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
-    curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &Loop::OnTimer);
-    curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
-    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options.connections_max));
     thread_ = std::thread([this] { Run(); });
   }
 
@@ -96,22 +74,22 @@ class HttpTransport::Loop {
     Wake();
     thread_.join();
     AnswerAll();
-    free_.clear();
-    curl_multi_cleanup(multi_);
     close(wakeup_);
     close(epoll_);
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
-    const Micros now = Now();
+    const HttpMicros now = HttpNow();
     outstanding_.fetch_add(attempts.size(), std::memory_order_relaxed);
     bool wake = false;
     {
       absl::MutexLock lock(&mutex_);
       for (DeliveryAttempt& attempt : attempts) {
-        const Micros timeout =
+        const HttpMicros timeout =
             std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
-        inbox_.push_back({std::move(attempt), sink, now + timeout, now + timeout / 2});
+        inbox_.push_back(
+            {.attempt = {.attempt = std::move(attempt), .sink = sink, .deadline = now + timeout},
+             .start_by = now + timeout / 2});
       }
       wake = !std::exchange(woken_, true);
     }
@@ -138,13 +116,12 @@ class HttpTransport::Loop {
       for (int i = 0; i < count; ++i) OnEvent(events[i]);
       if (!TakeInbox()) return;
       Reap();
-      const Micros now = Now();
+      const HttpMicros now = HttpNow();
       if (now >= earliest_deadline_) ExpireWaiting(now);
       StartReady(now);
-      if (now >= timer_at_) {
-        timer_at_ = kNever;
-        int running = 0;
-        curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
+      if (now >= plain_.expire_at()) plain_.Expire(now);
+      if (now >= multi_.timer_at()) {
+        multi_.OnTimer();
         Reap();
       }
     }
@@ -152,9 +129,9 @@ class HttpTransport::Loop {
 
   int WaitMillis() const {
     if (!ready_.empty() && in_flight_count_ < options_.in_flight_max) return 0;
-    const Micros at = std::min(timer_at_, earliest_deadline_);
-    if (at == kNever) return -1;
-    return static_cast<int>(std::clamp<Micros>((at - Now() + 999) / 1000, 0, 60'000));
+    const HttpMicros at = std::min({multi_.timer_at(), plain_.expire_at(), earliest_deadline_});
+    if (at == kHttpNever) return -1;
+    return static_cast<int>(std::clamp<HttpMicros>((at - HttpNow() + 999) / 1000, 0, 60'000));
   }
 
   void OnEvent(const epoll_event& event) {
@@ -164,19 +141,7 @@ class HttpTransport::Loop {
       if (read(wakeup_, &ignored, sizeof(ignored)) < 0) return;
       return;
     }
-    Socket& socket = sockets_[static_cast<size_t>(fd)];
-    if (socket.wanted == 0) {
-      // An idle connection was closed by its peer; libcurl finds that out before it uses it again.
-      if (socket.registered != 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
-      socket.registered = 0;
-      return;
-    }
-    int bits = 0;
-    if (event.events & EPOLLIN) bits |= CURL_CSELECT_IN;
-    if (event.events & EPOLLOUT) bits |= CURL_CSELECT_OUT;
-    if (event.events & (EPOLLERR | EPOLLHUP)) bits |= CURL_CSELECT_ERR;
-    int running = 0;
-    curl_multi_socket_action(multi_, fd, bits, &running);
+    plain_.Has(fd) ? plain_.OnEvent(fd, event.events) : multi_.OnEvent(fd, event.events);
   }
 
   // False = stop.
@@ -190,7 +155,7 @@ class HttpTransport::Loop {
     }
     Origin* origin = nullptr;
     for (Queued& queued : arrived) {
-      const std::string& key = queued.attempt.context->target_key;
+      const std::string& key = queued.attempt.attempt.context->target_key;
       if (origin == nullptr || origin->key != key) origin = OriginOf(key);
       origin->earliest_deadline = std::min(origin->earliest_deadline, queued.start_by);
       earliest_deadline_ = std::min(earliest_deadline_, queued.start_by);
@@ -214,11 +179,18 @@ class HttpTransport::Loop {
     return std::min(options_.in_flight_unanswered_max, options_.in_flight_per_origin_max);
   }
 
-  void OnEnded(Origin& origin, CURLcode code) const {
-    if (code == CURLE_OK)
-      origin.in_flight_max = std::min(2 * origin.in_flight_max, options_.in_flight_per_origin_max);
-    if (code == CURLE_OPERATION_TIMEDOUT)
-      origin.in_flight_max = std::min(origin.in_flight_max, UnansweredMax());
+  // After the result was given.
+  void OnEnded(Origin* origin, HttpEnd end) {
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    --in_flight_count_;
+    --origin->in_flight;
+    if (end == HttpEnd::kAnswered)
+      origin->in_flight_max =
+          std::min(2 * origin->in_flight_max, options_.in_flight_per_origin_max);
+    if (end == HttpEnd::kTimedOut)
+      origin->in_flight_max = std::min(origin->in_flight_max, UnansweredMax());
+    MarkReady(origin);
+    ForgetIfUnused(origin);
   }
 
   void MarkReady(Origin* origin) {
@@ -234,7 +206,7 @@ class HttpTransport::Loop {
   }
 
   // One of each ready origin in turn, while there is room.
-  void StartReady(Micros now) {
+  void StartReady(HttpMicros now) {
     while (!ready_.empty() && in_flight_count_ < options_.in_flight_max) {
       Origin* origin = ready_.front();
       ready_.pop_front();
@@ -242,7 +214,7 @@ class HttpTransport::Loop {
       if (!origin->waiting.empty()) {
         Queued next = std::move(origin->waiting.front());
         origin->waiting.pop_front();
-        if (origin->waiting.empty()) origin->earliest_deadline = kNever;
+        if (origin->waiting.empty()) origin->earliest_deadline = kHttpNever;
         Start(origin, std::move(next), now);
       }
       MarkReady(origin);
@@ -250,44 +222,61 @@ class HttpTransport::Loop {
     }
   }
 
-  void Start(Origin* origin, Queued queued, Micros now) {
+  void Start(Origin* origin, Queued queued, HttpMicros now) {
     if (queued.start_by <= now) return Expire(std::move(queued));
-    if (free_.empty()) {
-      free_.push_back(
-          std::make_unique<HttpExchange>(options_, &Loop::OnOpen, &Loop::OnClose, this));
-    }
+    HttpAttempt& attempt = queued.attempt;
+    if (const absl::Status status = headers_.SetLines(attempt.attempt, &lines_); !status.ok())
+      return Reject(std::move(attempt), status);
+    attempt.owner = origin;
+    ++origin->in_flight;
+    ++in_flight_count_;
+    const HttpPlace& place =
+        places_.Of(attempt.attempt.context->definition->delivery().target().http().uri());
+    if (place.plain) return plain_.Start(std::move(attempt), place, lines_, now);
+    StartExchange(std::move(attempt), now);
+  }
+
+  void StartExchange(HttpAttempt attempt, HttpMicros now) {
+    if (free_.empty()) free_.push_back(std::make_unique<HttpExchange>(options_, multi_));
     std::unique_ptr<HttpExchange> exchange = std::move(free_.back());
     free_.pop_back();
-    const auto timeout_millis = static_cast<long>((queued.deadline - now + 999) / 1000);
-    const absl::Status status = exchange->Prepare(std::move(queued.attempt), std::move(queued.sink),
-                                                  &headers_, timeout_millis);
+    const auto timeout_millis = static_cast<long>((attempt.deadline - now + 999) / 1000);
+    const absl::Status status = exchange->Prepare(std::move(attempt), lines_, timeout_millis);
     if (!status.ok()) {
-      outstanding_.fetch_sub(1, std::memory_order_relaxed);
-      exchange->Answer(
-          {.status = DeliveryStatus::kRejected, .message = std::string(status.message())});
+      Finish(*exchange,
+             {.status = DeliveryStatus::kRejected, .message = std::string(status.message())},
+             HttpEnd::kOther);
       free_.push_back(std::move(exchange));
       return;
     }
-    curl_multi_add_handle(multi_, exchange->easy());
-    ++origin->in_flight;
-    ++in_flight_count_;
-    HttpExchange* key = exchange.get();
-    in_flight_.emplace(key, InFlight{std::move(exchange), origin});
+    multi_.Add(exchange->easy());
+    exchanges_.emplace(exchange.get(), std::move(exchange));
+  }
+
+  void Finish(HttpExchange& exchange, DeliveryResult result, HttpEnd end) {
+    auto* const origin = static_cast<Origin*>(exchange.owner());
+    exchange.Answer(std::move(result));
+    OnEnded(origin, end);
+  }
+
+  void Reject(HttpAttempt attempt, const absl::Status& why) {
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    attempt.Answer({.status = DeliveryStatus::kRejected, .message = std::string(why.message())});
   }
 
   void Expire(Queued queued) {
     outstanding_.fetch_sub(1, std::memory_order_relaxed);
-    queued.sink->OnResult(queued.attempt.tag, {.status = DeliveryStatus::kUnsent,
-                                               .message = "timed out before it could be sent"});
+    queued.attempt.Answer(
+        {.status = DeliveryStatus::kUnsent, .message = "timed out before it could be sent"});
   }
 
   // Answers what has waited for too long, and finds when the next one will have.
-  void ExpireWaiting(Micros now) {
-    earliest_deadline_ = kNever;
+  void ExpireWaiting(HttpMicros now) {
+    earliest_deadline_ = kHttpNever;
     for (auto& [key, origin] : origins_) {
       if (origin->earliest_deadline <= now) {
         std::deque<Queued> kept;
-        origin->earliest_deadline = kNever;
+        origin->earliest_deadline = kHttpNever;
         for (Queued& queued : origin->waiting) {
           if (queued.start_by <= now) {
             Expire(std::move(queued));
@@ -304,94 +293,40 @@ class HttpTransport::Loop {
 
   // Answers what has ended.
   void Reap() {
-    int left = 0;
-    while (CURLMsg* message = curl_multi_info_read(multi_, &left)) {
-      if (message->msg != CURLMSG_DONE) continue;
-      const CURLcode code = message->data.result;
-      CURL* easy = message->easy_handle;
-      HttpExchange* done = HttpExchange::Of(easy);
-      DeliveryResult result = done->ResultOf(code);
-      curl_multi_remove_handle(multi_, easy);
-      const auto found = in_flight_.find(done);
-      InFlight ended = std::move(found->second);
-      in_flight_.erase(found);
-      --in_flight_count_;
-      --ended.origin->in_flight;
-      OnEnded(*ended.origin, code);
-      outstanding_.fetch_sub(1, std::memory_order_relaxed);
-      ended.exchange->Answer(std::move(result));
-      free_.push_back(std::move(ended.exchange));
-      MarkReady(ended.origin);
-      ForgetIfUnused(ended.origin);
-    }
+    multi_.Reap([this](CURL* easy, CURLcode code) {
+      if (plain_.OnConnected(easy, code)) return;
+      const auto found = exchanges_.find(HttpExchange::Of(easy));
+      std::unique_ptr<HttpExchange> exchange = std::move(found->second);
+      exchanges_.erase(found);
+      DeliveryResult result = exchange->ResultOf(code);
+      multi_.Remove(easy);
+      Finish(*exchange, std::move(result),
+             code == CURLE_OK                   ? HttpEnd::kAnswered
+             : code == CURLE_OPERATION_TIMEDOUT ? HttpEnd::kTimedOut
+                                                : HttpEnd::kOther);
+      free_.push_back(std::move(exchange));
+    });
   }
 
   // After the thread has ended: nothing stays without an answer.
   void AnswerAll() {
     const DeliveryResult stopped = {.status = DeliveryStatus::kUnknown,
                                     .message = "the platform is stopping"};
-    for (auto& [key, entry] : in_flight_) {
-      curl_multi_remove_handle(multi_, entry.exchange->easy());
-      entry.exchange->Answer(stopped);
+    for (auto& [key, exchange] : exchanges_) {
+      multi_.Remove(exchange->easy());
+      exchange->Answer(stopped);
     }
-    in_flight_.clear();
+    plain_.AnswerAll(stopped);
     for (auto& [key, origin] : origins_) {
-      for (Queued& queued : origin->waiting) queued.sink->OnResult(queued.attempt.tag, stopped);
+      for (Queued& queued : origin->waiting) queued.attempt.Answer(stopped);
     }
     absl::MutexLock lock(&mutex_);
-    for (Queued& queued : inbox_) queued.sink->OnResult(queued.attempt.tag, stopped);
-  }
-
-  // libcurl's callbacks.
-
-  static curl_socket_t OnOpen(void* self, curlsocktype, curl_sockaddr* address) {
-    const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    if (fd >= 0) static_cast<Loop*>(self)->SocketOf(fd) = Socket{.ours = true};
-    return fd;
-  }
-
-  static int OnClose(void* self, curl_socket_t fd) {
-    static_cast<Loop*>(self)->SocketOf(fd) = Socket{};
-    return close(fd);
-  }
-
-  static int OnTimer(CURLM*, long millis, void* self) {
-    static_cast<Loop*>(self)->timer_at_ = millis < 0 ? kNever : Now() + millis * 1000;
-    return 0;
-  }
-
-  static int OnSocket(CURL*, curl_socket_t fd, int what, void* self, void*) {
-    auto* loop = static_cast<Loop*>(self);
-    Socket& socket = loop->SocketOf(fd);
-    socket.wanted = 0;
-    if (what == CURL_POLL_REMOVE) {
-      // libcurl forgets a connection's socket after every request. One that we close ourselves
-      // stays registered until then, which saves two system calls a request.
-      if (!socket.ours && socket.registered != 0) {
-        epoll_ctl(loop->epoll_, EPOLL_CTL_DEL, fd, nullptr);
-        socket.registered = 0;
-      }
-      return 0;
-    }
-    if (what & CURL_POLL_IN) socket.wanted |= EPOLLIN;
-    if (what & CURL_POLL_OUT) socket.wanted |= EPOLLOUT;
-    if (socket.wanted == socket.registered) return 0;
-    epoll_event event = {};
-    event.events = socket.wanted;
-    event.data.fd = fd;
-    epoll_ctl(loop->epoll_, socket.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event);
-    socket.registered = socket.wanted;
-    return 0;
-  }
-
-  Socket& SocketOf(int fd) {
-    if (static_cast<size_t>(fd) >= sockets_.size()) sockets_.resize(static_cast<size_t>(fd) + 64);
-    return sockets_[static_cast<size_t>(fd)];
+    for (Queued& queued : inbox_) queued.attempt.Answer(stopped);
   }
 
   const Options options_;
-  int epoll_ = -1;
-  int wakeup_ = -1;
+  const int epoll_;
+  const int wakeup_;
   std::thread thread_;
   std::atomic<size_t> outstanding_{0};  // attempts without an answer
 
@@ -401,16 +336,17 @@ class HttpTransport::Loop {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Of the loop's thread only.
-  CURLM* multi_ = nullptr;
+  CurlMulti multi_;
+  PlainRequests plain_;
   HeaderCache headers_;
+  std::string lines_;  // of the attempt being started
+  PlaceCache places_;
   absl::flat_hash_map<std::string, std::unique_ptr<Origin>> origins_;
   std::deque<Origin*> ready_;  // have waiting attempts and room for one
-  absl::flat_hash_map<HttpExchange*, InFlight> in_flight_;
+  absl::flat_hash_map<HttpExchange*, std::unique_ptr<HttpExchange>> exchanges_;  // in flight
   std::vector<std::unique_ptr<HttpExchange>> free_;
-  std::vector<Socket> sockets_;
   int in_flight_count_ = 0;
-  Micros timer_at_ = kNever;           // libcurl's
-  Micros earliest_deadline_ = kNever;  // a lower bound over all that wait
+  HttpMicros earliest_deadline_ = kHttpNever;  // a lower bound over all that wait
 };
 
 HttpTransport::HttpTransport(const Options& options) {

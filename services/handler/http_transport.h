@@ -1,10 +1,12 @@
 // HttpTransport: delivers events by HTTP/1.1 to http:// and https:// targets.
 //
-// A few threads of its own drive all connections (each a libcurl multi, with its share of what is
-// allowed). An origin's attempts (DeliveryContext::target_key) go to one thread, and are shared out
-// among all of them while that one has more than it may have in flight. Connections are kept alive
-// and shared by the attempts of one origin; attempts beyond in_flight_per_origin_max wait in their
-// order, their timeout running. Redirects are not followed,
+// A few threads of its own drive all connections, each with its share of what is allowed. libcurl
+// looks names up, connects and carries what is more than a plain request, https above all
+// (http_transport_exchange.h); plain requests are written and answers read by ourselves
+// (http_transport_plain.h). An origin's attempts (DeliveryContext::target_key) go to one thread,
+// and are shared out among all of them while that one has more than it may have in flight.
+// Connections are kept alive and shared by the attempts of one origin; attempts beyond
+// in_flight_per_origin_max wait in their order, their timeout running. Redirects are not followed,
 // the environment's proxies are not used, certificates are checked. The first response_bytes_max of
 // a response's body are read and dropped.
 //
@@ -53,7 +55,6 @@ class HttpTransport final : public DeliveryTransport {
     size_t response_bytes_max = 64 << 10;
     absl::Duration connect_timeout = absl::Seconds(10);
   };
-  static constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 
   explicit HttpTransport(const Options& options);
   ~HttpTransport() override;

@@ -1,5 +1,5 @@
 // HttpExchange: one reusable libcurl handle that carries one attempt at a time, and what its end
-// means.
+// means. For what is more than a plain request (HttpPlace::plain): https above all.
 //
 // Threads: one at a time (the transport's).
 
@@ -9,64 +9,48 @@
 #include <curl/curl.h>
 
 #include <cstddef>
-#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "services/handler/delivery_transport.h"
 #include "services/handler/http_transport.h"
+#include "services/handler/http_transport_answer.h"
+#include "services/handler/http_transport_multi.h"
+#include "services/handler/http_transport_request.h"
 
 namespace escapement::handler {
 
-// Keeps the header lines of the last definition and the last row, which the next attempt often
-// shares.
-class HeaderCache {
- public:
-  // Sets `*lines` to all header lines of the attempt. INVALID_ARGUMENT as the functions of
-  // http_transport_headers.h.
-  absl::Status SetLines(const DeliveryAttempt& attempt, std::string* lines);
-
- private:
-  std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
-  std::string definition_lines_;
-  std::shared_ptr<const DeliveryContext> context_;
-  std::string context_lines_;
-};
-
 class HttpExchange {
  public:
-  // `open` and `close` are libcurl's socket callbacks, given `owner`.
-  HttpExchange(const HttpTransport::Options& options, curl_opensocket_callback open,
-               curl_closesocket_callback close, void* owner);
+  HttpExchange(const HttpTransport::Options& options, CurlMulti& multi);
   ~HttpExchange();
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
-  // Of the handle's private pointer, which is the exchange.
+  // Of the handle's private pointer, which is the exchange (or null).
   static HttpExchange* Of(CURL* easy);
   CURL* easy() const { return easy_; }
 
-  // Takes the attempt and makes the handle ready to be added to a multi handle. On an error the
-  // attempt stays with the exchange, to be answered.
-  absl::Status Prepare(DeliveryAttempt attempt, std::shared_ptr<DeliverySink> sink,
-                       HeaderCache* headers, long timeout_millis);
+  // Takes the attempt and makes the handle ready to be added to a multi handle. `lines`: of
+  // HeaderCache. On an error the attempt stays with the exchange, to be answered.
+  absl::Status Prepare(HttpAttempt attempt, const std::string& lines, long timeout_millis);
 
   // After the transfer has ended with `code`.
   DeliveryResult ResultOf(CURLcode code) const;
 
   // Answers the attempt and lets go of it.
-  void Answer(DeliveryResult result);
+  void Answer(DeliveryResult result) { attempt_.Answer(std::move(result)); }
+  void* owner() const { return attempt_.owner; }
 
  private:
   static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);
-  DeliveryResult FromStatus(long status) const;
-  DeliveryWork WorkOf() const;
+  HttpAnswer AnswerOf(long status, bool with_outcome) const;
+  std::string Outcome() const;
 
   const size_t response_bytes_max_;
   CURL* const easy_;
-  DeliveryAttempt attempt_;
-  std::shared_ptr<DeliverySink> sink_;
+  HttpAttempt attempt_;
 
   // What the handle was last told, so as not to tell it again.
   std::string uri_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,15 +25,19 @@ using fixtures::MakeAttempts;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class HttpTransportTest : public ::testing::Test {
+// Plain requests, and such as libcurl carries: those with a user here, https elsewhere.
+class HttpTransportTest : public ::testing::TestWithParam<const char*> {
  protected:
   HttpTransportTest() : receiver_(*HttpReceiver::Start({.kept_requests_max = 10}, &receipts_)) {}
+
+  std::string origin() const {
+    return absl::StrReplaceAll(receiver_->origin(), {{"//", absl::StrCat("//", GetParam())}});
+  }
 
   // Sends one attempt to a path of the receiver and waits for its result.
   DeliveryResult SendTo(const std::string& path, absl::Duration timeout = absl::Seconds(30)) {
     const uint64_t tag = next_tag_++;
-    transport_.Send(MakeAttempts({.uri = receiver_->origin() + path, .timeout = timeout}, tag, 1),
-                    sink_);
+    transport_.Send(MakeAttempts({.uri = origin() + path, .timeout = timeout}, tag, 1), sink_);
     EXPECT_TRUE(sink_->Await(++sent_));
     return sink_->Only(tag);
   }
@@ -42,8 +47,7 @@ class HttpTransportTest : public ::testing::Test {
     constexpr uint64_t kCount = 10'000;
     for (uint64_t first = 1; first <= kCount; first += 500) {
       transport.Send(
-          MakeAttempts({.uri = receiver_->origin() + "/ok", .payload = std::string(500, 'p')},
-                       first, 500),
+          MakeAttempts({.uri = origin() + "/ok", .payload = std::string(500, 'p')}, first, 500),
           sink_);
     }
     ASSERT_TRUE(sink_->Await(kCount));
@@ -65,8 +69,8 @@ class HttpTransportTest : public ::testing::Test {
   size_t sent_ = 0;
 };
 
-TEST_F(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
-  const AttemptOptions options = {.uri = receiver_->origin() + "/hook?x=1",
+TEST_P(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
+  const AttemptOptions options = {.uri = origin() + "/hook?x=1",
                                   .method = "PUT",
                                   .payload = "hello",
                                   .content_type = "text/plain",
@@ -79,6 +83,10 @@ TEST_F(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests[0].second, "hello");
   std::vector<std::string> lines = absl::StrSplit(requests[0].first, "\r\n");
+  if (GetParam()[0] != '\0') {
+    EXPECT_THAT(lines[2], HasSubstr("Authorization: "));
+    lines.erase(lines.begin() + 2);
+  }
   ASSERT_EQ(lines.size(), 19u);
   EXPECT_THAT(lines[17], ::testing::MatchesRegex("traceparent: 00-[0-9a-f]{32}-[0-9a-f]{16}-00"));
   lines.erase(lines.begin() + 17);
@@ -102,7 +110,7 @@ TEST_F(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
                                  "Content-Length: 5"));
 }
 
-TEST_F(HttpTransportTest, StatusesDecideAsTheContractSays) {
+TEST_P(HttpTransportTest, StatusesDecideAsTheContractSays) {
   EXPECT_EQ(SendTo("/status/204").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);
   EXPECT_EQ(SendTo("/status/404").status, DeliveryStatus::kFailed);
@@ -113,33 +121,32 @@ TEST_F(HttpTransportTest, StatusesDecideAsTheContractSays) {
   EXPECT_EQ(receiver_->requests(), 5u) << "a redirect was followed";
 }
 
-TEST_F(HttpTransportTest, RetryAfterIsReadFromOverloadAnswersOnly) {
+TEST_P(HttpTransportTest, RetryAfterIsReadFromOverloadAnswersOnly) {
   EXPECT_EQ(SendTo("/status/503/retryafter/7").retry_after, absl::Seconds(7));
   EXPECT_EQ(SendTo("/status/429/retryafter/9").retry_after, absl::Seconds(9));
   EXPECT_EQ(SendTo("/status/429").retry_after, absl::ZeroDuration());
   EXPECT_EQ(SendTo("/status/500/retryafter/9").retry_after, absl::ZeroDuration());
-  EXPECT_EQ(SendTo("/status/503/retryafter/999999").retry_after, HttpTransport::kRetryAfterMax);
+  EXPECT_EQ(SendTo("/status/503/retryafter/999999").retry_after, kRetryAfterMax);
 }
 
-TEST_F(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
+TEST_P(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
   const DeliveryResult result = SendTo("/hang", absl::Milliseconds(30));
   EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
   EXPECT_THAT(result.message, HasSubstr("timed out"));
 }
 
-TEST_F(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
+TEST_P(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
   HttpTransport transport({.in_flight_per_origin_max = 2});
-  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 2), sink_);
-  transport.Send(
-      MakeAttempts({.uri = receiver_->origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4),
-      sink_);
+  transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 2), sink_);
+  transport.Send(MakeAttempts({.uri = origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4),
+                 sink_);
   ASSERT_TRUE(sink_->Await(4));
   EXPECT_EQ(receiver_->requests(), 2u);
   for (uint64_t tag = 3; tag <= 6; ++tag)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnsent);
 }
 
-TEST_F(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
+TEST_P(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
   HttpTransport transport({.in_flight_unanswered_max = 4, .in_flight_max = 16});
   std::vector<std::unique_ptr<HttpReceiver>> hanging;
   for (uint64_t i = 0; i < 3; ++i) {
@@ -148,18 +155,17 @@ TEST_F(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
                    sink_);
   }
   // All of them are answered while the others hang.
-  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/"}, 1001, 50), sink_);
+  transport.Send(MakeAttempts({.uri = origin() + "/"}, 1001, 50), sink_);
   ASSERT_TRUE(sink_->Await(50));
   for (uint64_t tag = 1001; tag <= 1050; ++tag)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
   EXPECT_LE(hanging[0]->requests(), 4u);
 }
 
-TEST_F(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
+TEST_P(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
   HttpTransport transport({.in_flight_per_origin_max = 1});
   transport.Send(
-      MakeAttempts({.uri = receiver_->origin() + "/delay/300", .timeout = absl::Milliseconds(500)},
-                   1, 3),
+      MakeAttempts({.uri = origin() + "/delay/300", .timeout = absl::Milliseconds(500)}, 1, 3),
       sink_);
   ASSERT_TRUE(sink_->Await(3));
   EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kUnsent);
@@ -167,45 +173,44 @@ TEST_F(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
   EXPECT_EQ(receiver_->requests(), 1u);
 }
 
-TEST_F(HttpTransportTest, AResetConnectionIsUnknown) {
+TEST_P(HttpTransportTest, AResetConnectionIsUnknown) {
   EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
 }
 
-TEST_F(HttpTransportTest, AClosedPortIsUnknown) {
-  const std::string origin = receiver_->origin();
+TEST_P(HttpTransportTest, AClosedPortIsUnknown) {
+  const std::string closed = origin();
   receiver_.reset();
-  transport_.Send(MakeAttempts({.uri = origin}, 1, 1), sink_);
+  transport_.Send(MakeAttempts({.uri = closed}, 1, 1), sink_);
   ASSERT_TRUE(sink_->Await(1));
   EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kUnknown);
   EXPECT_THAT(sink_->Only(1).message, HasSubstr("connect"));
 }
 
-TEST_F(HttpTransportTest, WhatNoRequestCanBeMadeOfIsRejected) {
+TEST_P(HttpTransportTest, WhatNoRequestCanBeMadeOfIsRejected) {
   transport_.Send(MakeAttempts({.uri = "httpx://host/"}, 1, 1), sink_);
-  transport_.Send(
-      MakeAttempts({.uri = receiver_->origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1),
-      sink_);
+  transport_.Send(MakeAttempts({.uri = origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1),
+                  sink_);
   ASSERT_TRUE(sink_->Await(2));
   EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kRejected);
   EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kRejected);
   EXPECT_EQ(receiver_->requests(), 0u);
 }
 
-TEST_F(HttpTransportTest, OneConnectionServesAttemptsInSequence) {
+TEST_P(HttpTransportTest, OneConnectionServesAttemptsInSequence) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(receiver_->connections(), 1u);
 }
 
-TEST_F(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
+TEST_P(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   receiver_->ResetConnections();
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(receiver_->connections(), 2u);
 }
 
-TEST_F(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBreak) {
+TEST_P(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBreak) {
   const auto kept = std::make_shared<CollectingSink>();
-  transport_.Send(MakeAttempts({.uri = receiver_->origin() + "/delay/20"}, 1, 8), kept);
+  transport_.Send(MakeAttempts({.uri = origin() + "/delay/20"}, 1, 8), kept);
   ASSERT_TRUE(kept->Await(8));
   ASSERT_EQ(receiver_->connections(), 8u);
   EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
@@ -213,48 +218,50 @@ TEST_F(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBr
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
 }
 
-TEST_F(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
+TEST_P(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
   EXPECT_EQ(SendTo("/body/1000000").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(SendTo("/body/1000").status, DeliveryStatus::kAccepted);
 }
 
-TEST_F(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections) {
+TEST_P(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections) {
   SendTenThousand(transport_);
   EXPECT_LE(receiver_->connections(), 64u);
 }
 
-TEST_F(HttpTransportTest, SeveralThreadsShareWhatOneMayHaveInFlight) {
+TEST_P(HttpTransportTest, SeveralThreadsShareWhatOneMayHaveInFlight) {
   HttpTransport transport({.threads = 3});
   SendTenThousand(transport);
   EXPECT_LE(receiver_->connections(), 64u);
 }
 
-TEST_F(HttpTransportTest, WhatOneThreadCanTakeDoesNotGoToOthers) {
+TEST_P(HttpTransportTest, WhatOneThreadCanTakeDoesNotGoToOthers) {
   HttpTransport transport({.threads = 4});
   for (uint64_t tag = 1; tag <= 20; ++tag) {
-    transport.Send(MakeAttempts({.uri = receiver_->origin() + "/ok"}, tag, 1), sink_);
+    transport.Send(MakeAttempts({.uri = origin() + "/ok"}, tag, 1), sink_);
     ASSERT_TRUE(sink_->Await(tag));
   }
   EXPECT_EQ(receiver_->connections(), 1u);
 }
 
-TEST_F(HttpTransportTest, ABatchThatIsTooLargeForOneThreadGoesToAll) {
+TEST_P(HttpTransportTest, ABatchThatIsTooLargeForOneThreadGoesToAll) {
   HttpTransport transport(
       {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4});
   // Each thread has one of them out, and nothing is answered: four only if all have begun.
-  transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 8), sink_);
+  transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 8), sink_);
   receiver_->AwaitRequests(4);
 }
 
-TEST_F(HttpTransportTest, DestructionAnswersWhatIsOutstanding) {
+TEST_P(HttpTransportTest, DestructionAnswersWhatIsOutstanding) {
   {
     HttpTransport transport({.in_flight_per_origin_max = 1});
-    transport.Send(MakeAttempts({.uri = receiver_->origin() + "/hang"}, 1, 3), sink_);
+    transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 3), sink_);
     receiver_->AwaitRequests(1);
   }
   EXPECT_EQ(sink_->count(), 3u);
   for (uint64_t tag : {1, 2, 3}) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
 }
+
+INSTANTIATE_TEST_SUITE_P(PlainAndWithAUser, HttpTransportTest, ::testing::Values("", "somebody@"));
 
 TEST(HttpTransportHeadersTest, TimesAreRfc3339) {
   const auto text = [](int64_t micros) {

@@ -44,7 +44,9 @@ class OneAnswer {
     close(listener_);
   }
 
-  std::string uri() const { return absl::StrCat("http://127.0.0.1:", port_, "/"); }
+  std::string uri(absl::string_view user) const {
+    return absl::StrCat("http://", user, "127.0.0.1:", port_, "/");
+  }
   // After the answer has come.
   const std::string& request() {
     Join();
@@ -74,29 +76,34 @@ class OneAnswer {
   std::thread thread_;
 };
 
-struct HttpAnswer {
+struct Exchanged {
   DeliveryResult result;
   std::string request;
 };
-HttpAnswer HttpSend(const std::string& headers, const std::string& token) {
+
+// Plain requests, and such as libcurl carries (http_transport_test.cc).
+class HttpWorkTest : public ::testing::TestWithParam<const char*> {};
+
+Exchanged HttpSend(const std::string& headers, const std::string& token) {
   OneAnswer receiver(
       absl::StrCat("HTTP/1.1 200 OK\r\n", headers, "Content-Length: 7\r\n\r\nbecause"));
   HttpTransport transport{HttpTransport::Options{}};
   const auto sink = std::make_shared<CollectingSink>();
-  std::vector<DeliveryAttempt> attempts = MakeAttempts({.uri = receiver.uri()}, 1, 1);
+  std::vector<DeliveryAttempt> attempts =
+      MakeAttempts({.uri = receiver.uri(HttpWorkTest::GetParam())}, 1, 1);
   attempts[0].token = token;
   transport.Send(std::move(attempts), sink);
   EXPECT_TRUE(sink->Await(1));
   return {.result = sink->Only(1), .request = receiver.request()};
 }
 
-TEST(HttpWorkTest, TheTokenIsAHeader) {
+TEST_P(HttpWorkTest, TheTokenIsAHeader) {
   EXPECT_TRUE(absl::StrContains(HttpSend("", kToken).request,
                                 absl::StrCat("\r\nEscapement-Token: ", kToken, "\r\n")));
   EXPECT_FALSE(absl::StrContains(HttpSend("", "").request, "Escapement-Token"));
 }
 
-TEST(HttpWorkTest, TheOutcomeHeaderSaysHowTheWorkEnded) {
+TEST_P(HttpWorkTest, TheOutcomeHeaderSaysHowTheWorkEnded) {
   const auto work = [](const std::string& headers) {
     return HttpSend(headers, kToken).result.work;
   };
@@ -109,7 +116,7 @@ TEST(HttpWorkTest, TheOutcomeHeaderSaysHowTheWorkEnded) {
             DeliveryWork::kFailed);
 }
 
-TEST(HttpWorkTest, WorkThatFailedSaysWhyInTheBodyAndWithoutATokenNothingIsSaid) {
+TEST_P(HttpWorkTest, WorkThatFailedSaysWhyInTheBodyAndWithoutATokenNothingIsSaid) {
   const DeliveryResult failed = HttpSend("Escapement-Outcome: failed\r\n", kToken).result;
   EXPECT_EQ(failed.status, DeliveryStatus::kAccepted);
   EXPECT_EQ(failed.message, "because");
@@ -118,6 +125,8 @@ TEST(HttpWorkTest, WorkThatFailedSaysWhyInTheBodyAndWithoutATokenNothingIsSaid) 
   EXPECT_EQ(other.work, DeliveryWork::kGoesOn);
   EXPECT_EQ(other.message, "");
 }
+
+INSTANTIATE_TEST_SUITE_P(PlainAndWithAUser, HttpWorkTest, ::testing::Values("", "somebody@"));
 
 }  // namespace
 }  // namespace escapement::handler

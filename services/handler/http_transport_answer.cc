@@ -1,0 +1,46 @@
+#include "services/handler/http_transport_answer.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement::handler {
+namespace {
+
+// What is neither of the two words says nothing.
+DeliveryWork WorkOf(absl::string_view outcome) {
+  outcome = absl::StripAsciiWhitespace(outcome);
+  if (absl::EqualsIgnoreCase(outcome, "succeeded")) return DeliveryWork::kSucceeded;
+  if (absl::EqualsIgnoreCase(outcome, "failed")) return DeliveryWork::kFailed;
+  return DeliveryWork::kGoesOn;
+}
+
+}  // namespace
+
+std::string Printable(absl::string_view bytes) {
+  std::string text(bytes);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, ' ');
+  return text;
+}
+
+DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
+  DeliveryResult result;
+  if (answer.status >= 200 && answer.status < 300) {
+    result.status = DeliveryStatus::kAccepted;
+    if (!has_token) return result;
+    result.work = WorkOf(answer.outcome);
+    if (result.work == DeliveryWork::kFailed) result.message = Printable(answer.body_head);
+    return result;
+  }
+  result.status = answer.status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
+  result.message = absl::StrCat("HTTP ", answer.status, answer.body_head.empty() ? "" : ": ",
+                                Printable(answer.body_head));
+  if (SaysWhenToRetry(answer.status))
+    result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);
+  return result;
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,38 @@
+// What an HTTP answer says of an attempt.
+//
+// Pure.
+
+#ifndef SERVICES_HANDLER_HTTP_TRANSPORT_ANSWER_H_
+#define SERVICES_HANDLER_HTTP_TRANSPORT_ANSWER_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "services/handler/delivery_transport.h"
+
+namespace escapement::handler {
+
+inline constexpr size_t kHttpBodyHeadBytesMax = 256;
+inline constexpr char kHttpOutcomeHeader[] = "Escapement-Outcome";
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body_head;  // the first kHttpBodyHeadBytesMax bytes of its body
+  std::string outcome;    // the last Escapement-Outcome, if the attempt has a token
+  absl::Duration retry_after = absl::ZeroDuration();
+};
+
+// Of these statuses Retry-After counts.
+inline bool SaysWhenToRetry(int status) { return status == 429 || status == 503; }
+
+// As HttpTransport says.
+DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token);
+
+// What a person may read of what came from outside: it becomes part of stored text.
+std::string Printable(absl::string_view bytes);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_HTTP_TRANSPORT_ANSWER_H_
