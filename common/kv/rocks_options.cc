@@ -37,10 +37,10 @@ bool IsQueue(ColumnFamily cf) {
   }
 }
 
-// A block is read and unpacked for whatever is wanted of it. Of queues and outcomes that is mostly
-// all of it; of schedules and names a row here and there.
+// A block is read and unpacked for whatever is wanted of it. Of schedules that is a row here and
+// there; of what every event passes through mostly all of it.
 size_t BlockBytes(ColumnFamily cf) {
-  return IsQueue(cf) || cf == ColumnFamily::kDone ? 16 << 10 : 4 << 10;
+  return IsBusy(cf) && cf != ColumnFamily::kChildren ? 16 << 10 : 4 << 10;
 }
 
 }  // namespace
