@@ -14,8 +14,9 @@
 #include "services/handler/target_transport.h"
 
 ABSL_FLAG(int, http_connections_per_target, 64, "HTTP requests at once to one origin");
-ABSL_FLAG(int, http_threads, 0,
-          "threads that drive the HTTP connections; 0: one for each core, at most 4");
+ABSL_FLAG(int, http_threads, 1,
+          "threads that drive the HTTP connections: more for many https targets; 0: one for each "
+          "core, at most 4");
 ABSL_FLAG(uint64_t, events_out_max, 16'384, "events claimed and not answered, of one handler");
 ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
           "how long the records of ended events are kept");
