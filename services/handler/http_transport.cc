@@ -3,16 +3,13 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +28,15 @@ namespace escapement::handler {
 namespace {
 
 constexpr int kEventsMax = 256;
+
+// A descriptor that is closed at the end.
+struct Descriptor {
+  explicit Descriptor(int opened) : fd(opened) {}
+  ~Descriptor() { close(fd); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int fd;
+};
 
 struct Queued {
   HttpAttempt attempt;
@@ -56,13 +62,13 @@ class HttpTransport::Loop {
       : options_(options),
         epoll_(epoll_create1(EPOLL_CLOEXEC)),
         wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-        multi_(epoll_, options.connections_max),
-        plain_(options, epoll_, multi_,
+        multi_(epoll_.fd, options.connections_max),
+        plain_(options, epoll_.fd, multi_,
                [this](void* owner, HttpEnd end) { OnEnded(static_cast<Origin*>(owner), end); }) {
     epoll_event event = {};
     event.events = EPOLLIN;
-    event.data.fd = wakeup_;
-    epoll_ctl(epoll_, EPOLL_CTL_ADD, wakeup_, &event);
+    event.data.fd = wakeup_.fd;
+    epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, wakeup_.fd, &event);
     thread_ = std::thread([this] { Run(); });
   }
 
@@ -74,8 +80,6 @@ class HttpTransport::Loop {
     Wake();
     thread_.join();
     AnswerAll();
-    close(wakeup_);
-    close(epoll_);
   }
 
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
@@ -105,14 +109,14 @@ class HttpTransport::Loop {
  private:
   void Wake() {
     const uint64_t one = 1;
-    if (write(wakeup_, &one, sizeof(one)) < 0) return;  // its counter is full: awake anyhow
+    if (write(wakeup_.fd, &one, sizeof(one)) < 0) return;  // its counter is full: awake anyhow
   }
 
   void Run() {
     pthread_setname_np(pthread_self(), "http-transport");
     epoll_event events[kEventsMax];
     while (true) {
-      const int count = epoll_wait(epoll_, events, kEventsMax, WaitMillis());
+      const int count = epoll_wait(epoll_.fd, events, kEventsMax, WaitMillis());
       for (int i = 0; i < count; ++i) OnEvent(events[i]);
       if (!TakeInbox()) return;
       Reap();
@@ -136,9 +140,9 @@ class HttpTransport::Loop {
 
   void OnEvent(const epoll_event& event) {
     const int fd = event.data.fd;
-    if (fd == wakeup_) {
+    if (fd == wakeup_.fd) {
       uint64_t ignored = 0;
-      if (read(wakeup_, &ignored, sizeof(ignored)) < 0) return;
+      if (read(wakeup_.fd, &ignored, sizeof(ignored)) < 0) return;
       return;
     }
     plain_.Has(fd) ? plain_.OnEvent(fd, event.events) : multi_.OnEvent(fd, event.events);
@@ -325,8 +329,8 @@ class HttpTransport::Loop {
   }
 
   const Options options_;
-  const int epoll_;
-  const int wakeup_;
+  const Descriptor epoll_;  // the last to be closed
+  const Descriptor wakeup_;
   std::thread thread_;
   std::atomic<size_t> outstanding_{0};  // attempts without an answer
 

@@ -102,7 +102,7 @@ class SendLoop {
   void OnResults();
   // True if the target has answered nothing since it had answered `answers_before` times.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
-  // Null: nothing is known of it. Until the next call of this or of Reserve.
+  // Null: nothing is known of it.
   SendTarget* Find(const std::string& target_key);
   // Of all targets together.
   uint64_t MostOut() const;
