@@ -183,7 +183,7 @@ class HttpTransport::Loop {
     return std::min(options_.in_flight_unanswered_max, options_.in_flight_per_origin_max);
   }
 
-  // After the result was given.
+  // Before the result is given.
   void OnEnded(Origin* origin, HttpEnd end) {
     outstanding_.fetch_sub(1, std::memory_order_relaxed);
     --in_flight_count_;
@@ -244,8 +244,7 @@ class HttpTransport::Loop {
     if (free_.empty()) free_.push_back(std::make_unique<HttpExchange>(options_, multi_));
     std::unique_ptr<HttpExchange> exchange = std::move(free_.back());
     free_.pop_back();
-    const auto timeout_millis = static_cast<long>((attempt.deadline - now + 999) / 1000);
-    const absl::Status status = exchange->Prepare(std::move(attempt), lines_, timeout_millis);
+    const absl::Status status = exchange->Prepare(std::move(attempt), lines_, now);
     if (!status.ok()) {
       Finish(*exchange,
              {.status = DeliveryStatus::kRejected, .message = std::string(status.message())},
@@ -258,9 +257,8 @@ class HttpTransport::Loop {
   }
 
   void Finish(HttpExchange& exchange, DeliveryResult result, HttpEnd end) {
-    auto* const origin = static_cast<Origin*>(exchange.owner());
+    OnEnded(static_cast<Origin*>(exchange.owner()), end);
     exchange.Answer(std::move(result));
-    OnEnded(origin, end);
   }
 
   void Reject(HttpAttempt attempt, const absl::Status& why) {

@@ -19,6 +19,12 @@ DeliveryWork WorkOf(absl::string_view outcome) {
 
 }  // namespace
 
+void HttpBody::Add(absl::string_view more) {
+  const absl::string_view kept = more.substr(0, kHttpBodyHeadBytesMax - head.size());
+  head.append(kept.data(), kept.size());
+  bytes += more.size();
+}
+
 std::string Printable(absl::string_view bytes) {
   std::string text(bytes);
   std::replace_if(

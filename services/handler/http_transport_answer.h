@@ -17,6 +17,14 @@ namespace escapement::handler {
 inline constexpr size_t kHttpBodyHeadBytesMax = 256;
 inline constexpr char kHttpOutcomeHeader[] = "Escapement-Outcome";
 
+// What is kept of a body.
+struct HttpBody {
+  std::string head;  // its first kHttpBodyHeadBytesMax bytes
+  size_t bytes = 0;  // of all that has come
+
+  void Add(absl::string_view more);
+};
+
 struct HttpAnswer {
   int status = 0;
   std::string body_head;  // the first kHttpBodyHeadBytesMax bytes of its body

@@ -13,8 +13,8 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -34,12 +34,9 @@ std::string ErrorText(int error) {
   return strerror_r(error, text, sizeof(text));
 }
 
-// Keeps a body's first bytes and counts them all.
+// An HttpBody as Beast's parser writes it.
 struct HeadOfBody {
-  struct value_type {
-    std::string head;
-    size_t bytes = 0;
-  };
+  using value_type = HttpBody;
   class reader {
    public:
     template <bool kIsRequest, typename Fields>
@@ -49,11 +46,9 @@ struct HeadOfBody {
     size_t put(const Buffers& buffers, beast::error_code& error) {
       size_t bytes = 0;
       for (const boost::asio::const_buffer buffer : beast::buffers_range_ref(buffers)) {
-        body_.head.append(static_cast<const char*>(buffer.data()),
-                          std::min(buffer.size(), kHttpBodyHeadBytesMax - body_.head.size()));
+        body_.Add({static_cast<const char*>(buffer.data()), buffer.size()});
         bytes += buffer.size();
       }
-      body_.bytes += bytes;
       error = {};
       return bytes;
     }

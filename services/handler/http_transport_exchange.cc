@@ -1,11 +1,11 @@
 #include "services/handler/http_transport_exchange.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
+
 HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& multi)
     : response_bytes_max_(options.response_bytes_max),
       easy_(
@@ -31,13 +31,10 @@ HttpExchange* HttpExchange::Of(CURL* easy) {
   return reinterpret_cast<HttpExchange*>(exchange);
 }
 
-absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines,
-                                   long timeout_millis) {
+absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines, HttpMicros now) {
   attempt_ = std::move(attempt);
   requests_ = 0;
-  body_bytes_ = 0;
-  body_cut_ = false;
-  body_head_.clear();
+  body_ = HttpBody();
   error_[0] = '\0';
   header_lines_ = lines;
   header_list_.data = header_lines_.data();
@@ -58,7 +55,7 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines
   curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, payload.data());
   curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(payload.size()));
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, &header_list_);
-  curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, timeout_millis);
+  curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, attempt_.MillisLeft(now));
   return absl::OkStatus();
 }
 
@@ -73,18 +70,13 @@ int HttpExchange::BeforeRequest(void* self, char*, char*, int, int) {
 size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
   auto* exchange = static_cast<HttpExchange*>(self);
   const size_t bytes = size * count;
-  if (exchange->body_head_.size() < kHttpBodyHeadBytesMax) {
-    exchange->body_head_.append(
-        data, std::min(bytes, kHttpBodyHeadBytesMax - exchange->body_head_.size()));
-  }
-  exchange->body_bytes_ += bytes;
-  if (exchange->body_bytes_ <= exchange->response_bytes_max_) return bytes;
-  exchange->body_cut_ = true;
+  exchange->body_.Add({data, bytes});
+  if (!exchange->BodyCut()) return bytes;
   return 0;  // ends the transfer and its connection; the status is known
 }
 
 DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
-  if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && body_cut_)) {
+  if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && BodyCut())) {
     long status = 0;
     curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
     const bool has_token = !attempt_.attempt.token.empty();
@@ -105,7 +97,7 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
 HttpAnswer HttpExchange::AnswerOf(long status, bool with_outcome) const {
   HttpAnswer answer;
   answer.status = static_cast<int>(status);
-  answer.body_head = body_head_;
+  answer.body_head = body_.head;
   if (with_outcome) answer.outcome = Outcome();
   if (SaysWhenToRetry(answer.status)) {
     curl_off_t seconds = 0;

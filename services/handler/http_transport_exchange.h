@@ -33,7 +33,7 @@ class HttpExchange {
 
   // Takes the attempt and makes the handle ready to be added to a multi handle. `lines`: of
   // HeaderCache. On an error the attempt stays with the exchange, to be answered.
-  absl::Status Prepare(HttpAttempt attempt, const std::string& lines, long timeout_millis);
+  absl::Status Prepare(HttpAttempt attempt, const std::string& lines, HttpMicros now);
 
   // After the transfer has ended with `code`.
   DeliveryResult ResultOf(CURLcode code) const;
@@ -43,6 +43,7 @@ class HttpExchange {
   void* owner() const { return attempt_.owner; }
 
  private:
+  bool BodyCut() const { return body_.bytes > response_bytes_max_; }
   static int BeforeRequest(void* exchange, char*, char*, int, int);
   static size_t OnBody(char* data, size_t size, size_t count, void* exchange);
   HttpAnswer AnswerOf(long status, bool with_outcome) const;
@@ -62,9 +63,7 @@ class HttpExchange {
   curl_slist header_list_ = {nullptr, nullptr};
 
   int requests_ = 0;  // of this attempt
-  size_t body_bytes_ = 0;
-  bool body_cut_ = false;
-  std::string body_head_;  // the first bytes of the response's body, for the message
+  HttpBody body_;
   char error_[CURL_ERROR_SIZE] = {};
 };
 

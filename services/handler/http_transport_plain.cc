@@ -85,9 +85,7 @@ void PlainRequests::Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, Http
   connecting->pool = pool;
   curl_easy_setopt(easy, CURLOPT_URL, pool->url.c_str());
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, connecting->error);
-  const HttpMicros left = std::max<HttpMicros>(outgoing->attempt.deadline - now, 0);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
-                   static_cast<long>(std::max<HttpMicros>(left / 1000, 1)));
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, outgoing->attempt.MillisLeft(now));
   connecting->outgoing = std::move(outgoing);
   connecting_.emplace(easy, std::move(connecting));
   multi_.Add(easy);
@@ -229,9 +227,8 @@ void PlainRequests::AnswerAll(const DeliveryResult& result) {
 }
 
 void PlainRequests::End(HttpAttempt attempt, DeliveryResult result, HttpEnd end) {
-  void* const owner = attempt.owner;
+  ended_(attempt.owner, end);
   attempt.Answer(std::move(result));
-  ended_(owner, end);
 }
 
 }  // namespace escapement::handler

@@ -26,7 +26,7 @@ enum class HttpEnd { kAnswered, kTimedOut, kOther };
 
 class PlainRequests {
  public:
-  // `epoll` and `multi` outlive it. `ended` is called for each attempt after its result was given.
+  // `epoll` and `multi` outlive it. `ended` is called for each attempt before its result is given.
   PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
                 std::function<void(void* owner, HttpEnd end)> ended);
   ~PlainRequests();

@@ -53,6 +53,10 @@ HttpPlace PlaceOf(const std::string& uri) {
 
 }  // namespace
 
+long HttpAttempt::MillisLeft(HttpMicros now) const {
+  return static_cast<long>(std::max<HttpMicros>((deadline - now + 999) / 1000, 1));
+}
+
 void HttpAttempt::Answer(DeliveryResult result) {
   if (result.message.size() > kDeliveryMessageBytesMax)
     result.message.resize(kDeliveryMessageBytesMax);
@@ -91,9 +95,8 @@ const HttpPlace& PlaceCache::Of(const std::string& uri) {
 
 std::string RequestHead(const std::string& method, const HttpPlace& place, const std::string& lines,
                         size_t body_bytes) {
-  return absl::StrCat(method, " ", place.target,
-                      " HTTP/1.1\r\nHost: ", absl::StrCat(place.host, "\r\nAccept: */*\r\n"), lines,
-                      "\r\nContent-Length: ", absl::StrCat(body_bytes, "\r\n\r\n"));
+  return absl::StrCat(method, " ", place.target, " HTTP/1.1\r\nHost: ", place.host,
+                      "\r\nAccept: */*\r\n", lines, "\r\nContent-Length: ", body_bytes, "\r\n\r\n");
 }
 
 }  // namespace escapement::handler

@@ -27,6 +27,8 @@ struct HttpAttempt {
   HttpMicros deadline = 0;
   void* owner = nullptr;  // given back with its end
 
+  // For libcurl: at least 1, since 0 is no limit.
+  long MillisLeft(HttpMicros now) const;
   // Gives the result and lets go of the attempt.
   void Answer(DeliveryResult result);
 };

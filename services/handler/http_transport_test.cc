@@ -25,7 +25,7 @@ using fixtures::MakeAttempts;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Plain requests, and such as libcurl carries: those with a user here, https elsewhere.
+// Plain requests, and such as libcurl carries, here for a user in the URI.
 class HttpTransportTest : public ::testing::TestWithParam<const char*> {
  protected:
   HttpTransportTest() : receiver_(*HttpReceiver::Start({.kept_requests_max = 10}, &receipts_)) {}
@@ -206,6 +206,18 @@ TEST_P(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
   receiver_->ResetConnections();
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(receiver_->connections(), 2u);
+}
+
+TEST_P(HttpTransportTest, NoMoreIdleConnectionsAreKeptThanMayBe) {
+  HttpTransport transport({.connections_max = 1});
+  const std::unique_ptr<HttpReceiver> other = *HttpReceiver::Start({}, &receipts_);
+  const std::vector<std::string> uris = {origin() + "/ok", other->origin() + "/ok",
+                                         origin() + "/ok"};
+  for (size_t i = 0; i < uris.size(); ++i) {
+    transport.Send(MakeAttempts({.uri = uris[i]}, i + 1, 1), sink_);
+    ASSERT_TRUE(sink_->Await(i + 1));
+  }
+  EXPECT_EQ(receiver_->connections(), 2u) << "the first was kept beside the other receiver's";
 }
 
 TEST_P(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBreak) {
