@@ -312,6 +312,12 @@ cc_library(name = "main", linkopts = ["-lgmock_main"], deps = [":system"], visib
         probe_headers = ["xxhash.h"],
     )
     _system_library(
+        name = "com_github_intel_isa_l",
+        labels = [":isa_l"],
+        linkopts = ["-lisal"],
+        probe_headers = ["isa-l/crc.h"],
+    )
+    _system_library(
         name = "com_github_jemalloc_jemalloc",
         labels = [":jemalloc"],
         linkopts = ["-Wl,--no-as-needed", "-ljemalloc", "-Wl,--as-needed"],
