@@ -28,10 +28,11 @@ void ClientWatch::Open(KvStore& store, uint64_t session) {
   inner_ = store.OpenWatch(request_, std::move(observer));
 }
 
-void ClientWatch::MoveEnd(std::string end) {
+void ClientWatch::MoveEnd(size_t range, std::string end) {
   absl::MutexLock lock(&mu_);
-  request_.end = end;
-  if (inner_ != nullptr) inner_->MoveEnd(std::move(end));
+  if (range > request_.then.size()) return;
+  (range == 0 ? request_.end : request_.then[range - 1].end) = end;
+  if (inner_ != nullptr) inner_->MoveEnd(range, std::move(end));
 }
 
 void ClientWatch::OnBatch(WatchBatch batch) {

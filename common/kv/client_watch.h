@@ -37,7 +37,7 @@ class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
 
   // Opens the store's watch, once.
   void Open(KvStore& store, uint64_t session);
-  void MoveEnd(std::string end);
+  void MoveEnd(size_t range, std::string end);
   // Posts the last call of the observer.
   void Lag(absl::Status why);
   // No call of the observer begins after this.

@@ -231,11 +231,12 @@ class GrpcKvStore::Handle final : public Watch {
     if (auto stream = stream_.lock()) stream->CloseWatch(id_);
   }
 
-  void MoveEnd(std::string end) override {
+  void MoveEnd(size_t range, std::string end) override {
     auto stream = stream_.lock();
     if (stream == nullptr) return;
     stream->Call(end.size(), nullptr, [&](wire::StoreCall* call) {
       call->mutable_move_watch_end()->set_watch_id(id_);
+      call->mutable_move_watch_end()->set_range(static_cast<uint32_t>(range));
       call->mutable_move_watch_end()->set_end(std::move(end));
     });
   }

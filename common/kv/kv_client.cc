@@ -12,7 +12,7 @@ class WatchHandle final : public Watch {
  public:
   explicit WatchHandle(std::shared_ptr<ClientWatch> watch) : watch_(std::move(watch)) {}
   ~WatchHandle() override { watch_->Close(); }
-  void MoveEnd(std::string end) override { watch_->MoveEnd(std::move(end)); }
+  void MoveEnd(size_t range, std::string end) override { watch_->MoveEnd(range, std::move(end)); }
 
  private:
   std::shared_ptr<ClientWatch> watch_;

@@ -157,10 +157,13 @@ struct ScanResult {
 struct WatchRequest {
   ColumnFamily cf = ColumnFamily::kMeta;
   std::string begin = {};
-  std::string end = {};  // exclusive; movable by Watch::MoveEnd
+  std::string end = {};  // exclusive; movable by Watch::MoveEnd; empty = all that follows
   // Commits after this one; too far back = lagged at once; see kWatchFromNow.
   CommitSeq from_seq = 0;
   uint64_t excluded_session = 0;  // commits of this session are left out
+  // Further ranges, at most kWatchRangesMax: each begins behind the one before. An end beyond the
+  // next one's begin counts as that.
+  std::vector<KeyRange> then = {};
 };
 
 struct WatchedMutation {
@@ -180,9 +183,10 @@ struct WatchBatch {
 class Watch {
  public:
   virtual ~Watch() = default;
-  // Moves the exclusive upper end; mutations committed before the call took effect may be missed
-  // beyond the old end: scan the added part after the move.
-  virtual void MoveEnd(std::string end) = 0;
+  // Moves the exclusive end of a range: 0 is the request's own, then come those of `then`.
+  // Mutations committed before the call took effect may be missed beyond the old end: scan the
+  // added part after the move.
+  virtual void MoveEnd(size_t range, std::string end) = 0;
 };
 
 struct WatchObserver {
@@ -213,6 +217,7 @@ inline constexpr size_t kMultiGetBytesMax = 48 << 20;
 // A larger ScanRequest::bytes_max is cut to this.
 inline constexpr uint32_t kScanBytesMax = 16 << 20;
 inline constexpr size_t kScanRangesMax = 1000;
+inline constexpr size_t kWatchRangesMax = 256;
 
 class KvStore {
  public:

@@ -60,6 +60,23 @@ Mutation MutationFromWire(wire::KvMutation& in) {
 
 absl::Status NoResult() { return absl::DataLossError("an answer of the store without a result"); }
 
+void RangesToWire(const std::vector<KeyRange>& ranges,
+                  google::protobuf::RepeatedPtrField<wire::KvRange>* out) {
+  for (const KeyRange& range : ranges) {
+    wire::KvRange* added = out->Add();
+    added->set_begin(range.begin);
+    added->set_end(range.end);
+  }
+}
+
+std::vector<KeyRange> RangesFromWire(google::protobuf::RepeatedPtrField<wire::KvRange>* in) {
+  std::vector<KeyRange> ranges;
+  ranges.reserve(static_cast<size_t>(in->size()));
+  for (wire::KvRange& range : *in)
+    ranges.push_back({std::move(*range.mutable_begin()), std::move(*range.mutable_end())});
+  return ranges;
+}
+
 }  // namespace
 
 void ToWire(const CommitRequest& request, wire::CommitCall* call) {
@@ -120,11 +137,7 @@ void ToWire(const ScanRequest& request, wire::ScanCall* call) {
   call->set_bytes_max(request.bytes_max);
   call->set_reverse(request.reverse);
   call->set_keys_only(request.keys_only);
-  for (const KeyRange& range : request.then) {
-    auto* then = call->add_then();
-    then->set_begin(range.begin);
-    then->set_end(range.end);
-  }
+  RangesToWire(request.then, call->mutable_then());
 }
 
 ScanRequest FromWire(wire::ScanCall& call) {
@@ -136,9 +149,7 @@ ScanRequest FromWire(wire::ScanCall& call) {
   request.bytes_max = call.bytes_max();
   request.reverse = call.reverse();
   request.keys_only = call.keys_only();
-  request.then.reserve(static_cast<size_t>(call.then_size()));
-  for (auto& range : *call.mutable_then())
-    request.then.push_back({std::move(*range.mutable_begin()), std::move(*range.mutable_end())});
+  request.then = RangesFromWire(call.mutable_then());
   return request;
 }
 
@@ -148,6 +159,7 @@ void ToWire(const WatchRequest& request, wire::OpenWatchCall* call) {
   call->set_end(request.end);
   call->set_from_seq(request.from_seq);
   call->set_excluded_session(request.excluded_session);
+  RangesToWire(request.then, call->mutable_then());
 }
 
 WatchRequest FromWire(wire::OpenWatchCall& call) {
@@ -157,6 +169,7 @@ WatchRequest FromWire(wire::OpenWatchCall& call) {
   request.end = std::move(*call.mutable_end());
   request.from_seq = call.from_seq();
   request.excluded_session = call.excluded_session();
+  request.then = RangesFromWire(call.mutable_then());
   return request;
 }
 

@@ -195,8 +195,7 @@ class MemKvStore::Process {
 
   WatchHub& hub() { return *hub_; }
   void AddWatch(std::shared_ptr<WatchHub::Watcher> watcher) {
-    if (watcher->request.from_seq != kWatchFromNow &&
-        Perturb(runtime_, Site::kStoreWatchHistoryForgotten))
+    if (watcher->from_seq != kWatchFromNow && Perturb(runtime_, Site::kStoreWatchHistoryForgotten))
       return watcher->gate.Lagged(absl::OutOfRangeError("commits are not kept that far back"));
     hub_->Add(std::move(watcher));
   }
@@ -326,11 +325,11 @@ class MemKvStore::Handle final : public Watch {
       : core_(std::move(core)), watcher_(std::move(watcher)) {}
   ~Handle() override { watcher_->gate.Close(); }
 
-  void MoveEnd(std::string end) override {
+  void MoveEnd(size_t range, std::string end) override {
     auto core = core_.lock();
     if (core == nullptr) return;
-    core->Post([watcher = watcher_, end = std::move(end)](Process* process) mutable {
-      if (process != nullptr) process->hub().MoveEnd(watcher, std::move(end));
+    core->Post([watcher = watcher_, range, end = std::move(end)](Process* process) mutable {
+      if (process != nullptr) process->hub().MoveEnd(*watcher, range, std::move(end));
     });
   }
 

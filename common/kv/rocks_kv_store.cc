@@ -157,11 +157,11 @@ class RocksKvStore::Handle final : public Watch {
       : core_(std::move(core)), watcher_(std::move(watcher)) {}
   ~Handle() override { watcher_->gate.Close(); }
 
-  void MoveEnd(std::string end) override {
+  void MoveEnd(size_t range, std::string end) override {
     auto core = core_.lock();
     if (core == nullptr) return;
-    core->Control([core = core.get(), watcher = watcher_, end = std::move(end)]() mutable {
-      core->hub().MoveEnd(watcher, std::move(end));
+    core->Control([core = core.get(), watcher = watcher_, range, end = std::move(end)]() mutable {
+      core->hub().MoveEnd(*watcher, range, std::move(end));
     });
   }
 

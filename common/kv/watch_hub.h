@@ -24,9 +24,12 @@ namespace escapement::kv {
 class WatchHub {
  public:
   struct Watcher {
-    Watcher(WatchRequest r, WatchObserver observer)
-        : request(std::move(r)), gate(std::move(observer)) {}
-    WatchRequest request;  // touched by the publishing thread only, once added
+    Watcher(WatchRequest request, WatchObserver observer);
+    // Touched by the publishing thread only, once added.
+    const ColumnFamily cf;
+    const CommitSeq from_seq;
+    const uint64_t excluded_session;
+    std::vector<KeyRange> ranges;  // the request's own, and then the others
     ObserverGate gate;
   };
 
@@ -36,7 +39,7 @@ class WatchHub {
 
   // Gives the watcher what it asks for of the past, or "lagged" if that is no longer there.
   void Add(std::shared_ptr<Watcher> watcher);
-  void MoveEnd(const std::shared_ptr<Watcher>& watcher, std::string end);
+  void MoveEnd(Watcher& watcher, size_t range, std::string end);
 
   // Records in the order of their sequences.
   void Publish(std::shared_ptr<const CommitRecord> record);

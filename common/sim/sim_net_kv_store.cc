@@ -1,5 +1,6 @@
 #include "common/sim/sim_net_kv_store.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -67,33 +68,12 @@ void KeepAlive(const std::shared_ptr<Connection>& connection, absl::Duration eve
            });
 }
 
-class ClientWatch final : public kv::Watch {
- public:
-  explicit ClientWatch(std::shared_ptr<Connection> connection)
-      : connection_(std::move(connection)) {}
-  ~ClientWatch() override {
-    connection_->closed = true;
-    connection_->network.Send(*connection_->to_store,
-                              [connection = connection_] { connection->watch = nullptr; });
-  }
-
-  void MoveEnd(std::string end) override {
-    connection_->network.Send(*connection_->to_store,
-                              [connection = connection_, end = std::move(end)] {
-                                if (connection->watch != nullptr) connection->watch->MoveEnd(end);
-                              });
-  }
-
- private:
-  const std::shared_ptr<Connection> connection_;
-};
-
 // A watch that found no store.
 class RefusedWatch final : public kv::Watch {
  public:
   explicit RefusedWatch(std::shared_ptr<bool> closed) : closed_(std::move(closed)) {}
   ~RefusedWatch() override { *closed_ = true; }
-  void MoveEnd(std::string) override {}
+  void MoveEnd(size_t, std::string) override {}
 
  private:
   const std::shared_ptr<bool> closed_;
@@ -101,28 +81,60 @@ class RefusedWatch final : public kv::Watch {
 
 }  // namespace
 
-// Watches whose opening is on its way to the store.
-struct SimNetKvStore::Openings {
-  struct Opening {
+// What was called on watches and is on its way to the store.
+struct SimNetKvStore::WatchCalls {
+  struct Call {
     uint64_t number = 0;
     std::shared_ptr<Connection> connection;
-    kv::WatchRequest request;
+    std::function<void(kv::KvStore&)> run;
   };
+  const SimStoreEndpoint& endpoint;
   uint64_t last = 0;
-  std::vector<Opening> on_the_way;
+  std::vector<Call> on_the_way;
 
   // At the store: what was sent before and not lost is there by now.
   void Arrive(uint64_t to, kv::KvStore& store) {
-    std::vector<Opening> left;
-    for (Opening& opening : on_the_way) {
-      if (opening.number > to) {
-        left.push_back(std::move(opening));
-      } else if (!opening.connection->Broken()) {
-        OpenAtStore(opening.connection, store, std::move(opening.request));
-      }
+    std::vector<Call> there;
+    while (!on_the_way.empty() && on_the_way.front().number <= to) {
+      there.push_back(std::move(on_the_way.front()));
+      on_the_way.erase(on_the_way.begin());
     }
-    on_the_way = std::move(left);
+    for (Call& call : there) {
+      if (!call.connection->Broken()) call.run(store);
+    }
   }
+
+  static void Send(const std::shared_ptr<WatchCalls>& calls,
+                   const std::shared_ptr<Connection>& connection,
+                   std::function<void(kv::KvStore&)> run) {
+    const uint64_t number = ++calls->last;
+    const bool sent = connection->network.Send(*connection->to_store, [calls, number] {
+      if (calls->endpoint.service != nullptr) calls->Arrive(number, *calls->endpoint.service);
+    });
+    if (sent) calls->on_the_way.push_back({number, connection, std::move(run)});
+  }
+};
+
+class SimNetKvStore::ClientWatch final : public kv::Watch {
+ public:
+  ClientWatch(std::shared_ptr<Connection> connection, std::shared_ptr<WatchCalls> calls)
+      : connection_(std::move(connection)), calls_(std::move(calls)) {}
+  ~ClientWatch() override {
+    connection_->closed = true;
+    connection_->network.Send(*connection_->to_store,
+                              [connection = connection_] { connection->watch = nullptr; });
+  }
+
+  void MoveEnd(size_t range, std::string end) override {
+    WatchCalls::Send(calls_, connection_,
+                     [connection = connection_, range, end = std::move(end)](kv::KvStore&) {
+                       if (connection->watch != nullptr) connection->watch->MoveEnd(range, end);
+                     });
+  }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<WatchCalls> calls_;
 };
 
 SimNetKvStore::SimNetKvStore(SimNetwork& network, SimProcess& client,
@@ -131,7 +143,7 @@ SimNetKvStore::SimNetKvStore(SimNetwork& network, SimProcess& client,
       client_(client.state()),
       endpoint_(endpoint),
       options_(options),
-      openings_(std::make_shared<Openings>()) {}
+      watch_calls_(std::make_shared<WatchCalls>(WatchCalls{endpoint, 0, {}})) {}
 
 SimNetKvStore::~SimNetKvStore() = default;
 
@@ -153,12 +165,12 @@ void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
   SimCall<kv::CommitResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
       [endpoint = &endpoint_, world = &network_.world(), sent_to = std::move(sent_to),
-       openings = openings_, to = openings_->last,
+       calls = watch_calls_, to = watch_calls_->last,
        request = std::move(request)](kv::KvStore& store, auto answer) {
         const std::shared_ptr<ProcessState> process = world->Find(endpoint->process);
         if (*sent_to == nullptr) *sent_to = process;
         if (*sent_to != process) return;
-        openings->Arrive(to, store);
+        calls->Arrive(to, store);
         store.Commit(request, std::move(answer));
       },
       std::move(done));
@@ -167,9 +179,9 @@ void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
 void SimNetKvStore::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) {
   SimCall<kv::GetResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
-      [openings = openings_, to = openings_->last, keys = std::move(keys)](kv::KvStore& store,
-                                                                           auto answer) {
-        openings->Arrive(to, store);
+      [calls = watch_calls_, to = watch_calls_->last, keys = std::move(keys)](kv::KvStore& store,
+                                                                              auto answer) {
+        calls->Arrive(to, store);
         store.MultiGet(keys, std::move(answer));
       },
       std::move(done));
@@ -178,9 +190,9 @@ void SimNetKvStore::MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> 
 void SimNetKvStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
   SimCall<kv::ScanResult, kv::KvStore>(
       network_, client_, endpoint_, options_.timeout,
-      [openings = openings_, to = openings_->last, request = std::move(request)](kv::KvStore& store,
-                                                                                 auto answer) {
-        openings->Arrive(to, store);
+      [calls = watch_calls_, to = watch_calls_->last, request = std::move(request)](
+          kv::KvStore& store, auto answer) {
+        calls->Arrive(to, store);
         store.Scan(request, std::move(answer));
       },
       std::move(done));
@@ -203,14 +215,12 @@ std::unique_ptr<kv::Watch> SimNetKvStore::OpenWatch(kv::WatchRequest request,
   auto connection = std::make_shared<Connection>(
       Connection{network_, network_.OpenStream(store, client_), network_.OpenStream(client_, store),
                  std::move(observer), false, nullptr, false});
-  const SimStoreEndpoint& endpoint = endpoint_;
-  const uint64_t number = ++openings_->last;
-  const bool sent = network_.Send(*connection->to_store, [&endpoint, openings = openings_, number] {
-    if (endpoint.service != nullptr) openings->Arrive(number, *endpoint.service);
-  });
-  if (sent) openings_->on_the_way.push_back({number, connection, std::move(request)});
+  WatchCalls::Send(watch_calls_, connection,
+                   [connection, request = std::move(request)](kv::KvStore& store) {
+                     OpenAtStore(connection, store, request);
+                   });
   if (!client_->dead) KeepAlive(connection, options_.keepalive);
-  return std::make_unique<ClientWatch>(std::move(connection));
+  return std::make_unique<ClientWatch>(std::move(connection), watch_calls_);
 }
 
 }  // namespace escapement::sim

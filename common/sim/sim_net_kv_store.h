@@ -28,8 +28,8 @@ namespace escapement::sim {
 
 using SimStoreEndpoint = SimEndpoint<kv::KvStore>;
 
-// As on one connection, a watch is open at the store before what is called after it is done there,
-// though messages overtake one another.
+// As on one connection, a watch is open at the store, and its ends have moved, before what is
+// called after it is done there, though messages overtake one another.
 class SimNetKvStore final : public kv::KvStore {
  public:
   struct Options {
@@ -54,13 +54,14 @@ class SimNetKvStore final : public kv::KvStore {
                                        kv::WatchObserver observer) override;
 
  private:
-  struct Openings;
+  struct WatchCalls;
+  class ClientWatch;
 
   SimNetwork& network_;
   const std::shared_ptr<ProcessState> client_;
   const SimStoreEndpoint& endpoint_;
   const Options options_;
-  const std::shared_ptr<Openings> openings_;
+  const std::shared_ptr<WatchCalls> watch_calls_;
 };
 
 }  // namespace escapement::sim

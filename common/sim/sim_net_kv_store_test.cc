@@ -1,6 +1,7 @@
 #include "common/sim/sim_net_kv_store.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,12 @@ struct StoreProcess {
 };
 
 struct Client {
-  Client(SimNetwork& network, const SimStoreEndpoint& endpoint)
-      : process(network.world(), "client"),
+  Client(SimNetwork& network, const SimStoreEndpoint& endpoint, const std::string& name = "client")
+      : process(network.world(), name),
         store(network, process, endpoint, SimNetKvStore::Options()),
-        executor(process.NewExecutor("client")),
+        executor(process.NewExecutor(name)),
         client(store, process,
-               {.name = "client", .on_session_lost = nullptr, .session_executor = nullptr}) {}
+               {.name = name, .on_session_lost = nullptr, .session_executor = nullptr}) {}
   SimProcess process;
   SimNetKvStore store;
   std::shared_ptr<Executor> executor;
@@ -170,6 +171,51 @@ TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
   world.AdvanceBy(absl::Seconds(3));
   EXPECT_EQ(lagged, 1);
   EXPECT_EQ(seen.size(), 5u);
+}
+
+TEST(SimNetKvStore, AnEndThatWasMovedBeforeAScanIsMovedWhenTheStoreScans) {
+  SimWorld world(7);
+  SimNetwork network(world, "net");
+  StoreProcess store(world);
+  Client client(network, store.endpoint);
+  Client writer(network, store.endpoint, "writer");
+  world.AdvanceBy(absl::Seconds(1));
+  std::set<std::string> seen;
+  auto watch =
+      client.client.OpenWatch({.cf = ColumnFamily::kEvents,
+                               .begin = "a",
+                               .end = "z",
+                               .from_seq = 0,
+                               .then = {{.begin = "k", .end = "k"}}},
+                              /*excluding_own=*/false, client.executor,
+                              {.on_batch =
+                                   [&](kv::WatchBatch batch) {
+                                     for (const auto& mutation : batch.mutations)
+                                       seen.insert(mutation.key);
+                                   },
+                               .on_lagged = [](absl::Status) { FAIL() << "nothing is lost"; }});
+  world.AdvanceBy(absl::Seconds(1));
+  for (int i = 100; i < 500; ++i) {
+    writer.client.CommitAsync(Append(i), writer.executor, [](absl::StatusOr<kv::CommitResult>) {});
+    const std::string end = absl::StrCat("k", i + 1);
+    watch->MoveEnd(1, end);
+    client.client.Scan({.cf = ColumnFamily::kEvents, .begin = absl::StrCat("k", i), .end = end},
+                       client.executor, [&](absl::StatusOr<kv::ScanResult> result) {
+                         ASSERT_TRUE(result.ok());
+                         for (const kv::Entry& entry : result->entries) seen.insert(entry.key);
+                       });
+    // Later ends are on their way together with it and its scan.
+    if (i % 4 == 0) world.AdvanceBy(absl::Milliseconds(2));
+  }
+  world.AdvanceBy(absl::Seconds(3));
+  EXPECT_EQ(seen.size(), 400u);
+  // The ends have arrived in their order.
+  writer.client.CommitAsync(Append(499999), writer.executor,
+                            [](absl::StatusOr<kv::CommitResult>) {});
+  writer.client.CommitAsync(Append(501), writer.executor, [](absl::StatusOr<kv::CommitResult>) {});
+  world.AdvanceBy(absl::Seconds(1));
+  EXPECT_TRUE(seen.contains("k499999"));
+  EXPECT_FALSE(seen.contains("k501"));
 }
 
 TEST(SimNetKvStore, AWatchEndsWithItsStore) {

@@ -157,6 +157,12 @@ std::optional<absl::string_view> DueQueue::FirstKey(uint8_t segment) const {
   return rows.begin()->key();
 }
 
+std::optional<absl::string_view> DueQueue::LastKey(uint8_t segment) const {
+  const auto& rows = segments_[segment].rows;
+  if (rows.empty()) return std::nullopt;
+  return std::prev(rows.end())->key();
+}
+
 void DueQueue::DropBefore(uint8_t index, absl::string_view key) {
   Segment& segment = segments_[index];
   while (!segment.rows.empty() && segment.rows.begin()->key() < key) {

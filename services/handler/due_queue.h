@@ -72,6 +72,8 @@ class DueQueue {
 
   // The least key of the segment, until the queue is changed; nothing if it is empty.
   std::optional<absl::string_view> FirstKey(uint8_t segment) const;
+  // The greatest, likewise.
+  std::optional<absl::string_view> LastKey(uint8_t segment) const;
   // Drops the rows of the segment before `key`.
   void DropBefore(uint8_t segment, absl::string_view key);
   // Drops the rows of the segment that are due last until no more than `rows_max` are left.

@@ -107,37 +107,6 @@ TEST_F(HandlerServiceTest,
   EXPECT_LE(instants.size(), 12u) << "5 ms, at most one each 0.5 ms";
 }
 
-TEST_F(HandlerServiceTest, LanesInWhichNothingIsDueAreReadOnceAMinute) {
-  Start();
-  const uint64_t scans = world_.quiet_store.event_scans;
-  world_.Advance(absl::Minutes(4));
-  EXPECT_LE(world_.quiet_store.event_scans - scans, HandlerWorld::kShards * kLaneCount * 4);
-}
-
-TEST_F(HandlerServiceTest, ALaneThatWasReadFarAheadHoldsNoMoreThanTheHorizonHas) {
-  const HandlerOptions options;
-  Start();
-  std::set<absl::Time> dues;
-  for (int i = 1; i <= 55; ++i) {
-    // Not in order, and one of them within the horizon.
-    dues.insert(world_.now() + absl::Seconds(i * 21 % 56));
-    world_.AddRow(world_.AddSchedule("s" + std::to_string(i)),
-                  {.due = world_.now() + absl::Seconds(i * 21 % 56)});
-  }
-  for (int second = 0; second < 60; ++second) {
-    world_.Advance(absl::Seconds(1));
-    const auto last_loaded = dues.upper_bound(world_.now() + options.horizon);
-    EXPECT_LE(world_.handler("a").stats().rows_loaded.load(),
-              static_cast<uint64_t>(std::distance(dues.begin(), last_loaded)));
-  }
-  EXPECT_EQ(transport().sent.size(), 55u);
-  for (const SentEvent& sent : transport().sent) {
-    EXPECT_GE(sent.at, sent.attempt.context->launch_time);
-    EXPECT_LE(sent.at, sent.attempt.context->launch_time + absl::Milliseconds(3));
-  }
-  ExpectQuiet();
-}
-
 TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
   Start();
   transport().delay = absl::Seconds(1);

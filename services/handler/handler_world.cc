@@ -79,20 +79,31 @@ void QuietStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
 
 std::unique_ptr<kv::Watch> QuietStore::OpenWatch(kv::WatchRequest request,
                                                  kv::WatchObserver observer) {
-  observer.on_batch = [quiet = quiet_,
+  observer.on_batch = [this, cf = request.cf, quiet = quiet_,
                        on_batch = std::move(observer.on_batch)](kv::WatchBatch batch) {
-    if (!*quiet) on_batch(std::move(batch));
+    if (*quiet) return;
+    if (cf == kv::ColumnFamily::kEvents) {
+      rows_told += static_cast<uint64_t>(std::count_if(
+          batch.mutations.begin(), batch.mutations.end(),
+          [](const auto& mutation) { return mutation.kind == kv::Mutation::Kind::kPut; }));
+    }
+    on_batch(std::move(batch));
   };
   return inner_.OpenWatch(std::move(request), std::move(observer));
 }
 
 void QuietStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) {
+  const bool of_lane = request.cf == kv::ColumnFamily::kEvents && request.limit > 1;
   if (request.cf == kv::ColumnFamily::kEvents) ++event_scans;
-  inner_.Scan(std::move(request), std::move(done));
+  inner_.Scan(std::move(request), [of_lane, holds = holds_scans_, held = held_,
+                                   done = std::move(done)](absl::StatusOr<kv::ScanResult> result) {
+    if (!of_lane || !*holds) return done(std::move(result));
+    held->push_back([done, result = std::move(result)] { done(result); });
+  });
 }
 
 void QuietStore::TellAll() {
-  *quiet_ = *holds_parked_ = false;
+  *quiet_ = *holds_parked_ = *holds_scans_ = false;
   for (Closure& tell : std::exchange(*held_, {})) tell();
 }
 

@@ -47,7 +47,7 @@ class ScriptedTransport : public DeliveryTransport {
 
 // The way of handlers to the store. While it is quiet, claims are committed and nobody is told:
 // their answers come when it has ended, what watches had to tell does not come at all. Of what is
-// parked the answers may come late as well.
+// parked, and of scans, the answers may come late as well.
 class QuietStore final : public kv::ForwardingKvStore {
  public:
   using kv::ForwardingKvStore::ForwardingKvStore;
@@ -59,13 +59,17 @@ class QuietStore final : public kv::ForwardingKvStore {
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   void BeQuiet() { *quiet_ = true; }
   void HoldAnswersOfParked() { *holds_parked_ = true; }
+  // Lanes are scanned, and what was there is told later.
+  void HoldAnswersOfScans() { *holds_scans_ = true; }
   void TellAll();
 
   uint64_t event_scans = 0;  // of `events`, so far
+  uint64_t rows_told = 0;    // puts into `events` that watches told of, so far
 
  private:
   const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);
   const std::shared_ptr<bool> holds_parked_ = std::make_shared<bool>(false);
+  const std::shared_ptr<bool> holds_scans_ = std::make_shared<bool>(false);
   const std::shared_ptr<std::vector<Closure>> held_ = std::make_shared<std::vector<Closure>>();
 };
 

@@ -43,12 +43,18 @@ void ShardLoader::Start() {
 void ShardLoader::OpenWatch(kv::CommitSeq from) {
   const std::shared_ptr<ShardState> state = state_.lock();
   const uint64_t generation = watch_generation_;
+  kv::WatchRequest request{.cf = ColumnFamily::kEvents, .from_seq = from};
+  for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+    // Nothing yet: the end moves on before each scan.
+    told_to_[lane] = EventLaneKey(state->shard, lane, absl::InfinitePast());
+    if (lane == 0) {
+      request.begin = request.end = told_to_[lane];
+    } else {
+      request.then.push_back({told_to_[lane], told_to_[lane]});
+    }
+  }
   watch_ = state->core.client.OpenWatch(
-      {.cf = ColumnFamily::kEvents,
-       .begin = EventShardBegin(state->shard),
-       .end = EventShardEnd(state->shard),
-       .from_seq = from},
-      /*excluding_own=*/true, state->core.executor,
+      std::move(request), /*excluding_own=*/true, state->core.executor,
       {.on_batch =
            [this, weak = state_, generation](const kv::WatchBatch& batch) {
              const std::shared_ptr<ShardState> state = weak.lock();
@@ -61,6 +67,23 @@ void ShardLoader::OpenWatch(kv::CommitSeq from) {
            }});
   watching_ = true;
   Rewind();
+}
+
+void ShardLoader::TellUpTo(uint8_t lane, std::string end) {
+  if (end == told_to_[lane]) return;
+  told_to_[lane] = end;
+  watch_->MoveEnd(lane, std::move(end));
+}
+
+void ShardLoader::TellOfLoaded(ShardState& state, uint8_t index) {
+  const uint8_t lane = LaneOfSegment(index);
+  if (index != lane) return;  // what is overdue ends before what is not
+  if (segments_[index].loaded_to >= told_to_[lane]) return;
+  std::string end = segments_[index].loaded_to;
+  // A row may be here though the lane is to be read again from before it.
+  const std::optional<absl::string_view> last = state.queue.LastKey(index);
+  if (last.has_value() && *last >= end) end = std::min(KeyAfter(*last), told_to_[lane]);
+  TellUpTo(lane, std::move(end));
 }
 
 void ShardLoader::Rewind() {
@@ -207,10 +230,15 @@ void ShardLoader::Step(absl::Time now) {
     std::string to = LoadTo(*state, i, now);
     if (segment.loaded_to >= to) {
       if (overdue && state->queue.rows(i) == 0) state->queue.EndOverdue(lane);
+      TellOfLoaded(*state, i);
       continue;
     }
     quiet = false;  // if it is full, there may be room with the next step
-    if (!Full(*state, i)) ScanSegment(*state, i, std::move(to));
+    if (Full(*state, i)) {
+      TellOfLoaded(*state, i);
+    } else {
+      ScanSegment(*state, i, std::move(to));
+    }
   }
   // Steps come thousands of times a second; the horizon moves slowly.
   if (quiet) quiet_until_ = now + options.horizon / 200;
@@ -239,6 +267,7 @@ void ShardLoader::ScanSegment(ShardState& state, uint8_t index, std::string to) 
   Segment& segment = segments_[index];
   segment.scanning_to = to;
   segment.dropped.clear();
+  if (to > told_to_[LaneOfSegment(index)]) TellUpTo(LaneOfSegment(index), to);
   const HandlerOptions& options = state.core.options;
   const size_t rows_max = Perturb(state.core.runtime, Site::kLoaderScanOfOne)
                               ? 1

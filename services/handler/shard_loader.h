@@ -1,10 +1,11 @@
 // ShardLoader: keeps the rows of one queue shard that are due within the horizon in its DueQueue,
 // lane by lane, within bounds.
 //
-// For each lane everything below `loaded_to` has been seen. A watch over the whole shard is open
-// before the first scan begins, so rows that are written meanwhile are told below `loaded_to` and
-// found by a later scan above it. When the watch lags, all lanes are read again from their
-// beginning; what is held or loaded is skipped.
+// For each lane everything below `loaded_to` has been seen. A watch of all lanes, each from its
+// beginning to what is read or being read of it, is open before the first scan begins, so rows that
+// are written meanwhile are told below `loaded_to` and found by a later scan above it: what is due
+// later than the horizon is not told at all. When the watch lags, all lanes are read again from
+// their beginning; what is held or loaded is skipped.
 //
 // An on-time lane that has much to do and does it late is read in two segments (due_queue.h): what
 // is overdue goes on being read up to the lane's mark, and everything from the mark on is read at
@@ -57,6 +58,10 @@ class ShardLoader {
     bool quiet = false;            // there was nothing: it is read as far as quiet_horizon
   };
   void OpenWatch(kv::CommitSeq from);
+  // The watch is to tell of the lane's rows before `end` and of none from there on.
+  void TellUpTo(uint8_t lane, std::string end);
+  // Nothing of the segment is being read or about to be: of what is behind it nothing is told.
+  void TellOfLoaded(ShardState& state, uint8_t segment);
   void OnBatch(ShardState& state, const kv::WatchBatch& batch);
   void AddRow(ShardState& state, absl::string_view key, absl::string_view value, kv::CommitSeq seq);
   void DropLatest(ShardState& state, uint8_t segment);
@@ -77,6 +82,7 @@ class ShardLoader {
   std::weak_ptr<ShardState> state_;
   std::unique_ptr<kv::Watch> watch_;
   bool watching_ = false;
+  std::array<std::string, kLaneCount> told_to_;  // the ends of the watch
   uint64_t watch_generation_ = 0;
   uint64_t scan_generation_ = 0;
   absl::Time quiet_until_ = absl::InfinitePast();  // there is nothing to read before

@@ -155,7 +155,8 @@ void StoreGrpc::Connection::Take(wire::StoreCall& call) {
     case wire::StoreCall::kMoveWatchEnd: {
       auto watch = watches_.find(call.move_watch_end().watch_id());
       if (watch != watches_.end())
-        watch->second->MoveEnd(std::move(*call.mutable_move_watch_end()->mutable_end()));
+        watch->second->MoveEnd(call.move_watch_end().range(),
+                               std::move(*call.mutable_move_watch_end()->mutable_end()));
       break;
     }
     case wire::StoreCall::kCloseWatch:

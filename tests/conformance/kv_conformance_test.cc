@@ -1,5 +1,7 @@
 // What every KvStore does, told as sentences.
 
+#include "tests/conformance/kv_conformance.h"
+
 #include <functional>
 #include <string>
 
@@ -7,7 +9,6 @@
 #include "common/kv/layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/conformance/kv_rig.h"
 
 namespace escapement::kv {
 namespace {
@@ -15,43 +16,6 @@ namespace {
 using Kind = Condition::Kind;
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 constexpr ColumnFamily kStates = ColumnFamily::kStates;
-
-struct RigKind {
-  const char* name;
-  std::unique_ptr<KvRig> (*make)(RigOptions);
-};
-
-class KvConformance : public testing::TestWithParam<RigKind> {
- protected:
-  KvConformance() : rig_(GetParam().make({})) { session_ = rig_->OpenSession().value().session; }
-
-  CommitResult Must(std::vector<Group> groups) {
-    auto result = rig_->Commit(Request(session_, ++number_, std::move(groups)));
-    EXPECT_TRUE(result.ok()) << result.status();
-    return result.ok() ? *result : CommitResult{};
-  }
-  absl::Status Try(CommitRequest request) {
-    request.session = session_;
-    request.number = ++number_;
-    return rig_->Commit(std::move(request)).status();
-  }
-  bool Holds(Condition condition) {
-    return Must({{{std::move(condition)}, {}}}).verdicts.at(0).applied;
-  }
-  std::optional<std::string> Value(ColumnFamily cf, std::string key) {
-    return rig_->Get({{cf, std::move(key)}}).value().values.at(0);
-  }
-  std::string Keys(ScanRequest request) {
-    std::string keys;
-    const ScanResult result = rig_->Scan(std::move(request)).value();
-    for (const Entry& entry : result.entries) keys += entry.key + " ";
-    return keys;
-  }
-
-  std::unique_ptr<KvRig> rig_;
-  uint64_t session_ = 0;
-  uint64_t number_ = 0;
-};
 
 TEST_P(KvConformance, SequencesAreDenseAndCountOnlyWhatApplies) {
   EXPECT_EQ(Must({{{}, {Put(kEvents, "a", "1")}}}).seq, 1);
@@ -312,72 +276,6 @@ TEST_P(KvConformance, TheStoresOwnKeysAreOutOfReach) {
   EXPECT_TRUE(absl::IsInvalidArgument(rig_->Get({{static_cast<ColumnFamily>(99), "k"}}).status()));
 }
 
-TEST_P(KvConformance, AWatchTellsWhatIsCommittedInItsRangeInOrder) {
-  Must({{{}, {Put(kEvents, "b0", "before")}}});
-  const CommitSeq from = rig_->Get({}).value().seq;
-  Must({{{}, {Put(kEvents, "b1", "missed by nobody")}}});
-  const uint64_t other = rig_->OpenSession().value().session;
-  WatchLog all;
-  WatchLog foreign;
-  auto watch = rig_->store().OpenWatch({kEvents, "b", "c", from, 0}, all.observer());
-  auto watch2 = rig_->store().OpenWatch({kEvents, "b", "c", from, session_}, foreign.observer());
-  Must({{{},
-         {Put(kEvents, "a", "outside"), Put(kEvents, "b2", "v"), Put(kStates, "b2", "elsewhere")}},
-        {{Cond(kEvents, "none", Kind::kPresent)}, {Put(kEvents, "b3", "not applied")}}});
-  ASSERT_TRUE(rig_->Commit(Request(other, 1, {{{}, {Delete(kEvents, "b1")}}})).ok());
-  Must({{{}, {Put(kEvents, "b9", std::string(kWatchValueBytesMax + 1, 'x'))}}});
-  auto seen = all.WaitFor(4);
-  ASSERT_EQ(seen.size(), 4);
-  EXPECT_EQ(seen[0].key, "b1");
-  EXPECT_EQ(seen[0].value, "missed by nobody");
-  EXPECT_EQ(seen[1].key, "b2");
-  EXPECT_EQ(seen[2].kind, Mutation::Kind::kDelete);
-  EXPECT_TRUE(seen[3].value_omitted);
-  EXPECT_THAT(all.seqs(), testing::ElementsAre(from + 1, from + 2, from + 3, from + 4));
-  auto others = foreign.WaitFor(1);
-  ASSERT_EQ(others.size(), 1);
-  EXPECT_EQ(others[0].key, "b1");
-}
-
-TEST_P(KvConformance, AfterItsEndHasMovedAWatchMissesNothingAScanHasNotShown) {
-  const CommitSeq from = rig_->Get({}).value().seq;
-  WatchLog log;
-  auto watch = rig_->store().OpenWatch({kEvents, "a", "b", from, 0}, log.observer());
-  Must({{{}, {Put(kEvents, "b1", "beyond")}}});
-  watch->MoveEnd("c");
-  EXPECT_EQ(Keys({.cf = kEvents, .begin = "b", .end = "c"}), "b1 ");
-  Must({{{}, {Put(kEvents, "b2", "within")}}});
-  auto seen = log.WaitFor(1);
-  ASSERT_GE(seen.size(), 1);
-  EXPECT_EQ(seen.back().key, "b2");
-}
-
-TEST_P(KvConformance, AWatchThatBeginsTooFarBackLags) {
-  for (int i = 0; i < 3; ++i) Must({{{}, {Put(kEvents, "big", std::string(700'000, 'x'))}}});
-  WatchLog log;
-  auto watch = rig_->store().OpenWatch({kEvents, "a", "z", 0, 0}, log.observer());
-  EXPECT_TRUE(log.WaitForLag().has_value());
-}
-
-TEST_P(KvConformance, AWatchFromNowOnHearsWhatComes) {
-  for (int i = 0; i < 3; ++i) Must({{{}, {Put(kEvents, "big", std::string(700'000, 'x'))}}});
-  WatchLog log;
-  auto watch = rig_->store().OpenWatch({kEvents, "a", "z", kWatchFromNow, 0}, log.observer());
-  rig_->Get({}).value();
-  Must({{{}, {Put(kEvents, "k", "v")}}});
-  EXPECT_EQ(log.WaitFor(1).at(0).key, "k");
-}
-
-TEST_P(KvConformance, ARestartEndsWatchesAndKeepsWhatWasAcknowledged) {
-  WatchLog log;
-  auto watch = rig_->store().OpenWatch({kEvents, "a", "z", kWatchFromNow, 0}, log.observer());
-  const CommitSeq seq = Must({{{}, {Put(kEvents, "k", "v")}}}).seq;
-  rig_->Restart();
-  EXPECT_TRUE(log.WaitForLag().has_value());
-  EXPECT_EQ(Value(kEvents, "k"), "v");
-  EXPECT_EQ(Must({{{}, {Put(kEvents, "l", "v")}}}).seq, seq + 1);
-}
-
 TEST_P(KvConformance, StoreTimeAdvancesOverRestarts) {
   absl::Time last = absl::InfinitePast();
   for (int i = 0; i < 3; ++i) {
@@ -421,10 +319,7 @@ TEST_P(KvConformance, MoreThanAnAnswerHoldsIsRefusedToTheReadAlone) {
   EXPECT_EQ(log.WaitFor(1).size(), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, KvConformance,
-                         testing::Values(RigKind{"Mem", NewMemRig}, RigKind{"Rocks", NewRocksRig},
-                                         RigKind{"Grpc", NewGrpcRig}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Stores, KvConformance, EveryStore(), NameOfStore);
 
 }  // namespace
 }  // namespace escapement::kv

@@ -220,9 +220,10 @@ class Fuzz {
   void MoveSomeEnd() {
     if (mem_.watches.empty()) return;
     const size_t i = plan_.Below(mem_.watches.size());
+    const size_t range = plan_.Below(4);
     const std::string end = plan_.Watch(0).end;
-    mem_.watches[i]->MoveEnd(end);
-    rocks_.watches[i]->MoveEnd(end);
+    mem_.watches[i]->MoveEnd(range, end);
+    rocks_.watches[i]->MoveEnd(range, end);
     mem_.Settle();
   }
 

@@ -1,6 +1,8 @@
 #include "tests/conformance/kv_fuzz_plan.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/big_endian.h"
@@ -190,6 +192,11 @@ WatchRequest KvFuzzPlan::Watch(CommitSeq seq) {
   if (Below(2) == 0) watch.begin = KeyIn(watch.cf);
   if (Below(2) == 0) watch.end = KeyIn(watch.cf);
   watch.from_seq = Below(2) == 0 ? kWatchFromNow : Back(seq);
+  std::set<std::string> begins;
+  for (uint64_t i = Below(4); i > 0; --i) begins.insert(KeyIn(watch.cf));
+  begins.erase(begins.begin(), begins.upper_bound(watch.begin));
+  for (const std::string& begin : begins)
+    watch.then.push_back({begin, Below(3) == 0 ? "" : KeyIn(watch.cf)});
   return watch;
 }
 
