@@ -1,5 +1,9 @@
-// How late events arrive: receipt less due time, under light load, half and all of the rate of
-// delivery that was measured just before, beside a bare timer of this process at the same time.
+// How late events arrive: receipt less due time, under light load, half of full load and full load,
+// beside a bare timer of this process at the same time.
+//
+// Full load is what the platform delivers in a second while more falls due than it can deliver, at
+// evenly spread instants: as many are offered as it delivers of many that are due at once, which
+// goes together in larger pieces. Half of that rate is measured too.
 //
 //   tools/dev bench lateness [--modes=standalone,separate] [--seconds=10] [flags of bench_run.h]
 //
@@ -23,7 +27,7 @@ ABSL_FLAG(std::vector<std::string>, modes, (std::vector<std::string>{"standalone
           "one process and five, in turn");
 ABSL_FLAG(double, light_per_second, 1000, "the light load");
 ABSL_FLAG(double, seconds, 10, "of each load");
-ABSL_FLAG(uint64_t, rate_events, 200'000, "by which the full rate is measured");
+ABSL_FLAG(uint64_t, rate_events, 200'000, "that are due at once");
 
 namespace escapement::bench {
 namespace {
@@ -48,25 +52,34 @@ class LatenessBench {
   absl::Status Measure(Figures& figures) {
     const std::string name = bed_->mode() + ", ";
     const uint64_t events = absl::GetFlag(FLAGS_rate_events) / (quick_ ? 4 : 1);
-    figures.AddRaw(name + "full rate", "/s", "bare gRPC stream",
+    figures.AddRaw(name + "due at once", "/s", "bare gRPC stream",
                    RawGrpcStream(receiver_->grpc_target(), events, kPayloadBytes));
-    const auto full = stages_.OneOffRate(target_, events);
+    const auto at_once = stages_.OneOffRate(target_, events);
+    if (!at_once.ok()) return at_once.status();
+    figures.Add(name + "due at once", "/s", *at_once);
+    const auto full = Measure(name, {"full load", *at_once, {}}, figures);
     if (!full.ok()) return full.status();
-    figures.Add(name + "full rate", "/s", *full);
+    figures.Add(name + "full load", "/s", *full);
     const double light = absl::GetFlag(FLAGS_light_per_second);
-    const double seconds = absl::GetFlag(FLAGS_seconds) / (quick_ ? 5 : 1);
     for (const Load& load : {Load{absl::StrCat(light, "/s"), light, {.at_most = 2}},
-                             Load{"half of the full rate", *full / 2, {.at_most = 10}},
-                             Load{"the full rate", *full, {}}}) {
-      const auto late = stages_.LatenessAt(target_, load.per_second,
-                                           static_cast<uint64_t>(load.per_second * seconds));
-      if (!late.ok()) return late.status();
-      AddLateness(absl::StrCat(name, load.name, ": "), *late, load.p99, figures);
+                             Load{"half of full load", *full / 2, {.at_most = 10}},
+                             Load{"half of the rate of what is due at once", *at_once / 2, {}}}) {
+      if (const auto done = Measure(name, load, figures); !done.ok()) return done.status();
     }
     return absl::OkStatus();
   }
 
  private:
+  // How many arrived in a second, from the first due time to the last receipt.
+  absl::StatusOr<double> Measure(const std::string& name, const Load& load, Figures& figures) {
+    const double seconds = absl::GetFlag(FLAGS_seconds) / (quick_ ? 5 : 1);
+    const auto events = static_cast<uint64_t>(load.per_second * seconds);
+    const auto late = stages_.LatenessAt(target_, load.per_second, events);
+    if (!late.ok()) return late.status();
+    AddLateness(absl::StrCat(name, load.name, ": "), *late, load.p99, figures);
+    return static_cast<double>(events) / (seconds + late->last / 1e6);
+  }
+
   const bool quick_;
   PlatformBed* const bed_;
   ReceiverProcess* const receiver_;
