@@ -3,7 +3,7 @@
 namespace escapement::handler {
 namespace {
 
-constexpr absl::Duration kPeriod = absl::Seconds(30);
+constexpr absl::Duration kPeriod = absl::Minutes(5);
 constexpr double kMargin = 1.25;  // of the slowest commit
 
 absl::Time FloorToTick(absl::Time time, absl::Duration tick) {

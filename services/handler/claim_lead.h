@@ -1,6 +1,6 @@
 // ClaimLead: when rows are claimed. All that fall due in one tick together, in all shards at the
 // same instant, so that their commits share one sync, and early enough that none is late for its
-// commit: as early as the slowest commit of a claim of the last 30 to 60 seconds took, and a
+// commit: as early as the slowest commit of a claim of the last five to ten minutes took, and a
 // quarter more. A disk that is slow once is slow again, and what is claimed by then is sent in
 // time.
 //
