@@ -30,9 +30,9 @@ struct HandlerOptions {
   // beyond them is read when there is room again. A payload of a one-off event counts.
   size_t lane_rows_max = 4096;
   size_t lane_bytes_max = 4 << 20;
-  // What has been due for so long in an on-time lane, while half of what may be in memory of it is
-  // or more wait for its target than may (blocked_rows_max), is overdue: what is due later has the
-  // right of way (due_queue.h).
+  // What has been due for so long in an on-time lane, while half of what may be in memory of it is,
+  // or more wait for its target than may (blocked_rows_max), or there is more of it in the store
+  // than has been read, is overdue: what is due later has the right of way (due_queue.h).
   absl::Duration overdue_after = absl::Milliseconds(500);
 
   // Rows are claimed at least claim_lead ahead of their due time: the time that a commit may take

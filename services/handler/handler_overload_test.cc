@@ -22,6 +22,10 @@ constexpr char kOther[] = "grpc:other";
 
 class HandlerOverloadTest : public ::testing::Test {
  protected:
+  // `read_delay`: how long the store takes to answer a read.
+  explicit HandlerOverloadTest(absl::Duration read_delay = absl::ZeroDuration())
+      : world_(HandlerOptions(), read_delay) {}
+
   // In commits of 1,000 rows of one event each, over both shards.
   void AddBacklog(uint64_t rows, absl::Time due, uint8_t lane, uint64_t begin = 0) {
     for (uint64_t first = begin; first < begin + rows; first += 1000) {
@@ -128,6 +132,29 @@ TEST_F(HandlerOverloadTest, ABacklogInAnOnTimeLaneDoesNotMakeLaterEventsOfThatLa
   Pass(absl::Seconds(9));
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kBacklog + 100);
   EXPECT_EQ(transport().sent.size(), kBacklog + 100);
+  EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+}
+
+class SlowlyReadOverloadTest : public HandlerOverloadTest {
+ protected:
+  SlowlyReadOverloadTest() : HandlerOverloadTest(absl::Milliseconds(20)) {}
+};
+
+TEST_F(SlowlyReadOverloadTest, ABacklogThatGoesOutAsItIsReadDoesNotMakeLaterEventsOfItsLaneLate) {
+  constexpr uint64_t kBacklog = 200'000;
+  AddBacklog(kBacklog, world_.now() - absl::Minutes(1), kLane);
+  AddBacklog(kBacklog, world_.now() - absl::Seconds(30), kLane, kBacklog);
+  world_.StartHandler("a");
+  AddOthers(80);
+  Pass(absl::Milliseconds(5100));
+  EXPECT_EQ(transport().CountTo(kOther), 80u);
+  EXPECT_LT(transport().CountTo(kFlooded), 2 * kBacklog) << "it was over before the others";
+  EXPECT_LE(rows_max_, HandlerWorld::kShards * HandlerOptions().lane_rows_max / 2)
+      << "it waited for its target";
+  EXPECT_LE(OthersLatest(), absl::Milliseconds(100));
+  Pass(absl::Seconds(9));
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 2 * kBacklog + 80);
+  EXPECT_EQ(transport().sent.size(), 2 * kBacklog + 80);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }
 

@@ -225,8 +225,7 @@ void ShardLoader::Step(absl::Time now) {
     const uint8_t lane = LaneOfSegment(i);
     const bool overdue = i != lane;
     if (overdue && state->queue.overdue_mark(lane).empty()) continue;
-    if (!overdue && Behind(*state, lane, now))
-      FallBehind(*state, lane, EventLaneKey(state->shard, lane, now - options.overdue_after));
+    if (!overdue) FallBehind(*state, lane, MarkOf(*state, lane, now));
     std::string to = LoadTo(*state, i, now);
     if (segment.loaded_to >= to) {
       if (overdue && state->queue.rows(i) == 0) state->queue.EndOverdue(lane);
@@ -244,10 +243,19 @@ void ShardLoader::Step(absl::Time now) {
   if (quiet) quiet_until_ = now + options.horizon / 200;
 }
 
-bool ShardLoader::Behind(const ShardState& state, uint8_t lane, absl::Time now) const {
-  if (lane >= kLaneRetry || !Full(state, lane)) return false;
+std::string ShardLoader::MarkOf(const ShardState& state, uint8_t lane, absl::Time now) const {
+  const Segment& segment = segments_[lane];
+  const bool full = Full(state, lane);
+  if (lane >= kLaneRetry || (!full && !segment.more)) return "";
+  const std::string overdue =
+      EventLaneKey(state.shard, lane, now - state.core.options.overdue_after);
   const std::optional<absl::string_view> first = state.queue.FirstKey(lane);
-  return first.has_value() && Overdue(*first, now);
+  if (full && first.has_value() && *first < overdue) return overdue;
+  // What is read is taken at once: only how far the reading has come tells.
+  if (!segment.more || segment.loaded_to >= overdue) return "";
+  if (!state.queue.overdue_mark(lane).empty()) return overdue;
+  // It may be a spike of one instant.
+  return EventLaneKey(state.shard, lane, DueOfEventKey(segment.loaded_to) + absl::Microseconds(1));
 }
 
 void ShardLoader::FallBehind(ShardState& state, uint8_t lane, std::string mark) {
@@ -260,6 +268,7 @@ void ShardLoader::FallBehind(ShardState& state, uint8_t lane, std::string mark) 
     state.queue.DropBefore(lane, mark);
   }
   from_mark.loaded_to = std::max(from_mark.loaded_to, mark);
+  from_mark.more = false;
   state.queue.MarkOverdue(lane, std::move(mark));
 }
 
@@ -291,12 +300,14 @@ void ShardLoader::OnScanned(ShardState& state, uint8_t index, const std::string&
                             absl::StatusOr<kv::ScanResult> result) {
   Segment& segment = segments_[index];
   if (result.ok()) {
-    segment.loaded_to =
-        result->more && !result->entries.empty() ? KeyAfter(result->entries.back().key) : to;
+    segment.more = result->more && !result->entries.empty();
+    segment.loaded_to = segment.more ? KeyAfter(result->entries.back().key) : to;
     const uint8_t lane = LaneOfSegment(index);
     // The lane has fallen behind meanwhile: what is before the mark is read by its other segment.
-    if (index == lane && lane < kLaneRetry)
-      segment.loaded_to = std::max(segment.loaded_to, state.queue.overdue_mark(lane));
+    if (index == lane && lane < kLaneRetry && segment.loaded_to < state.queue.overdue_mark(lane)) {
+      segment.loaded_to = state.queue.overdue_mark(lane);
+      segment.more = false;
+    }
     for (const kv::Entry& entry : result->entries) {
       if (state.queue.SegmentOf(entry.key) == index)
         AddRow(state, entry.key, entry.value, result->seq);

@@ -7,12 +7,13 @@
 // later than the horizon is not told at all. When the watch lags, all lanes are read again from
 // their beginning; what is held or loaded is skipped.
 //
-// An on-time lane that has much to do and does it late is read in two segments (due_queue.h): what
-// is overdue goes on being read up to the lane's mark, and everything from the mark on is read at
-// once, so that what falls due now does not wait until the backlog has drained. The mark is no
-// later than it must be: what fell due together with a spike, or soon after it, would otherwise
-// wait with it. When even the part from the mark on is late, its overdue rows are let go of and the
-// mark moves up. The lane is one again when the backlog has been read and taken.
+// An on-time lane that has much to do and does it late, or that is so long that what is being read
+// of it is late, is read in two segments (due_queue.h): what is overdue goes on being read up to
+// the lane's mark, and everything from the mark on is read at once, so that what falls due now does
+// not wait until the backlog has drained. The mark is no later than it must be: what fell due
+// together with a spike, or soon after it, would otherwise wait with it. When even the part from
+// the mark on is late, its overdue rows are let go of and the mark moves up. The lane is one again
+// when the backlog has been read and taken.
 //
 // Threads: one, the handler's executor.
 
@@ -55,6 +56,7 @@ class ShardLoader {
     std::string loaded_to = {};
     std::string scanning_to = {};  // empty: no scan is under way
     std::string dropped = {};      // the least key dropped while one is; empty: none
+    bool more = false;             // behind what was read last there is more of it
     bool quiet = false;            // there was nothing: it is read as far as quiet_horizon
   };
   void OpenWatch(kv::CommitSeq from);
@@ -72,7 +74,9 @@ class ShardLoader {
   std::string LoadTo(ShardState& state, uint8_t segment, absl::Time now) const;
   // The segment holds what it may.
   static bool Full(const ShardState& state, uint8_t segment);
-  bool Behind(const ShardState& state, uint8_t lane, absl::Time now) const;
+  // Before it the lane is overdue: it cannot keep up. Empty, or no later than the lane's mark: it
+  // can.
+  std::string MarkOf(const ShardState& state, uint8_t lane, absl::Time now) const;
   // What is before `mark` is overdue, and everything from there on is loaded beside it.
   void FallBehind(ShardState& state, uint8_t lane, std::string mark);
   void ScanSegment(ShardState& state, uint8_t segment, std::string to);
