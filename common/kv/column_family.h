@@ -53,6 +53,13 @@ inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamily
 // of facebook/rocksdb): only this family's scans have to mind them.
 inline constexpr bool HasRangeTombstones(ColumnFamily cf) { return cf == ColumnFamily::kDone; }
 
+// The family of which few rows are read here and there, by ranges that have a prefix in common:
+// filters tell where no row with such a prefix is.
+inline constexpr bool HasPrefixes(ColumnFamily cf) { return cf == ColumnFamily::kChildren; }
+// Of how many bytes the prefix of `key` is; 0: it has none, being too short, or its family. What
+// begins with a prefix has that one.
+size_t PrefixBytes(ColumnFamily cf, absl::string_view key);
+
 constexpr absl::string_view Name(ColumnFamily cf) {
   return kColumnFamilyNames[static_cast<size_t>(cf)];
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
 #include "common/kv/meta_keys.h"
 #include "common/kv/rocks_options.h"
 #include "rocksdb/db.h"
@@ -186,6 +187,7 @@ bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string* val
 void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                             Visitor visit) {
   rocksdb::ReadOptions read;
+  read.total_order_seek = true;
   read.ignore_range_deletions = !HasRangeTombstones(cf);
   const rocksdb::Slice bound = ToSlice(end);
   if (!end.empty()) read.iterate_upper_bound = &bound;
@@ -247,15 +249,21 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
       begin = std::string(kMetaVisibleBegin);
     const rocksdb::Slice lower = begin;
     // Of the range that is being read: RocksDB looks at it anew at every Seek, so that one iterator
-    // reads all ranges that have an end. To make one costs as much as to read a range of few rows.
+    // reads all ranges that have an end, and one all that have a prefix in common. To make one
+    // costs as much as to read a range of few rows.
     rocksdb::Slice upper;
     if (request.reverse) read.iterate_lower_bound = &lower;
-    std::unique_ptr<rocksdb::Iterator> it;
+    std::unique_ptr<rocksdb::Iterator> in_order, in_prefix;
     size_t bytes = 0;  // of the entries so far
     const auto scan = [&](const rocksdb::Slice& from, const rocksdb::Slice& end) {
       upper = end;
+      const bool one_prefix =
+          !request.reverse && InOnePrefix(request.cf, ToView(from), ToView(end));
+      std::unique_ptr<rocksdb::Iterator>& it = one_prefix ? in_prefix : in_order;
       if (it == nullptr || end.empty()) {
         read.iterate_upper_bound = end.empty() ? nullptr : &upper;
+        read.total_order_seek = !one_prefix;
+        read.prefix_same_as_start = one_prefix;
         it.reset(state_.db->NewIterator(read, state_.Handle(request.cf)));
       }
       request.reverse ? it->SeekToLast() : it->Seek(from);
@@ -286,6 +294,12 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
   static bool Full(const ScanRequest& request, size_t bytes, const ScanResult& result) {
     return result.entries.size() >= request.limit ||
            (bytes > 0 && bytes >= std::min(request.bytes_max, kScanBytesMax));
+  }
+
+  // All keys of the range have the same prefix.
+  static bool InOnePrefix(ColumnFamily cf, absl::string_view begin, absl::string_view end) {
+    const size_t prefix = PrefixBytes(cf, begin);
+    return prefix > 0 && !end.empty() && end <= PrefixEnd(std::string(begin.substr(0, prefix)));
   }
 
   const State& state_;

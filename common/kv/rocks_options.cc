@@ -1,7 +1,10 @@
 #include "common/kv/rocks_options.h"
 
+#include <string>
+
 #include "common/kv/rocks_memtable.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/table_properties_collectors.h"
 
@@ -36,6 +39,29 @@ bool IsQueue(ColumnFamily cf) {
       return false;
   }
 }
+
+// Names what filters know of besides whole keys. The name says how prefixes are made: another way
+// of making them has to have another.
+class KeyPrefix final : public rocksdb::SliceTransform {
+ public:
+  explicit KeyPrefix(ColumnFamily cf)
+      : cf_(cf), name_("escapement." + std::string(kv::Name(cf)) + ".1") {}
+  const char* Name() const override { return name_.c_str(); }
+  rocksdb::Slice Transform(const rocksdb::Slice& key) const override {
+    return {key.data(), Bytes(key)};
+  }
+  bool InDomain(const rocksdb::Slice& key) const override { return Bytes(key) > 0; }
+  bool SameResultWhenAppended(const rocksdb::Slice& prefix) const override {
+    return InDomain(prefix);
+  }
+
+ private:
+  size_t Bytes(const rocksdb::Slice& key) const {
+    return PrefixBytes(cf_, {key.data(), key.size()});
+  }
+  const ColumnFamily cf_;
+  const std::string name_;
+};
 
 // A block is read and unpacked for whatever is wanted of it. Of schedules that is a row here and
 // there; of what every event passes through mostly all of it.
@@ -92,6 +118,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_
   // "Is this key absent?" is asked for most new rows.
   options.memtable_whole_key_filtering = true;
   options.memtable_prefix_bloom_size_ratio = 0.02;
+  if (HasPrefixes(cf)) options.prefix_extractor = std::make_shared<const KeyPrefix>(cf);
 
   options.level_compaction_dynamic_level_bytes = true;
   options.level0_file_num_compaction_trigger = 4;

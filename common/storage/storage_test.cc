@@ -1,5 +1,6 @@
 #include <string>
 
+#include "common/kv/column_family.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
@@ -73,6 +74,21 @@ TEST(ChildrenTable, ChildrenOfAnExpressionHaveItsInUseKeyAsPrefix) {
   EXPECT_EQ(EncodeChildKey(key).rfind(ExpressionPrefix(key.expression), 0), 0u);
   const absl::Time time = absl::FromUnixMicros(-5);
   EXPECT_EQ(DecodeCheckpoint(EncodeCheckpoint(time)), time);
+}
+
+TEST(ChildrenTable, TheStoresFiltersKnowOfEachHourAndMinuteOfAnExpression) {
+  const ChildKey key{.expression = {.partition = 256,
+                                    .zone = "Europe/Berlin",
+                                    .expression_class = 3,
+                                    .date_value = 1},
+                     .hour = 1,
+                     .minute = kAnyMinute,
+                     .uid = Uid::FromHalves(1, 2)};
+  const std::string prefix = ChildPrefix(key.expression, key.hour, key.minute);
+  EXPECT_EQ(kv::PrefixBytes(kv::ColumnFamily::kChildren, prefix), prefix.size());
+  EXPECT_EQ(kv::PrefixBytes(kv::ColumnFamily::kChildren, EncodeChildKey(key)), prefix.size());
+  EXPECT_EQ(kv::PrefixBytes(kv::ColumnFamily::kChildren, ExpressionPrefix(key.expression)), 0u);
+  EXPECT_EQ(kv::PrefixBytes(kv::ColumnFamily::kInUse, prefix), 0u);
 }
 
 TEST(ChildrenTable, ChildrenOfInstantsStandInTheirOrderBeforeAllOthersOfThePartition) {

@@ -109,17 +109,7 @@ uint64_t PlatformBed::ResidentBytes(const std::string& name) const {
 }
 
 absl::Status PlatformBed::AwaitIdle(double share, absl::Duration timeout) const {
-  const absl::Time deadline = absl::Now() + timeout;
-  while (true) {
-    const double before = CpuSeconds();
-    absl::SleepFor(absl::Seconds(1));
-    const double used = CpuSeconds() - before;
-    if (used < share) return absl::OkStatus();
-    if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "the platform did not become idle; in the last second it used ", used, " s"));
-    }
-  }
+  return bench::AwaitIdle([this] { return CpuSeconds(); }, share, timeout);
 }
 
 }  // namespace escapement::bench

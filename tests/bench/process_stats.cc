@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 
 namespace escapement::bench {
 
@@ -32,6 +33,21 @@ double CpuSecondsOf(pid_t pid) {
   timespec used = {};
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+absl::Status AwaitIdle(absl::FunctionRef<double()> cpu_seconds, double share,
+                       absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    const double before = cpu_seconds();
+    absl::SleepFor(absl::Seconds(1));
+    const double used = cpu_seconds() - before;
+    if (used < share) return absl::OkStatus();
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("still at work: ", used, " s of processor time in the last second"));
+    }
+  }
 }
 
 uint64_t FolderBytes(const std::string& folder) {

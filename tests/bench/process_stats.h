@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace escapement::bench {
 
@@ -19,6 +22,12 @@ uint64_t ProcValue(const std::string& path, absl::string_view name);
 uint64_t ResidentBytesOf(pid_t pid);
 // User and system time of all its threads since its start; 0 if there is no such process.
 double CpuSecondsOf(pid_t pid);
+
+// Returns when what `cpu_seconds` tells has grown by less than `share` in a second: what is left to
+// do (compaction…) is done, and not in the way of what is measured next. DEADLINE_EXCEEDED: it went
+// on for `timeout`.
+absl::Status AwaitIdle(absl::FunctionRef<double()> cpu_seconds, double share,
+                       absl::Duration timeout);
 
 // Bytes of all files below the folder.
 uint64_t FolderBytes(const std::string& folder);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
 #include "common/kv/layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -265,6 +266,41 @@ TEST_P(KvConformance, AScanOfSeveralRangesGoesThroughThemInOrder) {
                        .begin = "a",
                        .end = "b",
                        .then = std::vector<KeyRange>(kScanRangesMax + 1, {"c", "c"})}));
+}
+
+// As the children of a schedule are: two hours of a zone have rows, the hours between have none.
+TEST_P(KvConformance, RangesOfOnePrefixAndOfSeveralHoldTheirRows) {
+  const auto hour = [](char hour) { return std::string("\0\1Z\0\1\0\0\0", 8) + hour + "\7"; };
+  const ColumnFamily children = ColumnFamily::kChildren;
+  Must({{{}, {Put(children, hour(1) + "a", "1"), Put(children, hour(1) + "b", "2")}}});
+  Must({{{}, {Put(children, hour(9) + "c", "3"), Put(children, "x", "t")}}});
+  for (int i = 0; i < 2; ++i) {
+    const auto values = [&](ScanRequest scan) {
+      scan.cf = children;
+      std::string values;
+      for (const Entry& entry : rig_->Scan(scan).value().entries)
+        values += entry.value.substr(0, 1);
+      return values;
+    };
+    EXPECT_EQ(values({.begin = hour(1), .end = PrefixEnd(hour(1))}), "12");
+    EXPECT_EQ(values({.begin = hour(1) + "b", .end = PrefixEnd(hour(1))}), "2");
+    EXPECT_EQ(values({.begin = hour(1), .end = hour(1) + "b"}), "1");
+    EXPECT_EQ(values({.begin = hour(5), .end = PrefixEnd(hour(5))}), "");
+    EXPECT_EQ(values({.begin = hour(5), .end = PrefixEnd(hour(9))}), "3");
+    EXPECT_EQ(values({.begin = hour(1), .end = PrefixEnd(hour(9))}), "123");
+    EXPECT_EQ(values({.begin = hour(5)}), "3t");
+    EXPECT_EQ(values({.begin = hour(1), .end = PrefixEnd(hour(5)), .reverse = true}), "21");
+    EXPECT_EQ(values({.begin = hour(1),
+                      .end = PrefixEnd(hour(1)),
+                      .then = {{hour(4), PrefixEnd(hour(4))},
+                               {hour(5), PrefixEnd(hour(9))},
+                               {hour(10), PrefixEnd(hour(10))},
+                               {"w", ""}}}),
+              "123t");
+    EXPECT_TRUE(Holds(Cond(children, hour(5), Kind::kRangeCount, PrefixEnd(hour(9)), 1)));
+    EXPECT_TRUE(Holds(Cond(children, hour(1), Kind::kRangeCount, PrefixEnd(hour(9)), 3)));
+    rig_->Restart();
+  }
 }
 
 TEST_P(KvConformance, TheStoresOwnKeysAreOutOfReach) {

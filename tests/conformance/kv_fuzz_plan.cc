@@ -12,9 +12,9 @@
 namespace escapement::kv {
 namespace {
 
-constexpr ColumnFamily kFamilies[] = {ColumnFamily::kEvents, ColumnFamily::kInflight,
-                                      ColumnFamily::kStates, ColumnFamily::kDone,
-                                      ColumnFamily::kLeases, ColumnFamily::kMeta};
+constexpr ColumnFamily kFamilies[] = {
+    ColumnFamily::kEvents, ColumnFamily::kInflight, ColumnFamily::kStates,  ColumnFamily::kDone,
+    ColumnFamily::kLeases, ColumnFamily::kMeta,     ColumnFamily::kChildren};
 
 std::string Day(uint64_t day) { return absl::StrCat("s0day", day); }
 
@@ -25,7 +25,23 @@ ColumnFamily KvFuzzPlan::Family() { return kFamilies[Below(std::size(kFamilies))
 std::string KvFuzzPlan::KeyIn(ColumnFamily cf) {
   if (cf == ColumnFamily::kDone)
     return absl::StrCat(Day(Below(3)), absl::Dec(Below(40), absl::kZeroPad3));
+  if (cf == ColumnFamily::kChildren) {
+    std::string key = ChildPrefix() + static_cast<char>('a' + Below(4));
+    if (Below(8) == 0) key.resize(Below(key.size()) + 1);
+    return key;
+  }
   return absl::StrCat("0123456789", Below(40));
+}
+
+std::string KvFuzzPlan::ChildPrefix() {
+  return KeyWriter()
+      .U16(static_cast<uint16_t>(Below(2)))
+      .Text(Below(2) == 0 ? "" : "Z")
+      .U8(0)
+      .U16(0)
+      .U8(Below(2) == 0 ? 3 : 255)
+      .U8(Below(2) == 0 ? 7 : 255)
+      .Take();
 }
 
 std::string KvFuzzPlan::Value(absl::Time now) {
@@ -68,7 +84,8 @@ Condition KvFuzzPlan::SomeCondition(CommitSeq seq, absl::Time now) {
       condition.number = Below(8) == 0 ? Below(20) : 0;
       break;
     case Condition::Kind::kRangeCount:
-      condition.value = condition.key + (Below(8) == 0 ? "" : "9");
+      condition.value =
+          Below(4) == 0 ? KeyIn(condition.cf) : condition.key + (Below(8) == 0 ? "" : "9");
       condition.number = Below(3);
       break;
     default:
@@ -167,6 +184,10 @@ ScanRequest KvFuzzPlan::Scan() {
   scan.bytes_max = static_cast<uint32_t>(Below(2) == 0 ? 1 << 20 : Below(400));
   scan.reverse = Below(2) == 0;
   scan.keys_only = Below(4) == 0;
+  if (scan.cf == ColumnFamily::kChildren && Below(3) != 0) {
+    ReadPrefixes(scan);
+    return scan;
+  }
   if (Below(3) != 0 || scan.reverse || scan.end.empty()) return scan;
   std::vector<std::string> keys = {scan.end};
   for (uint64_t i = 2 * Below(4); i > 0; --i) keys.push_back(KeyIn(scan.cf));
@@ -175,6 +196,23 @@ ScanRequest KvFuzzPlan::Scan() {
     if (keys[i] >= scan.end) scan.then.push_back({keys[i], keys[i + 1]});
   }
   return scan;
+}
+
+void KvFuzzPlan::ReadPrefixes(ScanRequest& scan) {
+  std::set<std::string> prefixes;
+  for (uint64_t i = 1 + Below(6); i > 0; --i) prefixes.insert(ChildPrefix());
+  for (const std::string& prefix : prefixes) {
+    KeyRange range{prefix, PrefixEnd(prefix)};
+    if (Below(4) == 0) range.begin += static_cast<char>('a' + Below(4));
+    if (Below(4) == 0) range.end = prefix + static_cast<char>('a' + Below(5));
+    if (prefix == *prefixes.begin()) {
+      scan.begin = range.begin;
+      scan.end = range.end;
+      if (scan.reverse) return;
+    } else {
+      scan.then.push_back(std::move(range));
+    }
+  }
 }
 
 std::vector<Key> KvFuzzPlan::Keys() {

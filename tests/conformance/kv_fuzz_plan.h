@@ -31,6 +31,10 @@ class KvFuzzPlan {
  private:
   ColumnFamily Family();
   std::string KeyIn(ColumnFamily cf);
+  // As the children of a schedule have it, of an hour and minute.
+  std::string ChildPrefix();
+  // Ranges of kChildren, most of them all that has a prefix.
+  void ReadPrefixes(ScanRequest& scan);
   std::string Value(absl::Time now);
   CommitSeq Back(CommitSeq seq);
   Condition SomeCondition(CommitSeq seq, absl::Time now);
