@@ -19,10 +19,13 @@ namespace {
 // Without anything planned all shards are stepped so often: horizons move, targets turn slow.
 constexpr absl::Duration kIdleStep = absl::Seconds(1);
 constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
-// Between two steps there is at least this: what falls due, is answered or is committed so soon
-// after a step is taken together with what comes next, which at thousands of events a second costs
-// the processors much less than each alone.
-constexpr absl::Duration kStepGap = absl::Microseconds(500);
+// Between two steps there is so many times what the first of them took, within these bounds: what
+// falls due, is answered or is committed so soon after a step is taken together with what comes
+// next, which at thousands of events a second costs the processors much less than each alone. Where
+// there is little to do a step takes little, and what comes next hardly waits.
+constexpr int kStepGapTimes = 4;
+constexpr absl::Duration kStepGapMin = absl::Microseconds(50);
+constexpr absl::Duration kStepGapMax = absl::Microseconds(500);
 // What falls due while a step is under way is sent within it, as much as has come in this time
 // together.
 constexpr absl::Duration kSendGap = absl::Milliseconds(1);
@@ -77,7 +80,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   void Wake();
   void Step();
   void Sweep(absl::Time now);
-  void PlanNextStep(absl::Time now);
+  void PlanNextStep(absl::Time now, absl::Duration begun);
   void StepAt(absl::Duration at, absl::Duration elapsed);
   void ReleaseIfDrained();
 
@@ -95,8 +98,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   std::unique_ptr<lease::LeaseKeeper> keeper_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
   bool step_posted_ = false;
-  absl::Duration stepped_ =
-      -absl::InfiniteDuration();  // Clock::Elapsed at the end of the last step
+  absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed: not before
   Executor::TimerId timer_ = 0;
   absl::Duration timer_at_ = absl::InfiniteDuration();  // Clock::Elapsed
   Closure drained_;                                     // set by Drain
@@ -187,7 +189,7 @@ void HandlerService::Core::OnFetched() {
 void HandlerService::Core::Wake() {
   if (step_posted_) return;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
-  if (elapsed < stepped_ + kStepGap) return StepAt(stepped_ + kStepGap, elapsed);
+  if (elapsed < next_step_) return StepAt(next_step_, elapsed);
   step_posted_ = true;
   executor_->Post([this] {
     step_posted_ = false;
@@ -196,6 +198,7 @@ void HandlerService::Core::Wake() {
 }
 
 void HandlerService::Core::Step() {
+  const absl::Duration begun = runtime_.clock().Elapsed();
   const absl::Time now = client_.NowLow();
   sends_.SendDue(now);
   absl::Duration sent = runtime_.clock().Elapsed();
@@ -211,7 +214,7 @@ void HandlerService::Core::Step() {
   }
   stats_.rows_in_memory.store(rows, std::memory_order_relaxed);
   if (!drained_ && retention_.Due()) Sweep(now);
-  PlanNextStep(now);
+  PlanNextStep(now, begun);
   ReleaseIfDrained();
 }
 
@@ -224,7 +227,8 @@ void HandlerService::Core::Sweep(absl::Time now) {
   retention_.Begin(now, std::move(owned));
 }
 
-void HandlerService::Core::PlanNextStep(absl::Time now) {
+// `now` and `begun`: when this step began, of the store and Clock::Elapsed.
+void HandlerService::Core::PlanNextStep(absl::Time now, absl::Duration begun) {
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   absl::Duration at = elapsed + kIdleStep;
   // The store's time runs at most 500 ppm slower than ours; what is left of the difference costs
@@ -241,8 +245,8 @@ void HandlerService::Core::PlanNextStep(absl::Time now) {
     if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
     if (shard->blocked()) at = std::min(at, elapsed + kBlockedStep);
   }
-  stepped_ = elapsed;
-  StepAt(std::max(at, elapsed + kStepGap), elapsed);
+  next_step_ = elapsed + std::clamp(kStepGapTimes * (elapsed - begun), kStepGapMin, kStepGapMax);
+  StepAt(std::max(at, next_step_), elapsed);
 }
 
 // Or earlier, if that is planned. `elapsed` is now.
