@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/bench/ingest_client.h"
-#include "tests/bench/raw_send.h"
 #include "tests/bench/raw_sync.h"
+#include "tests/bench/raw_timer.h"
 #include "tests/integration/api_client.h"
 
 namespace escapement::bench {
@@ -95,7 +95,11 @@ absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double
   Lateness late;
   std::future<fixtures::LatencyHistogram> syncs =
       std::async(std::launch::async, RawSyncs, bed_->folder(), absl::Seconds(seconds));
-  late.timer = RawTimer(static_cast<uint64_t>(seconds * kTimersPerSecond), kTimersPerSecond);
+  const auto timers = static_cast<uint64_t>(seconds * kTimersPerSecond);
+  std::future<fixtures::LatencyHistogram> real_time =
+      std::async(std::launch::async, RawRealTimeTimer, timers, kTimersPerSecond);
+  late.timer = RawTimer(timers, kTimersPerSecond);
+  late.real_time = real_time.get();
   late.syncs = syncs.get();
   const auto counts = AwaitArrivals(events);
   if (!counts.ok()) return counts.status();
@@ -186,6 +190,7 @@ void AddLateness(const std::string& name, const Lateness& late, const Bound& p99
   add("p99", late.p99, late.timer.Percentile(0.99), p99);
   add("p99.9", late.p999, late.timer.Percentile(0.999), {});
   add("max", late.max, late.timer.max(), {});
+  AddRealTime(name, late.real_time, figures);
   AddSyncs(name, late.syncs, figures);
   const std::string early = name + "early events";
   figures.Add(early, "", static_cast<double>(late.early), {.at_most = 0});

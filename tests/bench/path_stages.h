@@ -29,7 +29,8 @@ struct Lateness {
   uint64_t early = 0;
   // Of a thread of this process that slept until 1,000 instants a second while they fell due.
   fixtures::LatencyHistogram timer;
-  fixtures::LatencyHistogram syncs;  // RawSyncs, on the platform's disk at that time
+  fixtures::LatencyHistogram real_time;  // RawRealTimeTimer, at that time
+  fixtures::LatencyHistogram syncs;      // RawSyncs, on the platform's disk at that time
 };
 
 struct RunResult {

@@ -1,7 +1,6 @@
 #include "tests/bench/raw_send.h"
 
 #include <curl/curl.h>
-#include <time.h>
 
 #include <algorithm>
 #include <memory>
@@ -157,22 +156,6 @@ double RawCurl(const std::string& origin, uint64_t requests, size_t payload_byte
   }
   curl_multi_cleanup(multi);
   return rate;
-}
-
-fixtures::LatencyHistogram RawTimer(uint64_t count, double per_second) {
-  fixtures::LatencyHistogram lateness;
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t begin = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-  for (uint64_t i = 1; i <= count; ++i) {
-    const int64_t due = begin + static_cast<int64_t>(static_cast<double>(i) * 1e9 / per_second);
-    const timespec until = {static_cast<time_t>(due / 1'000'000'000),
-                            static_cast<long>(due % 1'000'000'000)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    lateness.Add((int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - due) / 1000);
-  }
-  return lateness;
 }
 
 }  // namespace escapement::bench

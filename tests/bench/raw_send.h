@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/fixtures/latency_histogram.h"
-
 namespace escapement::bench {
 
 // One bidirectional gRPC stream, 4,096 deliveries unanswered at a time: deliveries per second.
@@ -17,9 +15,6 @@ double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payl
 // libcurl multi on one thread, `in_flight` requests at a time with the headers of a delivery:
 // requests per second.
 double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight);
-
-// How late a thread wakes that sleeps until `count` instants, `per_second` of them: microseconds.
-fixtures::LatencyHistogram RawTimer(uint64_t count, double per_second);
 
 }  // namespace escapement::bench
 
