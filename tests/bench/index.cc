@@ -42,7 +42,6 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr size_t kPayloadBytes = 500;
-constexpr double kIdleShare = 0.1;  // of a core, for a second
 constexpr absl::Duration kIdleMax = absl::Minutes(5);
 
 struct Stored {
@@ -104,7 +103,7 @@ absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
   }
   // The largest is still being compacted.
   const auto cpu_seconds = [] { return CpuSecondsOf(getpid()); };
-  if (absl::Status status = AwaitIdle(cpu_seconds, kIdleShare, kIdleMax); !status.ok())
+  if (absl::Status status = AwaitIdle(cpu_seconds, kQuietShare, kIdleMax); !status.ok())
     return status;
   for (int window = 0; window < absl::GetFlag(FLAGS_windows); ++window) {
     StoredSchedules::Emitted first;

@@ -16,7 +16,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "tests/bench/bench_run.h"
 #include "tests/bench/path_stages.h"
 #include "tests/bench/platform_bed.h"
@@ -34,8 +33,6 @@ namespace escapement::bench {
 namespace {
 
 constexpr size_t kPayloadBytes = 500;
-constexpr double kIdleShare = 0.1;  // of a core
-constexpr absl::Duration kIdleMax = absl::Minutes(1);
 
 struct Load {
   std::string name;
@@ -75,7 +72,7 @@ class LatenessBench {
  private:
   // How many arrived in a second, from the first due time to the last receipt.
   absl::StatusOr<double> Measure(const std::string& name, const Load& load, Figures& figures) {
-    bed_->AwaitIdle(kIdleShare, kIdleMax).IgnoreError();  // what the load before left to do
+    bed_->AwaitIdle().IgnoreError();  // what the load before left to do
     const double seconds = absl::GetFlag(FLAGS_seconds) / (quick_ ? 5 : 1);
     const auto events = static_cast<uint64_t>(load.per_second * seconds);
     const auto late = stages_.LatenessAt(target_, load.per_second, events);

@@ -13,7 +13,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "services/handler/grpc_transport.h"
 #include "services/handler/http_transport.h"
 #include "tests/bench/bench_run.h"
@@ -38,8 +37,6 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr double kLatenessPerSecond = 1000;
-constexpr double kIdleShare = 0.1;  // of a core
-constexpr absl::Duration kIdleMax = absl::Minutes(1);
 constexpr int kRawCurlInFlight = 64;
 constexpr char kOneOffGrpc[] = "deliver one-off events: gRPC, durable Done";
 constexpr char kBatches[] = "RocksDB, synced batches of 1,000";
@@ -84,8 +81,10 @@ class PathBench {
   // What earlier rows left to do, in this process (its own RocksDB) or in the platform, is done; if
   // it takes very long it is in the way, as it would be of anybody.
   void AwaitQuiet() {
-    const auto cpu_seconds = [this] { return bed_->CpuSeconds() + CpuSecondsOf(getpid()); };
-    AwaitIdle(cpu_seconds, kIdleShare, kIdleMax).IgnoreError();
+    const auto cpu_seconds = [this] {
+      return (absl::GetFlag(FLAGS_platform) ? bed_->CpuSeconds() : 0) + CpuSecondsOf(getpid());
+    };
+    AwaitIdle(cpu_seconds).IgnoreError();
   }
 
   double RawGrpc() { return RawGrpcStream(receiver_->grpc_target(), events_, payload_bytes_); }

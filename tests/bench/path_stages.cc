@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/bench/ingest_client.h"
-#include "tests/bench/raw_sync.h"
 #include "tests/bench/raw_timer.h"
 #include "tests/integration/api_client.h"
 
@@ -93,14 +92,9 @@ absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double
   absl::SleepFor(begin - absl::Now());
   const double seconds = static_cast<double>(events) / per_second;
   Lateness late;
-  std::future<fixtures::LatencyHistogram> syncs =
-      std::async(std::launch::async, RawSyncs, bed_->folder(), absl::Seconds(seconds));
-  const auto timers = static_cast<uint64_t>(seconds * kTimersPerSecond);
-  std::future<fixtures::LatencyHistogram> real_time =
-      std::async(std::launch::async, RawRealTimeTimer, timers, kTimersPerSecond);
-  late.timer = RawTimer(timers, kTimersPerSecond);
-  late.real_time = real_time.get();
-  late.syncs = syncs.get();
+  std::future<MachineLimits> machine = MeasureMachineLimits(bed_->folder(), absl::Seconds(seconds));
+  late.timer = RawTimer(static_cast<uint64_t>(seconds * kTimersPerSecond), kTimersPerSecond);
+  late.machine = machine.get();
   const auto counts = AwaitArrivals(events);
   if (!counts.ok()) return counts.status();
   late.p50 = counts->late_p50;
@@ -190,8 +184,7 @@ void AddLateness(const std::string& name, const Lateness& late, const Bound& p99
   add("p99", late.p99, late.timer.Percentile(0.99), p99);
   add("p99.9", late.p999, late.timer.Percentile(0.999), {});
   add("max", late.max, late.timer.max(), {});
-  AddRealTime(name, late.real_time, figures);
-  AddSyncs(name, late.syncs, figures);
+  AddMachineLimits(name, late.machine, figures);
   const std::string early = name + "early events";
   figures.Add(early, "", static_cast<double>(late.early), {.at_most = 0});
   // One in any repetition is one too many.

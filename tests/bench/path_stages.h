@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "escapement/v1/resources.pb.h"
 #include "tests/bench/figures.h"
+#include "tests/bench/machine_limits.h"
 #include "tests/bench/platform_bed.h"
 #include "tests/bench/receiver_process.h"
 #include "tests/fixtures/latency_histogram.h"
@@ -29,8 +30,7 @@ struct Lateness {
   uint64_t early = 0;
   // Of a thread of this process that slept until 1,000 instants a second while they fell due.
   fixtures::LatencyHistogram timer;
-  fixtures::LatencyHistogram real_time;  // RawRealTimeTimer, at that time
-  fixtures::LatencyHistogram syncs;      // RawSyncs, on the platform's disk at that time
+  MachineLimits machine;  // at that time, of the platform's disk
 };
 
 struct RunResult {

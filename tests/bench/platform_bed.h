@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tests/bench/process_stats.h"
 #include "tests/integration/platform.h"
 
 namespace escapement::bench {
@@ -59,7 +60,7 @@ class PlatformBed {
 
   // Waits until all processes together have used less than `share` of a core for a second: what
   // they do behind the work (compaction…) is over.
-  absl::Status AwaitIdle(double share, absl::Duration timeout) const;
+  absl::Status AwaitIdle(double share = kQuietShare, absl::Duration timeout = kQuietMax) const;
 
  private:
   const Options options_;

@@ -23,11 +23,13 @@ uint64_t ResidentBytesOf(pid_t pid);
 // User and system time of all its threads since its start; 0 if there is no such process.
 double CpuSecondsOf(pid_t pid);
 
+inline constexpr double kQuietShare = 0.1;  // of a core
+inline constexpr absl::Duration kQuietMax = absl::Minutes(1);
 // Returns when what `cpu_seconds` tells has grown by less than `share` in a second: what is left to
 // do (compaction…) is done, and not in the way of what is measured next. DEADLINE_EXCEEDED: it went
 // on for `timeout`.
-absl::Status AwaitIdle(absl::FunctionRef<double()> cpu_seconds, double share,
-                       absl::Duration timeout);
+absl::Status AwaitIdle(absl::FunctionRef<double()> cpu_seconds, double share = kQuietShare,
+                       absl::Duration timeout = kQuietMax);
 
 // Bytes of all files below the folder.
 uint64_t FolderBytes(const std::string& folder);

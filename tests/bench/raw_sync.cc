@@ -42,10 +42,4 @@ fixtures::LatencyHistogram RawSyncs(const std::string& folder, absl::Duration du
   return took;
 }
 
-void AddSyncs(const std::string& name, const fixtures::LatencyHistogram& syncs, Figures& figures) {
-  const std::string row = absl::StrCat(name, "bare synced write of 4 KiB, same time: ");
-  figures.Add(row + "p99", "ms", static_cast<double>(syncs.Percentile(0.99)) / 1e3);
-  figures.Add(row + "max", "ms", static_cast<double>(syncs.max()) / 1e3);
-}
-
 }  // namespace escapement::bench

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "tests/bench/figures.h"
 #include "tests/fixtures/latency_histogram.h"
 
 namespace escapement::bench {
@@ -14,9 +13,6 @@ namespace escapement::bench {
 // For so long, 50 times a second: overwrites 4 KiB of a file of its own in `folder` and syncs it.
 // How long each took, in microseconds; empty if the file cannot be written.
 fixtures::LatencyHistogram RawSyncs(const std::string& folder, absl::Duration duration);
-
-// Their p99 and maximum, in milliseconds.
-void AddSyncs(const std::string& name, const fixtures::LatencyHistogram& syncs, Figures& figures);
 
 }  // namespace escapement::bench
 

@@ -7,8 +7,6 @@
 #include <future>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-
 namespace escapement::bench {
 namespace {
 
@@ -54,14 +52,6 @@ fixtures::LatencyHistogram RawRealTimeTimer(uint64_t count, double per_second) {
   fixtures::LatencyHistogram all;
   for (auto& timer : timers) all.Merge(timer.get());
   return all;
-}
-
-void AddRealTime(const std::string& name, const fixtures::LatencyHistogram& timer,
-                 Figures& figures) {
-  if (timer.count() == 0) return;
-  const std::string row = absl::StrCat(name, "real-time timers, same time: ");
-  figures.Add(row + "p99", "ms", static_cast<double>(timer.Percentile(0.99)) / 1e3);
-  figures.Add(row + "max", "ms", static_cast<double>(timer.max()) / 1e3);
 }
 
 }  // namespace escapement::bench

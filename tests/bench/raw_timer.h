@@ -5,9 +5,7 @@
 #define TESTS_BENCH_RAW_TIMER_H_
 
 #include <cstdint>
-#include <string>
 
-#include "tests/bench/figures.h"
 #include "tests/fixtures/latency_histogram.h"
 
 namespace escapement::bench {
@@ -20,10 +18,6 @@ fixtures::LatencyHistogram RawTimer(uint64_t count, double per_second);
 // all in one: they are late where a processor stood still, as a virtual one does whose host gives
 // it less. Empty where that is not permitted.
 fixtures::LatencyHistogram RawRealTimeTimer(uint64_t count, double per_second);
-
-// Its p99 and maximum, in milliseconds; nothing if it is empty.
-void AddRealTime(const std::string& name, const fixtures::LatencyHistogram& timer,
-                 Figures& figures);
 
 }  // namespace escapement::bench
 

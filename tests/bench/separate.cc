@@ -44,10 +44,6 @@ struct Rate {
   std::function<absl::StatusOr<double>(PathStages&)> measure;
 };
 
-// Of a core, for a second.
-constexpr double kIdleShare = 0.1;
-constexpr absl::Duration kIdleMax = absl::Seconds(60);
-
 class SeparateBench {
  public:
   SeparateBench(const BenchSetting& setting, ReceiverProcess* receiver)
@@ -113,7 +109,7 @@ class SeparateBench {
       const std::string row = absl::StrCat(rate.name, ": ", candidate.name);
       const auto value = rate.measure(*candidate.stages);
       // What it has left to do (compaction…) is not to be in the way of the next one.
-      if (absl::Status status = candidate.bed->AwaitIdle(kIdleShare, kIdleMax); !status.ok())
+      if (absl::Status status = candidate.bed->AwaitIdle(); !status.ok())
         figures.AddFailure(row + ": until idle", status);
       if (!value.ok()) {
         figures.AddFailure(row, value.status());

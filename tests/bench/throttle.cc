@@ -13,8 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/bench/bench_run.h"
 #include "tests/bench/figures.h"
-#include "tests/bench/raw_sync.h"
-#include "tests/bench/raw_timer.h"
+#include "tests/bench/machine_limits.h"
 #include "tests/bench/throttle_stages.h"
 
 ABSL_FLAG(bool, separate, false,
@@ -68,17 +67,15 @@ class ThrottleBench {
   void Turnover() {
     const std::string name = "completion sent to next delivery, 10 k/s: ";
     const int64_t events = 60'000 / (setting_.quick ? 3 : 1);
-    std::future<fixtures::LatencyHistogram> syncs =
-        std::async(std::launch::async, RawSyncs, setting_.folder, absl::Microseconds(100) * events);
-    std::future<fixtures::LatencyHistogram> real_time =
-        std::async(std::launch::async, RawRealTimeTimer, events / 10, 1000);
-    const auto result =
-        stages_.Batch({.events = events, .concurrent = 1000, .completions_per_second = 10'000});
+    std::future<MachineLimits> machine;
+    const auto result = stages_.Batch(
+        {.events = events, .concurrent = 1000, .completions_per_second = 10'000, .when_due = [&] {
+           machine = MeasureMachineLimits(setting_.folder, absl::Microseconds(100) * events);
+         }});
     if (!result.ok()) return figures_.AddFailure(name, result.status());
     figures_.Add(name + "p50", "ms", result->work.turnover_p50 / 1000);
     figures_.Add(name + "p99", "ms", result->work.turnover_p99 / 1000, {.at_most = 5});
-    AddRealTime(name, real_time.get(), figures_);
-    AddSyncs(name, syncs.get(), figures_);
+    AddMachineLimits(name, machine.get(), figures_);
     // The worker begins half a second after the first arrival.
     const auto n = static_cast<double>(events);
     figures_.Add(name + "pace kept", "%", 100 * result->per_second / (n / (n / 1e4 + 0.5)),

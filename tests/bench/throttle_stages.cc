@@ -129,6 +129,7 @@ absl::StatusOr<BatchResult> ThrottleStages::Batch(const BatchOptions& options) {
   if (auto status = CreateSchedule(id, **receiver, policy, options, due); !status.ok())
     return status;
   absl::SleepFor(due - absl::Now());
+  if (options.when_due) options.when_due();
   const auto work = AwaitEnded(**receiver, options);
   if (!work.ok()) return work.status();
   const auto durable = AwaitSucceeded(id, options.events);

@@ -30,6 +30,7 @@ struct BatchOptions {
   absl::Duration work = absl::ZeroDuration();
   double completions_per_second = 0;  // 0: as they come
   absl::Duration timeout = absl::Seconds(120);
+  std::function<void()> when_due = nullptr;  // called once
 };
 
 struct BatchResult {

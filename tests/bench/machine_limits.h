@@ -1,0 +1,29 @@
+// What the machine gives to anybody at the time of a load: its disk, and its processors.
+
+#ifndef TESTS_BENCH_MACHINE_LIMITS_H_
+#define TESTS_BENCH_MACHINE_LIMITS_H_
+
+#include <future>
+#include <string>
+
+#include "absl/time/time.h"
+#include "tests/bench/figures.h"
+#include "tests/fixtures/latency_histogram.h"
+
+namespace escapement::bench {
+
+struct MachineLimits {
+  fixtures::LatencyHistogram syncs;      // RawSyncs
+  fixtures::LatencyHistogram real_time;  // RawRealTimeTimer, 1,000 instants a second
+};
+
+// From now on for so long, with threads of its own; syncs in `folder`.
+std::future<MachineLimits> MeasureMachineLimits(const std::string& folder, absl::Duration duration);
+
+// p99 and maximum of both, in milliseconds; of real-time timers nothing where they are not
+// permitted.
+void AddMachineLimits(const std::string& name, const MachineLimits& limits, Figures& figures);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_MACHINE_LIMITS_H_
