@@ -12,6 +12,7 @@
 #include "services/handler/retention_loop.h"
 #include "services/handler/send_loop.h"
 #include "services/handler/shard.h"
+#include "services/handler/step_gap.h"
 
 namespace escapement::handler {
 namespace {
@@ -19,13 +20,6 @@ namespace {
 // Without anything planned all shards are stepped so often: horizons move, targets turn slow.
 constexpr absl::Duration kIdleStep = absl::Seconds(1);
 constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
-// Between two steps there is so many times what the first of them took, within these bounds: what
-// falls due, is answered or is committed so soon after a step is taken together with what comes
-// next, which at thousands of events a second costs the processors much less than each alone. Where
-// there is little to do a step takes little, and what comes next hardly waits.
-constexpr int kStepGapTimes = 4;
-constexpr absl::Duration kStepGapMin = absl::Microseconds(50);
-constexpr absl::Duration kStepGapMax = absl::Microseconds(500);
 // What falls due while a step is under way is sent within it, as much as has come in this time
 // together.
 constexpr absl::Duration kSendGap = absl::Milliseconds(1);
@@ -245,7 +239,7 @@ void HandlerService::Core::PlanNextStep(absl::Time now, absl::Duration begun) {
     if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
     if (shard->blocked()) at = std::min(at, elapsed + kBlockedStep);
   }
-  next_step_ = elapsed + std::clamp(kStepGapTimes * (elapsed - begun), kStepGapMin, kStepGapMax);
+  next_step_ = elapsed + GapAfterStep(elapsed - begun);
   StepAt(std::max(at, next_step_), elapsed);
 }
 
