@@ -70,7 +70,6 @@ void PolicyShard::Apply(Entries entries, LocalGrants::Done done) {
   if (!loader_.ready() || draining_ || reloading_)
     return done(absl::UnavailableError("the policy shard is being loaded or given up"));
   calls_.push_back({.entries = std::move(entries), .done = std::move(done)});
-  state_->core.wake();
 }
 
 void PolicyShard::OnFetched() {

@@ -38,7 +38,7 @@ class PolicyShard {
 
   void Start();
   void Step(absl::Time now);
-  // As LocalGrants::Apply.
+  // As LocalGrants::Apply, with the next Step.
   void Apply(Entries entries, LocalGrants::Done done);
 
   void OnFetched();
@@ -53,6 +53,8 @@ class PolicyShard {
   // Grants nothing more and begins no commit; drained() once none is under way.
   void Drain() { draining_ = true; }
   bool drained() const { return draining_ && !committing_; }
+  // A commit is under way: until it ends, which wakes, Step does nothing.
+  bool committing() const { return committing_; }
 
   // The store's time at which Step has something to do; nullopt: something will wake.
   std::optional<absl::Time> NextTime() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "common/lease/lease_keeper.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
+#include "services/token_manager/completion_inbox.h"
 #include "services/token_manager/policy_shard.h"
 #include "services/token_manager/policy_watch.h"
 
@@ -76,6 +78,8 @@ class TokenManagerService::Core final : public LocalGrants {
   PolicyShard* ShardOf(const Uid& policy);
   void Wake();
   void Step();
+  void TakeCompletions();
+  std::set<uint16_t> Committing() const;
   void PlanNextStep(absl::Time now);
   void ReleaseDrained();
   void ShowGauges();
@@ -85,7 +89,8 @@ class TokenManagerService::Core final : public LocalGrants {
   std::shared_ptr<Executor> executor_;
   TokenManagerStats stats_;
   std::atomic<bool> ready_{false};
-  std::atomic<size_t> completions_{0};  // posted or waiting to be answered
+  std::atomic<size_t> completions_{0};  // brought and not answered yet
+  CompletionInbox inbox_;
   kv::KvClient client_;
   RecordCache cache_;
   QueueShards queue_shards_;
@@ -199,6 +204,7 @@ void TokenManagerService::Core::Reload(const lease::HeldLease& lease) {
     return;
   const UsedNumbers used = shard->second->used();
   OnAcquired(lease, used);
+  Wake();
 }
 
 void TokenManagerService::Core::OnSessionLost() {
@@ -239,19 +245,42 @@ void TokenManagerService::Core::Apply(uint16_t policy_shard,
   const bool room =
       completions_.fetch_add(n, std::memory_order_relaxed) < options_.completions_max &&
       !Perturb(runtime_, Site::kTokensCompletionRefused);
-  executor_->Post([this, policy_shard, entries = std::move(entries), done = std::move(done), n,
-                   room]() mutable {
-    const auto shard = shards_.find(policy_shard);
-    if (!room || shard == shards_.end()) {
-      completions_.fetch_sub(n, std::memory_order_relaxed);
-      return done(absl::UnavailableError("the policy shard is not owned here, or has no room"));
-    }
-    shard->second->Apply(std::move(entries), [this, n, done = std::move(done)](
-                                                 absl::StatusOr<std::vector<bool>> result) mutable {
-      completions_.fetch_sub(n, std::memory_order_relaxed);
-      done(std::move(result));
+  auto answer = [this, n,
+                 done = std::move(done)](absl::StatusOr<std::vector<bool>> result) mutable {
+    completions_.fetch_sub(n, std::memory_order_relaxed);
+    done(std::move(result));
+  };
+  if (!room) {
+    return executor_->Post([answer = std::move(answer)]() mutable {
+      answer(absl::UnavailableError("the token manager has no room"));
     });
-  });
+  }
+  if (inbox_.Add({policy_shard, std::move(entries), std::move(answer)})) {
+    executor_->Post([this] {
+      if (!step_posted_) Step();
+    });
+  }
+}
+
+// Of the shards that can do something with them.
+void TokenManagerService::Core::TakeCompletions() {
+  inbox_.SetBusy(Committing());
+  for (CompletionInbox::Call& call : inbox_.Take()) {
+    const auto shard = shards_.find(call.policy_shard);
+    if (shard == shards_.end()) {
+      call.done(absl::UnavailableError("the policy shard is not owned here"));
+    } else {
+      shard->second->Apply(std::move(call.entries), std::move(call.done));
+    }
+  }
+}
+
+std::set<uint16_t> TokenManagerService::Core::Committing() const {
+  std::set<uint16_t> committing;
+  for (const auto& [index, shard] : shards_) {
+    if (shard->committing()) committing.insert(static_cast<uint16_t>(index));
+  }
+  return committing;
 }
 
 void TokenManagerService::Core::Wake() {
@@ -269,7 +298,9 @@ void TokenManagerService::Core::Step() {
     for (const std::string& target : backoff_.TakeOpened(now, kTargetsOpenedMax))
       OnTargetOpen(target);
   }
+  TakeCompletions();
   for (const auto& [index, shard] : shards_) shard->Step(now);
+  inbox_.SetBusy(Committing());
   ShowGauges();
   PlanNextStep(now);
   ReleaseDrained();
@@ -351,6 +382,7 @@ void TokenManagerService::Core::ReleaseDrained() {
 
 void TokenManagerService::Core::Stop() {
   executor_->Stop();
+  inbox_.Close();
   for (const auto& [index, shard] : shards_) shard->Abandon();
 }
 
