@@ -43,6 +43,11 @@ bool Figures::Figure::Kept() const {
   return median >= bound.at_least.value_or(median) && median <= bound.at_most.value_or(median);
 }
 
+bool Figures::Figure::OfRawKept() const {
+  const std::optional<double> ratio = Ratio();
+  return ratio.has_value() && bound.of_raw.has_value() && *ratio >= *bound.of_raw;
+}
+
 std::optional<double> Figures::Figure::Ratio() const {
   const double limit = Median(raw);
   if (values.empty() || limit == 0) return std::nullopt;
@@ -66,8 +71,11 @@ std::string Figures::Figure::Row() const {
     absl::StrAppendFormat(&row, "%10s %10s", Show(Median(raw)),
                           ratio.has_value() ? absl::StrFormat("%.2f", *ratio) : "-");
   }
-  if (!values.empty() && (bound.at_least || bound.at_most))
+  if (!values.empty() && (bound.at_least || bound.at_most)) {
     absl::StrAppend(&row, Kept() ? "  kept" : "  MISSED");
+    if (!Kept() && OfRawKept())
+      absl::StrAppendFormat(&row, ", %.2f of the raw limit kept", *bound.of_raw);
+  }
   if (!raw_name.empty()) absl::StrAppend(&row, "  raw: ", raw_name);
   absl::StripTrailingAsciiWhitespace(&row);
   return row + "\n";
@@ -134,6 +142,10 @@ std::string Figures::Json() const {
       entry["raw_median"] = Median(figure.raw);
     }
     if (const auto ratio = figure.Ratio()) entry["ratio"] = *ratio;
+    if (figure.bound.of_raw) {
+      entry["of_raw"] = *figure.bound.of_raw;
+      entry["of_raw_kept"] = figure.OfRawKept();
+    }
     list.push_back(std::move(entry));
   }
   return nlohmann::ordered_json({{"figures", list}}).dump(2);

@@ -42,6 +42,24 @@ TEST(FiguresTest, TheRatioIsOfTheMedians) {
   EXPECT_EQ(Only(figures)["raw_name"], "bare");
 }
 
+TEST(FiguresTest, OnASlowerMachineTheSamePartOfTheRawLimitIsToldAndTheBoundStaysMissed) {
+  Figures figures;
+  figures.Add("rate", "/s", 60, {.at_least = 100, .of_raw = 0.5});
+  figures.AddRaw("rate", "/s", "bare", 120);
+  EXPECT_EQ(Only(figures)["kept"], false);
+  EXPECT_EQ(Only(figures)["of_raw_kept"], true);
+  EXPECT_THAT(figures.Table(), HasSubstr("MISSED, 0.50 of the raw limit kept"));
+}
+
+TEST(FiguresTest, ALesserPartOfTheRawLimitIsMissedToo) {
+  Figures figures;
+  figures.Add("rate", "/s", 60, {.at_least = 100, .of_raw = 0.5});
+  figures.AddRaw("rate", "/s", "bare", 121);
+  EXPECT_EQ(Only(figures)["of_raw_kept"], false);
+  EXPECT_THAT(figures.Table(), HasSubstr("MISSED"));
+  EXPECT_THAT(figures.Table(), Not(HasSubstr("kept")));
+}
+
 TEST(FiguresTest, AFigureThatCouldNotBeMeasuredIsNoneThatKeepsItsBound) {
   Figures figures;
   figures.Add("rate", "/s", 7);

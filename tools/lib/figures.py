@@ -30,6 +30,8 @@ def row(figure):
     bound = ""
     if "at_least" in figure:
         bound = "≥ " + with_unit(figure["at_least"], unit)
+        if "of_raw" in figure:
+            bound += f", ratio {figure['of_raw']:.2f}"
     if "at_most" in figure:
         bound = "≤ " + with_unit(figure["at_most"], unit)
     measured = "not measured"
@@ -47,6 +49,8 @@ def row(figure):
         raw = f"{with_unit(figure['raw_median'], unit)}, {figure['raw_name']}"
     if "ratio" in figure:
         ratio = f"{figure['ratio']:.2f}"
+        if not figure.get("of_raw_kept", True):
+            ratio = f"**{ratio}**"
     return f"| {figure['name']} | {bound} | {measured} | {raw} | {ratio} |"
 
 
