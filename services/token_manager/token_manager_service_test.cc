@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "common/base/micros.h"
 #include "gtest/gtest.h"
@@ -338,6 +340,81 @@ TEST(TokenManagerServiceTest, RowsOfAPolicyThatIsNotThereWaitAndThoseThatAreNotW
   const Uid policy = world.PutPolicy("missing", TokenWorld::Limits(1));
   world.Advance(kSettle);
   EXPECT_EQ(world.Held(policy), 1);
+}
+
+// A manager with a commit under way of the policy shard of `busy`, whose answer does not come
+// before LetAnswersGo; events of it and of another policy shard are out.
+class CompletionsDuringACommitTest : public ::testing::Test {
+ protected:
+  // A moment: nothing but what is woken happens in it.
+  static constexpr absl::Duration kMoment = absl::Milliseconds(2);
+
+  CompletionsDuringACommitTest() {
+    TokenWorld::Schedule schedule{.policy_id = "busy"};
+    busy_ = TokenWorld::ShardOf(world_.PutPolicy("busy", TokenWorld::Limits(10)));
+    world_.AddRow(world_.AddSchedule("s", schedule), schedule, {.due = world_.now(), .count = 5});
+    other_ = busy_;
+    for (int i = 0; other_ == busy_; ++i) {
+      schedule.policy_id = "other" + std::to_string(i);
+      other_ = TokenWorld::ShardOf(world_.PutPolicy(schedule.policy_id, TokenWorld::Limits(10)));
+    }
+    world_.AddRow(world_.AddSchedule("t", schedule), schedule, {.due = world_.now(), .count = 2});
+    world_.Start("a");
+    world_.Advance(kSettle);
+    for (SentEvent& event : world_.Handle())
+      (event.grant.policy_shard() == busy_ ? of_busy_ : of_other_).push_back(std::move(event));
+    world_.Advance(kSettle);
+    world_.poor_store.answered_late = [this](const kv::CommitRequest&) {
+      return std::exchange(hold_next_, false);
+    };
+    Complete(of_busy_.at(0));
+    world_.Advance(kMoment);
+    commits_ = Commits();
+  }
+
+  // `done_` has the numbers of those that were completed, in the order of their answers.
+  void Complete(const SentEvent& event) {
+    world_.manager("a").grants().Apply(
+        static_cast<uint16_t>(event.grant.policy_shard()),
+        {TokenWorld::EntryOf(event, storage::v1::GrantReportRecord::COMPLETED)},
+        [this, index = event.index](absl::StatusOr<std::vector<bool>> result) {
+          if (result.ok() && *result == std::vector<bool>{true}) done_.push_back(index);
+        });
+  }
+  uint64_t Commits() { return world_.manager("a").stats().commits.load(); }
+
+  TokenWorld world_;
+  uint16_t busy_ = 0;
+  uint16_t other_ = 0;
+  std::vector<SentEvent> of_busy_, of_other_;
+  bool hold_next_ = true;
+  uint64_t commits_ = 0;
+  std::vector<uint64_t> done_;
+};
+
+TEST_F(CompletionsDuringACommitTest, TheyGoTogetherAsSoonAsItHasEnded) {
+  ASSERT_EQ(of_busy_.size(), 5u);
+  for (size_t i = 1; i < of_busy_.size(); ++i) {
+    Complete(of_busy_[i]);
+    world_.Advance(kMoment);
+  }
+  EXPECT_TRUE(done_.empty());
+  EXPECT_EQ(Commits(), commits_);
+  world_.poor_store.LetAnswersGo();
+  world_.Advance(kMoment);
+  EXPECT_EQ(done_, (std::vector<uint64_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(Commits(), commits_ + 1);
+}
+
+TEST_F(CompletionsDuringACommitTest, ThoseOfAnotherPolicyShardDoNotWaitForIt) {
+  ASSERT_EQ(of_other_.size(), 2u);
+  Complete(of_busy_[1]);
+  Complete(of_other_[0]);
+  world_.Advance(kMoment);
+  EXPECT_EQ(done_, std::vector<uint64_t>{0});
+  Complete(of_other_[1]);
+  world_.Advance(kMoment);
+  EXPECT_EQ(done_, (std::vector<uint64_t>{0, 1}));
 }
 
 }  // namespace
