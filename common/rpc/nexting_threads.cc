@@ -16,14 +16,11 @@
 // Nothing offers this as an option; but gpr_sleep_until and grpc_completion_queue_next are found in
 // the program before gRPC's library.
 
-#include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -31,6 +28,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/rpc/real_function.h"
 
 namespace {
 
@@ -43,16 +41,6 @@ bool OfPollingThread() {
            std::strcmp(name, kPollingThread) == 0;
   }();
   return of_polling_thread;
-}
-
-template <typename Function>
-Function* Real(const char* name) {
-  auto* const real = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-  if (real == nullptr) {
-    std::fprintf(stderr, "gRPC's library has no %s: is it linked statically?\n", name);
-    std::abort();
-  }
-  return real;
 }
 
 // How many of a queue's threads poll.
@@ -98,14 +86,14 @@ class Pollers {
 }  // namespace
 
 extern "C" void gpr_sleep_until(gpr_timespec until) {
-  static auto* const real = Real<decltype(gpr_sleep_until)>("gpr_sleep_until");
+  static auto* const real = escapement::RealFunction<decltype(gpr_sleep_until)>("gpr_sleep_until");
   if (!OfPollingThread()) real(until);
 }
 
 extern "C" grpc_event grpc_completion_queue_next(grpc_completion_queue* queue,
                                                  gpr_timespec deadline, void* reserved) {
   static auto* const real =
-      Real<decltype(grpc_completion_queue_next)>("grpc_completion_queue_next");
+      escapement::RealFunction<decltype(grpc_completion_queue_next)>("grpc_completion_queue_next");
   if (!OfPollingThread()) return real(queue, deadline, reserved);
   // Each of these threads asks one queue, until it is shut down.
   static thread_local const std::shared_ptr<Pollers> pollers = [queue] {

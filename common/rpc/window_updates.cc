@@ -15,17 +15,18 @@
 // all that has waited.
 //
 // Nothing offers this as an option; but the function is found in the program before gRPC's library.
-// It is not declared in what is installed, and of that version's objects we read three fields: with
-// any other version everything is as without us.
+// It is not declared in what is installed, and of that version's objects we read three fields, so
+// there is nothing of this in a program that is built with another one.
 
-#include <dlfcn.h>
-#include <grpc/grpc.h>
+#include "grpcpp/version_info.h"
+
+#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+
+#include "common/rpc/real_function.h"
 
 #define UPDATE_ACTION \
   "_ZN9grpc_core6chttp217StreamFlowControl12UpdateActionENS0_17FlowControlActionE"
@@ -57,8 +58,6 @@ FlowControlAction UpdateAction(StreamFlowControl* stream,
 
 namespace {
 
-constexpr char kKnownVersion[] = "29.0.0";  // of the core of gRPC 1.51
-
 // In TransportFlowControl, the window that each stream has when nothing has been received: as it is
 // to be (target_initial_window_size_), and as the sender is known to know (acked_init_window_).
 constexpr size_t kTargetWindowOffset = 0xc8;
@@ -76,26 +75,18 @@ int64_t WindowOf(const StreamFlowControl& stream) {
   return std::min<int64_t>(target, acked);
 }
 
-template <typename Function>
-Function* Real(const char* name) {
-  auto* const real = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-  if (real == nullptr) {
-    std::fprintf(stderr, "gRPC's library has no %s: is it linked statically?\n", name);
-    std::abort();
-  }
-  return real;
-}
-
 }  // namespace
 
 FlowControlAction UpdateAction(StreamFlowControl* stream, FlowControlAction action) {
-  static auto* const real = Real<decltype(UpdateAction)>(UPDATE_ACTION);
+  static auto* const real = escapement::RealFunction<decltype(UpdateAction)>(UPDATE_ACTION);
   // What the sender has not been told of yet.
-  static auto* const untold = Real<uint32_t(const StreamFlowControl*)>(DESIRED_ANNOUNCE_SIZE);
-  static const bool known = std::strcmp(grpc_version_string(), kKnownVersion) == 0;
+  static auto* const untold =
+      escapement::RealFunction<uint32_t(const StreamFlowControl*)>(DESIRED_ANNOUNCE_SIZE);
   action = real(stream, action);
-  if (known && action.stream_update == kAtOnce && WindowOf(*stream) >= kWindowMin &&
+  if (action.stream_update == kAtOnce && WindowOf(*stream) >= kWindowMin &&
       untold(stream) < kWaitingMax)
     action.stream_update = kWithNextWrite;
   return action;
 }
+
+#endif  // gRPC 1.51
