@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,10 +49,12 @@ class ProcessTest : public ::testing::TestWithParam<std::string> {
     const absl::Status status = platform_.Start({GetParam()});
     ASSERT_TRUE(status.ok()) << status << "\n" << ReadFile(platform_.log(GetParam()));
   }
-  std::unique_ptr<ChildProcess> Run(std::vector<std::string> arguments) {
+  std::unique_ptr<ChildProcess> Run(std::vector<std::string> arguments,
+                                    std::vector<std::string> environment = {}) {
     auto child = ChildProcess::Start(
         {.program = absl::StrCat(Bin(), "/services/", GetParam(), "/", GetParam()),
          .arguments = std::move(arguments),
+         .environment = std::move(environment),
          .log = folder_ + "/words"});
     EXPECT_TRUE(child.ok()) << child.status();
     return *std::move(child);
@@ -79,6 +82,21 @@ TEST_P(ProcessTest, PrintsItsVersionAndConfiguration) {
   auto config = Run(arguments);
   EXPECT_EQ(*config->AwaitLine("drain_timeout", absl::Seconds(20)), "drain_timeout: \"7s\"");
   EXPECT_EQ(*config->Wait(absl::Seconds(20)), 0);
+}
+
+// What common/rpc puts before functions of gRPC's library. A linker may leave it out of a program
+// in which everything else works.
+TEST_P(ProcessTest, TheLoaderFindsOurFunctionsBeforeThoseOfGrpc) {
+  auto child = Run({"--version"}, {"LD_DEBUG=bindings", "LD_BIND_NOW=1"});
+  EXPECT_EQ(*child->Wait(absl::Seconds(20)), 0);
+  const std::string bindings = ReadFile(folder_ + "/words");
+  for (const std::string name :
+       {"gpr_sleep_until", "grpc_completion_queue_next",
+        "_ZN9grpc_core6chttp217StreamFlowControl12UpdateActionENS0_17FlowControlActionE"}) {
+    EXPECT_TRUE(absl::StrContains(
+        bindings, absl::StrCat("/", GetParam(), " [0]: normal symbol `", name, "'")))
+        << name;
+  }
 }
 
 TEST_P(ProcessTest, AnswersHealthReadinessAndMetricsAndDrainsOnSigterm) {
