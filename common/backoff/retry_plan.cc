@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 
 namespace escapement {
 namespace {
@@ -28,7 +28,7 @@ RetryPlan PlanRetry(const RetryInput& input) {
 std::string PastNextOccurrence(absl::string_view last_error) {
   if (last_error.empty()) return std::string(kNotPastNext);
   return absl::StrCat(
-      Utf8Prefix(last_error, kReasonBytesMax - kSeparator.size() - kNotPastNext.size()), kSeparator,
+      CleanText(last_error, kReasonBytesMax - kSeparator.size() - kNotPastNext.size()), kSeparator,
       kNotPastNext);
 }
 

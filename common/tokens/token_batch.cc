@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 #include "common/status/errors.h"
 #include "common/storage/waiting_table.h"
 #include "common/tokens/limits.h"
@@ -178,7 +178,7 @@ Report::Entry ReportEntry(TokenEntry entry) {
   report.set_hold_micros(entry.hold_micros);
   if (entry.kind == Report::COMPLETION_FAILED || entry.kind == Report::COMPLETION_FAILED_FINALLY) {
     report.set_reason(entry.output.empty() ? std::string(kNoReason)
-                                           : Utf8Prefix(entry.output, kTokenReasonBytesMax));
+                                           : CleanText(entry.output, kTokenReasonBytesMax));
   }
   report.set_output(std::move(entry.output));
   return report;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 #include "common/records/retry_end.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
@@ -109,7 +109,7 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   event.set_count(1);
   event.set_attempts(outcome.attempts);
-  event.set_last_error(Utf8Prefix(outcome.reason, kErrorBytesMax));
+  event.set_last_error(CleanText(outcome.reason, kErrorBytesMax));
   NoteTried(outcome.dispatch_micros, event);
   if (entry.one_off()) {
     event.set_event_id(entry.EventId(0));

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 #include "common/storage/waiting_table.h"
 
 namespace escapement::handler {
@@ -56,7 +56,7 @@ void GrantReports::Add(const ClaimedEntry& entry, const Outcome& first, const Ou
   report.set_time_micros(last.complete_micros);
   if (first.kind == EndKind::kRetry) report.set_retry_at_micros(ToMicros(first.retry_at));
   report.set_unreachable(first.unreachable);
-  if (!first.reason.empty()) report.set_reason(Utf8Prefix(first.reason, kReasonBytesMax));
+  if (!first.reason.empty()) report.set_reason(CleanText(first.reason, kReasonBytesMax));
 }
 
 void GrantReports::Put(const ReportOrigin& origin, kv::Group& group) const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "common/rpc/channel.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -42,7 +43,7 @@ DeliveryWork ToWork(v1::DeliveryResult::Work work) {
 
 DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
   DeliveryResult result;
-  result.message = from.message().substr(0, kDeliveryMessageBytesMax);
+  result.message = CleanText(from.message(), kDeliveryMessageBytesMax);
   switch (from.status()) {
     case v1::DeliveryResult::ACCEPTED:
       result.status = DeliveryStatus::kAccepted;
@@ -337,8 +338,10 @@ void GrpcLane::OnBroken(Stream* stream) {
 }
 
 void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
-  const std::string why = absl::StrCat(
-      "the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
+  const std::string why =
+      absl::StrCat("the stream broke: ",
+                   status.ok() ? std::string("ended by the receiver")
+                               : CleanText(status.error_message(), kDeliveryMessageBytesMax));
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 
 namespace escapement::handler {
 namespace {
@@ -25,25 +26,19 @@ void HttpBody::Add(absl::string_view more) {
   bytes += more.size();
 }
 
-std::string Printable(absl::string_view bytes) {
-  std::string text(bytes);
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, ' ');
-  return text;
-}
-
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
   DeliveryResult result;
   if (answer.status >= 200 && answer.status < 300) {
     result.status = DeliveryStatus::kAccepted;
     if (!has_token) return result;
     result.work = WorkOf(answer.outcome);
-    if (result.work == DeliveryWork::kFailed) result.message = Printable(answer.body_head);
+    if (result.work == DeliveryWork::kFailed)
+      result.message = CleanText(answer.body_head, kDeliveryMessageBytesMax);
     return result;
   }
   result.status = answer.status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
   result.message = absl::StrCat("HTTP ", answer.status, answer.body_head.empty() ? "" : ": ",
-                                Printable(answer.body_head));
+                                CleanText(answer.body_head, kDeliveryMessageBytesMax));
   if (SaysWhenToRetry(answer.status))
     result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);
   return result;

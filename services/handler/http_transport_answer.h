@@ -38,9 +38,6 @@ inline bool SaysWhenToRetry(int status) { return status == 429 || status == 503;
 // As HttpTransport says.
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token);
 
-// What a person may read of what came from outside: it becomes part of stored text.
-std::string Printable(absl::string_view bytes);
-
 }  // namespace escapement::handler
 
 #endif  // SERVICES_HANDLER_HTTP_TRANSPORT_ANSWER_H_

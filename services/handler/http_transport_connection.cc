@@ -17,8 +17,10 @@
 #include <ctime>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace escapement::handler {
 namespace {
@@ -28,6 +30,7 @@ namespace http = boost::beast::http;
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr unsigned kHeaderBytesMax = 64 << 10;
+constexpr absl::string_view kHttpBegin = "HTTP/";
 
 std::string ErrorText(int error) {
   char text[128];
@@ -67,6 +70,35 @@ absl::Duration RetryAfter(absl::string_view value) {
   return at < 0 ? absl::ZeroDuration() : absl::Seconds(at - std::time(nullptr));
 }
 
+// The bytes of the header section at the front, its empty line included; 0: its end has not come.
+size_t HeaderBytes(absl::string_view bytes) {
+  for (size_t begin = 0;;) {
+    const size_t end = bytes.find('\n', begin);
+    if (end == absl::string_view::npos) return 0;
+    const absl::string_view line = bytes.substr(begin, end - begin);
+    if (begin > 0 && (line.empty() || line == "\r")) return end + 1;
+    begin = end + 1;
+  }
+}
+
+// A header section as strict parsers want it. Some servers leave out the blank behind the status
+// (RFC 9112, 4: it is there even without a reason) or end lines with LF alone (2.2: a recipient may
+// take that). libcurl takes both.
+std::string StrictHeader(absl::string_view header) {
+  constexpr size_t kStatusBytes = absl::string_view("HTTP/1.1 200").size();
+  std::string strict;
+  strict.reserve(header.size() + 16);
+  while (!header.empty()) {
+    const size_t end = header.find('\n');
+    absl::string_view line = header.substr(0, end);
+    header.remove_prefix(end + 1);
+    absl::ConsumeSuffix(&line, "\r");
+    const bool blank_missing = strict.empty() && line.size() == kStatusBytes;
+    absl::StrAppend(&strict, line, blank_missing ? " \r\n" : "\r\n");
+  }
+  return strict;
+}
+
 absl::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
@@ -90,6 +122,7 @@ HttpConnection::Progress HttpConnection::Begin(absl::string_view head, absl::str
   body_ = body;
   written_ = 0;
   parser_ = std::make_unique<Parser>();
+  header_whole_ = false;
   unparsed_.clear();
   heard_ = false;
   reusable_ = false;
@@ -146,6 +179,15 @@ HttpConnection::Progress HttpConnection::Read() {
 HttpConnection::Progress HttpConnection::Parse() {
   size_t parsed = 0;
   while (true) {
+    if (!header_whole_) {
+      const absl::string_view rest = absl::string_view(unparsed_).substr(parsed);
+      const size_t bytes = HeaderBytes(rest);
+      // What is no HTTP is for the parser to refuse.
+      const bool http = absl::StartsWith(rest, kHttpBegin) || absl::StartsWith(kHttpBegin, rest);
+      if (bytes == 0 && http && rest.size() <= kHeaderBytesMax) break;
+      if (bytes > 0) unparsed_.replace(parsed, bytes, StrictHeader(rest.substr(0, bytes)));
+      header_whole_ = true;
+    }
     beast::error_code error;
     parsed += parser_->put(
         boost::asio::const_buffer(unparsed_.data() + parsed, unparsed_.size() - parsed), error);
@@ -156,6 +198,7 @@ HttpConnection::Progress HttpConnection::Parse() {
       const unsigned status = parser_->get().result_int();
       if (status < 200 && status != 101) {
         parser_ = std::make_unique<Parser>();
+        header_whole_ = false;
         if (parsed < unparsed_.size()) continue;
         break;
       }

@@ -63,6 +63,7 @@ class HttpConnection {
   absl::string_view body_;
   size_t written_ = 0;  // of both
   std::unique_ptr<Parser> parser_;
+  bool header_whole_ = false;  // the header section of the answer has come to its end
   std::string unparsed_;
   bool heard_ = false;
   bool reusable_ = false;

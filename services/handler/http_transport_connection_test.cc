@@ -129,6 +129,31 @@ TEST_F(HttpConnectionTest, ALongBodyIsCut) {
   EXPECT_EQ(answer.body_head, std::string(kHttpBodyHeadBytesMax, 'x'));
 }
 
+// What libcurl takes over https is taken here, too.
+TEST_F(HttpConnectionTest, AnswersOfSmallServersAreAccepted) {
+  for (const absl::string_view answer :
+       {"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+        "HTTP/1.1 200\ncontent-length:2\n\nok",
+        "HTTP/1.1 100\n\nHTTP/1.1 200\r\nCONTENT-LENGTH:  2 \r\n\r\nok",
+        "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\nX-Folded: a\r\n b\r\nContent-Length: 2\r\n\r\nok"}) {
+    ASSERT_EQ(Ask(answer), Progress::kAnswered) << answer << ": " << connection_.why();
+    EXPECT_TRUE(connection_.reusable()) << answer;
+    EXPECT_EQ(connection_.TakeAnswer(false).status, 200) << answer;
+  }
+}
+
+TEST_F(HttpConnectionTest, HeaderWithoutEndIsBoundedInMemory) {
+  ASSERT_EQ(Ask("HTTP/1.1 200 OK\r\n"), Progress::kGoesOn);
+  Progress progress = Progress::kGoesOn;
+  for (int i = 0; i < 100 && progress == Progress::kGoesOn; ++i) {
+    Say(absl::StrCat("X-Long: ", std::string(1000, 'x'), "\r\n"));
+    progress = connection_.Read();
+  }
+  EXPECT_EQ(progress, Progress::kBroken);
+}
+
 TEST_F(HttpConnectionTest, WhatIsNoAnswerBreaksIt) {
   ASSERT_EQ(Ask("SSH-2.0-OpenSSH\r\n\r\n"), Progress::kBroken);
   EXPECT_NE(connection_.why(), "");

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
@@ -54,6 +55,7 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines
   const std::string& payload = *attempt_.attempt.context->payload;
   curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, payload.data());
   curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(payload.size()));
+  header_list_.next = payload.empty() ? &no_content_type_entry_ : nullptr;
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, &header_list_);
   curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, attempt_.MillisLeft(now));
   return absl::OkStatus();
@@ -90,7 +92,8 @@ DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
     result.message = kBrokenTwice;
     return result;
   }
-  result.message = Printable(error_[0] != '\0' ? error_ : curl_easy_strerror(code));
+  result.message =
+      CleanText(error_[0] != '\0' ? error_ : curl_easy_strerror(code), kDeliveryMessageBytesMax);
   return result;
 }
 

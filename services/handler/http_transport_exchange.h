@@ -61,6 +61,9 @@ class HttpExchange {
   // of them.
   std::string header_lines_;
   curl_slist header_list_ = {nullptr, nullptr};
+  // Behind it where there is no body: keeps libcurl from sending a type of its own.
+  char no_content_type_[14] = "Content-Type:";
+  curl_slist no_content_type_entry_ = {no_content_type_, nullptr};
 
   int requests_ = 0;  // of this attempt
   HttpBody body_;

@@ -53,11 +53,15 @@ void AppendHex(uint64_t value, std::string* out) {
 
 }  // namespace
 
+absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context) {
+  const std::string& type = context.definition->delivery().content_type();
+  if (!IsValue(type)) return absl::InvalidArgumentError("the content type is no header value");
+  return context.payload->empty() ? std::string() : absl::StrCat("Content-Type: ", type, "\r\n");
+}
+
 absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition) {
   const storage::v1::DeliveryRecord& delivery = definition.delivery();
-  if (!IsValue(delivery.content_type()))
-    return absl::InvalidArgumentError("the content type is no header value");
-  std::string lines = absl::StrCat("Content-Type: ", delivery.content_type(), "\r\n");
+  std::string lines;
   // Sorted, so that equal definitions make equal requests.
   std::map<std::string, std::string> headers(delivery.target().http().headers().begin(),
                                              delivery.target().http().headers().end());

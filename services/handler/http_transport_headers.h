@@ -1,8 +1,9 @@
 // The request headers of an HTTP delivery: CloudEvents 1.0 in binary mode, and the platform's own.
 //
-// They are built in three parts, by what they depend on, so that a sender builds the first once for
-// each definition and the second once for each queue row. Each part is whole lines, each ended by
-// CR LF, but for the last line of the third, which the HTTP client ends.
+// They are built in parts, by what they depend on, so that a sender builds the definition's part
+// once for each definition and the context's parts once for each queue row. Each part is whole
+// lines that end with CR LF, except the last line of the attempt's part, which the HTTP client
+// ends.
 //
 // Pure functions.
 
@@ -17,7 +18,13 @@
 
 namespace escapement::handler {
 
-// Content-Type (always first), the target's own headers, User-Agent, ce-specversion, ce-type.
+// Content-Type. Empty if the event has no payload: an empty body is of no type, and strict parsers
+// refuse an empty body that claims to be JSON. If there is one it must be the first line: libcurl
+// looks for it there, and sends one of its own otherwise.
+// INVALID_ARGUMENT if the type cannot stand in a header.
+absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context);
+
+// The target's own headers, User-Agent, ce-specversion, ce-type.
 // INVALID_ARGUMENT if a name or value cannot stand in a header.
 absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionRecord& definition);
 

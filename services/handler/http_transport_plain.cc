@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
@@ -108,7 +109,7 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
     LeavePool(connecting->pool);
     const char* why = connecting->error[0] != '\0' ? connecting->error : curl_easy_strerror(code);
     End(std::move(connecting->outgoing->attempt),
-        {.status = DeliveryStatus::kUnknown, .message = Printable(why)},
+        {.status = DeliveryStatus::kUnknown, .message = CleanText(why, kDeliveryMessageBytesMax)},
         code == CURLE_OPERATION_TIMEDOUT ? HttpEnd::kTimedOut : HttpEnd::kOther);
     return true;
   }
@@ -180,7 +181,8 @@ void PlainRequests::OnBroken(Link* link) {
   Close(link);
   End(std::move(outgoing->attempt),
       {.status = DeliveryStatus::kUnknown,
-       .message = outgoing->requests == 1 ? Printable(why) : kBrokenTwice},
+       .message =
+           outgoing->requests == 1 ? CleanText(why, kDeliveryMessageBytesMax) : kBrokenTwice},
       HttpEnd::kOther);
 }
 

@@ -76,12 +76,15 @@ absl::Status HeaderCache::SetLines(const DeliveryAttempt& attempt, std::string* 
   }
   if (context_ != attempt.context) {
     context_.reset();
+    absl::StatusOr<std::string> type = ContentTypeLine(context);
+    if (!type.ok()) return type.status();
+    content_type_line_ = *std::move(type);
     absl::StatusOr<std::string> made = ContextHeaderLines(context);
     if (!made.ok()) return made.status();
     context_lines_ = *std::move(made);
     context_ = attempt.context;
   }
-  lines->clear();
+  *lines = content_type_line_;
   lines->append(definition_lines_);
   lines->append(context_lines_);
   AppendAttemptHeaderLines(attempt, lines);

@@ -45,6 +45,7 @@ class HeaderCache {
   std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
   std::string definition_lines_;
   std::shared_ptr<const DeliveryContext> context_;
+  std::string content_type_line_;  // of the context
   std::string context_lines_;
 };
 

@@ -110,6 +110,17 @@ TEST_P(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
                                  "Content-Length: 5"));
 }
 
+TEST_P(HttpTransportTest, EmptyBodyHasNoContentType) {
+  const AttemptOptions options = {.uri = origin(), .payload = "", .content_type = "text/plain"};
+  transport_.Send(MakeAttempts(options, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  const auto requests = receiver_->KeptRequests();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].second, "");
+  EXPECT_THAT(requests[0].first, ::testing::Not(HasSubstr("Content-Type")));
+  EXPECT_THAT(requests[0].first, HasSubstr("Content-Length: 0"));
+}
+
 TEST_P(HttpTransportTest, StatusesDecideAsTheContractSays) {
   EXPECT_EQ(SendTo("/status/204").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);

@@ -5,7 +5,7 @@
 
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 #include "common/records/currency.h"
 #include "common/records/retry_end.h"
 #include "services/handler/claim_lead.h"
@@ -138,12 +138,12 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
     HandlerStats::Add(state_->core.stats.accepted, 1);
     if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;
     if (outcome.work == DeliveryWork::kFailed)
-      outcome.reason = Utf8Prefix(result.message, kDeliveryMessageBytesMax);
+      outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);
     ends_.Add(std::move(outcome));
     return;
   }
   // Of others: what is no text would make the records unreadable.
-  outcome.reason = Utf8Prefix(result.message, kDeliveryMessageBytesMax);
+  outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);
   outcome.kind = EndKind::kFailed;
   // Refused, reset, unknown host, timeout: whatever the reason, all that is known of the target is
   // that it has answered nothing since. One that was slow beside others that were answered is

@@ -93,10 +93,7 @@ google::protobuf::FieldMask FieldsSetIn(const v1::ThrottlePolicy& patch) {
 absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& policy) {
   FieldViolations violations;
   storage::v1::PolicyRecord record;
-  if (CharsOf(policy.display_name()) > kDisplayNameCharsMax) {
-    violations.Add("policy.display_name",
-                   absl::StrCat("is longer than ", kDisplayNameCharsMax, " characters"));
-  }
+  CheckShownText("policy.display_name", policy.display_name(), kDisplayNameCharsMax, &violations);
   record.set_display_name(policy.display_name());
   ReadLimits(policy, &record, &violations);
   ReadHold(policy, &record, &violations);

@@ -177,9 +177,7 @@ void PolicyService::DeletePolicy(v1::DeletePolicyRequest request,
 void PolicyService::PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   FieldViolations violations;
-  if (CharsOf(request.reason()) > kPauseReasonCharsMax) {
-    violations.Add("reason", absl::StrCat("is longer than ", kPauseReasonCharsMax, " characters"));
-  }
+  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, &violations);
   absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
       "PausePolicy", request.name(), "name", request, std::move(violations), &DecidePausePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));

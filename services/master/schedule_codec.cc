@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/base/printable_text.h"
 #include "common/status/errors.h"
 #include "google/protobuf/util/field_mask_util.h"
 #include "services/master/delivery_codec.h"
@@ -22,10 +23,8 @@ namespace {
 
 void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* record,
                 FieldViolations* violations) {
-  if (CharsOf(schedule.display_name()) > kDisplayNameCharsMax) {
-    violations->Add("schedule.display_name",
-                    absl::StrCat("is longer than ", kDisplayNameCharsMax, " characters"));
-  }
+  CheckShownText("schedule.display_name", schedule.display_name(), kDisplayNameCharsMax,
+                 violations);
   record->set_display_name(schedule.display_name());
   if (schedule.labels().size() > kLabelsMax) {
     violations->Add("schedule.labels", absl::StrCat("holds more than ", kLabelsMax, " labels"));
@@ -38,6 +37,8 @@ void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* recor
       violations->Add(absl::StrCat("schedule.labels[", key.substr(0, kLabelBytesMax), "]"),
                       absl::StrCat("key and value must have at most ", kLabelBytesMax,
                                    " bytes, the key at least 1"));
+    } else if (HasControlCharacters(key) || HasControlCharacters(value)) {
+      violations->Add("schedule.labels", "key and value must hold no control characters");
     }
     (*record->mutable_labels())[key] = value;
   }
@@ -99,6 +100,13 @@ v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
 }
 
 }  // namespace
+
+void CheckShownText(absl::string_view field, absl::string_view text, size_t chars_max,
+                    FieldViolations* violations) {
+  if (CharsOf(text) > chars_max)
+    violations->Add(field, absl::StrCat("is longer than ", chars_max, " characters"));
+  if (HasControlCharacters(text)) violations->Add(field, "must hold no control characters");
+}
 
 size_t CharsOf(absl::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/status/errors.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "google/protobuf/field_mask.pb.h"
@@ -50,6 +51,9 @@ std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
 
 // Code points of valid UTF-8.
 size_t CharsOf(absl::string_view text);
+// Adds a violation if the text is longer than `chars_max` characters or holds control characters.
+void CheckShownText(absl::string_view field, absl::string_view text, size_t chars_max,
+                    FieldViolations* violations);
 
 // Quoted: version and change count.
 std::string Etag(const storage::v1::StateRecord& state);

@@ -59,12 +59,6 @@ absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_v
   return change;
 }
 
-void CheckReason(const std::string& reason, FieldViolations* violations) {
-  if (CharsOf(reason) > kPauseReasonCharsMax) {
-    violations->Add("reason", absl::StrCat("is longer than ", kPauseReasonCharsMax, " characters"));
-  }
-}
-
 v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
   return ShowSchedule({stored.record, stored.state, stored.definition.record},
                       NextTime(stored.state, stored.definition, now));
@@ -206,7 +200,7 @@ void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
 void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   FieldViolations violations;
-  CheckReason(request.reason(), &violations);
+  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, &violations);
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   absl::StatusOr<ScheduleChange> change =
       ChangeOf<v1::Schedule>("PauseSchedule", request.name(), "name", request, &DecidePause);

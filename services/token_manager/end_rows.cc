@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 #include "common/records/retry_end.h"
 #include "common/storage/done_record.h"
 #include "common/storage/done_table.h"
@@ -61,7 +61,7 @@ EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t atte
   EventRecord event = source.event;
   event.set_count(1);
   event.set_attempts(attempts);
-  event.set_last_error(Utf8Prefix(error, kErrorBytesMax));
+  event.set_last_error(CleanText(error, kErrorBytesMax));
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
   // The version that was sent, so that the next attempt need not be judged anew.
   if (!event.triggered() && version != 0) event.set_version(version);

@@ -6,7 +6,7 @@
 
 #include "common/backoff/retry_plan.h"
 #include "common/base/micros.h"
-#include "common/base/utf8.h"
+#include "common/base/printable_text.h"
 #include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
 
@@ -126,7 +126,7 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
   End end{.attempts = entry.attempts(),
           .dispatch_micros = entry.dispatch_time_micros(),
           .time_micros = entry.time_micros() != 0 ? entry.time_micros() : round_.micros,
-          .reason = std::string(Utf8Prefix(entry.reason(), kReasonBytesMax)),
+          .reason = std::string(CleanText(entry.reason(), kReasonBytesMax)),
           .output = entry.output()};
   switch (entry.kind()) {
     case GrantReportRecord::SUCCEEDED:

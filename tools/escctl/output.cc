@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "nlohmann/json.hpp"
 
 namespace escapement::escctl {
@@ -45,14 +46,18 @@ std::string Format(const Json& json, OutputFormat format) {
   if (format == OutputFormat::kYaml) {
     YAML::Emitter out;
     EmitYaml(out, json);
-    return absl::StrCat(out.c_str(), "\n");
+    return absl::StrCat(EscapeInsideQuotes(out.c_str()), "\n");
   }
-  return absl::StrCat(json.dump(2), "\n");
+  return absl::StrCat(EscapeInsideQuotes(json.dump(2)), "\n");
 }
 
 }  // namespace
 
-std::string FormatTable(const Row& header, const std::vector<Row>& rows) {
+std::string FormatTable(const Row& header, const std::vector<Row>& unescaped) {
+  std::vector<Row> rows = unescaped;
+  for (Row& row : rows) {
+    for (std::string& cell : row) cell = EscapeForTerminal(cell);
+  }
   std::vector<size_t> widths(header.size());
   for (size_t i = 0; i < header.size(); ++i) widths[i] = header[i].size();
   for (const Row& row : rows) {

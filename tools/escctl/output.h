@@ -19,10 +19,12 @@ enum class OutputFormat { kTable, kJson, kYaml };
 using Row = std::vector<std::string>;
 
 // Columns as wide as their widest cell, two spaces between; rows shorter than `header` are filled
-// with "".
+// with "". Characters of a cell that a terminal could take for commands are escaped, so a cell is
+// always one line.
 std::string FormatTable(const Row& header, const std::vector<Row>& rows);
 
-// One message as JSON (indented, with its newline) or YAML.
+// One message as JSON (indented, with its newline) or YAML. Control and direction characters are
+// escaped (common/base/printable_text.h).
 std::string FormatMessage(const google::protobuf::Message& message, OutputFormat format);
 
 // A list: JSON array or YAML sequence.

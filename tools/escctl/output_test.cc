@@ -16,6 +16,20 @@ TEST(OutputTest, TablesAlignTheirColumns) {
             "b\n");
 }
 
+TEST(OutputTest, NoFormatLetsControlCharactersThrough) {
+  const std::string hostile = "a\x1b[2J\xc2\x9b\x7f\nb";
+  EXPECT_EQ(FormatTable({"REASON"}, {{hostile}}), "REASON\na\\x1b[2J\\x9b\\x7f\\nb\n");
+  v1::Schedule schedule;
+  schedule.set_pause_reason(hostile);
+  (*schedule.mutable_labels())[hostile] = hostile;
+  for (const OutputFormat format : {OutputFormat::kJson, OutputFormat::kYaml}) {
+    const std::string text = FormatMessage(schedule, format);
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x7f'), std::string::npos) << text;
+    EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
+  }
+}
+
 TEST(OutputTest, JsonAndYamlCarryTheNamesOfTheApi) {
   v1::Schedule schedule;
   schedule.set_name("tenants/default/schedules/a");

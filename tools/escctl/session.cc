@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
@@ -53,7 +54,7 @@ void Session::Print(absl::string_view text) const {
 }
 
 void Session::Say(absl::string_view words) const {
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(words.size()), words.data());
+  std::fprintf(stderr, "%s\n", EscapeForTerminal(words).c_str());
 }
 
 void Session::Fail(const grpc::Status& wire) {
