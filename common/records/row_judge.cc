@@ -64,10 +64,11 @@ RowJudgement Superseded(RecordCache& cache, const Uid& uid, const EventRecord& r
   return {};
 }
 
-// Where the rows of a definition wait: by policy, or on their own.
+// Where the rows of a definition wait: by policy and priority, or on their own.
 bool SamePlace(const EventRecord& row, const storage::v1::DefinitionRecord& definition) {
-  return row.has_throttle() == definition.has_throttle() &&
-         row.throttle().policy_id() == definition.throttle().policy_id();
+  if (row.has_throttle() != definition.has_throttle()) return false;
+  return !row.has_throttle() || (row.throttle().policy_id() == definition.throttle().policy_id() &&
+                                 row.priority() == definition.priority());
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct RowJudgement {
     kPark,   // the schedule is paused
     kSkip,   // it ends with `outcome`, for `reason`
     kDrop,   // another row stands for its events: it goes without an outcome
-    kMove,   // it waits in the wrong place: `definition` has another policy than the row (or none,
-             // or has one where the row has none)
+    kMove,   // it waits in the wrong place: `definition` has another policy or, with a policy,
+             // another priority than the row (or none, or has one where the row has none)
   };
   Action action = Action::kFetch;
   // Of kSkip: skipped, or cancelled (its run has given way to a later one).

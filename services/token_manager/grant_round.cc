@@ -25,7 +25,10 @@ constexpr size_t kClaimBytesMax = 1 << 20;
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
 // Policies of the shard: more would be judged anew after each read.
 constexpr size_t kPoliciesFetchingMax = 2000;
-constexpr size_t kJudgedOnlyMax = 256;  // groups of one policy that grants nothing, in a turn
+// Of a policy that grants nothing: groups that are judged in one turn, the pause until the next
+// ones are (10,000 groups take two seconds), and until all are judged again.
+constexpr size_t kJudgedOnlyMax = 256;
+constexpr absl::Duration kJudgeNextGroups = absl::Milliseconds(50);
 constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
 
 }  // namespace
@@ -86,10 +89,14 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
   std::string refused_row;
   while (!Full() && !actions_.full()) {
     const uint64_t free = policy.Free();
-    if (free == 0) return Visited::kDone;  // until one is given back
+    if (free == 0) {  // until one is given back
+      JudgeOnly(policy, round);
+      return Visited::kDone;
+    }
     const uint64_t allowed = policy.rate.Allowed(round.now);
     if (allowed == 0) {
-      policy.grant_next = policy.rate.NextAt(round.now);
+      JudgeOnly(policy, round);
+      policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(round.now));
       return Visited::kDone;
     }
     if (budget == 0) return Visited::kMore;
@@ -337,8 +344,9 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
   return true;
 }
 
-// A policy that is not there, or is paused, grants nothing; but rows of schedules that are
-// elsewhere by now, or gone, must not wait for it.
+// A policy that is not there, is paused, has no token free or has used up its rate grants nothing.
+// Rows of schedules that are elsewhere by now, that have another priority or are gone must not wait
+// for it.
 void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
   if (round.now < policy.judge_next) {
     policy.grant_next = policy.judge_next;
@@ -347,21 +355,39 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
   const size_t groups = std::min(policy.groups.size(), kJudgedOnlyMax);
   auto next = policy.groups.upper_bound(policy.judged_to);
   bool again = false;  // something goes, or is being read
+  bool all = groups == policy.groups.size();
   for (size_t judged_only = 0; judged_only < groups && !actions_.full(); ++judged_only) {
-    if (next == policy.groups.end()) next = policy.groups.begin();
+    if (next == policy.groups.end()) {
+      next = policy.groups.begin();
+      all = true;
+    }
     policy.judged_to = next->first;
     again |= JudgeGroup(policy, (next++)->second, round);
   }
-  policy.grant_next = round.now + kJudgeAgain;
+  policy.grant_next = round.now + (all ? kJudgeAgain : kJudgeNextGroups);
   policy.judge_next = again ? round.now : policy.grant_next;
 }
+
+namespace {
+
+// Its row need not wait for its due time: nothing that happens until then changes what becomes of
+// it.
+bool MayGoBeforeDue(const RowJudgement& judged) {
+  return judged.action == RowJudgement::Action::kMove ||
+         (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
+}
+
+}  // namespace
 
 // Up to the first row that may stay.
 bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round) {
   bool any = false;
   for (auto& [key, row] : group.rows) {
     if (row.busy) continue;
-    if (row.due > round.now || actions_.full()) break;
+    if (actions_.full()) break;
+    // Schedules of rows to come are not read for this alone.
+    const bool due = row.due <= round.now;
+    if (!due && state_.core.cache.StateIfKnown(row.source->uid) == nullptr) break;
     const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
                                                   row.source->occurrence, row.source->event);
     if (judged.action == RowJudgement::Action::kFetch) {
@@ -369,7 +395,8 @@ bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& r
       return true;
     }
     if (judged.action == RowJudgement::Action::kSend ||
-        (judged.superseded() && round.now < SupersededEndsAt(row.source->event)))
+        (judged.superseded() && round.now < SupersededEndsAt(row.source->event)) ||
+        (!due && !MayGoBeforeDue(judged)))
       break;
     any = true;
     if (!actions_.PartKnown(policy, row)) break;

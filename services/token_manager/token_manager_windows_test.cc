@@ -5,6 +5,7 @@
 
 #include "common/base/micros.h"
 #include "common/storage/schedule_table.h"
+#include "common/storage/event_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
 
@@ -291,6 +292,11 @@ class BroughtUpTest : public ::testing::Test {
     world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
     world_.Advance(absl::Seconds(70));
     world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
+    // As a resume returns what was due before the pause, and what is still to come.
+    for (const auto& [key, row] : world_.Rows(kv::ColumnFamily::kParked)) {
+      world_.Put(kv::ColumnFamily::kWaiting, EventKeyOfParked(key), row);
+      world_.Delete(kv::ColumnFamily::kParked, key);
+    }
     world_.Advance(absl::Milliseconds(100));
     EXPECT_TRUE(world_.Handle().empty());
     world_.PutPolicy("p", TokenWorld::Limits(0));
