@@ -23,6 +23,11 @@ bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrenc
   return timetable != nullptr && nominal < finish && timetable->Has(occurrence, nominal);
 }
 
+bool HeldByPause(const EventRecord& row, const StateRecord& state) {
+  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED &&
+         row.trigger_time_micros() <= state.pause_time_micros();
+}
+
 bool RunCancelled(const EventRecord& row, const StateRecord& state) {
   return !row.triggered() && row.nominal_time_micros() < state.cancelled_before_micros();
 }
@@ -32,7 +37,7 @@ Currency JudgeRow(const EventRecord& row, const StateRecord* state,
   if (state == nullptr || state->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED)
     return Currency::kDeleted;
   if (RunCancelled(row, *state)) return Currency::kCancelled;
-  if (state->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED) return Currency::kPark;
+  if (HeldByPause(row, *state)) return Currency::kPark;
   if (row.triggered()) return Currency::kSend;
   if (state->version() == row.version())
     return BeforeFinish(row, *state) ? Currency::kSend : Currency::kSuperseded;

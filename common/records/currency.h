@@ -17,7 +17,7 @@ namespace escapement {
 
 enum class Currency : uint8_t {
   kSend,             // under the definition of the state's version
-  kPark,             // the schedule is paused
+  kPark,             // the schedule's pause holds it up (HeldByPause)
   kDeleted,          // skip with reason "deleted"
   kSuperseded,       // skip with reason "superseded"
   kCancelled,        // its run is cancelled: end as that with reason "overlap"
@@ -29,6 +29,10 @@ enum class Currency : uint8_t {
 // is superseded only if it is beyond the end that max_runs make (FinishOf).
 Currency JudgeRow(const storage::v1::EventRecord& row, const storage::v1::StateRecord* state,
                   std::optional<bool> current_has);
+
+// The schedule is paused, and the row is not of a run that was triggered or backfilled since the
+// pause began: that was the user's explicit wish.
+bool HeldByPause(const storage::v1::EventRecord& row, const storage::v1::StateRecord& state);
 
 // A later run has taken the place of the row's (StateRecord.cancelled_before_micros).
 bool RunCancelled(const storage::v1::EventRecord& row, const storage::v1::StateRecord& state);

@@ -55,6 +55,18 @@ TEST_F(CurrencyTest, PausedRowsArePark) {
   EXPECT_EQ(Judge(nullptr), Currency::kPark);
 }
 
+TEST_F(CurrencyTest, RowTriggeredSinceThePauseBeganIsSent) {
+  state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  state_.set_pause_time_micros(1000);
+  row_.set_triggered(true);
+  for (const auto& [trigger_time, wanted] :
+       {std::pair(0, Currency::kPark), std::pair(1000, Currency::kPark),
+        std::pair(1001, Currency::kSend)}) {
+    row_.set_trigger_time_micros(trigger_time);
+    EXPECT_EQ(Judge(nullptr), wanted) << trigger_time;
+  }
+}
+
 TEST_F(CurrencyTest, RowsOfDeletedSchedulesAreSkipped) {
   state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_DELETED);
   EXPECT_EQ(Judge(nullptr), Currency::kDeleted);

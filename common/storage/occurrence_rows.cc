@@ -41,7 +41,8 @@ absl::Time MovedWindowBegin(const OccurrenceSource& to, const storage::v1::Event
 }
 
 storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
-                                  const EmittedOccurrence& occurrence, uint64_t count) {
+                                  const EmittedOccurrence& occurrence, uint64_t count,
+                                  absl::Time now) {
   storage::v1::EventRecord record;
   record.set_tenant(source.tenant);
   record.set_version(source.version);
@@ -50,6 +51,7 @@ storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
   record.set_nominal_time_micros(ToMicros(occurrence.nominal_time));
   record.set_launch_time_micros(ToMicros(occurrence.launch_time));
   record.set_triggered(occurrence.triggered);
+  if (occurrence.triggered) record.set_trigger_time_micros(ToMicros(now));
   record.set_run_kept(source.run_kept);
   return record;
 }
@@ -101,8 +103,8 @@ bool WaitsForLaunch(const OccurrenceSource& source, const EmittedOccurrence& occ
 
 // All events of the run wait as one row.
 void AddWaiting(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-                const kv::Layout& layout, std::vector<kv::Mutation>* out) {
-  storage::v1::EventRecord record = RecordOf(source, occurrence, source.event_count);
+                const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+  storage::v1::EventRecord record = RecordOf(source, occurrence, source.event_count, now);
   record.set_priority(source.priority);
   *record.mutable_throttle() =
       ThrottleOf(source, occurrence.window_begin.value_or(occurrence.launch_time));
@@ -122,7 +124,7 @@ void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrenc
   key.occurrence = occurrence.id;
   key.first = slice.first;
   out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key),
-                     RecordOf(source, occurrence, slice.count).SerializeAsString()));
+                     RecordOf(source, occurrence, slice.count, now).SerializeAsString()));
 }
 
 void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
@@ -236,7 +238,7 @@ kv::Mutation SkippedOccurrences(const OccurrenceSource& source, const EmittedOcc
 void AddLaunchedRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
                      const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
   if (source.event_count > 1 || source.run_kept) AddRun(source, occurrence, layout, now, out);
-  if (source.throttle.has_value()) return AddWaiting(source, occurrence, layout, out);
+  if (source.throttle.has_value()) return AddWaiting(source, occurrence, layout, now, out);
   if (source.event_count <= 1) {
     const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence.id).EventId(0);
     AddSlice(source, occurrence, now, ShardOfEventId(event_id, layout.queue_shards),

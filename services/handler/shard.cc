@@ -117,8 +117,7 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (cached == nullptr || cached->seq < claim.granted_seq) return true;
   if (!cached->record.has_value() ||
       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
-      cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED ||
-      RunCancelled(entry.event, *cached->record))
+      HeldByPause(entry.event, *cached->record) || RunCancelled(entry.event, *cached->record))
     return false;
   return cached->record->version() <= entry.claimed_version;
 }

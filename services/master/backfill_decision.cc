@@ -307,7 +307,6 @@ FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccur
 
 absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope) {
   if (absl::Status status = CheckCurrent(input, std::string()); !status.ok()) return status;
-  if (absl::Status status = CheckEnabled(input); !status.ok()) return status;
   std::set<size_t> kept;
   while (true) {
     Backfill backfill(input, scope, kept);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/key_codec.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
@@ -18,6 +19,7 @@
 #include "services/master/definition.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/parked_row.h"
 #include "services/master/range_reader.h"
 #include "services/master/throttled_events.h"
 
@@ -243,11 +245,16 @@ class Search : public std::enable_shared_from_this<Search> {
                         EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
       ranges.push_back(claims);
     }
+    // Last: while the schedule is paused, what leaves another place comes here, and stays.
+    const std::string parked = ParkedPrefix(scope_.source.uid);
+    ranges.push_back({ColumnFamily::kParked, parked, PrefixEnd(parked)});
     ReadRanges(
         context_, std::move(ranges), kLookupRowsMax,
         [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
           if (range.cf == ColumnFamily::kEvents) {
             self->NoteRow(entry.key);
+          } else if (range.cf == ColumnFamily::kParked) {
+            self->NoteParked(entry);
           } else {
             self->NoteClaim(entry);
           }
@@ -264,6 +271,11 @@ class Search : public std::enable_shared_from_this<Search> {
   void NoteRow(const std::string& event_key) {
     const auto key = DecodeEventKey(event_key);
     if (key.has_value() && key->uid == scope_.source.uid) Note(key->occurrence);
+  }
+
+  void NoteParked(const kv::Entry& entry) {
+    const absl::StatusOr<ParkedRow> row = ReadParkedRow(entry);
+    if (row.ok()) Note(row->occurrence);
   }
 
   void NoteClaim(const kv::Entry& entry) {

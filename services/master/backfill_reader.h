@@ -4,7 +4,8 @@
 // schedule's present version puts them, and where the last kFormerVersionsMax before it have put
 // them), then, of what was in none of these places, the holders of tokens, claims and retries.
 // Claims are read before and after the retries: an event that goes from one to the other meanwhile
-// is seen. Of each place at most kLookupRowsMax rows are read.
+// is seen. Parked rows are read last, since an event that is parked stays there. Of each place at
+// most kLookupRowsMax rows are read.
 //
 // Threads: the callback runs on the context's executor.
 

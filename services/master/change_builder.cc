@@ -76,8 +76,8 @@ ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleNam
                                .key = CursorKey(partition),
                                .kind = ConditionKind::kAbsent});
   if (snapshot.planned_to.has_value()) planned_to_ = DecodeCheckpoint(*snapshot.planned_to);
-  if (!snapshot.record.has_value()) return;
-  covered_ = CoveredTo(snapshot, now);
+  // A new schedule fires strictly after its creation, as a preview shows it.
+  covered_ = snapshot.record.has_value() ? CoveredTo(snapshot, now) : now + absl::Microseconds(1);
 }
 
 void ChangeBuilder::RequireCheckpoint(const std::string& key,

@@ -65,8 +65,11 @@ class Resume {
       if (!timetable.ok()) return BrokenRecord(input_.name.ToString());
       definition_.timetable = *std::move(timetable);
     }
-    plan_ = cron::PlanMissed(definition_.timetable, MisfirePolicyOf(definition_.record.misfire()),
-                             paused_at_, input_.now);
+    // Whatever fell due during the pause is missed, however short ago: the threshold is for delays
+    // that nobody asked for.
+    cron::MisfirePolicy policy = MisfirePolicyOf(definition_.record.misfire());
+    policy.threshold = absl::ZeroDuration();
+    plan_ = cron::PlanMissed(definition_.timetable, policy, paused_at_, input_.now);
     return absl::OkStatus();
   }
 

@@ -280,12 +280,13 @@ TEST(ScheduleBackfill, ASkippedOccurrenceGivesWayAndWhatIsLeftOfASummaryMovesOn)
   bench.MakeSchedule("* * * * * *");
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  bench.Plan(10, 10);
-  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(10'500));
+  bench.Plan(8, 8);
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(8'500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
   const auto skipped = [&] { return SkippedSince(bench.fixture, bench.start); };
   ASSERT_EQ(skipped(), (Strings{"1*6 paused", "7 paused", "8 paused"}));
+  bench.fixture.runtime.AdvanceBy(absl::Seconds(2));
   bench.Plan(11, 11);
   auto request = bench.Request(1, 9);
   request.set_max_occurrences(2);
@@ -385,11 +386,44 @@ TEST(ScheduleBackfill, BadRequestsAreRefused) {
   auto other = bench.Request(-5, -4);
   other.set_name("tenants/default/schedules/none");
   EXPECT_TRUE(absl::IsNotFound(bench.fixture.Call(&ScheduleApi::BackfillSchedule, other).status()));
+}
+
+TEST(ScheduleBackfill, PausedScheduleFiresWhatIsBeforeThePauseAndStaysPaused) {
+  BackfillBench bench;
+  bench.MakeSchedule("* * * * * *");
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  EXPECT_EQ(ErrorReason(
-                bench.fixture.Call(&ScheduleApi::BackfillSchedule, bench.Request(-5, -4)).status()),
-            "WRONG_STATE");
+  bench.fixture.runtime.AdvanceBy(absl::Milliseconds(500));
+  EXPECT_EQ(bench.Fill(-3, 0), "3/0");
+  EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  for (const auto& [key, row] : bench.fixture.Events())
+    EXPECT_GT(row.trigger_time_micros(), StateOf(bench.fixture).pause_time_micros());
+}
+
+// A retry has left the place where its schedule had put it, and is parked from there.
+TEST(ScheduleBackfill, RetryThatIsParkedIsNotFiredAgain) {
+  BackfillBench bench;
+  bench.MakeSchedule("* * * * * *");
+  bench.Plan(1, 1);
+  EXPECT_EQ(bench.Fill(-1, 0), "1/0");
+  auto [key, row] = bench.fixture.Events()[0];
+  kv::Group group;
+  group.mutations.push_back({.cf = ColumnFamily::kEvents,
+                             .kind = kv::Mutation::Kind::kDelete,
+                             .key = EncodeEventKey(key)});
+  group.mutations.push_back({.cf = ColumnFamily::kRuns,
+                             .kind = kv::Mutation::Kind::kDelete,
+                             .key = EncodeRunKey({key.uid, key.occurrence})});
+  key.lane = kLaneRetry;
+  key.due_time += absl::Seconds(17);
+  row.set_attempts(1);
+  group.mutations.push_back({.cf = ColumnFamily::kParked,
+                             .key = ParkedKey(key.uid, EncodeEventKey(key)),
+                             .value = row.SerializeAsString()});
+  bench.fixture.Commit({group});
+  ASSERT_TRUE(
+      bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+  EXPECT_EQ(bench.Fill(-1, 0), "0/1");
 }
 
 }  // namespace

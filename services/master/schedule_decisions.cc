@@ -155,7 +155,7 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
   state.set_version(1);
   state.set_covered_to_micros(ToMicros(builder.from()));
-  LimitRuns(/*used=*/0, input.now, builder.from(), &definition, &state);
+  LimitRuns(/*used=*/0, builder.covered(), builder.from(), &definition, &state);
   RETURN_IF_ERROR(builder.EmitUpcoming(definition));
   builder.PutSchedule(record);
   builder.PutDefinition(definition);
@@ -264,7 +264,6 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                                        const v1::TriggerScheduleRequest& request) {
   RETURN_IF_ERROR(CheckCurrent(input, std::string()));
   const ScheduleSnapshot& snapshot = input.snapshot;
-  RETURN_IF_ERROR(CheckEnabled(input));
   OccurrenceSource source = SourceOf(snapshot.definition->record);
   if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());
   EmittedOccurrence occurrence;

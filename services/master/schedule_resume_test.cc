@@ -27,8 +27,8 @@ struct Pause {
     EXPECT_TRUE(
         bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   }
-  v1::Schedule Resume(int seconds) {
-    bench.Plan(seconds, seconds + 3);
+  v1::Schedule Resume(int seconds, int planned_ahead = 3) {
+    bench.Plan(seconds, seconds + planned_ahead);
     bench.fixture.runtime.AdvanceBy(bench.At(seconds) + absl::Milliseconds(500) -
                                     bench.fixture.Now());
     const auto resumed =
@@ -42,27 +42,35 @@ struct Pause {
 TEST(ScheduleResume, FireAllFiresTheLatestAndCountsTheOthersInOneRecord) {
   Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
   pause.Resume(10);
-  // Missed: 1 to 8.
-  EXPECT_EQ(pause.Skipped(), Strings{"1*5 paused"});
-  EXPECT_EQ(pause.bench.Rows(), (Strings{"6@1", "7@1", "8@1", "9@1", "10@1", "11@1", "12@1"}));
+  // Missed: 1 to 10, whatever the threshold.
+  EXPECT_EQ(pause.Skipped(), Strings{"1*7 paused"});
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"8@1", "9@1", "10@1", "11@1", "12@1"}));
   storage::v1::DoneRecord record;
   ASSERT_TRUE(
       record.ParseFromString(pause.bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
-  EXPECT_EQ(record.last_nominal_time_micros(), ToMicros(pause.bench.At(5)));
+  EXPECT_EQ(record.last_nominal_time_micros(), ToMicros(pause.bench.At(7)));
 }
 
 TEST(ScheduleResume, FireLatestFiresOneAndRecordsTheOthers) {
   Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_LATEST, 2, 3, s); });
   pause.Resume(10);
-  EXPECT_EQ(pause.Skipped(), (Strings{"1*5 paused", "6 paused", "7 paused"}));
-  EXPECT_EQ(pause.bench.Rows(), (Strings{"8@1", "9@1", "10@1", "11@1", "12@1"}));
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*7 paused", "8 paused", "9 paused"}));
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"10@1", "11@1", "12@1"}));
 }
 
-TEST(ScheduleResume, SkipFiresOnlyWhatIsNotMissed) {
+TEST(ScheduleResume, SkipFiresNothingOfThePause) {
   Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::SKIP, 2, 3, s); });
   pause.Resume(10);
-  EXPECT_EQ(pause.Skipped(), (Strings{"1*5 paused", "6 paused", "7 paused", "8 paused"}));
-  EXPECT_EQ(pause.bench.Rows(), (Strings{"9@1", "10@1", "11@1", "12@1"}));
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*7 paused", "8 paused", "9 paused", "10 paused"}));
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"11@1", "12@1"}));
+}
+
+// The default threshold is longer than the pause.
+TEST(ScheduleResume, SkipFiresNothingOfAPauseShorterThanTheThreshold) {
+  Pause pause([](v1::Schedule* s) { s->mutable_misfire_policy()->set_action(Misfire::SKIP); });
+  pause.Resume(4);
+  EXPECT_EQ(pause.Skipped(), (Strings{"1 paused", "2 paused", "3 paused", "4 paused"}));
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"5@1", "6@1"}));
 }
 
 TEST(ScheduleResume, WhatWasEmittedBeforeIsJudgedByTheSamePlan) {
@@ -82,8 +90,8 @@ TEST(ScheduleResume, WhatWasEmittedBeforeIsJudgedByTheSamePlan) {
         bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
     EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kParked).empty());
     if (skip) {
-      EXPECT_EQ(bench.Rows(), (Strings{"5@1", "6@1"}));
-      EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 4u);
+      EXPECT_EQ(bench.Rows(), Strings{});
+      EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kDone).size(), 6u);
     } else {
       EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1", "5@1", "6@1"}));
       EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kDone).empty());
@@ -108,9 +116,10 @@ TEST(ScheduleResume, ATriggeredRunGoesOnWhateverThePolicy) {
 }
 
 TEST(ScheduleResume, MoreRowsThanOneChangeMayWriteDoNotHinderIt) {
-  // Of 8 events over 4 shards each occurrence has 6 rows: 20,000 rows are too few for 5 hours.
+  // An occurrence of 8 events over 4 shards has 6 rows. The 2,800 that the emitter has planned
+  // leave too little room for the latest 1,000 of the pause.
   Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 7200, 1000, s); }, /*n=*/8);
-  const v1::Schedule resumed = pause.Resume(5 * 3600);
+  const v1::Schedule resumed = pause.Resume(5 * 3600, /*planned_ahead=*/2800);
   EXPECT_EQ(resumed.state(), v1::Schedule::ENABLED);
   const size_t runs = pause.bench.fixture.Rows(ColumnFamily::kRuns).size();
   EXPECT_GT(runs, 2500u);
@@ -120,14 +129,14 @@ TEST(ScheduleResume, MoreRowsThanOneChangeMayWriteDoNotHinderIt) {
   storage::v1::DoneRecord record;
   ASSERT_TRUE(
       record.ParseFromString(pause.bench.fixture.Rows(ColumnFamily::kDone).begin()->second));
-  EXPECT_EQ(record.skipped_occurrences() + runs, 5u * 3600 + 2);
+  EXPECT_EQ(record.skipped_occurrences() + runs, 5u * 3600 + 2799);
   EXPECT_EQ(record.run_count(), 8u);
 }
 
 TEST(ScheduleResume, AVeryLongPauseIsCountedUpToABound) {
   Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::SKIP, 2, 1, s); });
   pause.Resume(2 * 86400);
-  EXPECT_EQ(pause.Skipped(), (Strings{"1*100000 paused", "172798 paused"}));
+  EXPECT_EQ(pause.Skipped(), (Strings{"1*100000 paused", "172800 paused"}));
 }
 
 v1::UpdateScheduleRequest PayloadUpdate() {
@@ -181,8 +190,8 @@ TEST(ScheduleResume, AnUpdateThatLeavesTheTimesAsTheyAreLeavesThePauseAsItIs) {
   ASSERT_TRUE(pause.bench.fixture.Call(&ScheduleApi::UpdateSchedule, PayloadUpdate()).ok());
   EXPECT_EQ(pause.Skipped(), Strings{});
   pause.Resume(10);
-  EXPECT_EQ(pause.Skipped(), Strings{"1*5 paused"});
-  EXPECT_EQ(pause.bench.Rows(), (Strings{"6@2", "7@2", "8@2", "9@2", "10@2", "11@2", "12@2"}));
+  EXPECT_EQ(pause.Skipped(), Strings{"1*7 paused"});
+  EXPECT_EQ(pause.bench.Rows(), (Strings{"8@2", "9@2", "10@2", "11@2", "12@2"}));
 }
 
 // Nominal seconds after `start` of the launch records.
@@ -213,17 +222,18 @@ TEST(ScheduleResume, LaunchRecordsAreJudgedByTheSamePlan) {
     bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
     ASSERT_TRUE(
         bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-    // At 6.5: 1 to 5 are missed, 4 to 6 were never emitted.
+    // At 6.5: 1 to 6 are missed, 4 to 6 were never emitted.
     switch (action) {
       case Misfire::SKIP:
+        EXPECT_EQ(Launches(bench), Numbers{});
+        EXPECT_EQ(
+            SkippedSince(bench.fixture, bench.start),
+            (Strings{"1 paused", "2 paused", "3 paused", "4 paused", "5 paused", "6 paused"}));
+        break;
+      case Misfire::FIRE_LATEST:
         EXPECT_EQ(Launches(bench), Numbers{6});
         EXPECT_EQ(SkippedSince(bench.fixture, bench.start),
                   (Strings{"1 paused", "2 paused", "3 paused", "4 paused", "5 paused"}));
-        break;
-      case Misfire::FIRE_LATEST:
-        EXPECT_EQ(Launches(bench), (Numbers{5, 6}));
-        EXPECT_EQ(SkippedSince(bench.fixture, bench.start),
-                  (Strings{"1 paused", "2 paused", "3 paused", "4 paused"}));
         break;
       default:
         EXPECT_EQ(Launches(bench), (Numbers{1, 2, 3, 4, 5, 6}));
@@ -252,7 +262,7 @@ TEST(ScheduleResume, ALaunchRecordThatIsLeftOverIsNoOccurrenceToSkip) {
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(6500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-  EXPECT_EQ(Launches(bench), (Numbers{2, 6}));
+  EXPECT_EQ(Launches(bench), Numbers{2});
 }
 
 TEST(ScheduleResume, OfMaxRunsWhatJitterHasNotLaunchedYetCounts) {
@@ -276,9 +286,9 @@ TEST(ScheduleResume, OfMaxRunsWhatJitterHasNotLaunchedYetCounts) {
         key.due_time >= bench.fixture.Now() && row.nominal_time_micros() < ToMicros(bench.At(6));
   }
   ASSERT_GT(to_come, 0);
-  // From 10 on.
+  // From 11 on.
   EXPECT_EQ(FromMicros(StateOf(bench.fixture).finish_micros()),
-            bench.At(static_cast<int>(10 + 10 - to_come - 1)) + absl::Microseconds(1));
+            bench.At(static_cast<int>(11 + 10 - to_come - 1)) + absl::Microseconds(1));
 }
 
 }  // namespace

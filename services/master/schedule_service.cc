@@ -261,7 +261,6 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
   auto scope = std::make_shared<BackfillScope>();
   change->read_more = [this, scope, range = *range](const ChangeInput& input, auto read) {
-    if (absl::Status status = CheckEnabled(input); !status.ok()) return read(std::move(status));
     // Not of a repeat: what another master has accepted need not be past by the clock of this one.
     if (range.end > input.now) {
       FieldViolations violations;

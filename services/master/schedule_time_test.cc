@@ -66,6 +66,18 @@ TEST(ScheduleTime, AnIntervalIsAnchoredAtItsCreationAndItsOneChildMovesWithTheEm
   EXPECT_GE(child->instant, bench.At(5));
 }
 
+// The creation is an instant of the interval's grid, but nothing fires at it.
+TEST(ScheduleTime, IntervalWithoutAnchorFirstFiresOnePeriodAfterItsCreation) {
+  ScheduleBench bench(1, 6);
+  v1::CreateScheduleRequest request = ValidSchedule("s", "");
+  SetEvery(2, request.mutable_schedule());
+  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_EQ(bench.Rows(), (Strings{"2@1", "4@1"}));
+  EXPECT_GE(made->next_time().seconds(), absl::ToUnixSeconds(bench.At(2)));
+  EXPECT_LT(made->next_time().seconds(), absl::ToUnixSeconds(bench.At(3)));
+}
+
 TEST(ScheduleTime, AChangeRemovesTheChildOfAnIntervalFromWhereTheEmitterLeftIt) {
   ScheduleBench bench(2, 2);
   bench.change = [&](v1::Schedule* s) {
@@ -116,9 +128,10 @@ TEST(ScheduleTime, AListHasAChildForEachInstantThatIsLeft) {
   const auto finished = bench.fixture.Call(&ScheduleApi::GetSchedule, get);
   EXPECT_EQ(finished->state(), v1::Schedule::FINISHED);
   EXPECT_FALSE(finished->has_next_time());
-  const auto trigger =
-      bench.fixture.Call(&ScheduleApi::TriggerSchedule, Named<v1::TriggerScheduleRequest>());
-  EXPECT_EQ(ErrorReason(trigger.status()), "WRONG_STATE");
+  // It can still be triggered, and stays finished.
+  EXPECT_TRUE(
+      bench.fixture.Call(&ScheduleApi::TriggerSchedule, Named<v1::TriggerScheduleRequest>()).ok());
+  EXPECT_EQ(bench.fixture.Call(&ScheduleApi::GetSchedule, get)->state(), v1::Schedule::FINISHED);
   // Another end makes it go on.
   const auto updated = bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *"));
   ASSERT_TRUE(updated.ok()) << updated.status();
@@ -310,10 +323,10 @@ TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
   bench.fixture.runtime.AdvanceBy(absl::Seconds(19));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-  // At 20.5: 2 to 19 are skipped, 20 fires and is the second; four more follow.
-  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "20@1", "21@1"}));
-  EXPECT_EQ(limited.Finish(), 24);
-  EXPECT_EQ(limited.Used(), 3u);
+  // At 20.5: 2 to 20 are skipped; four more follow.
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "21@1"}));
+  EXPECT_EQ(limited.Finish(), 25);
+  EXPECT_EQ(limited.Used(), 2u);
 }
 
 TEST(ScheduleTime, AResumeFiresNoMoreThanMaxRunsLeave) {
@@ -345,11 +358,11 @@ TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves)
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4000));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
-  // At 5.5: 2 and 3, which had rows, and 4, which had none, are skipped; 5 and 6 fire, and are the
-  // last ones.
-  EXPECT_EQ(SkippedSince(bench.fixture, bench.start), Strings{"4 paused"});
-  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "5@1", "6@1"}));
-  EXPECT_EQ(limited.Finish(), 6);
+  // At 5.5: 2 and 3, which had rows, and 4 and 5, which had none, are skipped; 6 and 7 fire, and
+  // are the last ones.
+  EXPECT_EQ(SkippedSince(bench.fixture, bench.start), (Strings{"4 paused", "5 paused"}));
+  EXPECT_EQ(bench.Rows(), (Strings{"1@1", "6@1", "7@1"}));
+  EXPECT_EQ(limited.Finish(), 7);
 }
 
 // Every second, at most five times; what was missed fires late.

@@ -43,7 +43,7 @@ class CapChecker {
   }
 
   void CheckGrant(const Commit& commit, const TokenReplay::HolderChange& added) {
-    if (!replay_.enabled(added.run.first)) {
+    if (!replay_.goes_on(added.run)) {
       Report("granted to schedule ", added.run.first, ", which is paused or deleted");
     }
     if (added.grant_time > commit.store_time) {

@@ -128,7 +128,7 @@ class IdleChecker {
       const bool first_attempt = row.last_error.empty();
       const absl::Time looked_at =
           first_attempt ? std::max(from, row.due + kSupersededAfter) : from;
-      if (!replay_.enabled(row.uid) || to - looked_at <= kIdleMax) continue;
+      if (!replay_.goes_on({row.uid, row.occurrence}) || to - looked_at <= kIdleMax) continue;
       violations_.push_back(
           {"idle", absl::StrCat("policy ", name, " has a free token (", replay_.held(name),
                                 " held) and grants it not to ", row.uid, " ", row.occurrence, "[",

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -72,7 +74,10 @@ class PausedChecker {
                                     events.uid, " ", events.occurrence, "[", events.events.first,
                                     " +", events.events.count, "] ", why)});
       };
-      if (!Sends(state.kind)) report(absl::StrCat("whose schedule is ", Name(state.kind)));
+      const bool triggered = state.kind == Kind::kPaused && events.trigger_time > state.paused_at;
+      if (triggered) triggered_in_pause_.insert({events.uid, events.occurrence});
+      if (!Sends(state.kind) && !triggered)
+        report(absl::StrCat("whose schedule is ", Name(state.kind)));
       if (events.version != state.version)
         report(absl::StrCat("for version ", events.version, ", and version ", state.version,
                             " is in force"));
@@ -82,6 +87,7 @@ class PausedChecker {
   void CheckReceipt(const Receipt& receipt) {
     const auto schedule = schedules_.find(receipt.uid);
     if (schedule == schedules_.end()) return;
+    if (triggered_in_pause_.count({receipt.uid, receipt.occurrence}) > 0) return;
     const auto& sends = schedule->second.sends;
     auto after = std::upper_bound(
         sends.begin(), sends.end(), receipt.sent,
@@ -99,6 +105,8 @@ class PausedChecker {
 
   const History& history_;
   std::map<std::string, Schedule> schedules_;  // by uid
+  // Runs that were claimed during a pause as they may be: uid and occurrence.
+  std::set<std::pair<std::string, std::string>> triggered_in_pause_;
   std::vector<Violation> violations_;
 };
 

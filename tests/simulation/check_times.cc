@@ -22,11 +22,11 @@ struct Life {
   absl::Duration jitter_max = absl::ZeroDuration();  // of all versions
 };
 
-// So many occurrences after this one are missed, too, as seen at `now`.
-size_t LaterMissed(const LifeModel::Version& version, absl::Time due, absl::Time now) {
+// So many occurrences after this one are missed, too: all that were due before `missed_before`.
+size_t LaterMissed(const LifeModel::Version& version, absl::Time due, absl::Time missed_before) {
   const auto first = std::upper_bound(version.instants.begin(), version.instants.end(), due);
-  const auto last = std::lower_bound(version.instants.begin(), version.instants.end(),
-                                     now - version.definition.threshold);
+  const auto last =
+      std::lower_bound(version.instants.begin(), version.instants.end(), missed_before);
   return last > first ? last - first : 0;
 }
 
@@ -41,10 +41,6 @@ size_t FiredOfMissed(const Definition& definition) {
       return 0;
   }
   return 0;
-}
-
-bool Missed(const Definition& definition, absl::Time due, absl::Time now) {
-  return due + definition.threshold < now;
 }
 
 class TimesChecker {
@@ -99,10 +95,10 @@ class TimesChecker {
     if (version == nullptr) return Report(write, "is of version ", write.version);
     // Which of them is the last one is not known.
     if (version->definition.max_runs > 0) return;
-    const absl::Time judged = commit_->store_time - kJudgedBefore;
-    if (!Missed(version->definition, write.nominal, judged) || PausedAt(*life, write.nominal))
-      return;
-    if (LaterMissed(*version, write.nominal, judged) >= FiredOfMissed(version->definition))
+    const absl::Time missed_before =
+        commit_->store_time - kJudgedBefore - version->definition.threshold;
+    if (write.nominal >= missed_before || PausedAt(*life, write.nominal)) return;
+    if (LaterMissed(*version, write.nominal, missed_before) >= FiredOfMissed(version->definition))
       Report(write, "is fired late against its misfire policy");
   }
 
@@ -144,24 +140,27 @@ class TimesChecker {
       Report(write, "is skipped for an unknown reason: ", write.reason);
   }
 
-  // A record of its own, or a summary's last one: what is before that is not wanted either.
-  bool Unwanted(const Life& life, const OutcomeWrite& write) {
+  // A record of its own, or a summary's last one: what is before that is not wanted either. In a
+  // pause the misfire policy's threshold does not count.
+  bool Unwanted(const Life& life, const OutcomeWrite& write, bool in_pause) {
     const LifeModel::Version* version = life.model.Numbered(write.version);
     if (version == nullptr) {
       Report(write, "is skipped for version ", write.version, ", which is not known");
       return true;
     }
     const Definition& definition = version->definition;
-    const absl::Time now = commit_->store_time;
-    if (!Missed(definition, write.last, now)) return false;
+    const absl::Time missed_before =
+        commit_->store_time - (in_pause ? absl::ZeroDuration() : definition.threshold);
+    if (write.last >= missed_before) return false;
     const size_t fired =
         write.occurrences > 1 ? definition.max_catch_up : FiredOfMissed(definition);
-    return LaterMissed(*version, write.last, now) >= fired;
+    return LaterMissed(*version, write.last, missed_before) >= fired;
   }
 
   void CheckMisfire(const Life& life, const OutcomeWrite& write) {
     if (!write.run_skipped) return Report(write, "has rows, and is skipped (misfire)");
-    if (!Unwanted(life, write)) Report(write, "is skipped (misfire) against its policy");
+    if (!Unwanted(life, write, /*in_pause=*/false))
+      Report(write, "is skipped (misfire) against its policy");
   }
 
   // What a resume does not fire: of the pause, as the policy wants; of before, whatever has not
@@ -177,7 +176,7 @@ class TimesChecker {
       if (!phase.owed()) continue;
       const bool policy_counts =
           !before && write.run_skipped && !phase.replaced && phase.version + 1 == write.version;
-      if (!policy_counts || Unwanted(life, write)) {
+      if (!policy_counts || Unwanted(life, write, /*in_pause=*/true)) {
         explained = true;
       } else {
         wanted = true;

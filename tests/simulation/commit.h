@@ -76,6 +76,8 @@ struct CountsWrite {
 struct ScheduleStateWrite {
   std::string uid;
   bool enabled = false;  // FINISHED counts as enabled: what it has emitted goes on
+  // If the schedule is paused: since when. Runs that were triggered later go on.
+  absl::Time paused_at = absl::InfiniteFuture();
 };
 
 // A generation of tokens.
@@ -126,6 +128,7 @@ struct RowWrite {
   uint64_t pace_first = 0;
   uint64_t pace_count = 0;  // 0: not paced
   absl::Time closes = absl::InfiniteFuture();
+  absl::Time trigger_time = absl::InfinitePast();  // of a run that was triggered or backfilled
 };
 
 // A claim of events that hold tokens.
@@ -207,8 +210,9 @@ struct ClaimedEvents {
   std::string uid;
   std::string occurrence;
   Indices events;
-  uint32_t attempts = 0;  // that had begun before
-  uint64_t version = 0;   // of the definition that is sent
+  uint32_t attempts = 0;                           // that had begun before
+  uint64_t version = 0;                            // of the definition that is sent
+  absl::Time trigger_time = absl::InfinitePast();  // of a run that was triggered or backfilled
 };
 
 struct ClaimId {
@@ -250,6 +254,7 @@ struct StateWrite {
   std::string uid;
   Kind kind = Kind::kGone;
   uint64_t version = 0;
+  absl::Time paused_at = absl::InfiniteFuture();  // of kPaused
 };
 
 // The schedule's triggers are kept there.

@@ -42,6 +42,8 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
     ClaimedEvents events;
     events.attempts = entry.event().attempts();
     events.version = entry.claimed_version();
+    if (entry.event().triggered())
+      events.trigger_time = FromMicros(entry.event().trigger_time_micros());
     if (const auto row = DecodeEventKey(entry.event_key()); row && !put.granted) {
       if (!row->occurrence.empty()) events.uid = row->uid.ToHex();
       events.occurrence = row->occurrence.empty() ? OneOffEventId(entry.event_key(), entry.event())
@@ -125,6 +127,7 @@ void ReadState(const Mutation& mutation, std::vector<QueueWrite>* out) {
         break;
       case storage::v1::SCHEDULE_STATE_KIND_PAUSED:
         write.kind = StateWrite::Kind::kPaused;
+        write.paused_at = FromMicros(record.pause_time_micros());
         break;
       case storage::v1::SCHEDULE_STATE_KIND_DELETED:
         write.kind = StateWrite::Kind::kDeleted;

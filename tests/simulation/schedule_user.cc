@@ -35,7 +35,10 @@ void ScheduleUser::Next() {
         const uint64_t lot = calls_.random().Below(100);
         if (lot < 6) return Delete();
         if (lot < 36) return Update();
-        if (state_ == State::kPaused) return Resume();
+        if (state_ == State::kPaused) {
+          if (lot < 50) return Trigger();
+          return options_.times && lot < 60 ? BackfillRange() : Resume();
+        }
         // Refused of a schedule that may have no more occurrences; an earlier try may take effect
         // nevertheless.
         if (MayFinish(current_, lives_.back().changes.front().called, calls_.Now()))

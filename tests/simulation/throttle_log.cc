@@ -49,7 +49,10 @@ void ReadState(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
   if (put && !record.ParseFromString(mutation.value)) return;
   const bool enabled = put && (record.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED ||
                                record.kind() == storage::v1::SCHEDULE_STATE_KIND_FINISHED);
-  out->push_back(ScheduleStateWrite{HexOfUid(mutation.key), enabled});
+  ScheduleStateWrite write{HexOfUid(mutation.key), enabled};
+  if (put && record.kind() == storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+    write.paused_at = FromMicros(record.pause_time_micros());
+  out->push_back(std::move(write));
 }
 
 void ReadCounts(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out) {
@@ -88,6 +91,7 @@ void ReadGrant(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* o
 }
 
 void FillRow(const storage::v1::EventRecord& record, RowWrite* write) {
+  if (record.triggered()) write->trigger_time = FromMicros(record.trigger_time_micros());
   const storage::v1::ThrottleRecord& throttle = record.throttle();
   write->events.first += throttle.taken();
   write->events.count = record.count() - std::min(record.count(), throttle.taken());

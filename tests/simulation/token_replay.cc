@@ -42,9 +42,12 @@ const std::map<std::string, RowWrite>* TokenReplay::waiting(const std::string& p
   return it == waiting_.end() || it->second.empty() ? nullptr : &it->second;
 }
 
-bool TokenReplay::enabled(const std::string& uid) const {
-  auto it = enabled_.find(uid);
-  return it != enabled_.end() && it->second;
+bool TokenReplay::goes_on(const Run& run) const {
+  auto state = states_.find(run.first);
+  if (state == states_.end()) return false;
+  auto triggered = trigger_times_.find(run);
+  return state->second.enabled ||
+         (triggered != trigger_times_.end() && triggered->second > state->second.paused_at);
 }
 
 const TokenReplay::Grant* TokenReplay::grant(const GrantName& name) const {
@@ -103,6 +106,7 @@ void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* bef
 void TokenReplay::Write(const RowWrite& write, Changes* changes) {
   if (write.table != RowWrite::Table::kWaiting) return;
   const Run run{write.uid, write.occurrence};
+  if (write.trigger_time != absl::InfinitePast()) trigger_times_[run] = write.trigger_time;
   auto& rows = waiting_[write.policy];
   auto it = rows.find(write.key);
   const Indices old = it == rows.end() ? Indices() : it->second.events;

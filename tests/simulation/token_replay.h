@@ -59,7 +59,8 @@ class TokenReplay {
   uint64_t held(const std::string& policy) const;
   // Rows of a policy by key; nullptr if it has none.
   const std::map<std::string, RowWrite>* waiting(const std::string& policy) const;
-  bool enabled(const std::string& uid) const;
+  // The run's schedule is enabled, or is paused and the run was triggered since.
+  bool goes_on(const Run& run) const;
   const Grant* grant(const GrantName& name) const;
   Place place(const Run& run, uint64_t index) const;
   // Has it ever waited? Only of those runs places are known.
@@ -67,7 +68,7 @@ class TokenReplay {
 
  private:
   void Write(const PolicyWrite& write);
-  void Write(const ScheduleStateWrite& write) { enabled_[write.uid] = write.enabled; }
+  void Write(const ScheduleStateWrite& write) { states_[write.uid] = write; }
   void Write(const GrantWrite& write, std::map<GrantName, Grant>* before);
   void Write(const RowWrite& write, Changes* changes);
   void Write(const EndWrite& write);
@@ -75,7 +76,8 @@ class TokenReplay {
   void AddChanges(const std::map<GrantName, Grant>& before, Changes* changes);
 
   std::map<std::string, PolicyWrite> policies_;
-  std::map<std::string, bool> enabled_;
+  std::map<std::string, ScheduleStateWrite> states_;  // by uid
+  std::map<Run, absl::Time> trigger_times_;           // of runs that were triggered
   std::map<GrantName, Grant> grants_;
   std::map<GrantName, bool> given_up_;
   std::map<std::string, uint64_t> held_;
