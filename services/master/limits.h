@@ -73,6 +73,8 @@ inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
 inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
 inline constexpr int32_t kPageSizeDefault = 100;
+// Of a page's items, encoded. A page that has reached it ends early, with a token.
+inline constexpr size_t kPageBytesMax = 1 << 20;
 
 inline constexpr int kBatchCreateEventsMax = 1000;
 inline constexpr int kIngestEventsMax = 5000;
