@@ -1,7 +1,9 @@
 #include "common/kv/commit_validation.h"
 
 #include <string>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/kv/meta_keys.h"
@@ -81,6 +83,65 @@ absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size
   return Invalid("unknown kind of mutation");
 }
 
+bool IsPut(const Mutation& mutation) {
+  return mutation.kind == Mutation::Kind::kPut || mutation.kind == Mutation::Kind::kPutStamped;
+}
+
+bool WantsAbsent(const Group& group, const Mutation& mutation) {
+  for (const Condition& condition : group.conditions) {
+    if (condition.kind == Condition::Kind::kAbsent && condition.cf == mutation.cf &&
+        condition.key == mutation.key) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// `put` has been written, and `next` writes its key again. Exact repeats lose nothing, unless each
+// of them was meant to be the first.
+absl::Status ValidateRepeat(const Group& group, const Mutation& put, const Mutation& next) {
+  const bool same = put.kind == next.kind && put.value == next.value &&
+                    put.stamp_offset == next.stamp_offset && put.stamp_add == next.stamp_add;
+  if (same && !WantsAbsent(group, put)) return absl::OkStatus();
+  return Invalid(absl::StrCat("one group puts a key of ", Name(put.cf), " and writes it again"));
+}
+
+// A group's conditions are evaluated before its own mutations. So two items of one group that want
+// the same key would both pass, and the second would silently replace the first. A delete with a
+// put after it is one replacement, as an update makes it.
+absl::Status ValidatePutsOnce(const Group& group) {
+  // Most groups are this small: comparing is cheaper than hashing.
+  constexpr size_t kComparedMax = 8;
+  const std::vector<Mutation>& mutations = group.mutations;
+  if (mutations.size() <= kComparedMax) {
+    for (size_t i = 1; i < mutations.size(); ++i) {
+      const Mutation& next = mutations[i];
+      if (next.kind == Mutation::Kind::kDeleteRange) continue;
+      for (size_t j = 0; j < i; ++j) {
+        const Mutation& put = mutations[j];
+        if (put.cf != next.cf || put.key != next.key || !IsPut(put)) continue;
+        if (auto status = ValidateRepeat(group, put, next); !status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::flat_hash_map<std::pair<ColumnFamily, absl::string_view>, const Mutation*> puts;
+  puts.reserve(mutations.size());
+  for (const Mutation& mutation : mutations) {
+    const Mutation* put = nullptr;
+    if (IsPut(mutation)) {
+      const auto [it, added] = puts.try_emplace({mutation.cf, mutation.key}, &mutation);
+      if (!added) put = it->second;
+    } else if (mutation.kind == Mutation::Kind::kDelete && !puts.empty()) {
+      const auto it = puts.find({mutation.cf, mutation.key});
+      if (it != puts.end()) put = it->second;
+    }
+    if (put == nullptr) continue;
+    if (auto status = ValidateRepeat(group, *put, mutation); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateCommit(const CommitRequest& request) {
@@ -97,6 +158,7 @@ absl::Status ValidateCommit(const CommitRequest& request) {
     for (const Mutation& mutation : group.mutations) {
       if (auto status = ValidateMutation(group, mutation, &bytes); !status.ok()) return status;
     }
+    if (auto status = ValidatePutsOnce(group); !status.ok()) return status;
     if (group.conditions.size() >= Verdict::kNone)
       return Invalid("too many conditions in one group");
   }

@@ -27,9 +27,10 @@ class GrpcServer {
     // Without it only loopback addresses are accepted, since the port has neither TLS nor
     // credentials.
     bool insecure = false;
-    // Larger requests are refused with RESOURCE_EXHAUSTED (gRPC buffers a message before it looks
-    // at its size).
-    size_t receive_bytes_max = 4 << 20;
+    // Larger requests are refused with RESOURCE_EXHAUSTED and no details (gRPC buffers a message
+    // before it looks at its size). The default is above every documented total (8 MiB of events or
+    // outputs), so that what exceeds that total is refused with its field.
+    size_t receive_bytes_max = 16 << 20;
     size_t send_bytes_max = 64 << 20;
     // Buffers of all connections together; beyond it gRPC stops reading.
     size_t buffer_bytes_max = 512 << 20;

@@ -69,7 +69,7 @@ struct ServiceDefinition {
   std::string description;  // one sentence for --help
   std::string listen;       // defaults of the flags
   std::string http_listen;
-  size_t receive_bytes_max = 4 << 20;  // of one gRPC message
+  size_t receive_bytes_max = 16 << 20;  // of one gRPC message; see GrpcServer::Options
 
   // Appends a sentence for each flag of the service's own that cannot be.
   std::function<void(std::vector<std::string>& errors)> validate;

@@ -10,9 +10,9 @@
 namespace escapement {
 
 // The contract of TokenService: more is refused with INVALID_ARGUMENT.
-inline constexpr int kTokensMax = 10'000;                  // of one request
-inline constexpr size_t kTokenOutputBytesMax = 4096;       // of one completion
-inline constexpr size_t kTokenOutputsBytesMax = 16 << 20;  // of one request, together
+inline constexpr int kTokensMax = 10'000;                 // of one request
+inline constexpr size_t kTokenOutputBytesMax = 4096;      // of one completion
+inline constexpr size_t kTokenOutputsBytesMax = 8 << 20;  // of one request, together
 inline constexpr absl::Duration kTokenHoldMin = absl::Seconds(1);
 inline constexpr absl::Duration kTokenHoldMax = absl::Hours(24 * 30);
 // Messages of one stream without an answer: more end it with RESOURCE_EXHAUSTED.

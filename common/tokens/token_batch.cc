@@ -161,7 +161,8 @@ TokenBatch ReadTokens(const TokenMint& mint, const v1::ReleaseTokensRequest& req
 
 TokenBatch ReadTokens(const TokenMint& mint, const v1::ExtendTokensRequest& request) {
   BatchReader reader(mint, request.tokens_size());
-  const int64_t hold_micros = request.hold().seconds() * 1'000'000 + request.hold().nanos() / 1000;
+  const int64_t hold_micros =
+      request.hold().seconds() * 1'000'000 + (request.hold().nanos() + 999) / 1000;
   for (const std::string& token : request.tokens())
     reader.Add(token, {.kind = Report::EXTENDED, .hold_micros = hold_micros});
   return reader.Take();

@@ -286,6 +286,14 @@ TEST_F(TokenDoorTest, WhatTheContractRefusesIsRefusedWithNothingDone) {
   EXPECT_THAT(
       fields(Complete(complete)),
       ElementsAre("completions[1].token", "completions[1].outcome", "completions[1].output"));
+  complete.Clear();
+  for (int i = 0; i < 2049; ++i) {
+    v1::TokenCompletion* completion = complete.add_completions();
+    completion->set_token(token);
+    completion->set_outcome(v1::TokenCompletion::SUCCEEDED);
+    completion->set_output(std::string(4096, 'x'));
+  }
+  EXPECT_THAT(fields(Complete(complete)), ElementsAre("completions"));
   v1::ExtendTokensRequest extend;
   extend.add_tokens(token);
   const std::pair<int64_t, int32_t> holds[] = {

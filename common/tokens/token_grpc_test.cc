@@ -162,6 +162,26 @@ TEST_F(TokenGrpcTest, UnaryCallsAreAnsweredWithTheirResultsOrTheirError) {
               ElementsAre(::testing::Pair("hold", "wrong")));
 }
 
+// As a client without any settings.
+TEST_F(TokenGrpcTest, CompletionsWithAllOutputsThatARequestMayHaveAreTaken) {
+  const auto stub = v1::TokenService::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  v1::StreamTokensRequest request;
+  for (size_t bytes = 0; bytes < kTokenOutputsBytesMax + kTokenOutputBytesMax;
+       bytes += kTokenOutputBytesMax) {
+    v1::TokenCompletion* completion = request.mutable_complete()->add_completions();
+    completion->set_token(std::string(80, 't'));
+    completion->set_output(std::string(kTokenOutputBytesMax, 'o'));
+  }
+  auto stream = stub->StreamTokens(&context_);
+  ASSERT_TRUE(stream->Write(request));
+  tokens_.Await(1);
+  tokens_.Answer(0, Result::DONE);
+  EXPECT_EQ(Read(*stream).size(), 2049u);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(TokenGrpcTest, AStreamAnswersInTheOrderOfItsMessagesWhateverIsDoneFirst) {
   auto stream = stub_->StreamTokens(&context_);
   v1::StreamTokensRequest request;

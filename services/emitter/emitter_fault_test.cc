@@ -176,8 +176,8 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
   layout_.partitions = 4;
   const absl::Time start = Now();
   const size_t count = 3 * kChunkChildrenMax * layout_.partitions;
-  // All at 00:01, in few groups: quicker than AddSchedule.
-  std::vector<kv::Group> groups;
+  // All at 00:01, in few commits: quicker than AddSchedule.
+  std::vector<std::vector<kv::Group>> commits;
   for (size_t i = 0; i < count; ++i) {
     const Uid uid = Uid::FromHalves(i + 1, i * 0x9e3779b97f4a7c15);
     Schedule& schedule = schedules_[uid];
@@ -190,15 +190,16 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
     schedule.definition.set_event_count(1);
     schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     schedule.state.set_version(1);
-    if (i % 1000 == 0) groups.emplace_back();
-    groups.back().mutations.push_back({.cf = ColumnFamily::kStates,
-                                       .key = StateKey(uid),
-                                       .value = schedule.state.SerializeAsString()});
+    if (i % 1000 == 0) commits.emplace_back();
+    kv::Group& group = commits.back().emplace_back();
+    group.mutations.push_back({.cf = ColumnFamily::kStates,
+                               .key = StateKey(uid),
+                               .value = schedule.state.SerializeAsString()});
     static const cron::Timetable* const timetable =
         new cron::Timetable(TimetableOf(schedule.definition).value());
-    AddChildren(schedule.definition, *timetable, start, layout_, &groups.back().mutations);
+    AddChildren(schedule.definition, *timetable, start, layout_, &group.mutations);
   }
-  for (kv::Group& group : groups) Commit({std::move(group)});
+  for (std::vector<kv::Group>& groups : commits) Commit(std::move(groups));
   size_t chunks = 0;
   on_durable_ = [&](const kv::CommitRequest& request) {
     if (request.groups.size() > 1000) ++chunks;

@@ -162,7 +162,7 @@ TEST_F(EmitterMisfireTest, AnEmitterThatDiesBetweenTheChunksOfALateWindow) {
   KillEmitter("a");
   const absl::Time made = Now();
   const size_t count = layout_.partitions * (kChunkChildrenMax / 2 + 300);
-  std::vector<kv::Group> groups;
+  std::vector<std::vector<kv::Group>> commits;
   std::vector<Uid> uids;
   for (size_t i = 0; i < count; ++i) {
     const Uid uid = uids.emplace_back(Uid::FromHalves(i + 1, i * 0x9e3779b97f4a7c15));
@@ -178,14 +178,15 @@ TEST_F(EmitterMisfireTest, AnEmitterThatDiesBetweenTheChunksOfALateWindow) {
     schedule.definition.mutable_misfire()->set_max_catch_up(4);
     schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     schedule.state.set_version(1);
-    if (i % 1000 == 0) groups.emplace_back();
-    groups.back().mutations.push_back({.cf = ColumnFamily::kStates,
-                                       .key = StateKey(uid),
-                                       .value = schedule.state.SerializeAsString()});
+    if (i % 1000 == 0) commits.emplace_back();
+    kv::Group& group = commits.back().emplace_back();
+    group.mutations.push_back({.cf = ColumnFamily::kStates,
+                               .key = StateKey(uid),
+                               .value = schedule.state.SerializeAsString()});
     AddChildren(schedule.definition, TimetableOf(schedule.definition).value(), made, layout_,
-                &groups.back().mutations);
+                &group.mutations);
   }
-  for (kv::Group& group : groups) Commit({std::move(group)});
+  for (std::vector<kv::Group>& groups : commits) Commit(std::move(groups));
   Advance(absl::Minutes(30));
   size_t chunks = 0;
   on_durable_ = [&](const kv::CommitRequest& request) { chunks += request.groups.size() > 1000; };

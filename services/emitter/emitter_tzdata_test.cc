@@ -232,7 +232,7 @@ TEST_F(EmitterTzdataTest, ALateCommitOfTheOldRulesIsRefused) {
 // the same rules.
 TEST_F(EmitterTzdataTest, AWindowThatWasBegunIsFinishedByTheRulesItWasBegunWith) {
   SetRules({{.offset = 0}}, ChangedBy(-3600));
-  std::vector<kv::Group> groups;
+  std::vector<std::vector<kv::Group>> commits;
   const absl::Time start = Now();
   for (size_t i = 0; i < 24'000; ++i) {
     const Uid uid = Uid::FromHalves(i + 1, i * 0x9e3779b97f4a7c15);
@@ -246,14 +246,15 @@ TEST_F(EmitterTzdataTest, AWindowThatWasBegunIsFinishedByTheRulesItWasBegunWith)
     schedule.definition.set_event_count(1);
     schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     schedule.state.set_version(1);
-    if (i % 500 == 0) groups.emplace_back();
-    groups.back().mutations.push_back({.cf = ColumnFamily::kStates,
-                                       .key = StateKey(uid),
-                                       .value = schedule.state.SerializeAsString()});
+    if (i % 500 == 0) commits.emplace_back();
+    kv::Group& group = commits.back().emplace_back();
+    group.mutations.push_back({.cf = ColumnFamily::kStates,
+                               .key = StateKey(uid),
+                               .value = schedule.state.SerializeAsString()});
     AddChildren(schedule.definition, TimetableOf(schedule.definition).value(), start, layout_,
-                &groups.back().mutations);
+                &group.mutations);
   }
-  for (kv::Group& group : groups) Commit({std::move(group)});
+  for (std::vector<kv::Group>& groups : commits) Commit(std::move(groups));
   StartOld("old");
   ASSERT_TRUE(world_.RunUntil([&] { return large_commits_ >= 3; }, absl::Minutes(2)));
   Kill("old");

@@ -33,7 +33,7 @@ int64_t ReadDuration(bool set, const google::protobuf::Duration& duration, const
                                         absl::FormatDuration(rule.max)));
     return absl::ToInt64Microseconds(rule.fallback);
   }
-  return absl::ToInt64Microseconds(*value);
+  return MicrosUp(*value);
 }
 
 void ReadRetry(const v1::RetryPolicy& policy, const std::string& field,

@@ -4,11 +4,13 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/proto_time.h"
 #include "services/master/request_reader.h"
 #include "services/master/resource_name.h"
 
@@ -28,6 +30,7 @@ class EventAdder {
     const std::string field = absl::StrCat(prefix, "event");
     const size_t before = violations->size();
     CheckClientEventId(request.event_id(), absl::StrCat(prefix, "event_id"), violations);
+    CheckIdIsNew(request.event_id(), index, violations);
     if (!request.has_event()) {
       violations->Add(field, "is required");
       return;
@@ -50,10 +53,18 @@ class EventAdder {
     const std::string id = builder_.event_id();
     const std::string name = EventName{options_.tenant, id}.ToString();
     plan_->names_by_condition.resize(group->conditions.size(), name);
-    Show(event, name, id, delivery, fresh.priority);
+    Show(event, *due, name, id, delivery, fresh.priority);
   }
 
  private:
+  void CheckIdIsNew(const std::string& event_id, int index, FieldViolations* violations) {
+    if (event_id.empty()) return;
+    const auto [it, added] = index_of_id_.emplace(event_id, index);
+    if (added) return;
+    violations->Add(absl::StrCat("requests[", index, "].event_id"),
+                    absl::StrCat("is the same id as requests[", it->second, "].event_id"));
+  }
+
   void Store(const InternedDelivery& interned) {
     const bool added = std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) !=
                        plan_->interned.end();
@@ -62,12 +73,12 @@ class EventAdder {
     plan_->commit.groups.push_back(InternGroup(interned));
   }
 
-  void Show(const v1::Event& given, const std::string& name, const std::string& id,
-            const storage::v1::DeliveryRecord& delivery, uint32_t priority) {
+  void Show(const v1::Event& given, int64_t due_micros, const std::string& name,
+            const std::string& id, const storage::v1::DeliveryRecord& delivery, uint32_t priority) {
     v1::Event* event = plan_->response.add_events();
     event->set_name(name);
     event->set_event_id(id);
-    *event->mutable_due_time() = given.due_time();
+    SetTimestamp(due_micros, event->mutable_due_time());
     event->set_priority(static_cast<int32_t>(priority));
     event->set_state(v1::PENDING);
     WriteDelivery(delivery, event);
@@ -79,7 +90,20 @@ class EventAdder {
   const InternCache& cache_;
   CreationPlan* const plan_;
   EventRowBuilder builder_;
+  absl::flat_hash_map<absl::string_view, int> index_of_id_;  // of the ids that clients chose
 };
+
+// What is stored must have an answer that its client can receive, so this is checked before.
+void CheckBytes(const v1::BatchCreateEventsRequest& batch,
+                const v1::BatchCreateEventsResponse& response, FieldViolations* violations) {
+  if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {
+    violations->Add("requests", absl::StrCat("have ", bytes, " bytes together, at most ",
+                                             kBatchBytesMax, " are allowed"));
+  } else if (const size_t answer = response.ByteSizeLong(); answer > kAnswerBytesMax) {
+    violations->Add("requests", absl::StrCat("would need an answer of ", answer, " bytes, at most ",
+                                             kAnswerBytesMax, " are allowed"));
+  }
+}
 
 class Creation : public std::enable_shared_from_this<Creation> {
  public:
@@ -163,7 +187,6 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
   }
   kv::Group group;
   EventAdder adder(options, single, cache, &plan);
-  size_t bytes = 0;
   // The request's condition comes first: of two equal requests the second one is answered, not
   // refused.
   const size_t request_conditions = mark.active() ? 1 : 0;
@@ -175,13 +198,9 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
       violations.Add(absl::StrCat("requests[", i, "].parent"),
                      "must be that of the batch, or empty");
     }
-    bytes += request.event().payload().size();
     adder.Add(request, i, &group, &violations);
   }
-  if (bytes > kIngestBytesMax) {
-    violations.Add("requests",
-                   absl::StrCat("payloads have ", bytes, " bytes, at most ", kIngestBytesMax));
-  }
+  if (!single) CheckBytes(batch, plan.response, &violations);
   if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
   if (mark.active()) {
     kv::Group remembered;

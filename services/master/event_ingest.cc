@@ -33,16 +33,20 @@ class DeliverySet {
     const bool stored = std::find(added_.begin(), added_.end(), interned.hash) != added_.end();
     if (!stored && !cache_.Known(interned.hash)) {
       added_.push_back(interned.hash);
+      bytes_ += interned.definition.size();
       commit_->groups.push_back(InternGroup(interned));
     }
     return delivery;
   }
   std::vector<Uid> Take() { return std::move(added_); }
+  // Of the deliveries that the batch stores.
+  size_t bytes() const { return bytes_; }
 
  private:
   const InternCache& cache_;
   kv::Commit* const commit_;
   std::vector<Uid> added_;
+  size_t bytes_ = 0;
 };
 
 v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
@@ -59,6 +63,7 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
 void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violations,
                 size_t* bytes) {
   *bytes += event.payload().size();
+  if (event.has_overrides()) *bytes += event.overrides().ByteSizeLong();
   // The field's path is only spelt out for what is wrong.
   if (event.payload().size() > kPayloadBytesMax) {
     CheckPayload(event.payload(), absl::StrCat("events[", index, "].payload"), violations);
@@ -81,9 +86,10 @@ absl::Status CheckBatch(const v1::IngestRequest& request, size_t* bytes) {
   for (int i = 0; i < request.events_size() && violations.size() < kViolationsShown; ++i) {
     CheckEvent(request.events(i), i, &violations, bytes);
   }
-  if (*bytes > kIngestBytesMax) {
-    violations.Add("events", absl::StrCat("payloads have ", *bytes, " bytes, at most ",
-                                          kIngestBytesMax, " are allowed"));
+  if (*bytes > kBatchBytesMax) {
+    violations.Add("events",
+                   absl::StrCat("payloads and overrides have ", *bytes, " bytes together, at most ",
+                                kBatchBytesMax, " are allowed"));
   }
   return violations.ToStatus();
 }
@@ -128,6 +134,11 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
                             absl::StrCat("events[", i, "].overrides"), &violations);
     } else if (!defaults.has_value()) {
       defaults = deliveries.Read(request.defaults(), "defaults", &violations);
+    }
+    if (deliveries.bytes() > kBatchBytesMax) {
+      violations.Add("events", absl::StrCat("have deliveries, defaults included, of more than ",
+                                            kBatchBytesMax, " bytes together"));
+      break;
     }
     const Delivery& delivery = event.has_overrides() ? own : *defaults;
     NewEvent fresh;

@@ -248,6 +248,50 @@ TEST_F(MasterGrpcTest, AStreamThatIsCancelledByItsClientLeavesTheServerAlive) {
   WaitUntilReady();
 }
 
+// As a client without any settings: it takes answers of 4 MiB at most.
+TEST_F(MasterGrpcTest, WhatTheLimitsAllowIsTakenAndMoreIsRefusedByItsField) {
+  const auto events = v1::EventService::NewStub(
+      grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  const auto create = [&](int count) {
+    v1::BatchCreateEventsRequest batch;
+    batch.set_parent("tenants/default");
+    for (int i = 0; i < count; ++i) {
+      v1::Event* event = batch.add_requests()->mutable_event();
+      event->mutable_due_time()->set_seconds(kFarMicros / 1'000'000);
+      event->mutable_target()->mutable_grpc()->set_uri("localhost:1");
+      event->set_payload(std::string(262'144, 'x'));
+    }
+    v1::BatchCreateEventsResponse response;
+    grpc::ClientContext context;
+    return FromGrpcStatus(events->BatchCreateEvents(&context, batch, &response));
+  };
+  EXPECT_TRUE(create(16).ok());
+  EXPECT_TRUE(create(31).ok());
+  const absl::Status refused = create(50);
+  EXPECT_EQ(ErrorReason(refused), "INVALID_FIELD") << refused;
+  ASSERT_EQ(FieldViolationsOf(refused).size(), 1u);
+  EXPECT_EQ(FieldViolationsOf(refused)[0].first, "requests");
+
+  grpc::ClientContext context;
+  auto stream = events->Ingest(&context);
+  for (const int count : {32, 33, 50, 1}) {
+    v1::IngestRequest batch = Batch(count, count);
+    batch.set_parent("tenants/default");
+    batch.mutable_defaults()->mutable_target()->mutable_grpc()->set_uri("localhost:1");
+    for (v1::IngestEvent& event : *batch.mutable_events())
+      event.set_payload(std::string(262'144, 'x'));
+    ASSERT_TRUE(stream->Write(batch));
+    v1::IngestResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(
+        response.error_code(),
+        static_cast<int>(count > 32 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk));
+    EXPECT_EQ(response.error_message().substr(0, 6), count > 32 ? "events" : "");
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(MasterGrpcTest, ADrainingMasterRefusesBatchesAndEndsTheStream) {
   grpc::ClientContext context;
   auto stream = events_->Ingest(&context);

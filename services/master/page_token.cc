@@ -10,8 +10,16 @@
 
 namespace escapement::master {
 
+namespace {
+
+uint64_t CheckOf(absl::string_view list, absl::string_view position) {
+  return StableHash64(KeyWriter().Text(list).Raw(position).Take());
+}
+
+}  // namespace
+
 std::string EncodePageToken(absl::string_view list, absl::string_view position) {
-  return absl::WebSafeBase64Escape(KeyWriter().U64(StableHash64(list)).Raw(position).Take());
+  return absl::WebSafeBase64Escape(KeyWriter().U64(CheckOf(list, position)).Raw(position).Take());
 }
 
 absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string_view token) {
@@ -20,8 +28,12 @@ absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string
   if (absl::WebSafeBase64Unescape(token, &bytes)) {
     KeyReader reader(bytes);
     const uint64_t check = reader.U64();
-    if (reader.ok() && check == StableHash64(list) && !reader.Rest().empty())
-      return std::string(reader.Rest());
+    if (reader.ok()) {
+      std::string position(reader.Rest());
+      // Unescaping also takes padding, blanks and unused bits, so only the token's own text counts.
+      if (check == CheckOf(list, position) && token == EncodePageToken(list, position))
+        return position;
+    }
   }
   return InvalidField("page_token", "was not given by this list with these arguments");
 }

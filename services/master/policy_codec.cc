@@ -57,7 +57,7 @@ void ReadHold(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord* recor
                     absl::StrCat("must be from ", absl::FormatDuration(kHoldTimeoutMin), " to ",
                                  absl::FormatDuration(kHoldTimeoutMax)));
   } else {
-    record->set_hold_timeout_micros(absl::ToInt64Microseconds(*hold));
+    record->set_hold_timeout_micros(MicrosUp(*hold));
   }
   if (!v1::ThrottlePolicy::OnExpiry_IsValid(policy.on_expiry())) {
     violations->Add("policy.on_expiry", "must be RECLAIM or HOLD");

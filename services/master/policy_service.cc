@@ -11,6 +11,7 @@
 #include "services/master/delivery_codec.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/page_budget.h"
 #include "services/master/page_token.h"
 #include "services/master/policy_codec.h"
 #include "services/master/policy_transaction.h"
@@ -68,6 +69,7 @@ std::string NewPolicyId(Random& random) {
 absl::StatusOr<v1::ListPoliciesResponse> PageOf(const kv::ScanResult& result, int32_t size,
                                                 const std::string& list) {
   v1::ListPoliciesResponse response;
+  PageBudget budget;
   for (const kv::Entry& entry : result.entries) {
     const auto key = DecodePolicyKey(entry.key);
     if (!key.has_value()) return BrokenRecord("a policy");
@@ -79,6 +81,10 @@ absl::StatusOr<v1::ListPoliciesResponse> PageOf(const kv::ScanResult& result, in
     }
     absl::StatusOr<v1::ThrottlePolicy> policy = Show("a policy", entry.value);
     if (!policy.ok()) return policy.status();
+    if (!budget.Take(*policy)) {
+      response.set_next_page_token(EncodePageToken(list, key->policy_id));
+      break;
+    }
     *response.add_policies() = *std::move(policy);
   }
   return response;

@@ -107,7 +107,7 @@ absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Tim
   ReadTiming(request, &wanted.definition, &violations);
   wanted.from = now;
   if (request.has_from_time()) {
-    if (const auto micros = TimestampMicros(request.from_time()); micros.has_value()) {
+    if (const auto micros = TimestampMicrosDown(request.from_time()); micros.has_value()) {
       wanted.from = FromMicros(*micros);
     } else {
       violations.Add("from_time", "is not a valid time");

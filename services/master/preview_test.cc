@@ -102,6 +102,11 @@ TEST(Preview, IntervalsAndTimesAreShownAsInstants) {
               ElementsAre("2026-11-30T20:30:00-05:00", "2026-11-30T22:00:00-05:00"));
   EXPECT_EQ(interval->occurrences(0).occurrence(), "20261201T013000.000000Z");
   EXPECT_THAT(Children(*interval), ElementsAre("INSTANT  :"));
+  // An occurrence at the next microsecond is after a time with a fraction of one.
+  const auto fraction = Of(
+      "times { seconds: 1800000000 } count: 1 from_time { seconds: 1799999999 nanos: 999999500 }");
+  ASSERT_TRUE(fraction.ok()) << fraction.status();
+  EXPECT_EQ(fraction->occurrences(0).time().seconds(), 1'800'000'000);
   const auto times =
       Of("times { seconds: 5 } times { seconds: 1800000000 nanos: 500000000 } "
          "times { seconds: 1800000007 }");

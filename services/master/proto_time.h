@@ -12,13 +12,19 @@
 
 namespace escapement::master {
 
-// nullopt if it is outside the years 1 to 9999 or its nanos are malformed. Rounds down to
-// microseconds.
+// nullopt if it is outside the years 1 to 9999 or its nanos are malformed. Rounds up to
+// microseconds: what is due at a time must not happen before it, and the inclusive start and the
+// exclusive end of a range keep their meaning.
 std::optional<int64_t> TimestampMicros(const google::protobuf::Timestamp& timestamp);
+// As TimestampMicros, but rounds down: for "strictly after" a time.
+std::optional<int64_t> TimestampMicrosDown(const google::protobuf::Timestamp& timestamp);
 void SetTimestamp(int64_t micros, google::protobuf::Timestamp* timestamp);
 
-// nullopt if it is malformed or longer than protobuf's 10,000 years.
+// nullopt if it is malformed or longer than protobuf's 10,000 years. Exact, for comparing with
+// bounds.
 std::optional<absl::Duration> ToDuration(const google::protobuf::Duration& duration);
+// Rounds up, so that no wait is shorter than asked for.
+int64_t MicrosUp(absl::Duration duration);
 void SetDuration(int64_t micros, google::protobuf::Duration* duration);
 
 }  // namespace escapement::master

@@ -13,6 +13,7 @@
 #include "services/master/errors.h"
 #include "services/master/event_codec.h"
 #include "services/master/limits.h"
+#include "services/master/page_budget.h"
 #include "services/master/run_codec.h"
 #include "services/master/throttled_events.h"
 
@@ -139,7 +140,15 @@ class Listing : public std::enable_shared_from_this<Listing> {
                          });
   }
 
-  bool Full() const { return page_.events.size() >= query_.limit; }
+  bool Full() const { return full_ || page_.events.size() >= query_.limit; }
+
+  // False if the page has no room for it: then it begins the next one.
+  bool Add(v1::Event event) {
+    full_ = Full() || !budget_.Take(event);
+    if (full_) return false;
+    page_.events.push_back(std::move(event));
+    return true;
+  }
 
   // Those that have not ended, with an index below `end`.
   bool AddLive(uint64_t end) {
@@ -148,9 +157,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
       const uint64_t live_end = first + live.count;
       for (uint64_t index = std::max(first, page_.index); index < std::min(live_end, end);
            ++index) {
-        if (Full()) return false;
-        page_.events.push_back(
-            ShowWaitingRunEvent(query_.name, identity_, index, live.row, live.state));
+        if (!Add(ShowWaitingRunEvent(query_.name, identity_, index, live.row, live.state)))
+          return false;
         page_.index = index + 1;
       }
       if (live_end > end) return true;
@@ -166,8 +174,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const uint64_t end = first + std::max<uint64_t>(record.count(), 1);
     page_.record_first = first;
     for (uint64_t index = std::max(first, page_.index); wanted && index < end; ++index) {
-      if (Full()) return false;
-      page_.events.push_back(ShowEndedRunEvent(query_.name, identity_, index, record));
+      if (!Add(ShowEndedRunEvent(query_.name, identity_, index, record))) return false;
       page_.index = index + 1;
     }
     page_.index = std::max(page_.index, end);
@@ -209,6 +216,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
   const uint32_t first_day_;
   uint32_t day_;
   RunEventsPage page_;
+  PageBudget budget_;
+  bool full_ = false;
   std::map<uint64_t, Live> live_;  // by their first index
   uint32_t shard_ = 0;
   uint64_t slice_end_ = 0;
@@ -222,9 +231,13 @@ RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::Done
   RunEventsPage page;
   if (query.outcome.has_value() && *query.outcome != v1::SKIPPED) return page;
   const RunIdentity identity(query.name.schedule.tenant, query.source.uid, query.name.occurrence);
+  PageBudget budget;
   uint64_t index = query.index;
-  for (; index < skipped.run_count() && page.events.size() < query.limit; ++index)
-    page.events.push_back(ShowEndedRunEvent(query.name, identity, index, skipped));
+  for (; index < skipped.run_count() && page.events.size() < query.limit; ++index) {
+    v1::Event event = ShowEndedRunEvent(query.name, identity, index, skipped);
+    if (!budget.Take(event)) break;
+    page.events.push_back(std::move(event));
+  }
   page.more = index < skipped.run_count();
   page.index = page.record_first = index;
   return page;

@@ -241,8 +241,10 @@ TEST(SchedulePause, MoreWaitingRowsThanOneCommitTakesDoNotHinderAResume) {
   kv::Group group;
   record.set_count(1);
   record.set_attempts(1);
+  record.set_run_count(20'000);
   for (int i = 1; i <= 10'500; ++i) {
     key.due_time = bench.At(1) + absl::Microseconds(i);
+    key.first = 100 + static_cast<uint64_t>(i);
     group.mutations.push_back({.cf = ColumnFamily::kParked,
                                .key = ParkedKey(key.uid, EncodeWaitingKey(key)),
                                .value = record.SerializeAsString()});

@@ -11,6 +11,7 @@
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/max_runs.h"
+#include "services/master/page_budget.h"
 
 namespace escapement::master {
 namespace {
@@ -21,10 +22,11 @@ using kv::ColumnFamily;
 constexpr size_t kDefinitionsAtOnce = 64;
 
 // Reads states, then definitions, of schedules whose records are known. What has no state or
-// definition any more was deleted or changed meanwhile; it is left out.
+// definition any more was deleted or changed meanwhile; it is left out. Ends early, with `next`,
+// once a page's bytes are read.
 class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
  public:
-  using Read = absl::AnyInvocable<void(absl::StatusOr<std::vector<StoredSchedule>>)>;
+  using Read = absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)>;
   DetailsRead(MasterContext& context, std::vector<StoredSchedule> schedules, bool with_payload,
               Read done)
       : context_(context),
@@ -36,7 +38,7 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
     std::vector<kv::Key> keys;
     for (const StoredSchedule& stored : schedules_)
       keys.push_back({ColumnFamily::kStates, StateKey(stored.uid)});
-    if (keys.empty()) return done_(std::vector<StoredSchedule>());
+    if (keys.empty()) return done_(SchedulePage());
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnStates(std::move(result));
@@ -60,7 +62,7 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
   }
 
   void ReadDefinitions() {
-    if (next_ == schedules_.size()) return done_(std::move(complete_));
+    if (next_ == schedules_.size()) return done_(std::move(page_));
     std::vector<kv::Key> keys;
     for (size_t i = next_; i < schedules_.size() && keys.size() < kDefinitionsAtOnce; ++i) {
       const StoredSchedule& stored = schedules_[i];
@@ -81,11 +83,15 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
       if (!value.has_value()) continue;
       if (!record.ParseFromString(*value)) return done_(BrokenRecord("a definition"));
       if (!with_payload_) record.clear_payload();
+      if (!budget_.Take(record)) {
+        page_.next = stored.state.schedule_id();
+        return done_(std::move(page_));
+      }
       absl::StatusOr<Definition> definition = LoadDefinition(std::move(record));
       if (!definition.ok()) return done_(definition.status());
       definition->timetable = EndingAt(definition->timetable, FinishOf(stored.state));
       stored.definition = *std::move(definition);
-      complete_.push_back(std::move(stored));
+      page_.schedules.push_back(std::move(stored));
     }
     ReadDefinitions();
   }
@@ -95,7 +101,8 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
   const bool with_payload_;
   Read done_;
   size_t next_ = 0;
-  std::vector<StoredSchedule> complete_;
+  SchedulePage page_;
+  PageBudget budget_;
 };
 
 bool ReadRecord(const std::string& bytes, StoredSchedule* stored) {
@@ -118,11 +125,11 @@ void ReadSchedule(MasterContext& context, ScheduleName name,
         if (!result->values[0].has_value()) return done(NotFound(name));
         std::vector<StoredSchedule> one(1);
         if (!ReadRecord(*result->values[0], &one[0])) return done(BrokenRecord(name));
-        auto on_details = [name = std::move(name), done = std::move(done)](
-                              absl::StatusOr<std::vector<StoredSchedule>> read) mutable {
+        auto on_details = [name = std::move(name),
+                           done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
           if (!read.ok()) return done(read.status());
-          if (read->empty()) return done(NotFound(name));
-          done(std::move((*read)[0]));
+          if (read->schedules.empty()) return done(NotFound(name));
+          done(std::move(read->schedules[0]));
         };
         std::make_shared<DetailsRead>(context, std::move(one), /*with_payload=*/true,
                                       std::move(on_details))
@@ -158,10 +165,11 @@ void ReadSchedules(MasterContext& context, std::string tenant, std::string begin
           }
           schedules.push_back(std::move(stored));
         }
-        auto on_details = [page = std::move(page), done = std::move(done)](
-                              absl::StatusOr<std::vector<StoredSchedule>> read) mutable {
+        auto on_details = [page = std::move(page),
+                           done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
           if (!read.ok()) return done(read.status());
-          page.schedules = *std::move(read);
+          page.schedules = std::move(read->schedules);
+          if (!read->next.empty()) page.next = std::move(read->next);
           done(std::move(page));
         };
         std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false,

@@ -32,7 +32,8 @@ struct SchedulePage {
   std::string next;  // schedule id to begin with; empty at the end
 };
 // Of a tenant, in the order of the names, from `begin` (a schedule id, or empty) on; at most
-// `limit`, without payloads. Those that are deleted while the page is read are left out.
+// `limit` and about a page's bytes (page_budget.h), without payloads. Those that are deleted while
+// the page is read are left out.
 void ReadSchedules(MasterContext& context, std::string tenant, std::string begin, int limit,
                    absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
 

@@ -14,6 +14,7 @@
 #include "services/master/errors.h"
 #include "services/master/launch_reader.h"
 #include "services/master/limits.h"
+#include "services/master/page_budget.h"
 #include "services/master/page_token.h"
 #include "services/master/preview.h"
 #include "services/master/proto_time.h"
@@ -166,8 +167,15 @@ void ScheduleService::ListSchedules(v1::ListSchedulesRequest request,
                   if (!page.ok()) return done(page.status());
                   v1::ListSchedulesResponse response;
                   const absl::Time now = context_.client.NowLow();
-                  for (const StoredSchedule& stored : page->schedules)
-                    *response.add_schedules() = Show(stored, now);
+                  PageBudget budget;
+                  for (const StoredSchedule& stored : page->schedules) {
+                    v1::Schedule schedule = Show(stored, now);
+                    if (!budget.Take(schedule)) {
+                      page->next = stored.state.schedule_id();
+                      break;
+                    }
+                    *response.add_schedules() = std::move(schedule);
+                  }
                   if (!page->next.empty())
                     response.set_next_page_token(EncodePageToken(list, page->next));
                   done(std::move(response));

@@ -68,7 +68,7 @@ storage::v1::WindowRecord ReadWindow(const v1::Window& window, FieldViolations* 
                     absl::StrCat("must be from ", absl::FormatDuration(kWindowMin), " to ",
                                  absl::FormatDuration(kWindowMax)));
   } else {
-    record.set_duration_micros(absl::ToInt64Microseconds(*duration));
+    record.set_duration_micros(MicrosUp(*duration));
   }
   if (!v1::Window::Pacing_IsValid(window.pacing())) {
     violations->Add("schedule.window.pacing", "must be SOONEST or EVEN");

@@ -107,7 +107,7 @@ class TimingReader {
     const auto jitter = ToDuration(schedule_.jitter());
     if (!jitter.has_value() || *jitter < absl::ZeroDuration() || *jitter > kJitterMax)
       return Wrong("jitter", Between(absl::ZeroDuration(), kJitterMax));
-    timing_.set_jitter_micros(absl::ToInt64Microseconds(*jitter));
+    timing_.set_jitter_micros(MicrosUp(*jitter));
   }
 
   void ReadMisfire();
@@ -289,7 +289,7 @@ void TimingReader::ReadMisfire() {
     const auto threshold = ToDuration(policy.threshold());
     if (threshold.has_value() && *threshold >= kMisfireThresholdMin &&
         *threshold <= kMisfireThresholdMax) {
-      record.set_threshold_micros(absl::ToInt64Microseconds(*threshold));
+      record.set_threshold_micros(MicrosUp(*threshold));
     } else {
       Wrong("misfire_policy.threshold", Between(kMisfireThresholdMin, kMisfireThresholdMax));
     }

@@ -68,7 +68,7 @@ TEST(TimingCodec, EachWrongFieldIsNamed) {
       {"interval { every { seconds: 1 } anchor_time { seconds: -99999999999999 } }",
        {"schedule.interval.anchor_time"}},
       {"times { seconds: 5 } times { seconds: -1 } times { seconds: 7258118400 } "
-       "times { seconds: 5 nanos: 999 }",
+       "times { seconds: 4 nanos: 999999001 }",
        {"schedule.times[1]", "schedule.times[2]", "schedule.times[3]"}},
       {"cron: '* * * * *' start_time { seconds: -1 }", {"schedule.start_time"}},
       {"cron: '* * * * *' end_time { seconds: 0 }", {"schedule.end_time"}},

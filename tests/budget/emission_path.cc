@@ -31,8 +31,8 @@ void RunEmissionPath(uint64_t events) {
   kv::KvClient client(store, runtime, kv::KvClient::Options());
   for (uint64_t i = 0; i < events;) {
     kv::Commit commit;
-    kv::Group& group = commit.groups.emplace_back();
     for (uint64_t n = 0; n < kBatchEvents && i < events; ++n) {
+      kv::Group& group = commit.groups.emplace_back();
       const storage::v1::DefinitionRecord definition = AddSchedule(i++, "1 * * * *", &group);
       AddChildren(definition, TimetableOf(definition).value(), runtime.world().Now(), kLayout,
                   &group.mutations);

@@ -124,6 +124,47 @@ TEST_P(KvConformance, RangesAreDeletedOnlyWhereTheContractAllows) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_P(KvConformance, AGroupThatPutsAKeyAndWritesItAgainIsRefused) {
+  auto attempt = [&](Group group) {
+    CommitRequest request;
+    request.groups = {std::move(group)};
+    return Try(std::move(request)).code();
+  };
+  const Condition absent = Cond(kEvents, "k", Kind::kAbsent);
+  // As many other keys as make the store look for repeats in another way.
+  for (const int others : {0, 100}) {
+    Group group = {{absent, absent}, {Put(kEvents, "k", "1")}};
+    for (int i = 0; i < others; ++i)
+      group.mutations.push_back(Put(kEvents, "o" + std::to_string(i), ""));
+    for (const Mutation& second :
+         {Put(kEvents, "k", "2"), Put(kEvents, "k", "1"), Delete(kEvents, "k")}) {
+      Group twice = group;
+      twice.mutations.push_back(second);
+      EXPECT_EQ(attempt(std::move(twice)), absl::StatusCode::kInvalidArgument);
+    }
+    // An exact repeat loses nothing where nobody wants to be the first.
+    Group repeated = group;
+    repeated.conditions.clear();
+    repeated.mutations.push_back(Put(kEvents, "k", "2"));
+    EXPECT_EQ(attempt(repeated), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(Value(kEvents, "k"), std::nullopt);
+    repeated.mutations.back().value = "1";
+    EXPECT_EQ(attempt(std::move(repeated)), absl::StatusCode::kOk);
+    Must({{{}, {Delete(kEvents, "k")}}});
+    // A delete and then a put is one replacement.
+    Group replaced = group;
+    replaced.conditions.clear();
+    replaced.mutations.insert(replaced.mutations.begin(), Delete(kEvents, "k"));
+    EXPECT_EQ(attempt(std::move(replaced)), absl::StatusCode::kOk);
+    EXPECT_EQ(Value(kEvents, "k"), "1");
+    Must({{{}, {Delete(kEvents, "k")}}});
+    // The same key of another column family is another key.
+    group.mutations.push_back(Put(kStates, "k", "2"));
+    EXPECT_EQ(attempt(std::move(group)), absl::StatusCode::kOk);
+    Must({{{}, {Delete(kEvents, "k")}}});
+  }
+}
+
 TEST_P(KvConformance, SmallAndLargeRangesGoAway) {
   for (int keys : {3, 300}) {
     Group puts;

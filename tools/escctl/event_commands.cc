@@ -20,7 +20,7 @@ using google::protobuf::util::TimeUtil;
 using Stub = v1::EventService::Stub;
 
 constexpr int kIngestBatchEvents = 1000;
-constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 4 MiB for one message
+constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 8 MiB for one batch
 constexpr int kIngestOutstanding = 8;
 
 void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& event) {
@@ -130,8 +130,10 @@ bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch,
     }
     v1::IngestEvent* event = batch->add_events();
     event->set_event_id(parsed.event_id());
-    event->set_due_time_micros(
-        parsed.has_due_time() ? TimeUtil::TimestampToMicroseconds(parsed.due_time()) : 0);
+    // Rounded up, as the server does with times.
+    event->set_due_time_micros(parsed.has_due_time() ? parsed.due_time().seconds() * 1'000'000 +
+                                                           (parsed.due_time().nanos() + 999) / 1000
+                                                     : 0);
     event->set_payload(std::move(*parsed.mutable_payload()));
     parsed.clear_event_id();
     parsed.clear_due_time();
