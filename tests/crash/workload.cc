@@ -1,5 +1,6 @@
 #include "tests/crash/workload.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,20 @@ std::string Workload::Bytes(size_t size) {
   return bytes;
 }
 
+namespace {
+
+// No group may write a key again that it has put.
+void AddOnce(Mutation mutation, Group* group) {
+  const bool put_before =
+      std::any_of(group->mutations.begin(), group->mutations.end(), [&](const Mutation& other) {
+        return other.cf == mutation.cf && other.key == mutation.key &&
+               (other.kind == Mutation::Kind::kPut || other.kind == Mutation::Kind::kPutStamped);
+      });
+  if (!put_before) group->mutations.push_back(std::move(mutation));
+}
+
+}  // namespace
+
 void Workload::AddRows(Group* group) {
   for (uint64_t i = 1 + Below(5); i > 0; --i) {
     Mutation mutation{.cf = RowFamily(), .key = RowKey()};
@@ -54,7 +69,7 @@ void Workload::AddRows(Group* group) {
         mutation.value = Bytes(Below(600));
         break;
     }
-    group->mutations.push_back(std::move(mutation));
+    AddOnce(std::move(mutation), group);
   }
 }
 
@@ -62,9 +77,10 @@ void Workload::AddManyRows(Group* group) {
   const bool day = Below(2) == 0;
   const std::string prefix = day ? DayPrefix() : ClaimPrefix();
   for (uint64_t i = Below(2) == 0 ? 3 + Below(20) : 140 + Below(120); i > 0; --i) {
-    group->mutations.push_back({.cf = day ? ColumnFamily::kDone : ColumnFamily::kInflight,
-                                .key = absl::StrCat(prefix, absl::StrFormat("/%04d", Below(500))),
-                                .value = Bytes(Below(60))});
+    AddOnce({.cf = day ? ColumnFamily::kDone : ColumnFamily::kInflight,
+             .key = absl::StrCat(prefix, absl::StrFormat("/%04d", Below(500))),
+             .value = Bytes(Below(60))},
+            group);
   }
 }
 
