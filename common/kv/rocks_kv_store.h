@@ -81,7 +81,8 @@ class RocksKvStore final : public KvStore {
     Layout layout;
     absl::Time store_time;
     absl::Duration clock_disagreement;  // wall clock less store time
-    bool clock_hold = false;            // emission is held until ConfirmClock
+    bool clock_hold = false;            // emission is held (store_clock.h)
+    absl::Duration clock_held_for;      // how long it has been
     bool accepting = true;              // false while the disk is full
     uint64_t commits = 0;               // decided since the start
     uint64_t syncs = 0;                 // of them together

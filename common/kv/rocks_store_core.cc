@@ -226,6 +226,7 @@ void RocksStoreCore::Publish(bool wrote) {
   info_.layout = layout_;
   info_.clock_disagreement = kernel_->clock().disagreement();
   info_.clock_hold = kernel_->clock().hold();
+  info_.clock_held_for = kernel_->clock().held_for();
   info_.accepting = has_room_;
 }
 

@@ -50,6 +50,7 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
     store_time_ = record->store_time + kRecordInterval;
   }
   if (record.has_value()) hold_ = record->hold;
+  hold_since_ = boottime_;
   Now(now);
 }
 
@@ -58,7 +59,10 @@ absl::Time StoreClock::Now(const ClockReading& now) {
   boottime_ = std::max(boottime_, now.boottime);
   store_time_ += elapsed;
   disagreement_ = now.wall - store_time_;
-  hold_ = disagreement_ > kFollowMax;
+  const bool ahead = disagreement_ > kFollowMax;
+  if (ahead && !hold_) hold_since_ = boottime_;
+  hold_ = ahead;
+  if (StepIsStable()) StepTo(now.wall);
   const bool follow = absl::AbsDuration(disagreement_) <= kFollowMax || (draw_back_ && !hold_);
   if (disagreement_ >= absl::ZeroDuration()) draw_back_ = false;
   if (follow && !hold_) {
@@ -67,6 +71,26 @@ absl::Time StoreClock::Now(const ClockReading& now) {
     disagreement_ = now.wall - store_time_;
   }
   return absl::FromUnixMicros(absl::ToUnixMicros(store_time_));
+}
+
+bool StoreClock::StepIsStable() {
+  if (!hold_ || disagreement_ > kStepMax) {
+    step_since_.reset();
+    return false;
+  }
+  if (!step_since_.has_value() || absl::AbsDuration(disagreement_ - step_) > kStepJitter) {
+    step_since_ = boottime_;
+    step_ = disagreement_;
+  }
+  return boottime_ - *step_since_ >= kStepStable;
+}
+
+void StoreClock::StepTo(absl::Time wall) {
+  store_time_ = wall;
+  disagreement_ = absl::ZeroDuration();
+  hold_ = false;
+  step_since_.reset();
+  ++steps_;
 }
 
 ClockRecord StoreClock::Record(const ClockReading& now) {
@@ -80,13 +104,11 @@ ClockRecord StoreClock::Record(const ClockReading& now) {
 
 void StoreClock::Confirm(const ClockReading& now) {
   Now(now);
-  hold_ = false;
   if (disagreement_ > absl::ZeroDuration()) {
-    store_time_ = now.wall;
+    StepTo(now.wall);
   } else {
     draw_back_ = true;
   }
-  disagreement_ = now.wall - store_time_;
 }
 
 }  // namespace escapement::kv

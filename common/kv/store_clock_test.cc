@@ -28,6 +28,43 @@ TEST(StoreClock, HoldsWhenTheWallClockLeapsAhead) {
             kStart + absl::Seconds(11) + absl::Hours(1));
 }
 
+// A virtual machine stood still, or NTP has corrected the clock.
+TEST(StoreClock, FollowsAStepOfMinutesOnceItHasLastedFiveSeconds) {
+  for (const absl::Duration ahead :
+       {absl::Milliseconds(1001), absl::Seconds(2), absl::Minutes(9)}) {
+    StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+    for (int second = 10; second < 15; ++second) {
+      EXPECT_EQ(clock.Now(At(absl::Seconds(second), ahead)), kStart + absl::Seconds(second));
+      EXPECT_TRUE(clock.hold());
+      EXPECT_EQ(clock.held_for(), absl::Seconds(second - 10));
+    }
+    EXPECT_EQ(clock.Now(At(absl::Seconds(15), ahead)), kStart + absl::Seconds(15) + ahead);
+    EXPECT_FALSE(clock.hold());
+    EXPECT_EQ(clock.steps(), 1u);
+  }
+}
+
+TEST(StoreClock, DoesNotFollowAStepThatIsLongOrChanges) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  for (int second = 10; second < 100; ++second) {
+    const absl::Duration ahead =
+        second < 50 ? StoreClock::kStepMax + absl::Seconds(1) : absl::Seconds(2) * (second % 3 + 1);
+    EXPECT_EQ(clock.Now(At(absl::Seconds(second), ahead)), kStart + absl::Seconds(second));
+    EXPECT_TRUE(clock.hold());
+  }
+  EXPECT_EQ(clock.steps(), 0u);
+}
+
+TEST(StoreClock, FollowsAStepThatARestartFinds) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const ClockRecord record = first.Record(At(absl::Seconds(9), absl::Seconds(2)));
+  EXPECT_TRUE(record.hold);
+  StoreClock second(record, "boot", At(absl::Seconds(12), absl::Seconds(2)));
+  EXPECT_TRUE(second.hold());
+  EXPECT_EQ(second.Now(At(absl::Seconds(17), absl::Seconds(2))), kStart + absl::Seconds(19));
+  EXPECT_FALSE(second.hold());
+}
+
 TEST(StoreClock, HoldsNoLongerThanTheWallClockIsAhead) {
   for (const absl::Duration ahead : {absl::Milliseconds(1001), absl::Hours(1), absl::Hours(24)}) {
     StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));

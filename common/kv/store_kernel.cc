@@ -91,21 +91,29 @@ StoreKernel::StoreKernel(Options options, BaseState& base, CommitSeq seq, uint64
       hold_stored_(hold_stored),
       recorded_(now.boottime - StoreClock::kRecordInterval) {}
 
+absl::Time StoreKernel::Now(const ClockReading& now) {
+  const absl::Time time = clock_.Now(now);
+  if (clock_.steps() != steps_seen_) {
+    steps_seen_ = clock_.steps();
+    stamps_since_ = now.boottime;
+  }
+  return time;
+}
+
 bool StoreKernel::WantsBatch(const ClockReading& now) {
-  clock_.Now(now);
+  Now(now);
   return clock_.hold() != hold_stored_ || now.boottime - recorded_ >= StoreClock::kRecordInterval;
 }
 
 void StoreKernel::ConfirmClock(const ClockReading& now) {
-  const absl::Time before = clock_.Now(now);
   clock_.Confirm(now);
-  if (clock_.Now(now) > before) stamps_since_ = now.boottime;
+  Now(now);
 }
 
 std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink,
                                                             const ClockReading& now) {
   const ClockRecord record = clock_.Record(now);
-  batch_time_ = clock_.Now(now);
+  batch_time_ = Now(now);
   batch_boottime_ = now.boottime;
   engine_.BeginBatch(sink, batch_time_, now.boottime - stamps_since_ >= lease_ttl_);
   sink.Put(ColumnFamily::kMeta, kClockKey, EncodeClockRecord(record));

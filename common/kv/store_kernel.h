@@ -47,10 +47,10 @@ class StoreKernel {
   // empty batch.
   bool WantsBatch(const ClockReading& now);
 
-  absl::Time Now(const ClockReading& now) { return clock_.Now(now); }
+  absl::Time Now(const ClockReading& now);
   const StoreClock& clock() const { return clock_; }
-  // No lease can be taken over for one TTL after a step forward, as after a start: their holders
-  // count by elapsed time, which has not stepped.
+  // No lease can be taken over for one TTL after a step forward, confirmed or not, as after a
+  // start: their holders count by elapsed time, which has not stepped.
   void ConfirmClock(const ClockReading& now);
 
   // Begins a batch at this instant. If the clock's hold has changed this is the batch's first
@@ -73,6 +73,7 @@ class StoreKernel {
   const uint64_t incarnation_;
   const absl::Duration lease_ttl_;
   absl::Duration stamps_since_;  // boottime of the start, or of the clock's last step forward
+  uint64_t steps_seen_ = 0;      // of the clock
   StoreClock clock_;
   bool hold_stored_;
   absl::Duration recorded_;  // boottime of the last clock record that was written

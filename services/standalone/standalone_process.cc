@@ -32,6 +32,7 @@ class AllServices final : public HostedService {
   std::vector<grpc::Service*> GrpcServices() override {
     std::vector<grpc::Service*> services = master_.GrpcServices();
     for (grpc::Service* service : token_manager_.GrpcServices()) services.push_back(service);
+    services.push_back(server_->admin_service());
     return services;
   }
 
@@ -46,7 +47,7 @@ class AllServices final : public HostedService {
     for (HostedService* service : services_) {
       if (!service->Ready()) return false;
     }
-    return true;
+    return server_->ClockIsTrusted();
   }
 
   void Drain(Closure done) override {

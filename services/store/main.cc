@@ -18,7 +18,7 @@ class StoreProcess final : public HostedService {
 
   std::vector<grpc::Service*> GrpcServices() override { return server_->services(); }
   absl::Status Start() override { return absl::OkStatus(); }
-  bool Ready() override { return true; }
+  bool Ready() override { return server_->ClockIsTrusted(); }
   // Clients resend what had no answer: there is nothing to wait for.
   void Drain(Closure done) override { done(); }
 

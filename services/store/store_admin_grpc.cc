@@ -19,6 +19,7 @@ void InfoToWire(const kv::RocksKvStore::Info& info, wire::StoreInfo* out) {
   out->set_store_time_micros(ToMicros(info.store_time));
   out->set_clock_disagreement_micros(absl::ToInt64Microseconds(info.clock_disagreement));
   out->set_clock_hold(info.clock_hold);
+  out->set_clock_held_micros(absl::ToInt64Microseconds(info.clock_held_for));
   out->set_accepting(info.accepting);
   out->set_commits(info.commits);
   out->set_syncs(info.syncs);

@@ -12,6 +12,8 @@ StoreMetrics::StoreMetrics(Metrics& metrics, kv::RocksKvStore& store) {
                                          "Wall clock less store time.");
   Gauge* hold = metrics.GetGauge("escapement_store_clock_hold",
                                  "1 while emission waits for the clock's confirmation.");
+  Gauge* held_for = metrics.GetGauge("escapement_store_clock_hold_seconds",
+                                     "How long emission has waited for the clock.");
   Gauge* accepting =
       metrics.GetGauge("escapement_store_accepting", "0 while the disk is too full for commits.");
   Counter* commits =
@@ -24,6 +26,7 @@ StoreMetrics::StoreMetrics(Metrics& metrics, kv::RocksKvStore& store) {
     time->Set(absl::ToDoubleSeconds(info.store_time - absl::UnixEpoch()));
     disagreement->Set(absl::ToDoubleSeconds(info.clock_disagreement));
     hold->Set(info.clock_hold ? 1 : 0);
+    held_for->Set(absl::ToDoubleSeconds(info.clock_held_for));
     accepting->Set(info.accepting ? 1 : 0);
     commits->Increment(static_cast<double>(info.commits) - commits->Value());
     syncs->Increment(static_cast<double>(info.syncs) - syncs->Value());

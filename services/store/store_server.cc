@@ -6,6 +6,12 @@
 #include "services/store/store_grpc.h"
 
 namespace escapement::store {
+namespace {
+
+// Twice what a step of minutes has to last until it is followed (common/kv/store_clock.h).
+constexpr absl::Duration kClockHoldMax = absl::Seconds(10);
+
+}  // namespace
 
 struct StoreServer::Parts {
   explicit Parts(std::unique_ptr<kv::RocksKvStore> opened)
@@ -35,6 +41,12 @@ StoreServer::~StoreServer() = default;
 
 std::vector<grpc::Service*> StoreServer::services() {
   return {parts_->store_grpc.service(), parts_->admin_grpc.service()};
+}
+
+grpc::Service* StoreServer::admin_service() { return parts_->admin_grpc.service(); }
+
+bool StoreServer::ClockIsTrusted() const {
+  return parts_->store->info().clock_held_for <= kClockHoldMax;
 }
 
 kv::RocksKvStore& StoreServer::store() { return *parts_->store; }

@@ -54,6 +54,11 @@ class StoreServer {
 
   // StoreService and StoreAdminService.
   std::vector<grpc::Service*> services();
+  // StoreAdminService alone, for a process whose store has no port of its own.
+  grpc::Service* admin_service();
+  // False while the clock has held emission for longer than a step needs to be followed: nothing
+  // becomes due until an operator has looked.
+  bool ClockIsTrusted() const;
   kv::RocksKvStore& store();
 
  private:

@@ -142,6 +142,31 @@ TEST_F(EscctlTest, GivesTokensBackByHand) {
   EXPECT_THAT(unknown.words, HasSubstr("not of this platform"));
 }
 
+TEST_F(EscctlTest, TriggersAPausedScheduleThatStaysPaused) {
+  Json({"schedule", "create", "yearly", "--cron", "0 0 1 1 *", "--http",
+        receiver_->origin() + "/hook"});
+  Json({"schedule", "pause", "yearly"});
+  Json({"schedule", "trigger", "yearly"});
+  receiver_->AwaitRequests(1);
+  EXPECT_EQ(Json({"schedule", "get", "yearly"})["state"], "PAUSED");
+  const Said hostile = Run({"schedule", "create", "x", "--cron", "@daily", "--http",
+                            receiver_->origin(), "--label", "a=\x1b[2J"});
+  EXPECT_EQ(hostile.exit_code, 1);
+  EXPECT_THAT(hostile.words, HasSubstr("schedule.labels"));
+  EXPECT_EQ(hostile.words.find('\x1b'), std::string::npos);
+}
+
+TEST_F(EscctlTest, ShowsAndConfirmsTheStoresClock) {
+  for (const bool confirm : {false, true}) {
+    std::vector<std::string> arguments = {"store", "clock"};
+    if (confirm) arguments.push_back("--confirm");
+    const Said clock = Run(arguments);
+    EXPECT_EQ(clock.exit_code, 0) << clock.words;
+    EXPECT_THAT(clock.data, HasSubstr("goes on"));
+  }
+  EXPECT_TRUE(Json({"store", "clock"}).contains("storeTimeMicros"));
+}
+
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
   const Said refused =
       Run({"schedule", "create", "bad", "--cron", "61 * * * *", "--http", "ftp://x"});

@@ -18,6 +18,21 @@ bool Confirmed(const History& history, absl::Time from, absl::Time to) {
                      [&](absl::Time at) { return at >= from && at <= to; });
 }
 
+// A step forward of minutes may be followed once it has lasted for five seconds.
+constexpr absl::Duration kStepMax = absl::Minutes(10);
+constexpr absl::Duration kStepStable = absl::Seconds(5);
+
+bool Followed(const History& history, const Commit& commit, absl::Duration leap) {
+  return leap <= kStepMax + kDecidedBefore &&
+         std::any_of(history.clock_set.begin(), history.clock_set.end(), [&](const ClockSet& set) {
+           const ClockSet* next = &set + 1;
+           const bool lasted = next == history.clock_set.data() + history.clock_set.size() ||
+                               next->time >= set.time + kStepStable;
+           return set.ahead > absl::ZeroDuration() && lasted &&
+                  set.time + kStepStable <= commit.time;
+         });
+}
+
 bool Plans(const Commit& commit) {
   return std::any_of(commit.checkpoints.begin(), commit.checkpoints.end(),
                      [](const CheckpointWrite& write) {
@@ -44,7 +59,8 @@ std::vector<Violation> CheckClock(const History& history) {
         report(commit,
                absl::StrCat("the store's time went back by ", absl::FormatDuration(-passed)));
       if (passed > real + real * kSlewMax &&
-          !Confirmed(history, before->time - kDecidedBefore, commit.time))
+          !Confirmed(history, before->time - kDecidedBefore, commit.time) &&
+          !Followed(history, commit, passed - real))
         report(commit, absl::StrCat("the store's time leapt by ", absl::FormatDuration(passed)));
     }
     before = &commit;

@@ -1,5 +1,6 @@
-// The store's clock: its stamps never go back and never leap but where an operator confirmed the
-// wall clock; and while it is held nothing is planned.
+// The store's clock: its stamps never go back. They leap only if an operator confirmed the wall
+// clock, or by minutes if the wall clock had been set at least five seconds before. While the clock
+// is held nothing is planned.
 //
 // Pure.
 

@@ -45,6 +45,20 @@ TEST(ClockCheckers, ALeapIsWellOnlyWhereItWasConfirmed) {
   EXPECT_TRUE(CheckClock(history).empty());
 }
 
+TEST(ClockCheckers, LeapOfMinutesMayFollowAStepThatHasLasted) {
+  History history = Leaping(absl::Minutes(2), 7);
+  EXPECT_EQ(CheckClock(history).size(), 1u);
+  history.clock_set = {{At(2.5), absl::Minutes(2)}};  // too short before
+  EXPECT_EQ(CheckClock(history).size(), 1u);
+  history.clock_set = {{At(1.5), absl::Minutes(2)}};
+  EXPECT_TRUE(CheckClock(history).empty());
+  history.clock_set.push_back({At(5), absl::ZeroDuration()});  // it had not lasted
+  EXPECT_EQ(CheckClock(history).size(), 1u);
+  History day = Leaping(absl::Hours(24), 7);
+  day.clock_set = {{At(1.5), absl::Hours(24)}};
+  EXPECT_EQ(CheckClock(day).size(), 1u);
+}
+
 TEST(ClockCheckers, NothingIsPlannedWhileTheClockIsHeld) {
   History history = Steady(10);
   history.commits[3].clock_hold = true;

@@ -142,7 +142,8 @@ void FaultPlan::WrongWallClock() {
   Tell("wrong wall clock",
        absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
   parts_.store.SetWallClockOffset(offset);
-  world_.After(Lasting(absl::Seconds(1), absl::Seconds(8)), "clock set right", [this] {
+  // Less than it takes for a step to be followed.
+  world_.After(Lasting(absl::Seconds(1), absl::Seconds(4)), "clock set right", [this] {
     Tell("the store's wall clock is right again");
     parts_.store.SetWallClockOffset(absl::ZeroDuration());
     parts_.store.ConfirmClock();
@@ -150,7 +151,11 @@ void FaultPlan::WrongWallClock() {
 }
 
 void FaultPlan::StepClock() {
-  absl::Duration by = random_.Below(3) == 0 ? absl::Seconds(1) : options_.clock_step;
+  const uint64_t lot = random_.Below(4);
+  // Those of a second are slewed, those of minutes are followed once they have lasted.
+  absl::Duration by = lot == 0   ? absl::Seconds(1)
+                      : lot == 1 ? absl::Minutes(2)
+                                 : options_.clock_step;
   if (random_.Below(2) == 0) by = -by;
   // A crash: the clock is set while nobody looks.
   if (random_.Below(3) == 0) CrashStore();

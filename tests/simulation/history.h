@@ -63,6 +63,12 @@ struct Backfill {
   int64_t fired = 0;
 };
 
+// The store's wall clock was set to be ahead of true time by so much.
+struct ClockSet {
+  absl::Time time;
+  absl::Duration ahead;
+};
+
 // One incarnation of a schedule.
 struct ScheduleLife {
   std::string id;
@@ -191,10 +197,11 @@ struct History {
   std::vector<DoneRow> done;
   std::vector<Commit> commits;                   // in order of seq
   std::vector<absl::Time> clock_confirmed = {};  // when an operator confirmed the wall clock
-  std::vector<std::string> leftover;             // rows of queues that should be empty at the end
-  std::vector<Acknowledged> acknowledged = {};   // in order of `answered`
-  std::vector<UnknownEnd> unknown_ends = {};     // in order of time
-  std::vector<Answer> answers = {};              // in order of time; OK ones
+  std::vector<ClockSet> clock_set = {};
+  std::vector<std::string> leftover;            // rows of queues that should be empty at the end
+  std::vector<Acknowledged> acknowledged = {};  // in order of `answered`
+  std::vector<UnknownEnd> unknown_ends = {};    // in order of time
+  std::vector<Answer> answers = {};             // in order of time; OK ones
 };
 
 // What a checker found: which rule was broken, and how.

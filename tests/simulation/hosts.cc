@@ -28,6 +28,7 @@ void StoreHost::Kill() {
 void StoreHost::SetWallClockOffset(absl::Duration offset) {
   if (up()) process_->StepWallClock(offset - wall_clock_offset_);
   wall_clock_offset_ = offset;
+  clock_set_.push_back({world_.Now(), offset});
 }
 
 void StoreHost::ConfirmClock() {

@@ -21,6 +21,7 @@
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"
 #include "tests/simulation/forgetful_kv_store.h"
+#include "tests/simulation/history.h"
 #include "tests/simulation/store_observer.h"
 
 namespace escapement::simulation {
@@ -68,6 +69,7 @@ class StoreHost final : public Host {
   void ConfirmClock();
   // When that was done, while it was up.
   const std::vector<absl::Time>& clock_confirmed() const { return clock_confirmed_; }
+  const std::vector<ClockSet>& clock_set() const { return clock_set_; }
   // (To plant a fault.) Its disk says that it has synced what it has not: whenever the store is
   // killed, `forget` takes from the disk what is lost.
   void LieAboutSyncs(std::function<void(kv::MemDisk&)> forget) { forget_ = std::move(forget); }
@@ -82,6 +84,7 @@ class StoreHost final : public Host {
   const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
   absl::Duration wall_clock_offset_ = absl::ZeroDuration();
   std::vector<absl::Time> clock_confirmed_;
+  std::vector<ClockSet> clock_set_;
   std::function<void(kv::MemDisk&)> forget_;
   ForgetfulKvStore::Memory memory_;
   std::unique_ptr<kv::MemKvStore> store_;

@@ -363,6 +363,7 @@ class Scenario {
     history.acknowledged = std::move(observations_.acknowledged);
     history.unknown_ends = observations_.unknown_ends;
     history.clock_confirmed = store_->clock_confirmed();
+    history.clock_set = store_->clock_set();
     for (Violation& violation : CheckAll(history))
       result.violations.push_back(std::move(violation));
     result.trace_hash = world_.trace_hash();

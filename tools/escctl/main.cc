@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   AddRunCommands(app, session);
   AddPolicyCommands(app, session);
   AddTokenCommands(app, session);
+  AddStoreCommands(app, session);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
