@@ -50,7 +50,9 @@ storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunPart
   return at->second;
 }
 
-void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) {
+// `reason`: of what is skipped.
+void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count,
+                const std::string& reason) {
   switch (kind) {
     case EndKind::kSucceeded:
       part.set_succeeded(part.succeeded() + count);
@@ -63,6 +65,7 @@ void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count) 
       break;
     case EndKind::kSkipped:
       part.set_skipped(part.skipped() + count);
+      part.set_skip_reason(reason);
       break;
     case EndKind::kCancelled:
       part.set_cancelled(part.cancelled() + count);
@@ -258,7 +261,8 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
-  if (CountsInRun(entry)) CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count);
+  if (CountsInRun(entry))
+    CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count, first.reason);
 }
 
 bool Alike(const Outcome& a, const Outcome& b) {
@@ -386,7 +390,7 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
   if (entry.one_off()) DeleteName(entry, group);
   if (!CountsInRun(entry)) return;
   RunParts own;
-  CountInRun(ChangedPart(entry, parts, own), outcome.kind, count);
+  CountInRun(ChangedPart(entry, parts, own), outcome.kind, count, outcome.reason);
   PutParts(own, group);
   changed.merge(own);
 }

@@ -288,7 +288,7 @@ absl::Status ChangeBuilder::SkipParked(const ParkedRow& parked, absl::string_vie
          .value = done.SerializeAsString()});
   }
   parked_mutations_ += group_.mutations.size() - before;
-  return HasRun(row) ? CountSkipped(parked) : absl::OkStatus();
+  return HasRun(row) ? CountSkipped(parked, reason) : absl::OkStatus();
 }
 
 void ChangeBuilder::SkipLaunch(const WaitingLaunch& launch, absl::string_view reason) {
@@ -308,7 +308,7 @@ void ChangeBuilder::SkipLaunch(const WaitingLaunch& launch, absl::string_view re
   parked_mutations_ += 2;
 }
 
-absl::Status ChangeBuilder::CountSkipped(const ParkedRow& parked) {
+absl::Status ChangeBuilder::CountSkipped(const ParkedRow& parked, absl::string_view reason) {
   const std::string part_key = RunPartKey({parked.uid, parked.occurrence}, kMasterRunPart);
   const auto [part, fresh] = run_parts_.try_emplace(part_key);
   const auto stored = snapshot_.run_parts.find(part_key);
@@ -317,6 +317,7 @@ absl::Status ChangeBuilder::CountSkipped(const ParkedRow& parked) {
     return BrokenRecord("a part of a run");
   }
   part->second.set_skipped(part->second.skipped() + parked.end() - parked.begin());
+  part->second.set_skip_reason(std::string(reason));
   part->second.set_last_end_time_micros(ToMicros(now_));
   return absl::OkStatus();
 }

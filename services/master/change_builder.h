@@ -103,7 +103,7 @@ class ChangeBuilder {
   // anew.
   void ForgetRunBefore(const std::string& occurrence, size_t written_from);
   absl::Status CheckRows() const;
-  absl::Status CountSkipped(const ParkedRow& parked);
+  absl::Status CountSkipped(const ParkedRow& parked, absl::string_view reason);
   void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);
 
   const ScheduleSnapshot& snapshot_;

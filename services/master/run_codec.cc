@@ -38,6 +38,14 @@ std::optional<int64_t> EtaMicros(const storage::v1::RunRecord& run,
   return from + static_cast<int64_t>(left);
 }
 
+// The run of one occurrence, all of whose events were skipped.
+void SetSkipped(const std::string& reason, v1::Run* shown) {
+  shown->set_state(v1::Run::SKIPPED);
+  shown->set_skip_reason(reason);
+  shown->set_occurrence_count(1);
+  *shown->mutable_last_nominal_time() = shown->nominal_time();
+}
+
 v1::Run ShowSkippedRun(const RunName& name, const storage::v1::DoneRecord& done) {
   v1::Run shown;
   shown.set_name(name.ToString());
@@ -77,6 +85,8 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
   if (const auto eta = EtaMicros(run, counts, now)) SetTimestamp(*eta, shown.mutable_eta());
   if (run.complete_time_micros() != 0)
     SetTimestamp(run.complete_time_micros(), shown.mutable_complete_time());
+  if (shown.state() == v1::Run::COMPLETED && shown.skipped_count() == shown.event_count())
+    SetSkipped(counts.skip_reason(), &shown);
   return shown;
 }
 
@@ -108,6 +118,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   shown.set_expired_count(done.outcome() == storage::v1::OUTCOME_KIND_EXPIRED);
   shown.set_retry_count(std::max<int64_t>(0, Count(done.attempts()) - 1));
   SetTimestamp(done.complete_time_micros(), shown.mutable_complete_time());
+  if (done.outcome() == storage::v1::OUTCOME_KIND_SKIPPED) SetSkipped(done.reason(), &shown);
   return shown;
 }
 
@@ -121,6 +132,7 @@ void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecor
   sum->set_granted(sum->granted() + part.granted());
   sum->set_delivered(sum->delivered() + part.delivered());
   sum->set_running(sum->running() + part.running());
+  if (!part.skip_reason().empty()) sum->set_skip_reason(part.skip_reason());
   const int64_t first = part.first_grant_time_micros();
   if (first != 0 &&
       (sum->first_grant_time_micros() == 0 || first < sum->first_grant_time_micros())) {

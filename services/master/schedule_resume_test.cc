@@ -3,12 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
 #include "common/storage/run_table.h"
 #include "gtest/gtest.h"
 #include "services/master/master_fixture.h"
+#include "services/master/run_service.h"
 #include "services/master/schedule_bench.h"
 
 namespace escapement::master {
@@ -96,6 +98,39 @@ TEST(ScheduleResume, WhatWasEmittedBeforeIsJudgedByTheSamePlan) {
       EXPECT_EQ(bench.Rows(), (Strings{"1@1", "2@1", "3@1", "4@1", "5@1", "6@1"}));
       EXPECT_TRUE(bench.fixture.Rows(ColumnFamily::kDone).empty());
     }
+  }
+}
+
+// Their rows had been emitted before the pause.
+TEST(ScheduleResume, RunsSkippedByThePauseAreShownAsSkippedWithTheirReason) {
+  for (const int n : {1, 8}) {
+    SCOPED_TRACE(n);
+    ScheduleBench bench(4, 4);
+    bench.change = &SkipMissed;
+    bench.MakeSchedule("* * * * * *", n);
+    const std::string occurrence = bench.fixture.Events()[0].first.occurrence;
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
+    Park(&bench.fixture, bench.start);
+    bench.fixture.runtime.AdvanceBy(absl::Seconds(9));
+    ASSERT_TRUE(
+        bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
+    // As the emitter closes the run once all its events have ended.
+    const auto runs = bench.fixture.Rows(ColumnFamily::kRuns);
+    for (const auto& [key, value] : runs) {
+      storage::v1::RunRecord run;
+      ASSERT_TRUE(run.ParseFromString(value));
+      run.set_complete_time_micros(ToMicros(bench.fixture.Now()));
+      bench.fixture.Put(ColumnFamily::kRuns, key, run.SerializeAsString());
+    }
+    v1::GetRunRequest get;
+    get.set_name(absl::StrCat(kName, "/runs/", occurrence));
+    const auto run = bench.fixture.Call(&RunApi::GetRun, get);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->state(), v1::Run::SKIPPED);
+    EXPECT_EQ(run->skip_reason(), "paused");
+    EXPECT_EQ(run->skipped_count(), n);
+    EXPECT_EQ(run->occurrence_count(), 1);
   }
 }
 

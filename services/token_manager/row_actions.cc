@@ -218,6 +218,7 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
     part->set_cancelled(part->cancelled() + row.left());
   } else {
     part->set_skipped(part->skipped() + row.left());
+    part->set_skip_reason(action.reason);
   }
   part->set_last_end_time_micros(std::max(part->last_end_time_micros(), round.micros));
 }
