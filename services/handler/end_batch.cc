@@ -311,12 +311,12 @@ void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, En
   batch.finished.push_back(outcomes[begin].claim);
 }
 
+}  // namespace
+
 void PutParts(const RunParts& parts, kv::Group& group) {
   for (const auto& [key, part] : parts)
     Put(group, ColumnFamily::kRunParts, key, part.SerializeAsString());
 }
-
-}  // namespace
 
 std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
   std::set<std::string> keys;
@@ -388,11 +388,8 @@ void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::
   PutDone(entry, outcome, outcome, count, group);
   if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
   if (entry.one_off()) DeleteName(entry, group);
-  if (!CountsInRun(entry)) return;
-  RunParts own;
-  CountInRun(ChangedPart(entry, parts, own), outcome.kind, count, outcome.reason);
-  PutParts(own, group);
-  changed.merge(own);
+  if (CountsInRun(entry))
+    CountInRun(ChangedPart(entry, parts, changed), outcome.kind, count, outcome.reason);
 }
 
 }  // namespace escapement::handler

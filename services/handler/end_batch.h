@@ -58,8 +58,10 @@ struct RowEnd {
   std::string reason;
   std::vector<kv::Mutation> moved = {};  // of kMove: the rows by which its events wait instead
 };
+// Counts it in `changed`, on top of `parts`; PutParts writes that once the group has all its rows.
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed);
+void PutParts(const RunParts& parts, kv::Group& group);
 
 }  // namespace escapement::handler
 

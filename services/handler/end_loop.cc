@@ -1,6 +1,7 @@
 #include "services/handler/end_loop.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -83,7 +84,9 @@ void EndLoop::Step(absl::Time now) {
   for (std::string& key : RunPartKeys(outcomes_)) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
-  for (const WaitingRow& row : rows_) {
+  // Of as many rows as one commit takes: those behind them wait for a later one anyway.
+  for (size_t i = 0; i < std::min(rows_.size(), state->core.options.claim_rows_max); ++i) {
+    const WaitingRow& row = rows_[i];
     if (!HasRun(row.end.entry.event)) continue;
     std::string key = RunPartKey(
         {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
@@ -155,43 +158,61 @@ void EndLoop::Flush(ShardState& state, absl::Time now) {
   Send(state, std::move(flight));
 }
 
-// Each row is a group of its own: it may have changed, or another one been written in its place (of
-// an occurrence that a later version launches). Of each run at most one row goes into a commit, so
-// that no count is based on another group's that may not apply.
+size_t EndLoop::RowsMax(const ShardState& state) const {
+  return Perturb(state.core.runtime, Site::kHandlerRowEndOfOne) ? 1
+                                                                : state.core.options.claim_rows_max;
+}
+
+// A row may have changed, or another one been written in its place (of an occurrence that a later
+// version launches): each group may be refused. Of each run at most one group goes into a commit,
+// so that no count is based on another group's that may not apply.
+EndLoop::RowGroup* EndLoop::GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
+                                     std::map<std::string, size_t>& by_run) const {
+  const ClaimedEntry& entry = row.end.entry;
+  if (!HasRun(entry.event)) return &flight.row_groups.emplace_back();
+  const std::string part =
+      RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
+  if (!parts_.contains(part) || flight.batch.parts.contains(part)) return nullptr;
+  const auto [group, added] = by_run.try_emplace(part, flight.row_groups.size());
+  if (added) return &flight.row_groups.emplace_back();
+  RowGroup& found = flight.row_groups[group->second];
+  return found.rows.size() < rows_of_run_max_ ? &found : nullptr;
+}
+
 void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
-  RunParts touched = flight.batch.parts;
+  const size_t rows_max = RowsMax(state);
+  std::map<std::string, size_t> by_run;  // index of its group, by the key of its part
   std::vector<WaitingRow> later;
-  const size_t rows_max = Perturb(state.core.runtime, Site::kHandlerRowEndOfOne)
-                              ? 1
-                              : state.core.options.claim_rows_max;
+  size_t taken = 0;
   size_t bytes = 0;
-  for (WaitingRow& row : rows_) {
-    const ClaimedEntry& entry = row.end.entry;
-    const bool counts = HasRun(entry.event);
-    const std::string part =
-        RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
-    const bool known = !counts || (parts_.contains(part) && !touched.contains(part));
-    if (!known || flight.rows.size() >= rows_max || bytes > state.core.options.end_bytes_max) {
+  while (!rows_.empty() && taken < rows_max && bytes <= state.core.options.end_bytes_max) {
+    WaitingRow row = std::move(rows_.front());
+    rows_.pop_front();
+    RowGroup* to = GroupFor(state, row, flight, by_run);
+    if (to == nullptr) {
       later.push_back(std::move(row));
       continue;
     }
-    kv::Group group;
-    group.conditions.push_back({.cf = ColumnFamily::kEvents,
-                                .key = std::string(row.row.key()),
-                                .kind = kv::Condition::Kind::kValueEquals,
-                                .value = std::string(row.row.value()),
-                                .since = row.row.seq()});
-    if (row.cached != nullptr)
-      group.conditions.push_back(StateUnchanged(entry.key.uid, *row.cached));
-    RunParts changed;
-    AddRowEnd(row.end, ToMicros(now), parts_, group, changed);
-    touched.insert(changed.begin(), changed.end());
+    to->group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                                    .key = std::string(row.row.key()),
+                                    .kind = kv::Condition::Kind::kValueEquals,
+                                    .value = std::string(row.row.value()),
+                                    .since = row.row.seq()});
+    if (row.cached != nullptr && row.cached.get() != to->state) {
+      to->group.conditions.push_back(StateUnchanged(row.end.entry.key.uid, *row.cached));
+      to->state = row.cached.get();
+    }
+    AddRowEnd(row.end, ToMicros(now), parts_, to->group, to->parts);
     bytes += row.end.payload.size();
-    flight.commit.groups.push_back(std::move(group));
-    flight.row_parts.push_back(std::move(changed));
-    flight.rows.push_back(std::move(row));
+    ++taken;
+    to->rows.push_back(std::move(row));
   }
-  rows_ = std::move(later);
+  rows_.insert(rows_.begin(), std::make_move_iterator(later.begin()),
+               std::make_move_iterator(later.end()));
+  for (RowGroup& row_group : flight.row_groups) {
+    PutParts(row_group.parts, row_group.group);
+    flight.commit.groups.push_back(std::move(row_group.group));
+  }
 }
 
 void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
@@ -244,19 +265,26 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
   // What was written there since was not taken in while the key was held; or the row is gone, or
   // its schedule has changed.
   std::vector<kv::Key> again;
-  for (size_t i = 0; i < flight.rows.size(); ++i) {
-    WaitingRow& row = flight.rows[i];
-    again.push_back({.cf = ColumnFamily::kEvents, .key = std::string(row.row.key())});
-    if (!result.verdicts[i + 1].applied) {
-      state.core.cache.ForgetState(row.end.entry.key.uid);
-      continue;
+  bool refused = false;
+  for (size_t i = 0; i < flight.row_groups.size(); ++i) {
+    RowGroup& group = flight.row_groups[i];
+    const bool applied = result.verdicts[i + 1].applied;
+    refused |= !applied;
+    for (const WaitingRow& row : group.rows) {
+      again.push_back({.cf = ColumnFamily::kEvents, .key = std::string(row.row.key())});
+      if (!applied) {
+        state.core.cache.ForgetState(row.end.entry.key.uid);
+        continue;
+      }
+      HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
+                                   : row.end.kind == EndKind::kFailed ? stats.dead_letters
+                                                                      : stats.skipped;
+      HandlerStats::Add(count, row.end.entry.event.count());
     }
-    HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
-                                 : row.end.kind == EndKind::kFailed ? stats.dead_letters
-                                                                    : stats.skipped;
-    HandlerStats::Add(count, row.end.entry.event.count());
-    for (auto& [key, part] : flight.row_parts[i]) parts_[key] = std::move(part);
+    if (!applied) continue;
+    for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
+  rows_of_run_max_ = refused ? 1 : std::min(2 * rows_of_run_max_, kRowsOfRunMax);
   ReadAgain(state, std::move(again));
   state.core.wake();
 }

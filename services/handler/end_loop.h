@@ -9,6 +9,8 @@
 #ifndef SERVICES_HANDLER_END_LOOP_H_
 #define SERVICES_HANDLER_END_LOOP_H_
 
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,13 +52,21 @@ class EndLoop {
     QueuedRow row;
     std::shared_ptr<const CachedState> cached;
   };
-  // What one commit holds.
+  // Rows that apply together or not at all: those of one run, so that its count is put once, or a
+  // row that counts in no run.
+  struct RowGroup {
+    kv::Group group;
+    RunParts parts;                      // as the group puts them
+    const CachedState* state = nullptr;  // the last one that is a condition
+    std::vector<WaitingRow> rows;
+  };
+  // What one commit holds: the batch's group, then those of rows.
   struct Flight {
     kv::Commit commit;
     EndBatch batch;
-    std::vector<WaitingRow> rows;
-    std::vector<RunParts> row_parts;  // by row
+    std::vector<RowGroup> row_groups;
   };
+  static constexpr size_t kRowsOfRunMax = 1024;
   bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
   // At the next whole multiple of `delay` of Clock::Elapsed, at the latest.
   void FlushWithin(const ShardState& state, absl::Duration delay);
@@ -65,6 +75,10 @@ class EndLoop {
   void Flush(ShardState& state, absl::Time now);
   void FetchParts(ShardState& state, std::vector<std::string> missing);
   void AddRows(ShardState& state, absl::Time now, Flight& flight);
+  // The group that takes the row; nullptr: it goes with a later commit.
+  RowGroup* GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
+                     std::map<std::string, size_t>& by_run) const;
+  size_t RowsMax(const ShardState& state) const;
   void Send(ShardState& state, std::shared_ptr<Flight> flight);
   void OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result);
   // Lets go of the key of a row, and queues what is there.
@@ -73,7 +87,10 @@ class EndLoop {
   std::weak_ptr<ShardState> state_;
   ShardLoader& loader_;
   std::vector<Outcome> outcomes_;
-  std::vector<WaitingRow> rows_;
+  std::deque<WaitingRow> rows_;
+  // Rows of one run in one commit: a group of many is refused if one of its rows has changed, and
+  // then they go one by one for a while.
+  size_t rows_of_run_max_ = kRowsOfRunMax;
   std::vector<std::string> garbage_;
   absl::Duration flush_at_;  // Clock::Elapsed by which those are to be committed
   // Somebody waits for one of them: not all are only news of a delivery whose token stays out.

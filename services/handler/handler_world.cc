@@ -58,6 +58,7 @@ HandlerWorld::HandlerWorld(HandlerOptions options, absl::Duration read_delay)
 
 void QuietStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                         Callback<kv::CommitResult> done) {
+  ++commits;
   const auto puts = [&](kv::ColumnFamily cf) {
     return std::any_of(request->groups.begin(), request->groups.end(), [cf](const auto& group) {
       return std::any_of(group.mutations.begin(), group.mutations.end(),

@@ -63,6 +63,7 @@ class QuietStore final : public kv::ForwardingKvStore {
   void HoldAnswersOfScans() { *holds_scans_ = true; }
   void TellAll();
 
+  uint64_t commits = 0;      // so far
   uint64_t event_scans = 0;  // of `events`, so far
   uint64_t rows_told = 0;    // puts into `events` that watches told of, so far
 
