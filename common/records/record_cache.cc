@@ -122,6 +122,12 @@ void RecordCache::OnBatch(const kv::WatchBatch& batch) {
   }
 }
 
+std::shared_ptr<const CachedDefinition> RecordCache::DefinitionIfKnown(const Uid& uid,
+                                                                       uint64_t version) const {
+  const auto known = definitions_.find(DefinitionKey(uid, version));
+  return known == definitions_.end() ? nullptr : known->second;
+}
+
 std::shared_ptr<const CachedState> RecordCache::StateIfKnown(const Uid& uid) const {
   const auto known = states_.find(uid.bytes());
   return known == states_.end() ? nullptr : known->second;

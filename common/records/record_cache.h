@@ -66,6 +66,8 @@ class RecordCache {
   std::shared_ptr<const CachedDefinition> Definition(const Uid& uid, uint64_t version);
   // As State, without asking for it.
   std::shared_ptr<const CachedState> StateIfKnown(const Uid& uid) const;
+  // As Definition, without asking for it.
+  std::shared_ptr<const CachedDefinition> DefinitionIfKnown(const Uid& uid, uint64_t version) const;
 
   // What a read under way says of it may be older than what made it wrong: it is read again.
   void ForgetState(const Uid& uid);

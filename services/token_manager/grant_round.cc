@@ -7,6 +7,7 @@
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
 #include "common/runtime/perturb.h"
+#include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/record_reader.h"
 #include "services/token_manager/window_plan.h"
@@ -76,6 +77,7 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
 GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
   policy.grant_next = absl::InfiniteFuture();
   if (policy.queue.empty() || !policy.known) return Visited::kDone;
+  JudgeChanged(policy, round);
   if (!policy.grants_tokens()) {
     JudgeOnly(policy, round);
     return Visited::kDone;
@@ -366,6 +368,17 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
   }
   policy.grant_next = round.now + (all ? kJudgeAgain : kJudgeNextGroups);
   policy.judge_next = again ? round.now : policy.grant_next;
+}
+
+void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
+  std::erase_if(policy.changed, [&](const Uid& schedule) {
+    bool again = false;  // something goes, or is being read
+    for (uint8_t priority = 0; priority < kLaneRetry; ++priority) {
+      const auto group = policy.groups.find({priority, schedule});
+      if (group != policy.groups.end()) again |= JudgeGroup(policy, group->second, round);
+    }
+    return !again;
+  });
 }
 
 namespace {

@@ -72,6 +72,8 @@ class GrantRound {
   // Grants up to `tokens` events of the turn; 0: nothing, the row is not to be sent now.
   uint64_t Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens, Round& round);
   void JudgeOnly(PolicyState& policy, Round& round);
+  // The rows of schedules that were changed, those to come included.
+  void JudgeChanged(PolicyState& policy, const Round& round);
   // False: nothing of it goes.
   bool JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round);
   std::string PassedOver(const PolicyState& policy, const Uid& schedule, absl::Time now);

@@ -129,6 +129,28 @@ TEST_P(JudgedRowsTest, ManyDeletedSchedulesEndWithinSeconds) {
   EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), kSchedules / 2);
 }
 
+// Nothing else would look at it before it is due.
+TEST(JudgedRowsUnderAFreePolicyTest, RowsToComeOfADeletedScheduleEnd) {
+  for (const char* policy : {"p", ""}) {
+    TokenWorld world;
+    world.PutPolicy("p", TokenWorld::Limits(1000));
+    world.Advance(kThree + absl::Minutes(1) - world.now());
+    const TokenWorld::Schedule schedule{.policy_id = policy, .cron = "* * * * * *"};
+    const Uid uid = world.AddSchedule("s", schedule);
+    world.AddRow(uid, schedule, {.due = kThree, .occurrence = "20260301T030000-0-UTC"});
+    world.AddRow(uid, schedule,
+                 {.due = world.now() + absl::Hours(1), .occurrence = "20260301T050000-0-UTC"});
+    world.Start("a");
+    world.Advance(kSettle);
+    EXPECT_EQ(world.Handle().size(), 1u);
+    EXPECT_EQ(world.Waiting().size(), 1u);
+    world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
+    world.Advance(kSettle);
+    EXPECT_TRUE(world.Waiting().empty()) << policy;
+    EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), 1u);
+  }
+}
+
 std::string NameOf(const ::testing::TestParamInfo<WhyNothing>& info) {
   switch (info.param) {
     case WhyNothing::kFull:

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/runtime/perturb.h"
+#include "common/storage/policy_table.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -94,6 +95,29 @@ void PolicyShard::ReadPoliciesAgain() {
 
 void PolicyShard::ReadPolicyAgain(const Uid& uid) {
   if (PolicyState* policy = state_->Find(uid)) RecordReader::ReadAgain(*state_, *policy);
+}
+
+void PolicyShard::OnScheduleChanged(const Uid& schedule) {
+  // They wait under the policy of a version that is known, or under the schedule's own uid.
+  std::set<Uid> candidates = {schedule};
+  const RecordCache& cache = state_->core.cache;
+  const auto state = cache.StateIfKnown(schedule);
+  if (state != nullptr && state->record.has_value()) {
+    const uint64_t version = state->record->version();
+    for (const uint64_t of : {version, version - 1}) {
+      const auto definition = cache.DefinitionIfKnown(schedule, of);
+      if (definition == nullptr || definition->record == nullptr) continue;
+      const storage::v1::DefinitionRecord& record = *definition->record;
+      if (!record.throttle().policy_id().empty())
+        candidates.insert(PolicyUid(record.tenant(), record.throttle().policy_id()));
+    }
+  }
+  for (const Uid& uid : candidates) {
+    PolicyState* policy = state_->Find(uid);
+    if (policy == nullptr) continue;
+    policy->changed.insert(schedule);
+    state_->MakeReady(*policy);
+  }
 }
 
 void PolicyShard::OnTargetOpen(const std::string& target) {

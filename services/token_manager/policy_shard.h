@@ -48,6 +48,8 @@ class PolicyShard {
   void ReadPoliciesAgain();
   void ReadPolicyAgain(const Uid& uid);
   void OnTargetOpen(const std::string& target);
+  // The schedule was changed: its rows that wait are judged soon, whenever they are due.
+  void OnScheduleChanged(const Uid& schedule);
   void OnOwnRow(const std::string& key) { loader_.OnOwnRow(key); }
 
   // Grants nothing more and begins no commit; drained() once none is under way.

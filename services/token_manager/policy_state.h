@@ -215,6 +215,7 @@ class PolicyState {
   absl::Time judge_next = absl::InfinitePast();
   GroupKey judged_to;
   std::set<Uid> fetching;  // schedules whose records are being read
+  std::set<Uid> changed;   // schedules whose rows are to be judged, granted or not
 
  private:
   // What waits longer than that for its window waits long.

@@ -143,6 +143,11 @@ void TokenManagerService::Core::Begin() {
                            kv::DecodeLayout(*result->values[0]);
                        if (layout.ok()) {
                          shared_.layout = *layout;
+                         cache_.NotifyChanges([this](const Uid& schedule) {
+                           for (const auto& [index, shard] : shards_)
+                             shard->OnScheduleChanged(schedule);
+                           Wake();
+                         });
                          cache_.Start();
                          queue_shards_.Start(layout->queue_shards);
                          policies_.Start();  // then the leases: on_open
