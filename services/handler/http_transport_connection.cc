@@ -30,6 +30,11 @@ namespace http = boost::beast::http;
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr unsigned kHeaderBytesMax = 64 << 10;
+// What the parser cannot take yet: the rest of a header section, of a chunk's line or of a trailer.
+constexpr size_t kUnparsedBytesMax = kHeaderBytesMax + kReadBytes;
+// Of one Read, so that a fast consumer does not keep others waiting; what is left is told again.
+constexpr int kReadsMax = 32;
+constexpr int kInformationalMax = 16;  // answers of 100 to 199 to one request
 constexpr absl::string_view kHttpBegin = "HTTP/";
 
 std::string ErrorText(int error) {
@@ -123,6 +128,7 @@ HttpConnection::Progress HttpConnection::Begin(absl::string_view head, absl::str
   written_ = 0;
   parser_ = std::make_unique<Parser>();
   header_whole_ = false;
+  informational_ = 0;
   unparsed_.clear();
   heard_ = false;
   reusable_ = false;
@@ -158,7 +164,7 @@ HttpConnection::Progress HttpConnection::Write() {
 }
 
 HttpConnection::Progress HttpConnection::Read() {
-  while (true) {
+  for (int reads = 0; reads < kReadsMax; ++reads) {
     char bytes[kReadBytes];
     const ssize_t received = recv(fd_, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (received < 0) {
@@ -174,6 +180,7 @@ HttpConnection::Progress HttpConnection::Read() {
     if (progress != Progress::kGoesOn || static_cast<size_t>(received) < sizeof(bytes))
       return progress;
   }
+  return Progress::kGoesOn;
 }
 
 HttpConnection::Progress HttpConnection::Parse() {
@@ -197,6 +204,8 @@ HttpConnection::Progress HttpConnection::Parse() {
       // 100 to 199 are not the answer yet (RFC 9110, 15.2); 101 was not asked for.
       const unsigned status = parser_->get().result_int();
       if (status < 200 && status != 101) {
+        if (++informational_ > kInformationalMax)
+          return Broken("no HTTP answer: it only says that one will come");
         parser_ = std::make_unique<Parser>();
         header_whole_ = false;
         if (parsed < unparsed_.size()) continue;
@@ -208,6 +217,8 @@ HttpConnection::Progress HttpConnection::Parse() {
     if (error || parsed == unparsed_.size()) break;
   }
   unparsed_.erase(0, parsed);
+  if (unparsed_.size() > kUnparsedBytesMax)
+    return Broken("no HTTP answer: a line of its body's form is too long");
   return Progress::kGoesOn;
 }
 

@@ -64,6 +64,7 @@ class HttpConnection {
   size_t written_ = 0;  // of both
   std::unique_ptr<Parser> parser_;
   bool header_whole_ = false;  // the header section of the answer has come to its end
+  int informational_ = 0;      // answers of 100 to 199 to the request
   std::string unparsed_;
   bool heard_ = false;
   bool reusable_ = false;

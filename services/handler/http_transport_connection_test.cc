@@ -154,6 +154,28 @@ TEST_F(HttpConnectionTest, HeaderWithoutEndIsBoundedInMemory) {
   EXPECT_EQ(progress, Progress::kBroken);
 }
 
+// Neither a chunk's line nor a trailer has an end.
+TEST_F(HttpConnectionTest, EndlessFormOfABodyBreaksIt) {
+  for (const absl::string_view begin : {"5;x=", "0\r\nX-Trailer: "}) {
+    Progress progress =
+        Ask(absl::StrCat("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", begin));
+    for (int i = 0; i < 200 && progress == Progress::kGoesOn; ++i) {
+      Say(std::string(1000, 'x'));
+      progress = connection_.Read();
+    }
+    EXPECT_EQ(progress, Progress::kBroken) << begin;
+  }
+}
+
+TEST_F(HttpConnectionTest, EndlessPromisesOfAnAnswerBreakIt) {
+  Progress progress = Ask("HTTP/1.1 100 Continue\r\n\r\n");
+  for (int i = 0; i < 100 && progress == Progress::kGoesOn; ++i) {
+    Say("HTTP/1.1 102 Processing\r\n\r\n");
+    progress = connection_.Read();
+  }
+  EXPECT_EQ(progress, Progress::kBroken);
+}
+
 TEST_F(HttpConnectionTest, WhatIsNoAnswerBreaksIt) {
   ASSERT_EQ(Ask("SSH-2.0-OpenSSH\r\n\r\n"), Progress::kBroken);
   EXPECT_NE(connection_.why(), "");
