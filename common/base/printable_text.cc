@@ -98,7 +98,9 @@ std::string EscapeInsideQuotes(absl::string_view text) {
   std::string escaped;
   while (!text.empty()) {
     const Character character = FirstCharacter(text);
-    if (Stays(character, LineBreaks::kReplace) || !character.valid || character.code < 0x20) {
+    if (!character.valid) {
+      escaped.append(kReplacement.data(), kReplacement.size());
+    } else if (Stays(character, LineBreaks::kReplace) || character.code < 0x20) {
       escaped.append(text.data(), character.bytes);
     } else {
       escaped += absl::StrFormat("\\u%04x", character.code);

@@ -35,9 +35,9 @@ bool HasControlCharacters(absl::string_view text, LineBreaks line_breaks = LineB
 // not part of valid UTF-8 as \xff. A backslash stays as it is.
 std::string EscapeForTerminal(absl::string_view text);
 
-// For a whole document of JSON or YAML: DEL, C1 and direction characters as \u009b. Whoever wrote
-// the document has escaped those of C0 inside its strings, and those between them are its line
-// feeds.
+// For a whole document of JSON or YAML, or one of its strings: DEL, C1 and direction characters as
+// \u009b, bytes that are not part of valid UTF-8 as question marks. Whoever wrote the document has
+// escaped the characters of C0 inside its strings, and those between them are its line feeds.
 std::string EscapeInsideQuotes(absl::string_view text);
 
 }  // namespace escapement

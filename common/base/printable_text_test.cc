@@ -66,6 +66,7 @@ TEST(PrintableText, DocumentsKeepTheirLinesAndEscapeTheRest) {
 }
 
 TEST(PrintableText, BytesOfNoCharacterAreReplaced) {
+  EXPECT_EQ(EscapeInsideQuotes("a\xff z"), "a? z");
   EXPECT_EQ(CleanText("a\xff z\x80", 10), "a? z?");
   EXPECT_EQ(CleanText("\xe2\x82", 10), "??");
   EXPECT_EQ(CleanText("\xc3(", 10), "?(");

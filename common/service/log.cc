@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/printable_text.h"
 
 namespace escapement {
 namespace {
@@ -32,6 +33,7 @@ Sink& GlobalSink() {
 }
 
 void AppendJsonString(std::string* out, absl::string_view text) {
+  const size_t begin = out->size();
   out->push_back('"');
   for (const char c : text) {
     switch (c) {
@@ -56,6 +58,9 @@ void AppendJsonString(std::string* out, absl::string_view text) {
     }
   }
   out->push_back('"');
+  // What comes from outside is logged, too: a reader's terminal must not take it for commands.
+  const std::string harmless = EscapeInsideQuotes(absl::string_view(*out).substr(begin));
+  out->replace(begin, std::string::npos, harmless);
 }
 
 }  // namespace

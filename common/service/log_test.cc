@@ -29,6 +29,14 @@ TEST(LogTest, ALineIsOneJsonObjectWhateverTheTextHolds) {
   EXPECT_EQ(json["inf"], "inf");
 }
 
+TEST(LogTest, LineHoldsNothingThatATerminalObeys) {
+  const std::string line =
+      FormatLogLine(absl::UnixEpoch(), LogLevel::kInfo, "s", "c", "m",
+                    {{"why", absl::string_view("\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xff")}});
+  EXPECT_EQ(nlohmann::json::parse(line)["why"], "\x1b[2J\x7f\xc2\x9b\xe2\x80\xae?");
+  for (const char c : line) EXPECT_TRUE(c >= 0x20 && c <= 0x7e) << line;
+}
+
 TEST(LogTest, ParsesLevels) {
   LogLevel level = LogLevel::kInfo;
   EXPECT_TRUE(ParseLogLevel("error", &level));
