@@ -259,6 +259,19 @@ TEST_F(PlatformTest, StopsAndGoesOnWithoutLossOrRepetition) {
   EXPECT_EQ(receipts_.Stats(kEvents).duplicates, 0u);
 }
 
+TEST_F(PlatformTest, SixteenOfTheLargestPayloadsAreOneBatchAndAreDelivered) {
+  ASSERT_NO_FATAL_FAILURE(Start({"store", "master", "handler"}, "master"));
+  std::vector<v1::Event> events(16);
+  for (v1::Event& event : events) {
+    *event.mutable_due_time() = ToTimestamp(absl::Now());
+    event.set_payload(std::string(262'144, 'x'));
+    *event.mutable_target() = HttpTo(http_->origin() + "/event");
+  }
+  const absl::Status created = api_->CreateEvents(events);
+  ASSERT_TRUE(created.ok()) << created;
+  EXPECT_TRUE(AwaitDistinct(kEvents, events.size()));
+}
+
 TEST_F(PlatformTest, StandaloneDoesTheSameInOneProcess) {
   ASSERT_NO_FATAL_FAILURE(Start({"standalone"}, "standalone"));
   ASSERT_TRUE(
