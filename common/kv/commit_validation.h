@@ -17,8 +17,9 @@ inline constexpr size_t kClaimPrefixBytesMin = 10;
 inline constexpr size_t kDoneDayPrefixBytes = 6;
 
 // INVALID_ARGUMENT: too many groups or bytes, a key or value too long, a stamp outside its value, a
-// forbidden DeleteRange, a key that one group puts and writes again (except an exact repeat of a key
-// that it does not want absent), one of the store's own keys, or an unknown column family or kind.
+// forbidden DeleteRange, a key that one group puts and writes again (except an exact repeat of a
+// key that it does not want absent), one of the store's own keys, or an unknown column family or
+// kind.
 absl::Status ValidateCommit(const CommitRequest& request);
 
 absl::Status ValidateScan(const ScanRequest& request);

@@ -49,6 +49,18 @@ TEST(ScheduleService, WithoutAnEmitterCreateMakesTheCheckpointsAndOwesNothingBef
   EXPECT_EQ(fixture.Get(ColumnFamily::kCheckpoints, EmittedToKey(partition)), planned);
 }
 
+// The creation is an instant of the interval's grid, but nothing fires at it.
+TEST(ScheduleService, IntervalWithoutAnchorFirstFiresOnePeriodAfterItsCreation) {
+  ScheduleBench bench(1, 6);
+  v1::CreateScheduleRequest request = ValidSchedule("s", "");
+  request.mutable_schedule()->mutable_interval()->mutable_every()->set_seconds(2);
+  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
+  ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_EQ(bench.Rows(), (Strings{"2@1", "4@1"}));
+  EXPECT_GE(made->next_time().seconds(), absl::ToUnixSeconds(bench.At(2)));
+  EXPECT_LT(made->next_time().seconds(), absl::ToUnixSeconds(bench.At(3)));
+}
+
 TEST(ScheduleService, CreateWithABehindEmitterOwesNothingFromBeforeTheCreation) {
   ScheduleBench bench(-3600, -3590);
   bench.MakeSchedule("* * * * * *");

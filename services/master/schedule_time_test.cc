@@ -66,18 +66,6 @@ TEST(ScheduleTime, AnIntervalIsAnchoredAtItsCreationAndItsOneChildMovesWithTheEm
   EXPECT_GE(child->instant, bench.At(5));
 }
 
-// The creation is an instant of the interval's grid, but nothing fires at it.
-TEST(ScheduleTime, IntervalWithoutAnchorFirstFiresOnePeriodAfterItsCreation) {
-  ScheduleBench bench(1, 6);
-  v1::CreateScheduleRequest request = ValidSchedule("s", "");
-  SetEvery(2, request.mutable_schedule());
-  const auto made = bench.fixture.Call(&ScheduleApi::CreateSchedule, request);
-  ASSERT_TRUE(made.ok()) << made.status();
-  ASSERT_EQ(bench.Rows(), (Strings{"2@1", "4@1"}));
-  EXPECT_GE(made->next_time().seconds(), absl::ToUnixSeconds(bench.At(2)));
-  EXPECT_LT(made->next_time().seconds(), absl::ToUnixSeconds(bench.At(3)));
-}
-
 TEST(ScheduleTime, AChangeRemovesTheChildOfAnIntervalFromWhereTheEmitterLeftIt) {
   ScheduleBench bench(2, 2);
   bench.change = [&](v1::Schedule* s) {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/base/micros.h"
-#include "common/storage/schedule_table.h"
 #include "common/storage/event_table.h"
+#include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
 
