@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,7 +76,9 @@ class PausedChecker {
                                     " +", events.events.count, "] ", why)});
       };
       const bool triggered = state.kind == Kind::kPaused && events.trigger_time > state.paused_at;
-      if (triggered) triggered_in_pause_.insert({events.uid, events.occurrence});
+      if (triggered)
+        triggered_in_pause_.insert(
+            {events.uid, events.occurrence, schedules_[events.uid].sends.back().first});
       if (!Sends(state.kind) && !triggered)
         report(absl::StrCat("whose schedule is ", Name(state.kind)));
       if (events.version != state.version)
@@ -87,12 +90,12 @@ class PausedChecker {
   void CheckReceipt(const Receipt& receipt) {
     const auto schedule = schedules_.find(receipt.uid);
     if (schedule == schedules_.end()) return;
-    if (triggered_in_pause_.count({receipt.uid, receipt.occurrence}) > 0) return;
     const auto& sends = schedule->second.sends;
     auto after = std::upper_bound(
         sends.begin(), sends.end(), receipt.sent,
         [](absl::Time at, const std::pair<absl::Time, bool>& step) { return at < step.first; });
     if (after == sends.begin() || (--after)->second) return;
+    if (triggered_in_pause_.count({receipt.uid, receipt.occurrence, after->first}) > 0) return;
     if (receipt.sent <= after->first + receipt.timeout) return;
     violations_.push_back(
         {"paused",
@@ -105,8 +108,8 @@ class PausedChecker {
 
   const History& history_;
   std::map<std::string, Schedule> schedules_;  // by uid
-  // Runs that were claimed during a pause as they may be: uid and occurrence.
-  std::set<std::pair<std::string, std::string>> triggered_in_pause_;
+  // Runs that were claimed during a pause as they may be: uid, occurrence, begin of the pause.
+  std::set<std::tuple<std::string, std::string, absl::Time>> triggered_in_pause_;
   std::vector<Violation> violations_;
 };
 

@@ -264,7 +264,7 @@ void AddTrigger(CLI::App& group, Session& session) {
     int64_t event_count = 0;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("trigger", "fire once, now");
+  CLI::App* command = group.add_subcommand("trigger", "fire once, now, also while it is paused");
   command->add_option("name", o->name, "id or full name")->required();
   command->add_option("--event-count,-n", o->event_count, "events; default: the schedule's")
       ->check(CLI::PositiveNumber);

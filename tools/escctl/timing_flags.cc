@@ -53,7 +53,8 @@ void TimingFlags::Add(CLI::App& command) {
   command.add_option("--misfire", misfire_,
                      "what becomes of missed occurrences: fire-all, fire-latest or skip");
   command.add_option("--misfire-threshold", misfire_threshold_,
-                     "how late an occurrence is missed, e.g. 60s");
+                     "how late an occurrence is missed, e.g. 60s; what falls due during a pause "
+                     "always is");
   command.add_option("--max-catch-up", max_catch_up_, "missed occurrences treated one by one")
       ->check(CLI::PositiveNumber);
   command.add_option("--overlap", overlap_,
