@@ -58,7 +58,7 @@ void AppendJsonString(std::string* out, absl::string_view text) {
     }
   }
   out->push_back('"');
-  // What comes from outside is logged, too: a reader's terminal must not take it for commands.
+  // Text from outside is logged, too. A terminal must not take it for commands.
   const std::string harmless = EscapeInsideQuotes(absl::string_view(*out).substr(begin));
   out->replace(begin, std::string::npos, harmless);
 }

@@ -84,7 +84,7 @@ void EndLoop::Step(absl::Time now) {
   for (std::string& key : RunPartKeys(outcomes_)) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
-  // Of as many rows as one commit takes: those behind them wait for a later one anyway.
+  // One commit takes no more rows than this; the rows behind them wait for a later commit.
   for (size_t i = 0; i < std::min(rows_.size(), state->core.options.claim_rows_max); ++i) {
     const WaitingRow& row = rows_[i];
     if (!HasRun(row.end.entry.event)) continue;

@@ -60,7 +60,7 @@ class EndLoop {
     const CachedState* state = nullptr;  // the last one that is a condition
     std::vector<WaitingRow> rows;
   };
-  // What one commit holds: the batch's group, then those of rows.
+  // The contents of one commit: the batch's group first, then the groups of rows.
   struct Flight {
     kv::Commit commit;
     EndBatch batch;

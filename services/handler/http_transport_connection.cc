@@ -30,9 +30,10 @@ namespace http = boost::beast::http;
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr unsigned kHeaderBytesMax = 64 << 10;
-// What the parser cannot take yet: the rest of a header section, of a chunk's line or of a trailer.
+// The parser leaves an unfinished header section, chunk line or trailer. It may grow to this.
 constexpr size_t kUnparsedBytesMax = kHeaderBytesMax + kReadBytes;
-// Of one Read, so that a fast consumer does not keep others waiting; what is left is told again.
+// One Read receives this often at most, so that a fast consumer does not delay others. epoll
+// reports the rest again.
 constexpr int kReadsMax = 32;
 constexpr int kInformationalMax = 16;  // answers of 100 to 199 to one request
 constexpr absl::string_view kHttpBegin = "HTTP/";
@@ -189,7 +190,7 @@ HttpConnection::Progress HttpConnection::Parse() {
     if (!header_whole_) {
       const absl::string_view rest = absl::string_view(unparsed_).substr(parsed);
       const size_t bytes = HeaderBytes(rest);
-      // What is no HTTP is for the parser to refuse.
+      // The parser refuses text that is not HTTP.
       const bool http = absl::StartsWith(rest, kHttpBegin) || absl::StartsWith(kHttpBegin, rest);
       if (bytes == 0 && http && rest.size() <= kHeaderBytesMax) break;
       if (bytes > 0) unparsed_.replace(parsed, bytes, StrictHeader(rest.substr(0, bytes)));

@@ -129,7 +129,7 @@ TEST_F(HttpConnectionTest, ALongBodyIsCut) {
   EXPECT_EQ(answer.body_head, std::string(kHttpBodyHeadBytesMax, 'x'));
 }
 
-// What libcurl takes over https is taken here, too.
+// libcurl accepts these over https, so plain http accepts them, too.
 TEST_F(HttpConnectionTest, AnswersOfSmallServersAreAccepted) {
   for (const absl::string_view answer :
        {"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok",
