@@ -158,11 +158,6 @@ void EndLoop::Flush(ShardState& state, absl::Time now) {
   Send(state, std::move(flight));
 }
 
-size_t EndLoop::RowsMax(const ShardState& state) const {
-  return Perturb(state.core.runtime, Site::kHandlerRowEndOfOne) ? 1
-                                                                : state.core.options.claim_rows_max;
-}
-
 // A row may have changed, or another one been written in its place (of an occurrence that a later
 // version launches): each group may be refused. Of each run at most one group goes into a commit,
 // so that no count is based on another group's that may not apply.
@@ -180,7 +175,9 @@ EndLoop::RowGroup* EndLoop::GroupFor(const ShardState& state, const WaitingRow& 
 }
 
 void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
-  const size_t rows_max = RowsMax(state);
+  const size_t rows_max = Perturb(state.core.runtime, Site::kHandlerRowEndOfOne)
+                              ? 1
+                              : state.core.options.claim_rows_max;
   std::map<std::string, size_t> by_run;  // index of its group, by the key of its part
   std::vector<WaitingRow> later;
   size_t taken = 0;

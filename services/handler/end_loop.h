@@ -78,7 +78,6 @@ class EndLoop {
   // The group that takes the row; nullptr: it goes with a later commit.
   RowGroup* GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
                      std::map<std::string, size_t>& by_run) const;
-  size_t RowsMax(const ShardState& state) const;
   void Send(ShardState& state, std::shared_ptr<Flight> flight);
   void OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result);
   // Lets go of the key of a row, and queues what is there.

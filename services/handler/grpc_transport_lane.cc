@@ -338,10 +338,8 @@ void GrpcLane::OnBroken(Stream* stream) {
 }
 
 void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
-  const std::string why =
-      absl::StrCat("the stream broke: ",
-                   status.ok() ? std::string("ended by the receiver")
-                               : CleanText(status.error_message(), kDeliveryMessageBytesMax));
+  const std::string why = absl::StrCat(
+      "the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
   Answers answers;
   {
     absl::MutexLock lock(&mutex_);

@@ -76,13 +76,27 @@ absl::Duration RetryAfter(absl::string_view value) {
   return at < 0 ? absl::ZeroDuration() : absl::Seconds(at - std::time(nullptr));
 }
 
-// The bytes of the header section at the front, its empty line included; 0: its end has not come.
-size_t HeaderBytes(absl::string_view bytes) {
+constexpr size_t kStatusBytes = absl::string_view("HTTP/1.1 200").size();
+
+struct HeaderSection {
+  size_t bytes = 0;    // its empty line included; 0: its end has not come
+  bool strict = true;  // no need for StrictHeader
+};
+
+// The header section at the front.
+HeaderSection FindHeader(absl::string_view bytes) {
+  HeaderSection header;
   for (size_t begin = 0;;) {
     const size_t end = bytes.find('\n', begin);
-    if (end == absl::string_view::npos) return 0;
-    const absl::string_view line = bytes.substr(begin, end - begin);
-    if (begin > 0 && (line.empty() || line == "\r")) return end + 1;
+    if (end == absl::string_view::npos) return {};
+    absl::string_view line = bytes.substr(begin, end - begin);
+    const bool with_cr = absl::ConsumeSuffix(&line, "\r");
+    const bool blank_missing = begin == 0 && line.size() == kStatusBytes;
+    header.strict = header.strict && with_cr && !blank_missing;
+    if (begin > 0 && line.empty()) {
+      header.bytes = end + 1;
+      return header;
+    }
     begin = end + 1;
   }
 }
@@ -91,7 +105,6 @@ size_t HeaderBytes(absl::string_view bytes) {
 // (RFC 9112, 4: it is there even without a reason) or end lines with LF alone (2.2: a recipient may
 // take that). libcurl takes both.
 std::string StrictHeader(absl::string_view header) {
-  constexpr size_t kStatusBytes = absl::string_view("HTTP/1.1 200").size();
   std::string strict;
   strict.reserve(header.size() + 16);
   while (!header.empty()) {
@@ -189,11 +202,12 @@ HttpConnection::Progress HttpConnection::Parse() {
   while (true) {
     if (!header_whole_) {
       const absl::string_view rest = absl::string_view(unparsed_).substr(parsed);
-      const size_t bytes = HeaderBytes(rest);
+      const HeaderSection header = FindHeader(rest);
       // The parser refuses text that is not HTTP.
       const bool http = absl::StartsWith(rest, kHttpBegin) || absl::StartsWith(kHttpBegin, rest);
-      if (bytes == 0 && http && rest.size() <= kHeaderBytesMax) break;
-      if (bytes > 0) unparsed_.replace(parsed, bytes, StrictHeader(rest.substr(0, bytes)));
+      if (header.bytes == 0 && http && rest.size() <= kHeaderBytesMax) break;
+      if (!header.strict)
+        unparsed_.replace(parsed, header.bytes, StrictHeader(rest.substr(0, header.bytes)));
       header_whole_ = true;
     }
     beast::error_code error;
