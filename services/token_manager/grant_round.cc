@@ -7,7 +7,6 @@
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
 #include "common/runtime/perturb.h"
-#include "common/storage/event_table.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/record_reader.h"
 #include "services/token_manager/window_plan.h"
@@ -26,8 +25,8 @@ constexpr size_t kClaimBytesMax = 1 << 20;
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
 // Policies of the shard: more would be judged anew after each read.
 constexpr size_t kPoliciesFetchingMax = 2000;
-// Of a policy that grants nothing: groups that are judged in one turn, the pause until the next
-// ones are (10,000 groups take two seconds), and until all are judged again.
+// A policy that grants nothing judges so many groups in one turn, pauses before the next turn
+// (10,000 groups take two seconds), and begins again after a longer pause.
 constexpr size_t kJudgedOnlyMax = 256;
 constexpr absl::Duration kJudgeNextGroups = absl::Milliseconds(50);
 constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
@@ -373,10 +372,7 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
 void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
   std::erase_if(policy.changed, [&](const Uid& schedule) {
     bool again = false;  // something goes, or is being read
-    for (uint8_t priority = 0; priority < kLaneRetry; ++priority) {
-      const auto group = policy.groups.find({priority, schedule});
-      if (group != policy.groups.end()) again |= JudgeGroup(policy, group->second, round);
-    }
+    for (RowGroup* group : policy.GroupsOf(schedule)) again |= JudgeGroup(policy, *group, round);
     return !again;
   });
 }

@@ -114,7 +114,7 @@ void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   }
   for (const Uid& uid : candidates) {
     PolicyState* policy = state_->Find(uid);
-    if (policy == nullptr) continue;
+    if (policy == nullptr || policy->GroupsOf(schedule).empty()) continue;
     policy->changed.insert(schedule);
     state_->MakeReady(*policy);
   }

@@ -5,6 +5,7 @@
 
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "services/token_manager/window_plan.h"
@@ -151,6 +152,15 @@ void PolicyState::CutAt(RowGroup& group, const std::string& end) {
   group.end = end;
   while (!group.rows.empty() && group.rows.rbegin()->first >= end)
     RemoveRow(std::string(group.rows.rbegin()->first));
+}
+
+std::vector<RowGroup*> PolicyState::GroupsOf(const Uid& schedule) {
+  std::vector<RowGroup*> of_schedule;
+  for (uint8_t priority = 0; priority < kLaneRetry; ++priority) {
+    const auto group = groups.find({priority, schedule});
+    if (group != groups.end()) of_schedule.push_back(&group->second);
+  }
+  return of_schedule;
 }
 
 RowGroup* PolicyState::GroupOf(const WaitingKey& key) {

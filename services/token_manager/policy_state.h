@@ -161,6 +161,8 @@ class PolicyState {
   // nullptr: nothing of it is in memory, or known to be in the store.
   RowGroup* GroupOf(const WaitingKey& key);
   RowGroup* GroupOf(const std::string& key);
+  // The schedule's groups, by priority.
+  std::vector<RowGroup*> GroupsOf(const Uid& schedule);
   // nullptr: not in memory.
   WaitingRow* RowOf(const std::string& key);
   void RemoveRow(const std::string& key);
