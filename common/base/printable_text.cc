@@ -1,9 +1,7 @@
 #include "common/base/printable_text.h"
 
 #include <cstdint>
-#include <optional>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace escapement {
@@ -43,21 +41,18 @@ bool IsDirection(uint32_t code) {
          (code >= 0x2066 && code <= 0x2069);
 }
 
-bool Stays(const Character& character, LineBreaks line_breaks) {
-  if (!character.valid || IsDirection(character.code)) return false;
-  if (line_breaks == LineBreaks::kKeep && (character.code == '\n' || character.code == '\t'))
-    return true;
-  return !IsControl(character.code);
+bool Stays(const Character& character) {
+  return character.valid && !IsDirection(character.code) && !IsControl(character.code);
 }
 
 }  // namespace
 
-std::string CleanText(absl::string_view bytes, size_t bytes_max, LineBreaks line_breaks) {
+std::string CleanText(absl::string_view bytes, size_t bytes_max) {
   std::string text;
   while (!bytes.empty()) {
     const Character character = FirstCharacter(bytes);
     absl::string_view shown = bytes.substr(0, character.bytes);
-    if (!Stays(character, line_breaks))
+    if (!Stays(character))
       shown = character.valid && IsControl(character.code) ? " " : kReplacement;
     if (text.size() + shown.size() > bytes_max) break;
     text.append(shown.data(), shown.size());
@@ -66,10 +61,10 @@ std::string CleanText(absl::string_view bytes, size_t bytes_max, LineBreaks line
   return text;
 }
 
-bool HasControlCharacters(absl::string_view text, LineBreaks line_breaks) {
+bool HasControlCharacters(absl::string_view text) {
   while (!text.empty()) {
     const Character character = FirstCharacter(text);
-    if (!Stays(character, line_breaks)) return true;
+    if (!Stays(character)) return true;
     text.remove_prefix(character.bytes);
   }
   return false;
@@ -79,7 +74,7 @@ std::string EscapeForTerminal(absl::string_view text) {
   std::string escaped;
   while (!text.empty()) {
     const Character character = FirstCharacter(text);
-    if (Stays(character, LineBreaks::kReplace)) {
+    if (Stays(character)) {
       escaped.append(text.data(), character.bytes);
     } else if (character.code == '\n') {
       escaped += "\\n";
@@ -100,7 +95,7 @@ std::string EscapeInsideQuotes(absl::string_view text) {
     const Character character = FirstCharacter(text);
     if (!character.valid) {
       escaped.append(kReplacement.data(), kReplacement.size());
-    } else if (Stays(character, LineBreaks::kReplace) || character.code < 0x20) {
+    } else if (Stays(character) || character.code < 0x20) {
       escaped.append(text.data(), character.bytes);
     } else {
       escaped += absl::StrFormat("\\u%04x", character.code);

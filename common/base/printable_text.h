@@ -16,20 +16,15 @@
 
 namespace escapement {
 
-enum class LineBreaks {
-  kReplace,  // one line: line feeds and tabs become blanks, as other control characters
-  kKeep,     // line feeds and tabs stay
-};
-
 // Valid UTF-8 of at most `bytes_max` bytes, as `string` fields of records must be. A control
-// character becomes a blank. A direction character, and each byte that is not part of valid UTF-8,
-// becomes a question mark. The text ends before a character that does not fit whole.
-std::string CleanText(absl::string_view bytes, size_t bytes_max,
-                      LineBreaks line_breaks = LineBreaks::kReplace);
+// character becomes a blank, line feeds and tabs included. A direction character, and each byte
+// that is not part of valid UTF-8, becomes a question mark. The text ends before a character that
+// does not fit whole.
+std::string CleanText(absl::string_view bytes, size_t bytes_max);
 
 // True if the text holds a control or direction character, or is not valid UTF-8. For text that
 // users give: it is refused rather than changed.
-bool HasControlCharacters(absl::string_view text, LineBreaks line_breaks = LineBreaks::kReplace);
+bool HasControlCharacters(absl::string_view text);
 
 // For a terminal: control and direction characters as \n, \t, \x1b or \u202e, and each byte that is
 // not part of valid UTF-8 as \xff. A backslash stays as it is.

@@ -47,12 +47,6 @@ TEST(PrintableText, OrdinaryTextStaysAsItIs) {
   }
 }
 
-TEST(PrintableText, LinesAndTabsStayWhereTheyMay) {
-  EXPECT_EQ(CleanText("a\n\tb\r", 100, LineBreaks::kKeep), "a\n\tb ");
-  EXPECT_FALSE(HasControlCharacters("a\n\tb", LineBreaks::kKeep));
-  EXPECT_TRUE(HasControlCharacters("a\n\tb"));
-}
-
 TEST(PrintableText, CutTextEndsWithAWholeCharacter) {
   EXPECT_EQ(CleanText("abc", 2), "ab");
   EXPECT_EQ(CleanText("a東京", 4), "a東");

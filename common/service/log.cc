@@ -33,7 +33,6 @@ Sink& GlobalSink() {
 }
 
 void AppendJsonString(std::string* out, absl::string_view text) {
-  const size_t begin = out->size();
   out->push_back('"');
   for (const char c : text) {
     switch (c) {
@@ -58,9 +57,6 @@ void AppendJsonString(std::string* out, absl::string_view text) {
     }
   }
   out->push_back('"');
-  // Text from outside is logged, too. A terminal must not take it for commands.
-  const std::string harmless = EscapeInsideQuotes(absl::string_view(*out).substr(begin));
-  out->replace(begin, std::string::npos, harmless);
 }
 
 }  // namespace
@@ -90,7 +86,8 @@ std::string FormatLogLine(absl::Time time, LogLevel level, absl::string_view ser
     }
   }
   line += '}';
-  return line;
+  // Text from outside is logged, too. A terminal must not take it for commands.
+  return EscapeInsideQuotes(line);
 }
 
 void Log(LogLevel level, absl::string_view component, absl::string_view message,
