@@ -93,7 +93,7 @@ class EventAdder {
   absl::flat_hash_map<absl::string_view, int> index_of_id_;  // of the ids that clients chose
 };
 
-// What is stored must have an answer that its client can receive, so this is checked before.
+// Checked before the batch is stored: its client must be able to receive the answer.
 void CheckBytes(const v1::BatchCreateEventsRequest& batch,
                 const v1::BatchCreateEventsResponse& response, FieldViolations* violations) {
   if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {

@@ -39,7 +39,7 @@ class DeliverySet {
     return delivery;
   }
   std::vector<Uid> Take() { return std::move(added_); }
-  // Of the deliveries that the batch stores.
+  // Bytes of the deliveries that the batch stores.
   size_t bytes() const { return bytes_; }
 
  private:

@@ -73,17 +73,18 @@ inline constexpr absl::Duration kHoldTimeoutDefault = absl::Seconds(3600);
 
 inline constexpr int32_t kPageSizeMax = 1000;  // larger is cut to it
 inline constexpr int32_t kPageSizeDefault = 100;
-// Of a page's items, encoded. A page that has reached it ends early, with a token.
+// Encoded bytes of a page's items. A page that would exceed them ends early, with a token.
 inline constexpr size_t kPageBytesMax = 1 << 20;
 
 inline constexpr int kBatchCreateEventsMax = 1000;
 inline constexpr int kIngestEventsMax = 5000;
-// Of the requests of one BatchCreateEvents; of the payloads and overrides of one Ingest batch, and
-// of the deliveries that it stores. Keeps one commit well below the store's bound. The wire takes
-// messages of twice the size, so that a batch that is too large is told its field.
+// Bytes of the requests of one BatchCreateEvents. The same bound holds for the payloads and
+// overrides of one Ingest batch, and for the deliveries that it stores. Keeps one commit well below
+// the store's bound. The wire takes messages of twice the size, so that a batch that is too large
+// is told its field.
 inline constexpr size_t kBatchBytesMax = 8 << 20;
-// Of BatchCreateEvents' answer, which repeats each event's target: ordinary clients refuse more
-// than 4 MiB.
+// Bytes of the answer of BatchCreateEvents, which repeats each event's target. Ordinary clients
+// refuse more than 4 MiB.
 inline constexpr size_t kAnswerBytesMax = (4 << 20) - (64 << 10);
 // Batches of one stream whose commit is under way; then the stream is not read further.
 inline constexpr int kIngestOutstandingMax = 8;

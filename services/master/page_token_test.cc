@@ -27,7 +27,7 @@ TEST(PageToken, GivesItsPositionBackToItsOwnListOnly) {
 }
 
 TEST(PageToken, ATokenCutOrLengthenedByAnyCharacterIsRefused) {
-  // Of all three lengths that base64 rounds differently.
+  // base64 rounds each of these three lengths differently.
   for (const std::string position : {"nightly", "nightly1", "nightly12"}) {
     const std::string token = EncodePageToken(kList, position);
     for (size_t length = 1; length < token.size(); ++length)

@@ -152,7 +152,7 @@ void FaultPlan::WrongWallClock() {
 
 void FaultPlan::StepClock() {
   const uint64_t lot = random_.Below(4);
-  // Those of a second are slewed, those of minutes are followed once they have lasted.
+  // A step of a second is slewed. A step of minutes is followed once it has lasted.
   absl::Duration by = lot == 0   ? absl::Seconds(1)
                       : lot == 1 ? absl::Minutes(2)
                                  : options_.clock_step;

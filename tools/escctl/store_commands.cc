@@ -1,5 +1,6 @@
 // escctl store …: what operators ask of the store.
 
+#include <memory>
 #include <string>
 #include <vector>
 
