@@ -1,5 +1,6 @@
 #include "common/records/currency.h"
 
+#include "absl/algorithm/container.h"
 #include "common/base/micros.h"
 #include "common/storage/child_rows.h"
 
@@ -28,15 +29,24 @@ bool HeldByPause(const EventRecord& row, const StateRecord& state) {
          row.trigger_time_micros() <= state.pause_time_micros();
 }
 
-bool RunCancelled(const EventRecord& row, const StateRecord& state) {
-  return !row.triggered() && row.nominal_time_micros() < state.cancelled_before_micros();
+bool CancelledByUser(absl::string_view occurrence, const StateRecord& state) {
+  return absl::c_any_of(state.cancelled_runs(),
+                        [&](const auto& run) { return run.occurrence() == occurrence; });
 }
 
-Currency JudgeRow(const EventRecord& row, const StateRecord* state,
+std::optional<absl::string_view> CancelReason(const EventRecord& row, absl::string_view occurrence,
+                                              const StateRecord& state) {
+  if (CancelledByUser(occurrence, state)) return kCancelledByUser;
+  if (!row.triggered() && row.nominal_time_micros() < state.cancelled_before_micros())
+    return kOverlap;
+  return std::nullopt;
+}
+
+Currency JudgeRow(const EventRecord& row, absl::string_view occurrence, const StateRecord* state,
                   std::optional<bool> current_has) {
   if (state == nullptr || state->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED)
     return Currency::kDeleted;
-  if (RunCancelled(row, *state)) return Currency::kCancelled;
+  if (CancelReason(row, occurrence, *state).has_value()) return Currency::kCancelled;
   if (HeldByPause(row, *state)) return Currency::kPark;
   if (row.triggered()) return Currency::kSend;
   if (state->version() == row.version())

@@ -26,9 +26,9 @@ class CurrencyTest : public ::testing::Test {
     current_.set_version(2);
   }
   Currency Judge(const DefinitionRecord* current) {
-    if (current == nullptr) return JudgeRow(row_, &state_, std::nullopt);
+    if (current == nullptr) return JudgeRow(row_, occurrence_, &state_, std::nullopt);
     const auto timetable = TimetableOf(*current);
-    return JudgeRow(row_, &state_,
+    return JudgeRow(row_, occurrence_, &state_,
                     HasOccurrence(timetable.ok() ? &*timetable : nullptr, occurrence_,
                                   row_.nominal_time_micros(), FinishOf(state_)));
   }
@@ -70,7 +70,7 @@ TEST_F(CurrencyTest, RowTriggeredSinceThePauseBeganIsSent) {
 TEST_F(CurrencyTest, RowsOfDeletedSchedulesAreSkipped) {
   state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_DELETED);
   EXPECT_EQ(Judge(nullptr), Currency::kDeleted);
-  EXPECT_EQ(JudgeRow(row_, nullptr, std::nullopt), Currency::kDeleted);
+  EXPECT_EQ(JudgeRow(row_, occurrence_, nullptr, std::nullopt), Currency::kDeleted);
 }
 
 TEST_F(CurrencyTest, AfterAnUpdateTheNewExpressionDecides) {
@@ -123,6 +123,20 @@ TEST_F(CurrencyTest, TriggeredRunsAreNotCancelled) {
   state_.set_cancelled_before_micros(row_.nominal_time_micros() + 1);
   row_.set_triggered(true);
   EXPECT_EQ(Judge(nullptr), Currency::kSend);
+}
+
+TEST_F(CurrencyTest, CancelRunCancelsTheRunItNamesAndNoOther) {
+  state_.add_cancelled_runs()->set_occurrence("20261121T030001-0-UTC");
+  EXPECT_EQ(Judge(nullptr), Currency::kSend);
+  EXPECT_EQ(CancelReason(row_, occurrence_, state_), std::nullopt);
+  state_.add_cancelled_runs()->set_occurrence(occurrence_);
+  for (const bool triggered : {false, true}) {
+    row_.set_triggered(triggered);
+    EXPECT_EQ(Judge(nullptr), Currency::kCancelled);
+    EXPECT_EQ(CancelReason(row_, occurrence_, state_), kCancelledByUser);
+  }
+  state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
+  EXPECT_EQ(Judge(nullptr), Currency::kCancelled);
 }
 
 }  // namespace

@@ -34,6 +34,15 @@ std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, k
   return state;
 }
 
+// Whether rows that wait may end by this state before they are due.
+bool EndsRuns(const kv::WatchedMutation& mutation) {
+  if (mutation.kind != kv::Mutation::Kind::kPut || mutation.value_omitted) return true;
+  storage::v1::StateRecord state;
+  return !state.ParseFromString(mutation.value) ||
+         state.kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
+         state.cancelled_before_micros() != 0 || !state.cancelled_runs().empty();
+}
+
 }  // namespace
 
 std::string TargetKeyOf(const storage::v1::TargetRecord& target) {
@@ -104,8 +113,11 @@ void RecordCache::ForgetStates() {
 // nobody is told of a change before it.
 void RecordCache::OnBatch(const kv::WatchBatch& batch) {
   std::vector<std::string> changed;
+  std::vector<std::string> ended;
   const bool none_told = Perturb(client_.runtime(), Site::kCacheChangeNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
+    if (on_runs_ended_ && mutation.key.size() == Uid::kBytes && EndsRuns(mutation))
+      ended.push_back(mutation.key);
     const auto known = states_.find(mutation.key);
     if (known == states_.end() || known->second->seq > batch.seq) continue;
     if (mutation.kind == kv::Mutation::Kind::kPut && (mutation.value_omitted || none_told)) {
@@ -120,6 +132,7 @@ void RecordCache::OnBatch(const kv::WatchBatch& batch) {
   for (const std::string& key : changed) {
     if (on_changed_) on_changed_(Uid::FromBytes(key));
   }
+  for (const std::string& key : ended) on_runs_ended_(Uid::FromBytes(key));
 }
 
 std::shared_ptr<const CachedDefinition> RecordCache::DefinitionIfKnown(const Uid& uid,

@@ -59,6 +59,12 @@ class RecordCache {
   void NotifyChanges(std::function<void(const Uid&)> on_changed) {
     on_changed_ = std::move(on_changed);
   }
+  // `on_runs_ended` is called on `executor` whenever a watch tells of a state, known or not, by
+  // which rows that wait end before they are due: the schedule is deleted, or has cancelled runs.
+  // Before Start.
+  void NotifyRunsEnded(std::function<void(const Uid&)> on_runs_ended) {
+    on_runs_ended_ = std::move(on_runs_ended);
+  }
   void Start();
 
   // Null: not known yet; it is read by the next Fetch.
@@ -92,6 +98,7 @@ class RecordCache {
   std::shared_ptr<Executor> executor_;
   std::function<void()> on_fetched_;
   std::function<void(const Uid&)> on_changed_;
+  std::function<void(const Uid&)> on_runs_ended_;
   std::shared_ptr<int> alive_;  // its address changes with each restart
   std::unique_ptr<kv::Watch> watch_;
   // By key; never iterated.

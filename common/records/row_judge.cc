@@ -96,9 +96,9 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     judged.action = Action::kDrop;
     return judged;
   }
-  Currency currency = JudgeRow(row, state, std::nullopt);
+  Currency currency = JudgeRow(row, occurrence, state, std::nullopt);
   if (currency == Currency::kNeedsDefinition && definition != nullptr) {
-    currency = JudgeRow(row, state,
+    currency = JudgeRow(row, occurrence, state,
                         HasOccurrence(definition->timetable.get(), occurrence,
                                       row.nominal_time_micros(), FinishOf(*state)));
   }
@@ -112,7 +112,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
       return Superseded(cache, uid, row, std::move(judged));
     case Currency::kCancelled:
       judged.outcome = storage::v1::OUTCOME_KIND_CANCELLED;
-      return Skip(std::move(judged), "overlap");
+      return Skip(std::move(judged), *CancelReason(row, occurrence, *state));
     case Currency::kNeedsDefinition:
     case Currency::kSend:
       break;

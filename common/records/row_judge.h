@@ -33,7 +33,7 @@ struct RowJudgement {
              // another priority than the row (or none, or has one where the row has none)
   };
   Action action = Action::kFetch;
-  // Of kSkip: skipped, or cancelled (its run has given way to a later one).
+  // Of kSkip: skipped, or cancelled (its run is: CancelReason).
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;
   std::string reason = {};
   // By which it was judged; set but for kFetch.

@@ -6,6 +6,7 @@
 #define COMMON_STORAGE_TEST_STATE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/time/time.h"
 #include "common/base/micros.h"
@@ -16,15 +17,17 @@
 
 namespace escapement {
 
-// Of schedule "s" of the tenant "default".
+// Of schedule "s" of the tenant "default". `cancelled_run`: an occurrence, or empty.
 inline kv::Mutation StatePut(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
-                             absl::Time cancelled_before = absl::UnixEpoch()) {
+                             absl::Time cancelled_before = absl::UnixEpoch(),
+                             const std::string& cancelled_run = {}) {
   storage::v1::StateRecord state;
   state.set_kind(kind);
   state.set_version(version);
   state.set_tenant("default");
   state.set_schedule_id("s");
   state.set_cancelled_before_micros(ToMicros(cancelled_before));
+  if (!cancelled_run.empty()) state.add_cancelled_runs()->set_occurrence(cancelled_run);
   return {
       .cf = kv::ColumnFamily::kStates, .key = StateKey(uid), .value = state.SerializeAsString()};
 }

@@ -22,16 +22,17 @@ using kv::Mutation;
 
 constexpr absl::string_view kMisfire = "misfire";
 
-// The state is as it was read, but for cancelled_before: it is the last field on disk, and every
-// other change counts change_count, which stands before it.
+// The state is as it was read, except for what cancels runs: these fields are the last on disk, and
+// every other change increments change_count, which stands before them.
 Condition StateAsRead(const Uid& uid, const std::optional<std::string>& value,
                       const storage::v1::StateRecord& state, kv::CommitSeq seq) {
   if (!value) return kv::Absent(ColumnFamily::kStates, StateKey(uid));
   Condition condition = kv::ValueIs(ColumnFamily::kStates, StateKey(uid), *value, seq);
   condition.kind = Condition::Kind::kValuePrefix;
-  if (state.cancelled_before_micros() != 0) {
+  if (state.cancelled_before_micros() != 0 || !state.cancelled_runs().empty()) {
     storage::v1::StateRecord rest = state;
     rest.clear_cancelled_before_micros();
+    rest.clear_cancelled_runs();
     condition.value = rest.SerializeAsString();
   }
   return condition;

@@ -1,8 +1,8 @@
 // EmissionChunk: the due children of a window that share one commit, and what it does with them.
 //
 // All due children of a schedule are one group, with the conditions that each is as it was read and
-// that the state is, too (but for cancelled_before, which changes no occurrence). If it is refused,
-// the schedule was changed meanwhile, and the change has taken over what was owed
+// that the state is, too (except for what cancels runs, which changes no occurrence). If it is
+// refused, the schedule was changed meanwhile, and the change has taken over what was owed
 // (occurrence_rows.h). In it
 //  - occurrences that fire get their rows; those that a catch-up skips their Done record, or are
 //    counted in the schedule's summary;

@@ -1,5 +1,6 @@
 #include "services/emitter/emission_chunk.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/cron/zone.h"
@@ -143,23 +144,29 @@ TEST_F(EmissionChunkTest, WhatAChangeHasEmittedIsNotEmittedAgain) {
   EXPECT_EQ(built.counts[0].occurrences, 3u);
 }
 
-TEST_F(EmissionChunkTest, WhatCancelsEarlierRunsIsTheLastFieldOfAState) {
+TEST_F(EmissionChunkTest, WhatCancelsRunsStandsLastInAState) {
   const auto* state = storage::v1::StateRecord::descriptor();
-  const auto* cancelled = state->FindFieldByName("cancelled_before_micros");
-  for (int i = 0; i < state->field_count(); ++i)
-    EXPECT_LE(state->field(i)->number(), cancelled->number()) << state->field(i)->name();
+  for (const char* name : {"cancelled_before_micros", "cancelled_runs"}) {
+    const auto* cancels = state->FindFieldByName(name);
+    for (int i = 0; i < state->field_count(); ++i) {
+      if (absl::StartsWith(state->field(i)->name(), "cancelled_")) continue;
+      EXPECT_LT(state->field(i)->number(), cancels->number()) << state->field(i)->name();
+    }
+  }
 }
 
-TEST_F(EmissionChunkTest, TheConditionOnTheStateLeavesOutWhatCancelsEarlierRuns) {
+TEST_F(EmissionChunkTest, TheConditionOnTheStateLeavesOutWhatCancelsRuns) {
   storage::v1::StateRecord state;
   ASSERT_TRUE(state.ParseFromString(Enabled(1)));
   state.set_covered_to_micros(1);
   const std::string before = state.SerializeAsString();
+  state.add_cancelled_runs()->set_occurrence("o");
+  const std::string run_cancelled = state.SerializeAsString();
   state.set_cancelled_before_micros(77);
   const std::string after = state.SerializeAsString();
   state.set_change_count(2);
   const std::string changed = state.SerializeAsString();
-  for (const std::string& read : {before, after}) {
+  for (const std::string& read : {before, run_cancelled, after}) {
     EmissionChunk chunk = Chunk(At(0), At(60));
     ASSERT_TRUE(chunk.Add(Children(Definition("* * * * *"), kStart)[0], 5).ok());
     const auto built = Build(chunk, {read});

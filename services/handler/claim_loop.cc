@@ -197,26 +197,9 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
     case ResolvedRow::Action::kPark:
     case ResolvedRow::Action::kSkip:
     case ResolvedRow::Action::kMove:
-    case ResolvedRow::Action::kDrop: {
-      EndKind kind = resolved.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
-                                                                             : EndKind::kSkipped;
-      std::vector<kv::Mutation> moved;
-      if (resolved.action == ResolvedRow::Action::kMove) {
-        kind = EndKind::kMove;
-        AddMovedRow(SourceOf(*resolved.moved_to), resolved.entry.event,
-                    resolved.entry.key.occurrence, resolved.entry.key.first,
-                    resolved.entry.key.due_time, state.core.layout, now, &moved);
-      }
-      if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
-      if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
-      ends_.AddRow({.entry = std::move(resolved.entry),
-                    .payload = std::move(resolved.payload),
-                    .kind = kind,
-                    .reason = std::move(resolved.reason),
-                    .moved = std::move(moved)},
-                   std::move(row), std::move(resolved.state));
+    case ResolvedRow::Action::kDrop:
+      EndUnclaimed(state, now, std::move(row), std::move(resolved));
       return Next::kGoOn;
-    }
     case ResolvedRow::Action::kBroken:
       // It stays where it is, held: nothing can be said of it, and nothing must be done to it.
       HandlerStats::Add(state.core.stats.broken_rows, 1);
@@ -230,6 +213,60 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
       return Take(state, now, std::move(row), std::move(judged), batch);
   }
   return Next::kGoOn;
+}
+
+void ClaimLoop::EndUnclaimed(ShardState& state, absl::Time now, QueuedRow row,
+                             ResolvedRow&& resolved) {
+  EndKind kind = resolved.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
+                                                                         : EndKind::kSkipped;
+  std::vector<kv::Mutation> moved;
+  if (resolved.action == ResolvedRow::Action::kMove) {
+    kind = EndKind::kMove;
+    AddMovedRow(SourceOf(*resolved.moved_to), resolved.entry.event, resolved.entry.key.occurrence,
+                resolved.entry.key.first, resolved.entry.key.due_time, state.core.layout, now,
+                &moved);
+  }
+  if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
+  if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
+  ends_.AddRow({.entry = std::move(resolved.entry),
+                .payload = std::move(resolved.payload),
+                .kind = kind,
+                .reason = std::move(resolved.reason),
+                .moved = std::move(moved)},
+               std::move(row), std::move(resolved.state));
+}
+
+void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  for (auto& [target, blocked] : blocked_) {
+    for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
+      std::deque<QueuedRow> kept;
+      for (QueuedRow& row : *rows) {
+        const std::optional<EventKey> key = DecodeEventKey(row.key());
+        if (!key.has_value() || !schedules.contains(key->uid)) {
+          kept.push_back(std::move(row));
+          continue;
+        }
+        OnUnblocked(blocked, row);
+        Requeue(*state, std::move(row));
+      }
+      *rows = std::move(kept);
+    }
+  }
+}
+
+bool ClaimLoop::EndUnwanted(QueuedRow row) {
+  const std::shared_ptr<ShardState> state = state_.lock();
+  // In hand: it is about to be judged.
+  if (state->held.contains(row.key())) return true;
+  std::unique_ptr<ResolvedRow> resolved = ResolveRow(state->core.cache, row.key(), row.value());
+  if (resolved->action == ResolvedRow::Action::kFetch) return false;
+  if (resolved->action != ResolvedRow::Action::kSkip || resolved->reason == kSuperseded)
+    return true;
+  state->queue.Remove(row.key());
+  state->held.insert(std::string(row.key()));
+  EndUnclaimed(*state, state->core.client.NowLow(), std::move(row), std::move(*resolved));
+  return true;
 }
 
 void ClaimLoop::LookAgain(ShardState& state, absl::Duration after, QueuedRow row) {

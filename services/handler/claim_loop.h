@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "services/handler/claim_batch.h"
 #include "services/handler/end_loop.h"
 #include "services/handler/row_resolver.h"
@@ -37,6 +38,13 @@ class ClaimLoop {
 
   // The cache has read what was not known.
   void OnFetched();
+
+  // Rows of these schedules that wait for their target are judged again.
+  void ConsiderAgain(const absl::flat_hash_set<Uid>& schedules);
+
+  // Ends a row, due or not, whose schedule is deleted or whose run is cancelled; leaves any other
+  // row where it is. False: the cache has been asked for what is needed to judge it.
+  bool EndUnwanted(QueuedRow row);
 
   // No further claim is begun.
   void Stop() { stopped_ = true; }
@@ -76,6 +84,8 @@ class ClaimLoop {
   // On-time rows whose target has room again, and if nothing on time is due, overdue ones.
   void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
   Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
+  // It is parked, skipped, moved or dropped, as it was judged.
+  void EndUnclaimed(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow&& resolved);
   void GiveUp(QueuedRow row, ResolvedRow&& resolved);
   // Considers it again then, unless it has been taken up anew by that time.
   void LookAgain(ShardState& state, absl::Duration after, QueuedRow row);

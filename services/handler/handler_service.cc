@@ -155,6 +155,9 @@ void HandlerService::Core::MakeKeeper(uint32_t shards) {
                                   .ttl = options_.lease_ttl,
                                   .renew_every = options_.lease_renew_every},
       std::move(callbacks));
+  cache_.NotifyRunsEnded([this](const Uid& schedule) {
+    for (const auto& [index, shard] : shards_) shard->OnRunsEnded(schedule);
+  });
   cache_.Start();
   keeper_->Start();
   ready_.store(true, std::memory_order_relaxed);

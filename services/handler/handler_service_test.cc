@@ -343,27 +343,6 @@ TEST_F(HandlerServiceTest, RowsOfADeletedScheduleAreSkippedAndCounted) {
   ExpectQuiet();
 }
 
-// Each of them is a row. They end many to a commit, or the work would grow with their square.
-TEST_F(HandlerServiceTest, ManyRetriesOfADeletedScheduleEndInFewCommits) {
-  constexpr uint64_t kRows = 10'000;
-  const Uid uid = world_.AddSchedule("s");
-  const absl::Time due = world_.now() + absl::Minutes(1);
-  for (uint64_t i = 0; i < kRows; ++i) {
-    world_.AddRow(uid, {.lane = kLaneRetry, .due = due, .first = i, .run_count = kRows});
-  }
-  Start();
-  world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
-  const uint64_t before = world_.quiet_store.commits;
-  world_.Advance(due + absl::Seconds(10) - world_.now());
-  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SKIPPED), kRows);
-  EXPECT_LE(world_.quiet_store.commits - before, kRows / 50);  // leases included
-  storage::v1::RunPartRecord part;
-  part.ParseFromString(world_.Rows(ColumnFamily::kRunParts).begin()->second);
-  EXPECT_EQ(part.skipped(), kRows);
-  EXPECT_EQ(part.skip_reason(), "deleted");
-  ExpectQuiet();
-}
-
 TEST_F(HandlerServiceTest, RowsOfARunThatGaveWayAreCancelledAndCounted) {
   const Uid uid = world_.AddSchedule("s");
   Start();

@@ -33,6 +33,7 @@ Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fen
       loader_(state_),
       ends_(state_, loader_),
       claims_(state_, loader_, ends_),
+      retry_sweep_(state_, claims_),
       granted_(state_, ends_),
       takeover_(state_, ends_, granted_) {}
 
@@ -48,6 +49,7 @@ void Shard::Step(absl::Time now) {
   if (!draining_) {
     takeover_.Step(now);
     loader_.Step(now);
+    retry_sweep_.Step();
     claims_.Step(now);
     granted_.Step(now);
   }
@@ -72,6 +74,7 @@ void Shard::Drain(Closure done) {
   draining_ = true;
   drained_ = std::move(done);
   claims_.Stop();
+  retry_sweep_.Stop();
   takeover_.Stop();
   granted_.Stop();
   state_->core.executor->PostAfter(state_->core.options.drain_max,
@@ -117,7 +120,8 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (cached == nullptr || cached->seq < claim.granted_seq) return true;
   if (!cached->record.has_value() ||
       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
-      HeldByPause(entry.event, *cached->record) || RunCancelled(entry.event, *cached->record))
+      HeldByPause(entry.event, *cached->record) ||
+      CancelReason(entry.event, entry.key.occurrence, *cached->record).has_value())
     return false;
   return cached->record->version() <= entry.claimed_version;
 }

@@ -14,6 +14,7 @@
 #include "services/handler/claim_loop.h"
 #include "services/handler/end_loop.h"
 #include "services/handler/granted_loop.h"
+#include "services/handler/retry_sweep.h"
 #include "services/handler/shard_loader.h"
 #include "services/handler/shard_state.h"
 #include "services/handler/takeover_loop.h"
@@ -33,6 +34,9 @@ class Shard final : public ClaimOwner {
     claims_.OnFetched();
     granted_.OnFetched();
   }
+
+  // The schedule was deleted, or a run of it was cancelled.
+  void OnRunsEnded(const Uid& schedule) { retry_sweep_.Note(schedule); }
 
   // Takes no further work; `done` runs when everything claimed has ended, or after
   // Options::drain_max.
@@ -62,6 +66,7 @@ class Shard final : public ClaimOwner {
   ShardLoader loader_;
   EndLoop ends_;
   ClaimLoop claims_;
+  RetrySweep retry_sweep_;
   GrantedLoop granted_;
   TakeoverLoop takeover_;
   bool draining_ = false;

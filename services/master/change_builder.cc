@@ -12,8 +12,6 @@
 #include "common/cron/misfire.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
-#include "common/storage/done_record.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/policy_table.h"
@@ -56,7 +54,8 @@ ChangeBuilder::ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleNam
       layout_(layout),
       now_(now),
       planned_to_(now),
-      covered_(now) {
+      covered_(now),
+      parked_ends_(snapshot.run_parts, layout, now) {
   const std::string schedule_key = ScheduleKey(name.tenant, name.schedule);
   if (snapshot.record.has_value()) {
     group_.conditions.push_back(
@@ -267,28 +266,10 @@ void ChangeBuilder::ReturnParked(const ParkedRow& parked, const Definition& defi
 
 absl::Status ChangeBuilder::SkipParked(const ParkedRow& parked, absl::string_view reason) {
   const size_t before = group_.mutations.size();
-  const storage::v1::EventRecord& row = parked.row;
-  storage::v1::DoneRecord done = DoneRecordOf(row);
-  done.set_outcome(storage::v1::OUTCOME_KIND_SKIPPED);
-  done.set_reason(std::string(reason));
-  done.set_complete_time_micros(ToMicros(now_));
-  group_.conditions.push_back(
-      {.cf = ColumnFamily::kParked, .key = parked.entry.key, .kind = ConditionKind::kPresent});
-  group_.mutations.push_back(
-      {.cf = ColumnFamily::kParked, .kind = MutationKind::kDelete, .key = parked.entry.key});
-  for (const auto& [shard, slice] : SlicesOf(parked, layout_)) {
-    done.set_count(slice.count);
-    group_.mutations.push_back(
-        {.cf = ColumnFamily::kDone,
-         .key = EncodeDoneKey({.shard = shard,
-                               .day = DoneDay(FromMicros(row.launch_time_micros())),
-                               .uid = parked.uid,
-                               .occurrence = parked.occurrence,
-                               .first = slice.first}),
-         .value = done.SerializeAsString()});
-  }
+  const absl::Status status =
+      parked_ends_.End(parked, storage::v1::OUTCOME_KIND_SKIPPED, reason, &group_);
   parked_mutations_ += group_.mutations.size() - before;
-  return HasRun(row) ? CountSkipped(parked, reason) : absl::OkStatus();
+  return status;
 }
 
 void ChangeBuilder::SkipLaunch(const WaitingLaunch& launch, absl::string_view reason) {
@@ -306,34 +287,6 @@ void ChangeBuilder::SkipLaunch(const WaitingLaunch& launch, absl::string_view re
                                                ToEmitted(launch.key, launch.record), reason,
                                                layout_, now_));
   parked_mutations_ += 2;
-}
-
-absl::Status ChangeBuilder::CountSkipped(const ParkedRow& parked, absl::string_view reason) {
-  const std::string part_key = RunPartKey({parked.uid, parked.occurrence}, kMasterRunPart);
-  const auto [part, fresh] = run_parts_.try_emplace(part_key);
-  const auto stored = snapshot_.run_parts.find(part_key);
-  if (fresh && stored != snapshot_.run_parts.end() && stored->second.has_value() &&
-      !part->second.ParseFromString(*stored->second)) {
-    return BrokenRecord("a part of a run");
-  }
-  part->second.set_skipped(part->second.skipped() + parked.end() - parked.begin());
-  part->second.set_skip_reason(std::string(reason));
-  part->second.set_last_end_time_micros(ToMicros(now_));
-  return absl::OkStatus();
-}
-
-void ChangeBuilder::PutRunParts() {
-  for (const auto& [key, part] : run_parts_) {
-    const auto stored = snapshot_.run_parts.find(key);
-    const bool present = stored != snapshot_.run_parts.end() && stored->second.has_value();
-    group_.conditions.push_back(
-        {.cf = ColumnFamily::kRunParts,
-         .key = key,
-         .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
-         .value = present ? *stored->second : std::string()});
-    group_.mutations.push_back(
-        {.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
-  }
 }
 
 }  // namespace escapement::master

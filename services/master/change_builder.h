@@ -32,6 +32,7 @@
 #include "common/kv/layout.h"
 #include "services/master/definition.h"
 #include "services/master/missed_split.h"
+#include "services/master/parked_ends.h"
 #include "services/master/parked_row.h"
 #include "services/master/resource_name.h"
 #include "services/master/schedule_snapshot.h"
@@ -89,7 +90,7 @@ class ChangeBuilder {
   // A launch record's occurrence is skipped; it is still as it was read, and has no run.
   void SkipLaunch(const WaitingLaunch& launch, absl::string_view reason);
   // Writes the masters' run parts that SkipParked has counted up.
-  void PutRunParts();
+  void PutRunParts() { parked_ends_.PutRunParts(&group_); }
 
   size_t occurrences() const { return occurrences_; }
   kv::Group& group() { return group_; }
@@ -103,7 +104,6 @@ class ChangeBuilder {
   // anew.
   void ForgetRunBefore(const std::string& occurrence, size_t written_from);
   absl::Status CheckRows() const;
-  absl::Status CountSkipped(const ParkedRow& parked, absl::string_view reason);
   void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);
 
   const ScheduleSnapshot& snapshot_;
@@ -115,7 +115,7 @@ class ChangeBuilder {
   kv::Group group_;
   size_t occurrences_ = 0;
   size_t parked_mutations_ = 0;  // of the group; bounded by who reads the parked rows
-  std::map<std::string, storage::v1::RunPartRecord> run_parts_;
+  ParkedEnds parked_ends_;
 };
 
 }  // namespace escapement::master

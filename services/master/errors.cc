@@ -50,6 +50,18 @@ absl::Status EventEnded(absl::string_view resource) {
                             {{"resource", std::string(resource)}});
 }
 
+absl::Status RunEnded(absl::string_view resource) {
+  return FailedPrecondition("RUN_ENDED", absl::StrCat(resource, " has ended already"),
+                            {{"resource", std::string(resource)}});
+}
+
+absl::Status TooManyCancelled(absl::string_view resource) {
+  return FailedPrecondition(
+      "TOO_MANY_CANCELLED",
+      absl::StrCat("too many cancelled runs of ", resource, " have not ended yet; try again later"),
+      {{"resource", std::string(resource)}});
+}
+
 absl::Status PolicyHasSchedules(absl::string_view resource) {
   return FailedPrecondition("POLICY_HAS_SCHEDULES", absl::StrCat("a schedule refers to ", resource),
                             {{"resource", std::string(resource)}});

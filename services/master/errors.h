@@ -26,6 +26,12 @@ absl::Status WrongState(absl::string_view resource, absl::string_view state,
 absl::Status EventRunning(absl::string_view resource);
 absl::Status EventEnded(absl::string_view resource);
 
+// FAILED_PRECONDITION, reason RUN_ENDED: too late to cancel.
+absl::Status RunEnded(absl::string_view resource);
+// FAILED_PRECONDITION, reason TOO_MANY_CANCELLED: so many runs of the schedule are cancelled and
+// have not ended yet.
+absl::Status TooManyCancelled(absl::string_view resource);
+
 // FAILED_PRECONDITION, reasons POLICY_HAS_SCHEDULES / POLICY_HAS_WAITING_EVENTS /
 // POLICY_HAS_HELD_TOKENS: what keeps a policy from being deleted.
 absl::Status PolicyHasSchedules(absl::string_view resource);

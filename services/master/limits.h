@@ -112,7 +112,9 @@ inline constexpr int32_t kBackfillOccurrencesDefault = 100;
 // Occurrences after those that a backfill looks at, among which the rest of a summary finds one
 // that has not fired: without one it stays whole, and its first occurrence does not fire.
 inline constexpr size_t kBackfillCarriersMax = 100;
-// Parked rows that one commit of a resume or delete takes.
+// Runs of a schedule that CancelRun has cancelled and that have not ended.
+inline constexpr int kCancelledRunsMax = 32;
+// Parked rows that one commit of a resume, a delete or a CancelRun takes.
 inline constexpr uint32_t kParkedChunkMax = 10'000;
 // Rows that such a commit may write to end them all: beyond it, it takes fewer.
 inline constexpr size_t kParkedRowsMax = 20'000;

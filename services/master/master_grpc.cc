@@ -116,6 +116,12 @@ class RunGrpc final : public v1::RunService::CallbackService {
     runs_.ListRunEvents(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
+  ServerUnaryReactor* CancelRun(CallbackServerContext* context, const v1::CancelRunRequest* request,
+                                v1::Run* response) override {
+    ServerUnaryReactor* reactor = nullptr;
+    runs_.CancelRun(*request, AnswerTo(context, response, &reactor));
+    return reactor;
+  }
 
  private:
   RunApi& runs_;

@@ -38,9 +38,14 @@ std::optional<int64_t> EtaMicros(const storage::v1::RunRecord& run,
   return from + static_cast<int64_t>(left);
 }
 
+// Of a run that has ended, by its counts.
+v1::Run::State EndedState(const v1::Run& run) {
+  if (run.cancelled_count() > 0) return v1::Run::CANCELLED;
+  return run.skipped_count() == run.event_count() ? v1::Run::SKIPPED : v1::Run::COMPLETED;
+}
+
 // The run of one occurrence, all of whose events were skipped.
 void SetSkipped(const std::string& reason, v1::Run* shown) {
-  shown->set_state(v1::Run::SKIPPED);
   shown->set_skip_reason(reason);
   shown->set_occurrence_count(1);
   *shown->mutable_last_nominal_time() = shown->nominal_time();
@@ -72,7 +77,6 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
   SetTimestamp(run.nominal_time_micros(), shown.mutable_nominal_time());
   shown.set_event_count(Count(run.event_count()));
   shown.set_version(Count(run.version()));
-  shown.set_state(run.complete_time_micros() != 0 ? v1::Run::COMPLETED : v1::Run::ACTIVE);
   shown.set_succeeded_count(Count(counts.succeeded()));
   shown.set_failed_count(Count(counts.failed()));
   shown.set_skipped_count(Count(counts.skipped()));
@@ -85,8 +89,8 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
   if (const auto eta = EtaMicros(run, counts, now)) SetTimestamp(*eta, shown.mutable_eta());
   if (run.complete_time_micros() != 0)
     SetTimestamp(run.complete_time_micros(), shown.mutable_complete_time());
-  if (shown.state() == v1::Run::COMPLETED && shown.skipped_count() == shown.event_count())
-    SetSkipped(counts.skip_reason(), &shown);
+  shown.set_state(run.complete_time_micros() != 0 ? EndedState(shown) : v1::Run::ACTIVE);
+  if (shown.state() == v1::Run::SKIPPED) SetSkipped(counts.skip_reason(), &shown);
   return shown;
 }
 
@@ -110,7 +114,6 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   if (done.run_skipped()) return ShowSkippedRun(name, done);
   SetTimestamp(done.nominal_time_micros(), shown.mutable_nominal_time());
   shown.set_version(Count(done.version()));
-  shown.set_state(v1::Run::COMPLETED);
   shown.set_succeeded_count(done.outcome() == storage::v1::OUTCOME_KIND_SUCCEEDED);
   shown.set_failed_count(done.outcome() == storage::v1::OUTCOME_KIND_FAILED);
   shown.set_skipped_count(done.outcome() == storage::v1::OUTCOME_KIND_SKIPPED);
@@ -118,7 +121,8 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   shown.set_expired_count(done.outcome() == storage::v1::OUTCOME_KIND_EXPIRED);
   shown.set_retry_count(std::max<int64_t>(0, Count(done.attempts()) - 1));
   SetTimestamp(done.complete_time_micros(), shown.mutable_complete_time());
-  if (done.outcome() == storage::v1::OUTCOME_KIND_SKIPPED) SetSkipped(done.reason(), &shown);
+  shown.set_state(EndedState(shown));
+  if (shown.state() == v1::Run::SKIPPED) SetSkipped(done.reason(), &shown);
   return shown;
 }
 

@@ -9,8 +9,11 @@
 #include "common/base/micros.h"
 #include "common/status/errors.h"
 #include "common/storage/event_id.h"
+#include "services/master/delivery_codec.h"
 #include "services/master/errors.h"
 #include "services/master/page_token.h"
+#include "services/master/request_table.h"
+#include "services/master/run_cancel.h"
 #include "services/master/run_codec.h"
 #include "services/master/run_events.h"
 #include "services/master/run_listing.h"
@@ -176,6 +179,18 @@ void RunService::ListRunEvents(v1::ListRunEventsRequest request,
                             done(ListPage(list, *std::move(page)));
                           });
           });
+}
+
+void RunService::CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), &violations);
+  if (!name.ok() && violations.empty()) return context_.Refuse(name.status(), std::move(done));
+  violations.AddStatus("", name.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RequestMark mark(name->schedule.tenant, "CancelRun", request.request_id(), request);
+  CancelRunOfSchedule(context_, *std::move(name), std::move(mark), std::move(done));
 }
 
 }  // namespace escapement::master

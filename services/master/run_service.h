@@ -20,6 +20,7 @@ class RunService final : public RunApi {
   void GetRun(v1::GetRunRequest request, Done<v1::Run> done) override;
   void ListRunEvents(v1::ListRunEventsRequest request,
                      Done<v1::ListRunEventsResponse> done) override;
+  void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) override;
 
  private:
   MasterContext& context_;

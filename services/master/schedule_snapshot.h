@@ -3,7 +3,6 @@
 #ifndef SERVICES_MASTER_SCHEDULE_SNAPSHOT_H_
 #define SERVICES_MASTER_SCHEDULE_SNAPSHOT_H_
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "common/kv/kv_store.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/master/definition.h"
+#include "services/master/parked_ends.h"
 #include "services/master/parked_row.h"
 
 namespace escapement::master {
@@ -34,7 +34,7 @@ struct ScheduleSnapshot {
   std::vector<ParkedRow> parked;
   bool parked_more = false;  // than one commit takes
   // The masters' parts of the runs of `parked`, by their key.
-  std::map<std::string, std::optional<std::string>> run_parts;
+  StoredRunParts run_parts;
 };
 
 }  // namespace escapement::master

@@ -386,9 +386,15 @@ bool MayGoBeforeDue(const RowJudgement& judged) {
          (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
 }
 
+// Rows of a run that is cancelled may stand behind rows of other runs that stay.
+bool CancelsSingleRuns(const RowJudgement& judged) {
+  return judged.state != nullptr && judged.state->record.has_value() &&
+         !judged.state->record->cancelled_runs().empty();
+}
+
 }  // namespace
 
-// Up to the first row that may stay.
+// Up to the first row that may stay; where CancelRun has cancelled runs, past such rows.
 bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round) {
   bool any = false;
   for (auto& [key, row] : group.rows) {
@@ -405,8 +411,10 @@ bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& r
     }
     if (judged.action == RowJudgement::Action::kSend ||
         (judged.superseded() && round.now < SupersededEndsAt(row.source->event)) ||
-        (!due && !MayGoBeforeDue(judged)))
+        (!due && !MayGoBeforeDue(judged))) {
+      if (CancelsSingleRuns(judged)) continue;
       break;
+    }
     any = true;
     if (!actions_.PartKnown(policy, row)) break;
     actions_.Add(policy, key, row, judged);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "common/storage/test_state.h"
 #include "gtest/gtest.h"
 #include "services/token_manager/token_world.h"
 
@@ -94,6 +95,19 @@ TEST_P(JudgedRowsTest, RowsToComeOfADeletedScheduleEnd) {
   world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_DELETED);
   world_.Advance(absl::Seconds(8));
   EXPECT_EQ(WaitingOf(uid), 0u);
+}
+
+// It stands between rows of other runs, which stay.
+TEST_P(JudgedRowsTest, RowsOfACancelledRunEndAndOthersStay) {
+  const Uid uid = world_.AddSchedule("cancelled", throttled_);
+  AddRows(uid, throttled_, kRows);
+  world_.Advance(kSettle);
+  world_.Commit({.mutations = {StatePut(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 1,
+                                        absl::UnixEpoch(), "20260301T030002-0-UTC")}});
+  world_.Advance(absl::Seconds(8));
+  EXPECT_EQ(WaitingOf(uid), static_cast<size_t>(kRows - 1));
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_CANCELLED), 1u);
+  EXPECT_EQ(world_.DoneEvents(storage::v1::OUTCOME_KIND_SKIPPED), 0u);
 }
 
 TEST_P(JudgedRowsTest, ChangedPriorityHoldsForWhatWaits) {

@@ -44,6 +44,28 @@ TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   EXPECT_THAT(deleted.words, HasSubstr("deleted"));
 }
 
+// Its policy lets one event out, whose token nobody gives back.
+TEST_F(EscctlTest, CancelsARunWhoseEventsWait) {
+  Json({"policy", "create", "one", "--max-concurrent", "1"});
+  Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "-n", "50", "--policy", "one", "--http",
+        receiver_->origin() + "/hook"});
+  const std::string run = Json({"schedule", "trigger", "s"})["name"];
+  receiver_->AwaitRequests(1);
+  EXPECT_EQ(Json({"run", "cancel", run, "--request-id", "r"})["state"], "ACTIVE");
+  nlohmann::json shown;
+  for (int tries = 0; tries < 300 && shown["cancelledCount"] != "49"; ++tries)
+    shown = Json({"run", "get", run});
+  EXPECT_EQ(shown["cancelledCount"], "49") << shown;
+  const auto events = Json({"run", "events", run, "--filter", "outcome=CANCELLED"});
+  ASSERT_EQ(events.size(), 49u);
+  EXPECT_EQ(events[0]["reason"], "cancelled");
+  EXPECT_EQ(Json({"run", "cancel", run, "--request-id", "r"})["state"], "ACTIVE");
+  // The one that is out ends as its consumer says.
+  const auto usage = Json({"policy", "usage", "one"});
+  ASSERT_EQ(usage["holders"].size(), 1u) << usage;
+  EXPECT_EQ(Run({"run", "cancel", "s/runs/20300101T000000.000000Z"}).exit_code, 1);
+}
+
 TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   const std::string uri = receiver_->origin() + "/hook";
   EXPECT_EQ(Json({"event", "create", "once", "--due", "+1h", "--http", uri})["state"], "PENDING");

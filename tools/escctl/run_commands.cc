@@ -87,6 +87,12 @@ void ListRuns(Session& session, const std::string& schedule, size_t limit) {
   if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
 }
 
+void PrintRun(Session& session, const v1::Run& run) {
+  if (session.format() != OutputFormat::kTable)
+    return session.Print(FormatMessage(run, session.format()));
+  session.Print(FormatTable(DetailedRunHeader(), {ToDetailedRow(run)}));
+}
+
 void GetRun(Session& session, const std::string& name) {
   v1::GetRunRequest request;
   request.set_name(session.FullName("schedules", name));
@@ -95,9 +101,19 @@ void GetRun(Session& session, const std::string& name) {
   v1::Run run;
   const auto status = Stub(session.channel()).GetRun(&context, request, &run);
   if (!status.ok()) return session.Fail(status);
-  if (session.format() != OutputFormat::kTable)
-    return session.Print(FormatMessage(run, session.format()));
-  session.Print(FormatTable(DetailedRunHeader(), {ToDetailedRow(run)}));
+  PrintRun(session, run);
+}
+
+void CancelRun(Session& session, const std::string& name, const std::string& request_id) {
+  v1::CancelRunRequest request;
+  request.set_name(session.FullName("schedules", name));
+  request.set_request_id(request_id);
+  grpc::ClientContext context;
+  session.Prepare(context);
+  v1::Run run;
+  const auto status = Stub(session.channel()).CancelRun(&context, request, &run);
+  if (!status.ok()) return session.Fail(status);
+  PrintRun(session, run);
 }
 
 void ListRunEvents(Session& session, const std::string& name, const std::string& filter,
@@ -136,6 +152,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
   struct Options {
     std::string name;
     std::string filter;
+    std::string request_id;
     size_t limit = 100;
   };
   auto o = std::make_shared<Options>();
@@ -152,6 +169,11 @@ void AddRunCommands(CLI::App& app, Session& session) {
   CLI::App* get = group->add_subcommand("get", "show one run with its counts");
   get->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   get->callback([o, &session] { GetRun(session, o->name); });
+  CLI::App* cancel =
+      group->add_subcommand("cancel", "end what has not been sent of a run as CANCELLED");
+  cancel->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
+  cancel->add_option("--request-id", o->request_id, "repeating it has no second effect");
+  cancel->callback([o, &session] { CancelRun(session, o->name, o->request_id); });
   CLI::App* events = group->add_subcommand("events", "show the events of a run");
   events->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   events->add_option("--filter", o->filter, "outcome=FAILED and the like");

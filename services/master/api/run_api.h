@@ -19,6 +19,7 @@ class RunApi {
   virtual void GetRun(v1::GetRunRequest request, Done<v1::Run> done) = 0;
   virtual void ListRunEvents(v1::ListRunEventsRequest request,
                              Done<v1::ListRunEventsResponse> done) = 0;
+  virtual void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) = 0;
 };
 
 }  // namespace escapement::master
