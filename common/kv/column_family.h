@@ -1,4 +1,4 @@
-// The column families of the store (docs: DESIGN "Column families"; keys are built in
+// The column families of the store (docs/design/overview.md; keys are built in
 // common/storage).
 
 #ifndef COMMON_KV_COLUMN_FAMILY_H_

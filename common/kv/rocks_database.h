@@ -1,5 +1,5 @@
-// RocksDatabase: a RocksDB database with our column families and settings (docs: DESIGN "The
-// store").
+// RocksDatabase: a RocksDB database with our column families and settings
+// (docs/design/store.md).
 //
 // Every write goes through one synced WAL write. Reads of the latest state are for the one thread
 // that writes; everybody else reads a Snapshot. An error of a read of the latest state or of a

@@ -27,8 +27,8 @@ namespace escapement::handler {
 class ClaimOwner;
 struct SendTarget;
 
-// What granted events hold (docs/throttling.md). Of what becomes of them the handler only reports
-// to the owner of the policy shard.
+// What granted events hold (docs/design/throttling.md). Of what becomes of them the handler only
+// reports to the owner of the policy shard.
 struct EntryGrant {
   GrantId id;
   absl::Time send_before;   // of the store's time: nothing is sent later

@@ -1,5 +1,6 @@
-// GrantedLoop: takes the claims that token managers put into one queue shard (docs/throttling.md),
-// and gives their events to the send loop as their targets have room, first come first served.
+// GrantedLoop: takes the claims that token managers put into one queue shard
+// (docs/design/throttling.md), and gives their events to the send loop as their targets have room,
+// first come first served.
 //
 // A watch over the shard's `inflight` is open before the shard's claims are scanned, so that each
 // claim is told or found; GrantedClaims keeps those apart that are both. When the watch lags, a new

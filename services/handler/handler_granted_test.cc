@@ -1,4 +1,4 @@
-// Granted events (docs/throttling.md): what a handler sends of them, and what it reports.
+// Granted events (docs/design/throttling.md): what a handler sends of them, and what it reports.
 
 #include <map>
 #include <set>

@@ -1,5 +1,6 @@
 // HandlerService: delivers due events. It owns queue shards by lease; of each it loads the rows due
-// soon, claims them, sends them at their due time, and commits how they ended (docs: DESIGN §4.3).
+// soon, claims them, sends them at their due time, and commits how they ended
+// (docs/design/overview.md).
 //
 // The same class runs in the handler process, in standalone and in the simulation.
 //

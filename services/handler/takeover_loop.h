@@ -5,9 +5,9 @@
 // says how long its attempts may take. The claims keep their names: their ends are written beside
 // those of the former owner.
 //
-// Of granted claims (docs/throttling.md) those that were put after the former owner's end are new
-// to everybody and go to the GrantedLoop. Of the others the owners of their policy shards are told,
-// at the same instant at which own ones are sent again: they grant them a new claim.
+// Of granted claims (docs/design/throttling.md) those that were put after the former owner's end
+// are new to everybody and go to the GrantedLoop. Of the others the owners of their policy shards
+// are told, at the same instant at which own ones are sent again: they grant them a new claim.
 //
 // Threads: one, the handler's executor.
 

@@ -2,7 +2,7 @@
 // their rows in `waiting`. Pure.
 //
 // An event is due when its row is, when the window that the row is in has begun, and, in an even
-// window, when its place in it has come (docs/throttling.md, "Windows").
+// window, when its place in it has come (docs/design/throttling.md, "Windows").
 
 #ifndef SERVICES_MASTER_POLICY_WAITERS_H_
 #define SERVICES_MASTER_POLICY_WAITERS_H_

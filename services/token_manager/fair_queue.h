@@ -1,5 +1,5 @@
-// FairQueue: which of the events that wait under one policy is next (docs/throttling.md, "Whose
-// turn").
+// FairQueue: which of the events that wait under one policy is next (docs/design/throttling.md,
+// "Whose turn").
 //
 // The rows of a schedule and priority are a *group*. An event is eligible from the later of its
 // row's due time and its place in an even window. Groups with an eligible event are ordered by

@@ -1,5 +1,5 @@
 // ReportActions: what reports, completions and passing time do to the holders of tokens
-// (docs/throttling.md, "Reports, one by one").
+// (docs/design/throttling.md, "Reports, one by one").
 //
 // Each changes the state in memory and adds what follows to the round's group, which must be
 // committed, or the shard dropped.

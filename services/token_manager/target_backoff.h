@@ -1,6 +1,6 @@
 // TargetBackoff: which targets are passed over because they do not answer or have no room
-// (docs/throttling.md, `send_before`), so that what waits for them holds no tokens while others
-// wait.
+// (docs/design/throttling.md, `send_before`), so that what waits for them holds no tokens while
+// others wait.
 //
 // After a report that it is unreachable a target is passed over for 1 s, then 2 s, … 60 s. Reports
 // that come while it is passed over count as the same outage. After that one grant at a time is

@@ -1,6 +1,7 @@
 // TokenManagerService: grants tokens to waiting events. It owns policy shards by lease; of each it
 // keeps who waits and who holds, and makes one commit after the other: first what has come in
-// (reports, completions, expiries), then grants to those whose turn it is (docs/throttling.md).
+// (reports, completions, expiries), then grants to those whose turn it is
+// (docs/design/throttling.md).
 //
 // The same class runs in the token manager's process, in standalone and in the simulation.
 //

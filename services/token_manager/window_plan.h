@@ -1,4 +1,4 @@
-// What the delivery window of a waiting row means for it (docs/throttling.md, "Windows").
+// What the delivery window of a waiting row means for it (docs/design/throttling.md, "Windows").
 //
 // Pure.
 

@@ -13,7 +13,8 @@
 namespace escapement::simulation {
 namespace {
 
-// docs/throttling.md: no handler has said a word for so long after the last moment of an attempt.
+// docs/design/throttling.md: no handler has said a word for so long after the last moment of an
+// attempt.
 constexpr absl::Duration kSilence = absl::Seconds(30);
 // In this time the owner of a policy shard does what is due.
 constexpr absl::Duration kLateMax = absl::Seconds(5);

@@ -14,7 +14,7 @@
 namespace escapement::simulation {
 namespace {
 
-// After this nobody expects a word from the handler: see docs/throttling.md.
+// After this nobody expects a word from the handler: see docs/design/throttling.md.
 constexpr absl::Duration kNoWordAfter = absl::Seconds(30);
 // How far the clock of a handler may be from true time.
 constexpr absl::Duration kClockError = absl::Seconds(5);
