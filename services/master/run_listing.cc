@@ -6,10 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
+#include "absl/status/status.h"
 #include "common/base/key_codec.h"
-#include "common/cron/evaluator.h"
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
+#include "common/cron/zone.h"
 #include "common/status/errors.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/done_table.h"
@@ -17,8 +18,10 @@
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
 #include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
+#include "services/master/occurrence_ranges.h"
 #include "services/master/run_codec.h"
 #include "services/master/throttled_events.h"
 
@@ -31,12 +34,23 @@ using kv::ColumnFamily;
 constexpr absl::Duration kActiveBehind = absl::Minutes(10);
 constexpr absl::Duration kActiveAhead = absl::Minutes(2);
 constexpr size_t kActiveMax = 2000;
-
-std::string DateText(absl::CivilDay date) {
-  return absl::StrFormat("%04d%02d%02d", date.year(), date.month(), date.day());
-}
+// Rows of occurrences are written at most so long ahead of their times.
+constexpr absl::Duration kEmittedAhead = absl::Minutes(10);
+// The clock of the master that triggered a run may be behind that of the one that made the
+// schedule.
+constexpr absl::Duration kClocksDiffer = absl::Minutes(1);
+constexpr absl::Duration kWindowMin = absl::Microseconds(1);
+constexpr absl::Duration kWindowMax = absl::Hours(24 * 4);
+constexpr int kWindowFactor = 4;        // by which windows grow and shrink
+constexpr uint32_t kRowsAtOnce = 1000;  // of one scan
+// Runs that are read and filtered for one page.
+constexpr size_t kFilteredMax = 1000;
+// Former versions whose time zones are read; with more of them, any zone is allowed for.
+constexpr uint32_t kVersionsMax = 100;
+constexpr uint32_t kVersionBytesMax = 1 << 20;
 
 struct FoundRun {
+  absl::Time nominal_time;
   SingleEvent single;                            // of one event
   std::optional<storage::v1::RunRecord> record;  // of many
 };
@@ -48,16 +62,15 @@ class Listing : public std::enable_shared_from_this<Listing> {
       : context_(context),
         query_(std::move(query)),
         done_(std::move(done)),
-        position_(query_.begin),
         now_(context.client.NowLow()) {
-    // A date's local midnight is at most 14 hours before the UTC one.
-    last_date_ = absl::ToCivilDay(now_ + kActiveAhead + absl::Hours(14), absl::UTCTimeZone());
     // The counts of a page's runs are one read.
-    query_.limit = std::min<size_t>(query_.limit, kv::kMultiGetKeysMax / PartsOfRun().size());
+    runs_max_ =
+        std::min(query_.filter.always() ? query_.limit : std::max(query_.limit, kFilteredMax),
+                 kv::kMultiGetKeysMax / PartsOfRun().size());
+    end_ = std::min(now_ + kEmittedAhead, query_.filter.end());
   }
 
   void Start() {
-    if (!query_.oldest.has_value()) return ReadThrottled();
     kv::ScanRequest scan;
     scan.cf = ColumnFamily::kRuns;
     scan.begin = RunPrefix(query_.schedule.uid);
@@ -72,59 +85,69 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
  private:
+  // Backfilled runs are older than their schedule; they have records.
   void OnFirst(const std::vector<kv::Entry>& entries) {
+    begin_ = FromMicros(query_.schedule.record.create_time_micros()) - kClocksDiffer;
     const auto key = entries.empty() ? std::nullopt : DecodeRunKey(entries[0].key);
-    const auto first = key.has_value() ? ParsePosition(key->occurrence) : absl::NotFoundError("");
-    if (first.ok()) position_.date = std::min(position_.date, first->date);
-    position_.date = std::max(position_.date, *query_.oldest);
-    ReadThrottled();
+    const auto first = key.has_value()
+                           ? cron::ParseOccurrence(key->occurrence)
+                           : absl::StatusOr<cron::OccurrenceId>(absl::NotFoundError(""));
+    if (first.ok()) {
+      const absl::Time civil =
+          first->calendar ? absl::FromCivil(first->civil, absl::UTCTimeZone()) : first->instant;
+      begin_ = std::min(begin_, civil - absl::Hours(24));
+    }
+    begin_ = std::max({begin_, query_.oldest, query_.filter.begin()});
+    if (query_.after.has_value()) {
+      position_ = *query_.after;
+    } else {
+      position_ = {query_.newest_first ? end_ : begin_, std::string()};
+    }
+    width_ = FirstWidth();
+    ReadZones();
   }
 
-  void ReadThrottled() {
-    if (!Throttled()) return Round();
-    ThrottledQuery throttled;
-    throttled.source = SourceOf(query_.schedule.definition.record);
-    throttled.limit = kActiveMax;
-    throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
-    ReadThrottledEvents(
-        context_, std::move(throttled),
-        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
-          if (!ranges.ok()) return self->done_(ranges.status());
-          for (ThrottledRange& range : *ranges) {
-            SingleEvent& single = self->throttled_[range.occurrence];
-            single.state = range.state;
-            single.row = std::move(range.row);
-          }
-          self->Round();
-        });
+  // About as long as runs_max_ occurrences take.
+  absl::Duration FirstWidth() const {
+    const auto next = query_.schedule.definition.timetable.Enumerate(
+        now_, now_ + absl::Hours(24 * 400), /*max=*/2);
+    if (next.size() < 2) return kWindowMax;
+    return std::clamp((next[1].instant - next[0].instant) * static_cast<int64_t>(runs_max_),
+                      absl::Duration(absl::Minutes(1)), kWindowMax);
   }
 
-  void Round() {
-    if (position_.date > last_date_) return ReadCounts(false);
-    if (page_.size() >= query_.limit || scans_ >= kRunScansMax) return ReadCounts(true);
-    const std::string begin_text = DateText(position_.date);
-    const std::string end_text = DateText(position_.date + 1);
-    const Uid& uid = query_.schedule.uid;
-    found_.clear();
-    horizon_.reset();
-    failed_ = absl::OkStatus();
-    const std::string& after = position_.after;
-    const int days_after = MayHaveJitter() ? 2 : 1;
-    open_ = 1 + (2 + days_after) * static_cast<int>(context_.layout.queue_shards);
-    scans_ += open_;
-    Scan(ColumnFamily::kRuns,
-         after.empty() ? EncodeRunKey({uid, begin_text}) : PrefixEnd(EncodeRunKey({uid, after})),
-         EncodeRunKey({uid, end_text}));
-    for (int offset = -1; offset <= days_after; ++offset) {
-      const absl::Time midnight = absl::FromCivil(position_.date + offset, absl::UTCTimeZone());
-      const uint32_t day = DoneDay(midnight);
-      for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
-        const auto key = [&](const std::string& text) {
-          return DoneRunPrefix(static_cast<uint16_t>(shard), day, uid, text);
-        };
-        Scan(ColumnFamily::kDone, after.empty() ? key(begin_text) : PrefixEnd(key(after)),
-             key(end_text));
-      }
+  void ReadZones() {
+    AddZone(query_.schedule.definition.record.time_zone());
+    if (query_.schedule.definition.record.version() <= 1) return ReadActive();
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kDefinitions;
+    scan.begin = DefinitionKey(query_.schedule.uid, 0);
+    scan.end = DefinitionKey(query_.schedule.uid, query_.schedule.definition.record.version());
+    scan.limit = kVersionsMax;
+    scan.bytes_max = kVersionBytesMax;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> versions) {
+                           if (!versions.ok()) return self->done_(StoreFailed(versions.status()));
+                           self->OnVersions(*versions);
+                         });
+  }
+
+  void OnVersions(const kv::ScanResult& versions) {
+    any_zone_ |= versions.more;
+    for (const kv::Entry& entry : versions.entries) {
+      storage::v1::DefinitionRecord record;
+      if (!record.ParseFromString(entry.value)) return done_(BrokenRecord("a definition"));
+      AddZone(record.time_zone());
+    }
+    ReadActive();
+  }
+
+  void AddZone(const std::string& name) {
+    absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name.empty() ? "UTC" : name);
+    if (zone.ok()) {
+      zones_.push_back(*std::move(zone));
+    } else {
+      any_zone_ = true;
     }
   }
 
@@ -133,8 +156,6 @@ class Listing : public std::enable_shared_from_this<Listing> {
     const storage::v1::DefinitionRecord& record = query_.schedule.definition.record;
     return record.timing().jitter_micros() > 0 || record.version() > 1;
   }
-
-  bool Throttled() const { return query_.schedule.definition.record.has_throttle(); }
 
   // Numbers of the parts that a run may have.
   std::vector<uint16_t> PartsOfRun() const {
@@ -146,92 +167,29 @@ class Listing : public std::enable_shared_from_this<Listing> {
     return parts;
   }
 
-  void Scan(ColumnFamily cf, std::string begin, std::string end) {
-    kv::ScanRequest scan;
-    scan.cf = cf;
-    scan.begin = std::move(begin);
-    scan.end = std::move(end);
-    scan.limit = static_cast<uint32_t>(query_.limit) + 1;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this(), cf](absl::StatusOr<kv::ScanResult> page) {
-                           self->OnSource(cf, std::move(page));
-                         });
-  }
-
-  void OnSource(ColumnFamily cf, absl::StatusOr<kv::ScanResult> page) {
-    if (!page.ok()) {
-      failed_ = StoreFailed(page.status());
-    } else {
-      std::string last;
-      for (const kv::Entry& entry : page->entries) last = AddEntry(cf, entry);
-      if (page->more && (!horizon_.has_value() || last < *horizon_)) horizon_ = last;
-    }
-    if (--open_ > 0) return;
-    if (!failed_.ok()) return done_(failed_);
-    ReadActive();
-  }
-
-  // The entry's occurrence.
-  std::string AddEntry(ColumnFamily cf, const kv::Entry& entry) {
-    if (cf == ColumnFamily::kRuns) {
-      const auto key = DecodeRunKey(entry.key);
-      storage::v1::RunRecord record;
-      if (!key.has_value() || !record.ParseFromString(entry.value)) {
-        failed_ = BrokenRecord("a run");
-        return std::string();
-      }
-      found_[key->occurrence].record = std::move(record);
-      return key->occurrence;
-    }
-    const auto key = DecodeDoneKey(entry.key);
-    storage::v1::DoneRecord record;
-    if (!key.has_value() || !record.ParseFromString(entry.value)) {
-      failed_ = BrokenRecord("a Done record");
-      return std::string();
-    }
-    // If it has a row in `runs` too, that one is shown.
-    if (record.run_count() <= 1 || record.run_skipped())
-      found_[key->occurrence].single.done = std::move(record);
-    return key->occurrence;
-  }
-
-  // Occurrences of the current definition that may be queued and were not found otherwise.
+  // Before the records of those that have ended: one that ends meanwhile is found there.
   void ReadActive() {
-    active_.clear();
-    std::vector<kv::Key> keys;
     const Definition& definition = query_.schedule.definition;
-    const std::string date = DateText(position_.date);
-    if (Throttled()) {
-      for (auto it = throttled_.lower_bound(date);
-           it != throttled_.end() && it->first.substr(0, date.size()) == date; ++it) {
-        if (it->first > position_.after && !found_.contains(it->first))
-          found_[it->first].single = it->second;
-      }
-      return EndRound();
-    }
-    if (definition.record.event_count() <= 1 &&
-        position_.date + 2 >= absl::ToCivilDay(now_, absl::UTCTimeZone())) {
+    if (definition.record.has_throttle()) return ReadThrottled();
+    std::vector<kv::Key> keys;
+    if (definition.record.event_count() <= 1) {
       const OccurrenceSource source = SourceOf(definition.record);
       for (const auto& occurrence : definition.timetable.Enumerate(
                now_ - kActiveBehind - source.jitter, now_ + kActiveAhead, kActiveMax)) {
-        const EmittedOccurrence emitted = ToEmitted(source, definition.timetable, occurrence);
-        const std::string& id = emitted.id;
-        if (id.substr(0, date.size()) != date || id <= position_.after || found_.contains(id))
-          continue;
-        active_.push_back(id);
-        AddQueueKeys(id, emitted.launch_time, &keys);
+        EmittedOccurrence emitted = ToEmitted(source, definition.timetable, occurrence);
+        AddQueueKeys(source, emitted.id, emitted.launch_time, &keys);
+        asked_.push_back(std::move(emitted.id));
       }
     }
-    if (keys.empty()) return EndRound();
+    if (keys.empty()) return Round();
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnActive(std::move(result));
                              });
   }
 
-  void AddQueueKeys(const std::string& occurrence, absl::Time due,
+  void AddQueueKeys(const OccurrenceSource& source, const std::string& occurrence, absl::Time due,
                     std::vector<kv::Key>* keys) const {
-    const OccurrenceSource source = SourceOf(query_.schedule.definition.record);
     EventKey key;
     const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence).EventId(0);
     key.shard = ShardOfEventId(event_id, context_.layout.queue_shards);
@@ -246,31 +204,189 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
   void OnActive(absl::StatusOr<kv::GetResult> result) {
     if (!result.ok()) return done_(StoreFailed(result.status()));
-    for (size_t i = 0; i < active_.size(); ++i) {
+    for (size_t i = 0; i < asked_.size(); ++i) {
       const auto& value =
           result->values[2 * i].has_value() ? result->values[2 * i] : result->values[2 * i + 1];
       if (!value.has_value()) continue;
-      SingleEvent& single = found_[active_[i]].single;
+      SingleEvent& single = active_[asked_[i]];
       single.state = v1::PENDING;
       if (!single.row.emplace().ParseFromString(*value)) return done_(BrokenRecord("an event"));
+    }
+    Round();
+  }
+
+  void ReadThrottled() {
+    ThrottledQuery throttled;
+    throttled.source = SourceOf(query_.schedule.definition.record);
+    throttled.limit = kActiveMax;
+    throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
+    ReadThrottledEvents(
+        context_, std::move(throttled),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+          if (!ranges.ok()) return self->done_(ranges.status());
+          for (ThrottledRange& range : *ranges) {
+            SingleEvent& single = self->active_[range.occurrence];
+            single.state = range.state;
+            single.row = std::move(range.row);
+          }
+          self->Round();
+        });
+  }
+
+  void Round() {
+    if (query_.newest_first ? position_.nominal_time < begin_ : position_.nominal_time >= end_)
+      return ReadCounts(false);
+    // Each page gets on by a window.
+    if (page_.size() >= runs_max_ || (got_on_ && scans_ >= kRunScansMax)) return ReadCounts(true);
+    if (query_.newest_first) {
+      window_end_ = position_.nominal_time;
+      if (!position_.occurrence.empty()) window_end_ += absl::Microseconds(1);
+      window_end_ = std::min(window_end_, end_);
+      window_begin_ = std::max(window_end_ - width_, begin_);
+      if (window_begin_ >= window_end_) return ReadCounts(false);
+    } else {
+      window_begin_ = std::max(position_.nominal_time, begin_);
+      window_end_ = std::min(window_begin_ + width_, end_);
+    }
+    found_.clear();
+    crowded_ = false;
+    failed_ = absl::OkStatus();
+    open_ = 1;  // until all are begun
+    ScanWindow();
+    Close();
+  }
+
+  void ScanWindow() {
+    const uint32_t first_day = DoneDay(window_begin_);
+    const uint32_t last_day = DoneDay(window_end_ - absl::Microseconds(1) +
+                                      (MayHaveJitter() ? kJitterMax : absl::ZeroDuration()));
+    const Uid& uid = query_.schedule.uid;
+    for (const TextRange& range : OccurrenceRanges(
+             window_begin_, window_end_, any_zone_ ? std::vector<cron::Zone>() : zones_)) {
+      Scan(ColumnFamily::kRuns, EncodeRunKey({uid, range.begin}), EncodeRunKey({uid, range.end}));
+      for (uint32_t day = first_day; day <= last_day; ++day) {
+        for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
+          const auto key = [&](const std::string& text) {
+            return DoneRunPrefix(static_cast<uint16_t>(shard), day, uid, text);
+          };
+          Scan(ColumnFamily::kDone, key(range.begin), key(range.end));
+        }
+      }
+    }
+  }
+
+  void Scan(ColumnFamily cf, std::string begin, std::string end) {
+    ++open_;
+    ++scans_;
+    kv::ScanRequest scan;
+    scan.cf = cf;
+    scan.begin = std::move(begin);
+    scan.end = end;
+    scan.limit = kRowsAtOnce;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), cf,
+                          end = std::move(end)](absl::StatusOr<kv::ScanResult> rows) mutable {
+                           self->OnRows(cf, std::move(end), std::move(rows));
+                           self->Close();
+                         });
+  }
+
+  void OnRows(ColumnFamily cf, std::string end, absl::StatusOr<kv::ScanResult> rows) {
+    if (!rows.ok()) {
+      failed_ = StoreFailed(rows.status());
+      return;
+    }
+    for (const kv::Entry& entry : rows->entries) {
+      if (cf == ColumnFamily::kRuns) {
+        AddRun(entry);
+      } else {
+        AddDone(entry);
+      }
+    }
+    crowded_ |= found_.size() > 2 * runs_max_ + 100 && window_end_ - window_begin_ > kWindowMin;
+    if (!rows->more || crowded_ || !failed_.ok()) return;
+    Scan(cf, AfterOccurrence(cf, rows->entries.back().key), std::move(end));
+  }
+
+  // A run of many events has many Done records, which are not wanted here.
+  static std::string AfterOccurrence(ColumnFamily cf, const std::string& last) {
+    if (cf == ColumnFamily::kRuns) return KeyAfter(last);
+    const DoneKey key = *DecodeDoneKey(last);
+    return PrefixEnd(DoneRunPrefix(key.shard, key.day, key.uid, key.occurrence));
+  }
+
+  bool InWindow(absl::Time nominal) const {
+    return window_begin_ <= nominal && nominal < window_end_;
+  }
+
+  void AddRun(const kv::Entry& entry) {
+    const auto key = DecodeRunKey(entry.key);
+    storage::v1::RunRecord record;
+    if (!key.has_value() || !record.ParseFromString(entry.value)) {
+      failed_ = BrokenRecord("a run");
+      return;
+    }
+    const absl::Time nominal = FromMicros(record.nominal_time_micros());
+    if (!InWindow(nominal)) return;
+    FoundRun& run = found_[key->occurrence];
+    run.nominal_time = nominal;
+    run.record = std::move(record);
+  }
+
+  void AddDone(const kv::Entry& entry) {
+    const auto key = DecodeDoneKey(entry.key);
+    storage::v1::DoneRecord record;
+    if (!key.has_value() || !record.ParseFromString(entry.value)) {
+      failed_ = BrokenRecord("a Done record");
+      return;
+    }
+    const absl::Time nominal = FromMicros(record.nominal_time_micros());
+    // If it has a row in `runs` too, that one is shown.
+    if (!InWindow(nominal) || (record.run_count() > 1 && !record.run_skipped())) return;
+    FoundRun& run = found_[key->occurrence];
+    run.nominal_time = nominal;
+    run.single.done = std::move(record);
+  }
+
+  // One of the round's reads has ended.
+  void Close() {
+    if (--open_ > 0) return;
+    if (!failed_.ok()) return done_(failed_);
+    if (crowded_) {
+      width_ = std::max((window_end_ - window_begin_) / kWindowFactor, kWindowMin);
+      return Round();
+    }
+    for (const auto& [occurrence, single] : active_) {
+      const absl::Time nominal = FromMicros(single.row->nominal_time_micros());
+      if (InWindow(nominal))
+        found_.try_emplace(occurrence, FoundRun{nominal, single, std::nullopt});
     }
     EndRound();
   }
 
   void EndRound() {
+    std::map<RunListPosition, FoundRun> ordered;
     for (auto& [occurrence, run] : found_) {
-      if (horizon_.has_value() && occurrence > *horizon_) break;
-      if (page_.size() >= query_.limit) return ReadCounts(true);
-      position_.after = occurrence;
-      if (!run.record.has_value() && !run.single.done.has_value() && !run.single.row.has_value())
-        continue;
-      page_.emplace_back(occurrence, std::move(run));
+      RunListPosition at{run.nominal_time, occurrence};
+      if (query_.newest_first ? at < position_ : position_ < at)
+        ordered.emplace(std::move(at), std::move(run));
     }
-    if (horizon_.has_value()) {
-      position_.after = *horizon_;
-    } else {
-      position_ = {position_.date + 1, std::string()};
-    }
+    const auto take = [&](auto begin, auto end) {
+      for (auto it = begin; it != end; ++it) {
+        if (page_.size() >= runs_max_) return false;
+        position_ = it->first;
+        page_.emplace_back(it->first, std::move(it->second));
+      }
+      return true;
+    };
+    const bool all = query_.newest_first ? take(ordered.rbegin(), ordered.rend())
+                                         : take(ordered.begin(), ordered.end());
+    if (!all) return ReadCounts(true);
+    got_on_ = true;
+    position_ = {query_.newest_first ? window_begin_ : window_end_, std::string()};
+    if (query_.newest_first && window_begin_ <= begin_) return ReadCounts(false);
+    if (found_.size() < runs_max_ / kWindowFactor)
+      width_ = std::min(width_ * kWindowFactor, kWindowMax);
     Round();
   }
 
@@ -278,9 +394,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
     result_.more = more;
     result_.next = position_;
     std::vector<kv::Key> keys;
-    for (const auto& [occurrence, run] : page_) {
+    for (const auto& [at, run] : page_) {
       if (!run.record.has_value()) continue;
-      const RunKey key = {query_.schedule.uid, occurrence};
+      const RunKey key = {query_.schedule.uid, at.occurrence};
       for (const uint16_t part : PartsOfRun())
         keys.push_back({ColumnFamily::kRunParts, RunPartKey(key, part)});
     }
@@ -293,20 +409,31 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
   void Answer(std::vector<std::optional<std::string>> parts) {
+    const size_t parts_each = PartsOfRun().size();
     size_t next_part = 0;
-    for (const auto& [occurrence, run] : page_) {
-      const RunName name = {query_.name, occurrence};
-      if (!run.record.has_value()) {
-        result_.runs.push_back(ShowSingleRun(name, run.single));
-        continue;
+    for (size_t i = 0; i < page_.size(); ++i) {
+      const auto& [at, run] = page_[i];
+      const RunName name = {query_.name, at.occurrence};
+      v1::Run shown;
+      if (run.record.has_value()) {
+        storage::v1::RunPartRecord sum;
+        for (size_t end = next_part + parts_each; next_part < end; ++next_part) {
+          const std::optional<std::string>& bytes = parts[next_part];
+          storage::v1::RunPartRecord part;
+          if (bytes.has_value() && part.ParseFromString(*bytes)) AddCounts(part, &sum);
+        }
+        shown = ShowRun(name, *run.record, sum, now_);
+      } else {
+        shown = ShowSingleRun(name, run.single);
       }
-      storage::v1::RunPartRecord sum;
-      for (size_t i = 0; i < PartsOfRun().size(); ++i) {
-        const std::optional<std::string>& bytes = parts[next_part++];
-        storage::v1::RunPartRecord part;
-        if (bytes.has_value() && part.ParseFromString(*bytes)) AddCounts(part, &sum);
+      if (!query_.filter.Matches(shown)) continue;
+      if (result_.runs.size() == query_.limit) {
+        // More match than the page takes.
+        result_.more = true;
+        result_.next = page_[i - 1].first;
+        break;
       }
-      result_.runs.push_back(ShowRun(name, *run.record, sum, now_));
+      result_.runs.push_back(std::move(shown));
     }
     done_(std::move(result_));
   }
@@ -314,34 +441,46 @@ class Listing : public std::enable_shared_from_this<Listing> {
   MasterContext& context_;
   RunListQuery query_;
   Read done_;
-  RunListPosition position_;
   const absl::Time now_;
-  absl::CivilDay last_date_;
-  std::map<std::string, SingleEvent> throttled_;  // runs of one that have not ended
+  size_t runs_max_ = 0;  // read for the page
+  // Runs have nominal times in [begin_, end_).
+  absl::Time begin_;
+  absl::Time end_;
+  std::vector<cron::Zone> zones_;
+  bool any_zone_ = false;
+  std::vector<std::string> asked_;             // occurrences that may be in the queue
+  std::map<std::string, SingleEvent> active_;  // runs of one that have not ended, with their rows
+  RunListPosition position_;
+  absl::Duration width_;
   int scans_ = 0;
-  std::vector<std::pair<std::string, FoundRun>> page_;
+  bool got_on_ = false;  // a window has been read
+  std::vector<std::pair<RunListPosition, FoundRun>> page_;
   RunListPage result_;
   // Of the round.
+  absl::Time window_begin_;
+  absl::Time window_end_;
   int open_ = 0;
   absl::Status failed_;
+  bool crowded_ = false;  // the window is to be read as narrower ones
   std::map<std::string, FoundRun> found_;
-  std::optional<std::string> horizon_;  // nothing beyond it is known completely
-  std::vector<std::string> active_;
 };
 
 }  // namespace
 
 std::string FormatPosition(const RunListPosition& position) {
-  return DateText(position.date) + position.after;
+  return KeyWriter()
+      .U64(static_cast<uint64_t>(ToMicros(position.nominal_time)))
+      .Text(position.occurrence)
+      .Take();
 }
 
 absl::StatusOr<RunListPosition> ParsePosition(absl::string_view text) {
-  int digits = 0;
-  if (text.size() < 8 || !absl::SimpleAtoi(text.substr(0, 8), &digits)) {
-    return InvalidField("page_token", "is malformed");
-  }
-  return RunListPosition{absl::CivilDay(digits / 10'000, digits / 100 % 100, digits % 100),
-                         std::string(text.substr(8))};
+  KeyReader reader(text);
+  RunListPosition position;
+  position.nominal_time = FromMicros(static_cast<int64_t>(reader.U64()));
+  position.occurrence = reader.Text();
+  if (!reader.done()) return InvalidField("page_token", "is malformed");
+  return position;
 }
 
 void ListRunsOf(MasterContext& context, RunListQuery query,

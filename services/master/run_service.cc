@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/status/errors.h"
@@ -16,6 +18,7 @@
 #include "services/master/run_cancel.h"
 #include "services/master/run_codec.h"
 #include "services/master/run_events.h"
+#include "services/master/run_filter.h"
 #include "services/master/run_listing.h"
 #include "services/master/run_reader.h"
 #include "services/master/schedule_reader.h"
@@ -38,6 +41,18 @@ absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list,
   violations.AddStatus("", position.status());
   if (!violations.empty()) return violations.ToStatus();
   return Paging{*size, *std::move(position)};
+}
+
+// "nominal_time desc" → newest first. INVALID_ARGUMENT (order_by).
+absl::StatusOr<bool> ReadOrder(absl::string_view order_by) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  if (words.empty()) return false;
+  const bool known =
+      words[0] == "nominal_time" &&
+      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
+  if (!known) return InvalidField("order_by", "must be nominal_time or nominal_time desc");
+  return words.back() == "desc";
 }
 
 // The only event of a run, as a list.
@@ -85,32 +100,31 @@ void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<ScheduleName> name = ParseScheduleName(request.parent(), "parent");
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
-  std::string list = absl::StrCat("ListRuns ", request.parent());
+  std::string list =
+      absl::StrCat("ListRuns ", request.parent(), " ", request.order_by(), " ", request.filter());
+  const absl::StatusOr<bool> newest_first = ReadOrder(request.order_by());
+  absl::StatusOr<RunFilter> filter = RunFilter::Read(request.filter());
   absl::StatusOr<Paging> paging = ReadPaging(request.page_size(), list, request.page_token());
-  if (!paging.ok()) return context_.Refuse(paging.status(), std::move(done));
+  FieldViolations violations;
+  violations.AddStatus("", newest_first.status());
+  violations.AddStatus("", filter.status());
+  violations.AddStatus("", paging.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   RunListQuery query;
   query.name = *name;
+  query.newest_first = *newest_first;
+  query.filter = *std::move(filter);
   query.limit = static_cast<size_t>(paging->size);
+  query.oldest = context_.client.NowLow() - absl::Hours(24) * (run_list_days_ + 1);
   if (!paging->position.empty()) {
-    const absl::StatusOr<RunListPosition> position = ParsePosition(paging->position);
+    absl::StatusOr<RunListPosition> position = ParsePosition(paging->position);
     if (!position.ok()) return context_.Refuse(position.status(), std::move(done));
-    query.begin = *position;
+    query.after = *std::move(position);
   }
-  const bool from_start = paging->position.empty();
   ReadSchedule(context_, *name,
-               [this, from_start, query = std::move(query), list = std::move(list),
+               [this, query = std::move(query), list = std::move(list),
                 done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
                  if (!schedule.ok()) return done(schedule.status());
-                 if (from_start) {
-                   query.begin.date =
-                       absl::ToCivilDay(FromMicros(schedule->record.create_time_micros()),
-                                        absl::UTCTimeZone()) -
-                       1;
-                   query.oldest =
-                       absl::ToCivilDay(context_.client.NowLow() - absl::Hours(24) * run_list_days_,
-                                        absl::UTCTimeZone()) -
-                       1;
-                 }
                  query.schedule = *std::move(schedule);
                  ListRunsOf(context_, std::move(query),
                             [list = std::move(list),

@@ -54,6 +54,7 @@ TEST(RunSkipped, ASkippedOccurrenceIsARunOfItsOwnWhateverItsEvents) {
     const std::string summary = Skip(&bench, RunBench::Id(first), first, 40, last);
     const absl::Time later = bench.start + absl::Minutes(41);
     const std::string one = Skip(&bench, RunBench::Id(later), later, 1, later);
+    bench.fixture.runtime.AdvanceBy(absl::Hours(2));
     EXPECT_EQ(bench.List(10), (Strings{summary, one}));
     EXPECT_EQ(bench.List(1), (Strings{summary, one}));
     const auto run = bench.Get(summary);

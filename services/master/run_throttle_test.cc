@@ -103,7 +103,9 @@ TEST(RunThrottle, AThrottledRunOfOneIsFoundWhereverItsEventIs) {
   EXPECT_EQ(bench.List(10), Strings{id});
   bench.fixture.Delete(ColumnFamily::kParked, parked);
   // Holding a token; others of the policy hold theirs too.
-  bench.Grant("20200101T000000-0-UTC", row, 0, 1, 1);
+  storage::v1::EventRecord other = row;
+  other.set_nominal_time_micros(ToMicros(bench.start - absl::Hours(24 * 300)));
+  bench.Grant("20200101T000000-0-UTC", other, 0, 1, 1);
   const std::string grant = bench.Grant(id, row, 0, 1, 2);
   ASSERT_TRUE(bench.Get(id).ok());
   EXPECT_EQ(bench.Get(id)->running_count(), 1);

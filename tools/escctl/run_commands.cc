@@ -69,10 +69,13 @@ void PrintList(Session& session, const Row& header, const std::vector<Message>& 
   session.Print(FormatMessages(messages, session.format()));
 }
 
-void ListRuns(Session& session, const std::string& schedule, size_t limit) {
+void ListRuns(Session& session, const std::string& schedule, const std::string& order_by,
+              const std::string& filter, size_t limit) {
   std::vector<v1::Run> runs;
   v1::ListRunsRequest request;
   request.set_parent(session.FullName("schedules", schedule));
+  request.set_order_by(order_by);
+  request.set_filter(filter);
   do {
     request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - runs.size())));
     grpc::ClientContext context;
@@ -151,6 +154,7 @@ void ListRunEvents(Session& session, const std::string& name, const std::string&
 void AddRunCommands(CLI::App& app, Session& session) {
   struct Options {
     std::string name;
+    std::string order_by = "nominal_time desc";
     std::string filter;
     std::string request_id;
     size_t limit = 100;
@@ -161,7 +165,12 @@ void AddRunCommands(CLI::App& app, Session& session) {
   CLI::App* runs = schedule->add_subcommand("runs", "show the runs of a schedule");
   runs->add_option("name", o->name, "id or full name of the schedule")->required();
   runs->add_option("--limit", o->limit, "at most so many")->capture_default_str();
-  runs->callback([o, &session] { ListRuns(session, o->name, o->limit); });
+  runs->add_option("--order-by", o->order_by, "nominal_time (oldest first) or nominal_time desc")
+      ->capture_default_str();
+  runs->add_option("--filter", o->filter,
+                   "state=ACTIVE, COMPLETED, SKIPPED or CANCELLED, nominal_time and complete_time "
+                   "with <, >= and the like; AND, OR, NOT");
+  runs->callback([o, &session] { ListRuns(session, o->name, o->order_by, o->filter, o->limit); });
 
   CLI::App* group = app.add_subcommand("run", "what one occurrence set off");
   group->require_subcommand(1);

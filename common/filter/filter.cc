@@ -1,0 +1,207 @@
+#include "common/filter/filter.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement {
+namespace {
+
+bool InWord(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-' ||
+         c == ':' || c == '+';
+}
+
+bool IsField(absl::string_view word) {
+  return std::all_of(word.begin(), word.end(), [](char c) {
+    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+           absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+  });
+}
+
+bool IsKeyword(absl::string_view word) { return word == "AND" || word == "OR" || word == "NOT"; }
+
+// expression: conjunct {AND conjunct}; conjunct: term {OR term};
+// term: NOT term | ( expression ) | field operator value.
+class Parser {
+ public:
+  explicit Parser(absl::string_view text) : text_(text) {}
+
+  absl::StatusOr<Filter> Parse() {
+    absl::StatusOr<Filter> filter = Expression(0);
+    if (!filter.ok()) return filter;
+    SkipBlanks();
+    if (at_ < text_.size()) return Error("expected AND, OR or the end");
+    return filter;
+  }
+
+ private:
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(what, " at character ", at_ + 1));
+  }
+
+  void SkipBlanks() {
+    while (at_ < text_.size() && absl::ascii_isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+
+  bool Take(absl::string_view symbol) {
+    if (text_.substr(at_, symbol.size()) != symbol) return false;
+    at_ += symbol.size();
+    return true;
+  }
+
+  absl::string_view Word() const {
+    size_t end = at_;
+    while (end < text_.size() && InWord(text_[end])) ++end;
+    return text_.substr(at_, end - at_);
+  }
+
+  bool TakeKeyword(absl::string_view keyword) {
+    SkipBlanks();
+    return Word() == keyword && Take(keyword);
+  }
+
+  absl::StatusOr<Filter> Expression(size_t depth) {
+    return Joined(Filter::Kind::kAnd, "AND",
+                  [&] { return Joined(Filter::Kind::kOr, "OR", [&] { return Term(depth); }); });
+  }
+
+  absl::StatusOr<Filter> Joined(Filter::Kind kind, absl::string_view keyword,
+                                absl::FunctionRef<absl::StatusOr<Filter>()> operand) {
+    Filter joined{.kind = kind};
+    do {
+      absl::StatusOr<Filter> next = operand();
+      if (!next.ok()) return next;
+      joined.operands.push_back(*std::move(next));
+    } while (TakeKeyword(keyword));
+    if (joined.operands.size() > 1) return joined;
+    return std::move(joined.operands.front());
+  }
+
+  absl::StatusOr<Filter> Term(size_t depth) {
+    if (depth > kFilterDepthMax) return Error("nested too deeply");
+    if (TakeKeyword("NOT")) {
+      absl::StatusOr<Filter> operand = Term(depth + 1);
+      if (!operand.ok()) return operand;
+      Filter negated{.kind = Filter::Kind::kNot};
+      negated.operands.push_back(*std::move(operand));
+      return negated;
+    }
+    if (Take("(")) {
+      absl::StatusOr<Filter> inner = Expression(depth + 1);
+      if (!inner.ok()) return inner;
+      SkipBlanks();
+      if (!Take(")")) return Error("expected )");
+      return inner;
+    }
+    return Comparison();
+  }
+
+  absl::StatusOr<Filter> Comparison() {
+    const absl::string_view field = Word();
+    if (field.empty() || !IsField(field)) return Error("expected the name of a field");
+    if (++comparisons_ > kFilterComparisonsMax) return Error("too many comparisons");
+    Filter filter{.kind = Filter::Kind::kComparison};
+    filter.comparison.field = std::string(field);
+    at_ += field.size();
+    SkipBlanks();
+    const std::optional<FilterOperator> op = Operator();
+    if (!op.has_value()) return Error("expected one of = != < <= > >=");
+    filter.comparison.op = *op;
+    SkipBlanks();
+    absl::StatusOr<std::string> value = Value();
+    if (!value.ok()) return value.status();
+    filter.comparison.value = *std::move(value);
+    return filter;
+  }
+
+  std::optional<FilterOperator> Operator() {
+    if (Take("!=")) return FilterOperator::kNotEqual;
+    if (Take("<=")) return FilterOperator::kLessOrEqual;
+    if (Take(">=")) return FilterOperator::kGreaterOrEqual;
+    if (Take("=")) return FilterOperator::kEqual;
+    if (Take("<")) return FilterOperator::kLess;
+    if (Take(">")) return FilterOperator::kGreater;
+    return std::nullopt;
+  }
+
+  absl::StatusOr<std::string> Value() {
+    for (const char quote : {'"', '\''}) {
+      if (at_ >= text_.size() || text_[at_] != quote) continue;
+      std::string value;
+      for (size_t i = at_ + 1; i < text_.size(); ++i) {
+        if (text_[i] == quote) {
+          at_ = i + 1;
+          return value;
+        }
+        if (text_[i] == '\\' && i + 1 < text_.size()) ++i;
+        value.push_back(text_[i]);
+      }
+      return Error("a quoted value without its end");
+    }
+    const absl::string_view word = Word();
+    if (word.empty() || IsKeyword(word)) return Error("expected a value");
+    at_ += word.size();
+    return std::string(word);
+  }
+
+  const absl::string_view text_;
+  size_t at_ = 0;
+  size_t comparisons_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Filter> ParseFilter(absl::string_view text) {
+  if (absl::StripAsciiWhitespace(text).empty()) return Filter();
+  if (text.size() > kFilterBytesMax)
+    return absl::InvalidArgumentError(absl::StrCat("longer than ", kFilterBytesMax, " bytes"));
+  return Parser(text).Parse();
+}
+
+absl::Status CheckComparisons(const Filter& filter,
+                              absl::FunctionRef<absl::Status(const FilterComparison&)> check) {
+  if (filter.kind == Filter::Kind::kComparison) return check(filter.comparison);
+  for (const Filter& operand : filter.operands) {
+    if (absl::Status status = CheckComparisons(operand, check); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterComparison&)> holds) {
+  const auto operand_holds = [&](const Filter& operand) { return FilterHolds(operand, holds); };
+  switch (filter.kind) {
+    case Filter::Kind::kComparison:
+      return holds(filter.comparison);
+    case Filter::Kind::kAnd:
+      return std::all_of(filter.operands.begin(), filter.operands.end(), operand_holds);
+    case Filter::Kind::kOr:
+      return std::any_of(filter.operands.begin(), filter.operands.end(), operand_holds);
+    case Filter::Kind::kNot:
+      return !operand_holds(filter.operands.front());
+  }
+  return false;
+}
+
+bool Compares(int order, FilterOperator op) {
+  switch (op) {
+    case FilterOperator::kEqual:
+      return order == 0;
+    case FilterOperator::kNotEqual:
+      return order != 0;
+    case FilterOperator::kLess:
+      return order < 0;
+    case FilterOperator::kLessOrEqual:
+      return order <= 0;
+    case FilterOperator::kGreater:
+      return order > 0;
+    case FilterOperator::kGreaterOrEqual:
+      return order >= 0;
+  }
+  return false;
+}
+
+}  // namespace escapement
