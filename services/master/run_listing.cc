@@ -13,7 +13,6 @@
 #include "common/cron/zone.h"
 #include "common/status/errors.h"
 #include "common/storage/child_rows.h"
-#include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
 #include "common/storage/event_table.h"
 #include "common/storage/occurrence_rows.h"
@@ -21,8 +20,8 @@
 #include "common/storage/schedule_table.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
-#include "services/master/occurrence_ranges.h"
 #include "services/master/run_codec.h"
+#include "services/master/run_window.h"
 #include "services/master/throttled_events.h"
 
 namespace escapement::master {
@@ -39,21 +38,13 @@ constexpr absl::Duration kEmittedAhead = absl::Minutes(10);
 // The clock of the master that triggered a run may be behind that of the one that made the
 // schedule.
 constexpr absl::Duration kClocksDiffer = absl::Minutes(1);
-constexpr absl::Duration kWindowMin = absl::Microseconds(1);
 constexpr absl::Duration kWindowMax = absl::Hours(24 * 4);
-constexpr int kWindowFactor = 4;        // by which windows grow and shrink
-constexpr uint32_t kRowsAtOnce = 1000;  // of one scan
+constexpr int kWindowFactor = 4;  // by which windows grow and shrink
 // Runs that are read and filtered for one page.
 constexpr size_t kFilteredMax = 1000;
 // Former versions whose time zones are read; with more of them, any zone is allowed for.
 constexpr uint32_t kVersionsMax = 100;
 constexpr uint32_t kVersionBytesMax = 1 << 20;
-
-struct FoundRun {
-  absl::Time nominal_time;
-  SingleEvent single;                            // of one event
-  std::optional<storage::v1::RunRecord> record;  // of many
-};
 
 class Listing : public std::enable_shared_from_this<Listing> {
  public:
@@ -248,125 +239,38 @@ class Listing : public std::enable_shared_from_this<Listing> {
       window_begin_ = std::max(position_.nominal_time, begin_);
       window_end_ = std::min(window_begin_ + width_, end_);
     }
-    found_.clear();
-    crowded_ = false;
-    failed_ = absl::OkStatus();
-    open_ = 1;  // until all are begun
-    ScanWindow();
-    Close();
+    ReadRunWindow(context_, Window(), [self = shared_from_this()](absl::StatusOr<RunWindow> read) {
+      if (!read.ok()) return self->done_(read.status());
+      self->OnWindow(*std::move(read));
+    });
   }
 
-  void ScanWindow() {
-    const uint32_t first_day = DoneDay(window_begin_);
-    const uint32_t last_day = DoneDay(window_end_ - absl::Microseconds(1) +
-                                      (MayHaveJitter() ? kJitterMax : absl::ZeroDuration()));
-    const Uid& uid = query_.schedule.uid;
-    for (const TextRange& range : OccurrenceRanges(
-             window_begin_, window_end_, any_zone_ ? std::vector<cron::Zone>() : zones_)) {
-      Scan(ColumnFamily::kRuns, EncodeRunKey({uid, range.begin}), EncodeRunKey({uid, range.end}));
-      for (uint32_t day = first_day; day <= last_day; ++day) {
-        for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
-          const auto key = [&](const std::string& text) {
-            return DoneRunPrefix(static_cast<uint16_t>(shard), day, uid, text);
-          };
-          Scan(ColumnFamily::kDone, key(range.begin), key(range.end));
-        }
-      }
-    }
+  RunWindowQuery Window() const {
+    return {.uid = query_.schedule.uid,
+            .begin = window_begin_,
+            .end = window_end_,
+            .zones = any_zone_ ? std::vector<cron::Zone>() : zones_,
+            .jitter = MayHaveJitter() ? kJitterMax : absl::ZeroDuration(),
+            .runs_max = 2 * runs_max_ + 100};
   }
 
-  void Scan(ColumnFamily cf, std::string begin, std::string end) {
-    ++open_;
-    ++scans_;
-    kv::ScanRequest scan;
-    scan.cf = cf;
-    scan.begin = std::move(begin);
-    scan.end = end;
-    scan.limit = kRowsAtOnce;
-    context_.client.Scan(std::move(scan), context_.executor,
-                         [self = shared_from_this(), cf,
-                          end = std::move(end)](absl::StatusOr<kv::ScanResult> rows) mutable {
-                           self->OnRows(cf, std::move(end), std::move(rows));
-                           self->Close();
-                         });
-  }
-
-  void OnRows(ColumnFamily cf, std::string end, absl::StatusOr<kv::ScanResult> rows) {
-    if (!rows.ok()) {
-      failed_ = StoreFailed(rows.status());
-      return;
-    }
-    for (const kv::Entry& entry : rows->entries) {
-      if (cf == ColumnFamily::kRuns) {
-        AddRun(entry);
-      } else {
-        AddDone(entry);
-      }
-    }
-    crowded_ |= found_.size() > 2 * runs_max_ + 100 && window_end_ - window_begin_ > kWindowMin;
-    if (!rows->more || crowded_ || !failed_.ok()) return;
-    Scan(cf, AfterOccurrence(cf, rows->entries.back().key), std::move(end));
-  }
-
-  // A run of many events has many Done records, which are not wanted here.
-  static std::string AfterOccurrence(ColumnFamily cf, const std::string& last) {
-    if (cf == ColumnFamily::kRuns) return KeyAfter(last);
-    const DoneKey key = *DecodeDoneKey(last);
-    return PrefixEnd(DoneRunPrefix(key.shard, key.day, key.uid, key.occurrence));
-  }
-
-  bool InWindow(absl::Time nominal) const {
-    return window_begin_ <= nominal && nominal < window_end_;
-  }
-
-  void AddRun(const kv::Entry& entry) {
-    const auto key = DecodeRunKey(entry.key);
-    storage::v1::RunRecord record;
-    if (!key.has_value() || !record.ParseFromString(entry.value)) {
-      failed_ = BrokenRecord("a run");
-      return;
-    }
-    const absl::Time nominal = FromMicros(record.nominal_time_micros());
-    if (!InWindow(nominal)) return;
-    FoundRun& run = found_[key->occurrence];
-    run.nominal_time = nominal;
-    run.record = std::move(record);
-  }
-
-  void AddDone(const kv::Entry& entry) {
-    const auto key = DecodeDoneKey(entry.key);
-    storage::v1::DoneRecord record;
-    if (!key.has_value() || !record.ParseFromString(entry.value)) {
-      failed_ = BrokenRecord("a Done record");
-      return;
-    }
-    const absl::Time nominal = FromMicros(record.nominal_time_micros());
-    // If it has a row in `runs` too, that one is shown.
-    if (!InWindow(nominal) || (record.run_count() > 1 && !record.run_skipped())) return;
-    FoundRun& run = found_[key->occurrence];
-    run.nominal_time = nominal;
-    run.single.done = std::move(record);
-  }
-
-  // One of the round's reads has ended.
-  void Close() {
-    if (--open_ > 0) return;
-    if (!failed_.ok()) return done_(failed_);
-    if (crowded_) {
-      width_ = std::max((window_end_ - window_begin_) / kWindowFactor, kWindowMin);
+  void OnWindow(RunWindow window) {
+    scans_ += window.scans;
+    if (window.crowded) {
+      width_ = std::max((window_end_ - window_begin_) / kWindowFactor, kRunWindowMin);
       return Round();
     }
     for (const auto& [occurrence, single] : active_) {
       const absl::Time nominal = FromMicros(single.row->nominal_time_micros());
-      if (InWindow(nominal))
-        found_.try_emplace(occurrence, FoundRun{nominal, single, std::nullopt});
+      if (window_begin_ <= nominal && nominal < window_end_)
+        window.runs.try_emplace(occurrence, StoredRunRow{nominal, single, std::nullopt});
     }
-    EndRound();
+    EndRound(std::move(window.runs));
   }
 
-  void EndRound() {
-    std::map<RunListPosition, FoundRun> ordered;
-    for (auto& [occurrence, run] : found_) {
+  void EndRound(std::map<std::string, StoredRunRow> found) {
+    std::map<RunListPosition, StoredRunRow> ordered;
+    for (auto& [occurrence, run] : found) {
       RunListPosition at{run.nominal_time, occurrence};
       if (query_.newest_first ? at < position_ : position_ < at)
         ordered.emplace(std::move(at), std::move(run));
@@ -385,7 +289,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     got_on_ = true;
     position_ = {query_.newest_first ? window_begin_ : window_end_, std::string()};
     if (query_.newest_first && window_begin_ <= begin_) return ReadCounts(false);
-    if (found_.size() < runs_max_ / kWindowFactor)
+    if (found.size() < runs_max_ / kWindowFactor)
       width_ = std::min(width_ * kWindowFactor, kWindowMax);
     Round();
   }
@@ -454,15 +358,11 @@ class Listing : public std::enable_shared_from_this<Listing> {
   absl::Duration width_;
   int scans_ = 0;
   bool got_on_ = false;  // a window has been read
-  std::vector<std::pair<RunListPosition, FoundRun>> page_;
+  std::vector<std::pair<RunListPosition, StoredRunRow>> page_;
   RunListPage result_;
   // Of the round.
   absl::Time window_begin_;
   absl::Time window_end_;
-  int open_ = 0;
-  absl::Status failed_;
-  bool crowded_ = false;  // the window is to be read as narrower ones
-  std::map<std::string, FoundRun> found_;
 };
 
 }  // namespace

@@ -5,9 +5,7 @@
 // while it is active, its row in the queue. An occurrence that was skipped as a whole is the record
 // of that; one that waits for its launch is not listed yet.
 //
-// The listing goes through time, window by window. For a window it reads all at once: `runs`, and
-// `done` of each shard and each UTC day on which the window's occurrences may have been launched,
-// where the occurrences of that window stand (occurrence_ranges.h). A window with too many runs is
+// The listing goes through time, window by window (run_window.h). A window with too many runs is
 // read again as narrower ones. Active runs of one event are found where the schedule's occurrences
 // of the last minutes and the next ones would be queued; one that is being retried for longer is
 // listed once it has ended. Those of a throttled schedule are listed wherever throttled_events.h
