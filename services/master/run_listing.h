@@ -1,15 +1,15 @@
 // The runs of a schedule in the order of their occurrences.
 //
 // Runs of many events have rows (`runs`), and so have those of schedules with on_complete or an
-// overlap policy, and backfilled ones; any other run of one is its Done record, or, while it is
-// active, its row in the queue. An occurrence that was skipped as a whole is the record of that;
-// one that waits for its launch is not listed yet. The listing goes through the civil dates that
-// occurrences are named after. For one date it reads `runs` and, of each shard, the UTC days on
-// which that date can fall (a day more where there may be jitter), all at once; a source that has
-// more than a page is complete only up to its last entry, and so is the round. Active runs of one
-// event are found where the schedule's occurrences of the last minutes and the next ones would be
-// queued; one that is being retried for longer is listed once it has ended. Those of a throttled
-// schedule are listed wherever throttled_events.h finds them, at most kActiveMax.
+// overlap policy, and backfilled and triggered ones; any other run of one is its Done record, or,
+// while it is active, its row in the queue. An occurrence that was skipped as a whole is the record
+// of that; one that waits for its launch is not listed yet. The listing goes through the civil
+// dates that occurrences are named after. For one date it reads `runs` and, of each shard, the UTC
+// days on which that date can fall (a day more where there may be jitter), all at once; a source
+// that has more than a page is complete only up to its last entry, and so is the round. Active runs
+// of one event are found where the schedule's occurrences of the last minutes and the next ones
+// would be queued; one that is being retried for longer is listed once it has ended. Those of a
+// throttled schedule are listed wherever throttled_events.h finds them, at most kActiveMax.
 //
 // Threads: the callback runs on the context's executor.
 
