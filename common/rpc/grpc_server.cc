@@ -7,10 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/unreadable_message.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "grpcpp/support/server_interceptor.h"
 
 namespace escapement {
 namespace {
@@ -73,6 +75,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(NewUnreadableRequestInterceptors());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
 
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {

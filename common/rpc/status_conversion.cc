@@ -4,13 +4,19 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
+#include "common/status/errors.h"
 #include "google/rpc/status.pb.h"
 #include "grpcpp/support/status.h"
 
 namespace escapement {
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
+grpc::Status ToGrpcStatus(const absl::Status& given) {
+  if (given.ok()) return grpc::Status::OK;
+  absl::Status status =
+      MakeError(given.code(), absl::StatusCodeToString(given.code()), given.message());
+  given.ForEachPayload([&status](absl::string_view url, const absl::Cord& payload) {
+    status.SetPayload(url, payload);
+  });
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));
   details.set_message(std::string(status.message()));
@@ -20,7 +26,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     any->set_value(std::string(payload));
   });
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
-                      details.details_size() == 0 ? std::string() : details.SerializeAsString());
+                      details.SerializeAsString());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {

@@ -4,6 +4,9 @@
 // google.rpc.Status in the "grpc-status-details-bin" trailer, as AIP-193 asks, and come back as
 // payloads.
 //
+// Every error that leaves a process has a google.rpc.ErrorInfo and a message as of ErrorText. An
+// absl::Status that was made without an ErrorInfo gets one whose reason is the name of its code.
+//
 // Threads: pure functions.
 
 #ifndef COMMON_RPC_STATUS_CONVERSION_H_

@@ -1,5 +1,7 @@
 #include "common/rpc/status_conversion.h"
 
+#include <string>
+
 #include "common/status/errors.h"
 #include "grpcpp/support/status.h"
 #include "gtest/gtest.h"
@@ -17,12 +19,36 @@ TEST(StatusConversionTest, BringsCodeMessageAndDetailsThroughTheWire) {
   EXPECT_EQ(FieldViolationsOf(back), FieldViolationsOf(status));
 }
 
-TEST(StatusConversionTest, KeepsOkAndErrorsWithoutDetails) {
+TEST(StatusConversionTest, OkStaysOk) {
   EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
   EXPECT_TRUE(FromGrpcStatus(grpc::Status::OK).ok());
-  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(absl::UnavailableError("gone"))),
+  EXPECT_EQ(FromGrpcStatus(grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone")),
             absl::UnavailableError("gone"));
-  EXPECT_TRUE(ToGrpcStatus(absl::UnavailableError("gone")).error_details().empty());
+}
+
+TEST(StatusConversionTest, AnErrorWithoutErrorInfoGetsOne) {
+  const absl::Status back = FromGrpcStatus(ToGrpcStatus(absl::UnavailableError("gone\x1b[2J")));
+  EXPECT_EQ(back.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(back.message(), "gone\\x1b[2J");
+  EXPECT_EQ(ErrorReason(back), "UNAVAILABLE");
+}
+
+TEST(StatusConversionTest, TheLargestErrorFitsIntoTheTrailersOfAClient) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "\xe2\x82\xac";
+  FieldViolations violations;
+  for (int i = 0; i < 100; ++i) violations.Add(i % 2 == 0 ? text : "x", i % 3 == 0 ? text : "x");
+  for (const absl::Status& status :
+       {violations.ToStatus(), NotFound(text),
+        MakeError(absl::StatusCode::kInternal, std::string(63, 'R'), text,
+                  {{"resource", text}, {"state", text}, {"field", text}}),
+        ResourceExhausted("FULL", text, absl::Seconds(1)), absl::InternalError(text)}) {
+    const grpc::Status wire = ToGrpcStatus(status);
+    // Percent-encoded, and in base64; names, overhead and the other trailers take some 300 bytes.
+    EXPECT_LT(3 * wire.error_message().size() + 4 * (wire.error_details().size() / 3 + 1) + 300,
+              8192u)
+        << status;
+  }
 }
 
 TEST(StatusConversionTest, DetailsThatAreNoStatusAreIgnored) {

@@ -1,10 +1,12 @@
 #include "common/status/errors.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace escapement {
@@ -14,9 +16,30 @@ constexpr absl::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.Erro
 constexpr absl::string_view kBadRequestUrl = "type.googleapis.com/google.rpc.BadRequest";
 constexpr absl::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
 
-// A message of the wire must stay below the 8 KiB that clients accept as trailing metadata.
+// A client accepts 8 KiB of trailing metadata. The message is in it twice: as grpc-message, where
+// each byte that is not ASCII takes three, and in the details, whose base64 takes 4 bytes for 3. So
+// the worst is 3 x 800 + 4/3 x (800 + 2048 + 400 + some 200 bytes of names), about 7,000 bytes.
+constexpr size_t kMessageBytesMax = 800;
+constexpr size_t kMetadataBytesMax = 400;  // of one value
 constexpr size_t kViolationsMax = 100;
-constexpr size_t kDetailsBytesMax = 4096;
+constexpr size_t kViolationsBytesMax = 2048;  // of all that the details hold
+constexpr size_t kViolationOverhead = 8;      // bytes of one, on the wire, beside its texts
+constexpr size_t kFieldBytesMax = 200;
+constexpr size_t kDescriptionBytesMax = 600;
+constexpr size_t kMoreBytesMax = 32;  // of "; and N more"
+constexpr absl::string_view kCut = "...";
+
+// Escaped, at most `bytes_max` bytes, cut between two characters.
+std::string BoundedText(absl::string_view text, size_t bytes_max) {
+  // Escaping makes nothing shorter, so what is further back does not fit. A character that this cut
+  // divides (at most 4 bytes) is beyond bytes_max, too.
+  std::string escaped = EscapeForTerminal(text.substr(0, bytes_max + 4));
+  if (escaped.size() <= bytes_max) return escaped;
+  size_t end = bytes_max - kCut.size();
+  while (end > 0 && (static_cast<uint8_t>(escaped[end]) & 0xc0) == 0x80) --end;
+  escaped.resize(end);
+  return absl::StrCat(escaped, kCut);
+}
 
 void SetDetail(absl::Status& status, absl::string_view url,
                const google::protobuf::Message& detail) {
@@ -33,13 +56,16 @@ std::optional<Detail> GetDetail(const absl::Status& status, absl::string_view ur
 
 }  // namespace
 
+std::string ErrorText(absl::string_view text) { return BoundedText(text, kMessageBytesMax); }
+
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message,
                        const ErrorMetadata& metadata) {
-  absl::Status status(code, message);
+  absl::Status status(code, ErrorText(message));
   google::rpc::ErrorInfo info;
   info.set_reason(std::string(reason));
   info.set_domain(std::string(kErrorDomain));
-  for (const auto& [key, value] : metadata) (*info.mutable_metadata())[key] = value;
+  for (const auto& [key, value] : metadata)
+    (*info.mutable_metadata())[key] = BoundedText(value, kMetadataBytesMax);
   SetDetail(status, kErrorInfoUrl, info);
   return status;
 }
@@ -90,7 +116,8 @@ absl::Status ResourceExhausted(absl::string_view reason, absl::string_view messa
 }
 
 void FieldViolations::Add(absl::string_view field, absl::string_view description) {
-  violations_.emplace_back(field, description);
+  violations_.emplace_back(BoundedText(field, kFieldBytesMax),
+                           BoundedText(description, kDescriptionBytesMax));
 }
 
 void FieldViolations::AddStatus(absl::string_view prefix, const absl::Status& status) {
@@ -98,28 +125,35 @@ void FieldViolations::AddStatus(absl::string_view prefix, const absl::Status& st
   const auto inner = FieldViolationsOf(status);
   if (inner.empty()) Add(prefix, status.message());
   for (const auto& [field, description] : inner) {
-    violations_.emplace_back(prefix.empty() ? field : absl::StrCat(prefix, ".", field),
-                             description);
+    Add(prefix.empty() ? field : absl::StrCat(prefix, ".", field), description);
   }
 }
 
 absl::Status FieldViolations::ToStatus() const {
   if (violations_.empty()) return absl::OkStatus();
-  std::string message;
   google::rpc::BadRequest bad_request;
+  std::string message;
+  size_t named = 0;  // violations that the message holds
   size_t bytes = 0;
   const size_t count = std::min(violations_.size(), kViolationsMax);
   for (size_t i = 0; i < count; ++i) {
     const auto& [field, description] = violations_[i];
-    bytes += field.size() + description.size() + 8;
-    if (i > 0 && bytes > kDetailsBytesMax) break;
-    absl::StrAppend(&message, i == 0 ? "" : "; ", field, ": ", description);
+    bytes += field.size() + description.size() + kViolationOverhead;
+    if (bytes > kViolationsBytesMax) break;
     auto* violation = bad_request.add_field_violations();
     violation->set_field(field);
     violation->set_description(description);
+    const std::string words = absl::StrCat(i == 0 ? "" : "; ", field, ": ", description);
+    if (named == i &&
+        (i == 0 || message.size() + words.size() <= kMessageBytesMax - kMoreBytesMax)) {
+      message += words;
+      ++named;
+    }
   }
-  const int left_out = static_cast<int>(violations_.size()) - bad_request.field_violations_size();
-  if (left_out > 0) absl::StrAppend(&message, "; and ", left_out, " more");
+  if (named < violations_.size()) {
+    message = absl::StrCat(BoundedText(message, kMessageBytesMax - kMoreBytesMax), "; and ",
+                           violations_.size() - named, " more");
+  }
   absl::Status status = MakeError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", message,
                                   {{"field", violations_.front().first}});
   SetDetail(status, kBadRequestUrl, bad_request);
@@ -157,7 +191,7 @@ std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
 
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
-  absl::Status result(status.code(), absl::StrCat(context, ": ", status.message()));
+  absl::Status result(status.code(), ErrorText(absl::StrCat(context, ": ", status.message())));
   status.ForEachPayload([&result](absl::string_view url, const absl::Cord& payload) {
     result.SetPayload(url, payload);
   });

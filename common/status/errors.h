@@ -5,6 +5,9 @@
 // google.rpc.BadRequest beside it, "no room" a google.rpc.RetryInfo. common/rpc puts the payloads
 // on the wire once for all services, so a service never builds a grpc::Status.
 //
+// Texts may hold what a client sent, so they are escaped and cut here: no control character reaches
+// a terminal or a log, and the whole error fits in the 8 KiB of trailers that a client accepts.
+//
 // Threads: pure functions; FieldViolations is a plain value.
 
 #ifndef COMMON_STATUS_ERRORS_H_
@@ -25,6 +28,10 @@ inline constexpr absl::string_view kErrorDomain = "escapement.dev";
 
 // Key and value pairs of ErrorInfo.metadata.
 using ErrorMetadata = std::vector<std::pair<std::string, std::string>>;
+
+// The text as errors carry it: escaped as by EscapeForTerminal, and cut to at most 800 bytes
+// between two characters. A cut text ends with "...". Doing it twice is the same as doing it once.
+std::string ErrorText(absl::string_view text);
 
 // The general form. `reason` is UPPER_SNAKE_CASE and at most 63 characters; clients may switch on
 // it.
@@ -67,7 +74,8 @@ class FieldViolations {
   void AddStatus(absl::string_view prefix, const absl::Status& status);
   bool empty() const { return violations_.empty(); }
   size_t size() const { return violations_.size(); }
-  // OK if empty; otherwise INVALID_ARGUMENT, the message naming the fields, at most the first 100.
+  // OK if empty; otherwise INVALID_ARGUMENT with the first violations, up to 100 of them and 2 KiB.
+  // The message has as many of them as fit, and ends with "and N more" if some do not.
   absl::Status ToStatus() const;
 
  private:

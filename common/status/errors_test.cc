@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/base/printable_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -9,6 +10,7 @@ namespace escapement {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -33,14 +35,54 @@ TEST(ErrorsTest, GathersViolationsAndPutsThemBelowAPrefix) {
       ElementsAre(Pair("schedule.cron", "is empty"), Pair("schedule.target", "is missing")));
 }
 
-TEST(ErrorsTest, StaysSmallEnoughForTrailingMetadata) {
+TEST(ErrorsTest, ManyViolationsAreSummarised) {
   FieldViolations violations;
   for (int i = 0; i < 5000; ++i)
     violations.Add("events[" + std::to_string(i) + "].payload", std::string(60, 'x'));
   const absl::Status status = violations.ToStatus();
-  EXPECT_LT(status.message().size(), 6000u);
-  EXPECT_LE(FieldViolationsOf(status).size(), 100u);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(" more"));
+  EXPECT_LE(status.message().size(), 800u);
+  EXPECT_THAT(std::string(status.message()), EndsWith(" more"));
+  size_t bytes = 0;
+  for (const auto& [field, description] : FieldViolationsOf(status))
+    bytes += field.size() + description.size();
+  EXPECT_LE(bytes, 2048u);
+  EXPECT_GT(bytes, 1024u);
+}
+
+TEST(ErrorsTest, LongTextsAreCutBetweenTwoCharacters) {
+  std::string text = "x";
+  for (int i = 0; i < 1000; ++i) text += "\xe2\x82\xac";
+  FieldViolations violations;
+  violations.Add(text, text);
+  violations.Add("b", "c");
+  const absl::Status status = violations.ToStatus();
+  const auto shown = FieldViolationsOf(status);
+  ASSERT_EQ(shown.size(), 2u);
+  for (const std::string& cut :
+       {shown[0].first, shown[0].second, ErrorMetadataValue(status, "field"), ErrorText(text)}) {
+    EXPECT_FALSE(HasControlCharacters(cut)) << cut;  // so it is UTF-8
+    EXPECT_THAT(cut, EndsWith("\xe2\x82\xac..."));
+  }
+  EXPECT_LE(shown[0].first.size(), 200u);
+  EXPECT_LE(shown[0].second.size(), 600u);
+  EXPECT_FALSE(HasControlCharacters(status.message()));
+  EXPECT_THAT(std::string(status.message()), EndsWith("...; and 1 more"));
+  EXPECT_LE(ErrorMetadataValue(NotFound(text), "resource").size(), 400u);
+  EXPECT_EQ(ErrorText(ErrorText(text)), ErrorText(text));
+}
+
+TEST(ErrorsTest, NoTextHoldsControlCharacters) {
+  const std::string hostile = "a\x1b[2J\xc2\x9b\x7f\n\xff";
+  const std::string escaped = "a\\x1b[2J\\x9b\\x7f\\n\\xff";
+  EXPECT_EQ(NotFound(hostile).message(), escaped + " does not exist");
+  EXPECT_EQ(ErrorMetadataValue(NotFound(hostile), "resource"), escaped);
+  EXPECT_EQ(Annotate(absl::InternalError(hostile), hostile).message(), escaped + ": " + escaped);
+  const absl::Status status = InvalidField(hostile, hostile);
+  EXPECT_THAT(FieldViolationsOf(status), ElementsAre(Pair(escaped, escaped)));
+  EXPECT_EQ(status.message(), escaped + ": " + escaped);
+  FieldViolations violations;
+  violations.AddStatus(hostile, absl::InvalidArgumentError(hostile));
+  EXPECT_THAT(FieldViolationsOf(violations.ToStatus()), ElementsAre(Pair(escaped, escaped)));
 }
 
 TEST(ErrorsTest, CarriesResourceAndRetryDelay) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/status_conversion.h"
+#include "common/rpc/stream_message_grpc.h"
 #include "common/rpc/unary_answer_grpc.h"
 #include "common/status/errors.h"
 #include "common/tokens/limits.h"
@@ -30,18 +31,18 @@ absl::Status TooManyUnanswered() {
 
 // Lives until gRPC is done with it and no batch is under way: it holds itself until OnDone, each
 // batch holds it.
-class StreamReactor final
-    : public grpc::ServerBidiReactor<v1::StreamTokensRequest, v1::StreamTokensResponse> {
+class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   static StreamReactor* Make(TokenApi& tokens) {
     auto reactor = std::shared_ptr<StreamReactor>(new StreamReactor(tokens));
     reactor->self_ = reactor;
-    reactor->StartRead(&reactor->request_);
+    reactor->StartRead(&reactor->request_bytes_);
     return reactor.get();
   }
 
   void OnReadDone(bool ok) override {
     std::optional<uint64_t> place;
+    const absl::Status parsed = ok ? ReadMessage(request_bytes_, &request_) : absl::OkStatus();
     {
       absl::MutexLock lock(&mutex_);
       if (!ok || ended_) {
@@ -54,7 +55,13 @@ class StreamReactor final
         answers_.emplace_back();
       }
     }
-    if (place.has_value()) Take(*place);
+    if (place.has_value()) {
+      if (parsed.ok()) {
+        Take(*place);
+      } else {
+        OnAnswer(*place, parsed, nullptr);
+      }
+    }
     {
       // Only now, since the next message is read over this one.
       absl::MutexLock lock(&mutex_);
@@ -169,14 +176,19 @@ class StreamReactor final
       }
     }
     // Read first: once the write is started its end may start the next step on another thread.
-    if (read) StartRead(&request_);
-    if (write != nullptr) StartWrite(write, options);
+    if (read) StartRead(&request_bytes_);
+    if (write != nullptr) {
+      WriteMessage(*write, &write_bytes_);
+      StartWrite(&write_bytes_, options);
+    }
     if (finish.has_value()) Finish(*finish);
   }
 
   TokenApi& tokens_;
   std::shared_ptr<StreamReactor> self_;
-  v1::StreamTokensRequest request_;  // of the read under way, or the message just read
+  grpc::ByteBuffer request_bytes_;   // of the read under way
+  v1::StreamTokensRequest request_;  // the message just read
+  grpc::ByteBuffer write_bytes_;     // of the write under way
 
   absl::Mutex mutex_;
   // One for each batch under way, in order; a deque's elements stay in place while others come and
@@ -192,7 +204,14 @@ class StreamReactor final
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
 };
 
-class Service final : public v1::TokenService::CallbackService {
+// The unary methods get messages, the stream gets bytes (see stream_message_grpc.h).
+template <typename Base>
+using UnaryMethods = v1::TokenService::WithCallbackMethod_CompleteTokens<
+    v1::TokenService::WithCallbackMethod_ReleaseTokens<
+        v1::TokenService::WithCallbackMethod_ExtendTokens<Base>>>;
+
+class Service final : public v1::TokenService::WithRawCallbackMethod_StreamTokens<
+                          UnaryMethods<v1::TokenService::Service>> {
  public:
   explicit Service(TokenApi& tokens) : tokens_(tokens) {}
 
@@ -217,7 +236,7 @@ class Service final : public v1::TokenService::CallbackService {
     tokens_.ExtendTokens(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  grpc::ServerBidiReactor<v1::StreamTokensRequest, v1::StreamTokensResponse>* StreamTokens(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamTokens(
       CallbackServerContext* context) override {
     return StreamReactor::Make(tokens_);
   }

@@ -234,6 +234,23 @@ TEST_F(TokenGrpcTest, AMessageWithoutABatchIsRefused) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(TokenGrpcTest, AnUnreadableMessageEndsTheStreamAsInvalid) {
+  auto stream = stub_->StreamTokens(&context_);
+  ASSERT_TRUE(stream->Write(Releasing(1)));
+  v1::StreamTokensRequest unreadable;
+  unreadable.mutable_release()->add_tokens("\xff");  // not UTF-8
+  ASSERT_TRUE(stream->Write(unreadable));
+  tokens_.Await(1);
+  tokens_.Answer(0, Result::DONE);
+  EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE));
+  v1::StreamTokensResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  const absl::Status status = FromGrpcStatus(stream->Finish());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorReason(status), "UNREADABLE_MESSAGE");
+  EXPECT_EQ(tokens_.calls(), 1u);
+}
+
 TEST_F(TokenGrpcTest, SixtyFourMessagesMayBeUnansweredAndOneMoreEndsTheStream) {
   auto stream = stub_->StreamTokens(&context_);
   size_t sent = 0;

@@ -10,7 +10,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/status_conversion.h"
+#include "common/rpc/stream_message_grpc.h"
 #include "common/rpc/unary_answer_grpc.h"
+#include "common/status/errors.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "google/protobuf/arena.h"
 #include "services/master/limits.h"
@@ -28,7 +30,7 @@ struct ArenaRequest {
 
 // Lives until gRPC is done with it and no batch is under way: it holds itself until OnDone, each
 // batch holds it.
-class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
+class IngestReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   static IngestReactor* Make(EventApi& events, grpc::CallbackServerContext* context) {
     auto reactor = std::shared_ptr<IngestReactor>(new IngestReactor(events, context));
@@ -39,11 +41,15 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
 
   void OnReadDone(bool ok) override {
     std::shared_ptr<const v1::IngestRequest> batch;
+    const absl::Status parsed = ok ? ReadMessage(next_bytes_, next_->request) : absl::OkStatus();
     {
       absl::MutexLock lock(&mutex_);
       reading_ = false;
       if (!ok || ended_) {
         read_all_ = true;
+      } else if (!parsed.ok()) {
+        read_all_ = true;
+        read_error_ = parsed;
       } else {
         KeepInForce(next_->request);
         batch = std::shared_ptr<const v1::IngestRequest>(next_, next_->request);
@@ -111,7 +117,7 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
         answer = *std::move(response);
       } else {
         answer.set_error_code(static_cast<int32_t>(response.status().code()));
-        answer.set_error_message(std::string(response.status().message()));
+        answer.set_error_message(ErrorText(response.status().message()));
         if (absl::IsUnavailable(response.status())) EndWith(ToGrpcStatus(response.status()));
       }
       answer.set_batch_number(batch_number);
@@ -127,7 +133,7 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
 
   void ReadNext() {
     next_ = std::make_shared<ArenaRequest>();
-    StartRead(next_->request);
+    StartRead(&next_bytes_);
   }
 
   // Starts what can be started. gRPC's calls are made without the lock, since they may call back.
@@ -142,7 +148,7 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
         return;
       } else if ((ended_ || all_answered) && !writing_) {
         // A read that is under way is ended by Finish.
-        finish = ended_ ? end_status_ : grpc::Status::OK;
+        finish = ended_ ? end_status_ : ToGrpcStatus(read_error_);
         finished_ = true;
       } else if (!ended_) {
         if (!writing_ && !answers_.empty() && answers_.front().has_value()) {
@@ -155,7 +161,10 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
     }
     // Read first: once the write is started its end may start the next step on another thread.
     if (read) ReadNext();
-    if (write != nullptr) StartWrite(write);
+    if (write != nullptr) {
+      WriteMessage(*write, &write_bytes_);
+      StartWrite(&write_bytes_);
+    }
     if (finish.has_value()) Finish(*finish);
   }
 
@@ -164,6 +173,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
   std::shared_ptr<IngestReactor> self_;
   // Of the read under way, or the batch just read; there is only one at a time.
   std::shared_ptr<ArenaRequest> next_;
+  grpc::ByteBuffer next_bytes_;
+  grpc::ByteBuffer write_bytes_;  // of the write under way
   uint64_t next_place_ = 0;
 
   absl::Mutex mutex_;
@@ -175,13 +186,24 @@ class IngestReactor final : public grpc::ServerBidiReactor<v1::IngestRequest, v1
   uint64_t first_place_ ABSL_GUARDED_BY(mutex_) = 0;  // of answers_.front()
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
   bool read_all_ ABSL_GUARDED_BY(mutex_) = false;
+  // Not OK: the last message that was read cannot be parsed. The stream ends with this once the
+  // batches before it are answered.
+  absl::Status read_error_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
 };
 
-class EventGrpc final : public v1::EventService::CallbackService {
+// The unary methods get messages, the stream gets bytes (see stream_message_grpc.h).
+template <typename Base>
+using UnaryMethods = v1::EventService::WithCallbackMethod_CreateEvent<
+    v1::EventService::WithCallbackMethod_BatchCreateEvents<
+        v1::EventService::WithCallbackMethod_GetEvent<
+            v1::EventService::WithCallbackMethod_CancelEvent<Base>>>>;
+
+class EventGrpc final : public v1::EventService::WithRawCallbackMethod_Ingest<
+                            UnaryMethods<v1::EventService::Service>> {
  public:
   explicit EventGrpc(EventApi& events) : events_(events) {}
 
@@ -213,7 +235,7 @@ class EventGrpc final : public v1::EventService::CallbackService {
     events_.CancelEvent(*request, AnswerTo(context, response, &reactor));
     return reactor;
   }
-  grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* Ingest(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Ingest(
       grpc::CallbackServerContext* context) override {
     return IngestReactor::Make(events_, context);
   }

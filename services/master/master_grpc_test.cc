@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/base/printable_text.h"
 #include "common/kv/rocks_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
@@ -22,6 +23,7 @@
 #include "escapement/v1/schedule_service.grpc.pb.h"
 #include "gtest/gtest.h"
 #include "services/master/master_service.h"
+#include "tests/fixtures/raw_call.h"
 
 namespace escapement::master {
 namespace {
@@ -164,6 +166,60 @@ TEST_F(MasterGrpcTest, ErrorsCarryTheirDetails) {
   EXPECT_EQ(ErrorReason(status), "IMPOSSIBLE_EXPRESSION");
   ASSERT_EQ(FieldViolationsOf(status).size(), 1u);
   EXPECT_EQ(FieldViolationsOf(status)[0].first, "schedule.cron");
+}
+
+TEST_F(MasterGrpcTest, AnUnreadableRequestIsAnsweredAsInvalid) {
+  for (const std::string bytes : {"\x0a\x01\xff", "\x0a\x7fshort", "\xff"}) {
+    for (const char* method : {"EventService/GetEvent", "ScheduleService/PauseSchedule"}) {
+      const auto answer =
+          fixtures::RawCall(channel_, absl::StrCat("/escapement.v1.", method), {bytes});
+      const absl::Status status = FromGrpcStatus(answer.status);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_EQ(ErrorReason(status), "UNREADABLE_MESSAGE");
+    }
+  }
+}
+
+TEST_F(MasterGrpcTest, AnUnreadableBatchEndsTheStreamAfterTheAnswersBeforeIt) {
+  v1::IngestRequest batch = Batch(7, 10);
+  batch.set_parent("tenants/default");
+  batch.mutable_defaults()->mutable_target()->mutable_grpc()->set_uri("localhost:1");
+  const std::string good = batch.SerializeAsString();
+  const auto answer = fixtures::RawCall(channel_, "/escapement.v1.EventService/Ingest",
+                                        {good, "\x0a\x01\xff", good});
+  const absl::Status status = FromGrpcStatus(answer.status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorReason(status), "UNREADABLE_MESSAGE");
+  ASSERT_EQ(answer.messages.size(), 1u);
+  v1::IngestResponse response;
+  ASSERT_TRUE(response.ParseFromString(answer.messages[0]));
+  EXPECT_EQ(response.created_count(), 10) << response.error_message();
+}
+
+TEST_F(MasterGrpcTest, TheLargestErrorReachesAnOrdinaryClient) {
+  v1::BatchCreateEventsRequest batch;
+  batch.set_parent("tenants/default");
+  for (int i = 0; i < 1000; ++i) {
+    std::string id;
+    for (int k = 0; k < 200; ++k) id += "\xe2\x82\xac";
+    v1::CreateEventRequest* request = batch.add_requests();
+    request->set_event_id(id);
+    request->set_parent(id);
+  }
+  v1::BatchCreateEventsResponse response;
+  grpc::ClientContext context;
+  const absl::Status status =
+      FromGrpcStatus(events_->BatchCreateEvents(&context, batch, &response));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ErrorReason(status), "INVALID_FIELD");
+  EXPECT_GT(FieldViolationsOf(status).size(), 5u);
+  v1::GetEventRequest get;
+  v1::Event event;
+  for (int k = 0; k < 50'000; ++k) get.mutable_name()->append("\xe2\x82\xac\x1b");
+  grpc::ClientContext get_context;
+  const absl::Status named = FromGrpcStatus(events_->GetEvent(&get_context, get, &event));
+  EXPECT_EQ(ErrorReason(named), "INVALID_FIELD") << named;
+  EXPECT_FALSE(HasControlCharacters(named.message()));
 }
 
 TEST_F(MasterGrpcTest, IngestAnswersEachBatchInOrderAndRemembersParentAndDefaults) {

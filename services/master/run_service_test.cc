@@ -106,6 +106,23 @@ TEST(RunService, ARunOfOneIsFoundWhereverItsEventIs) {
   EXPECT_EQ(bench.fixture.Call(&RunApi::ListRunEvents, events)->events_size(), 0);
 }
 
+// The schedule's own occurrences are years away, so no active run is looked for.
+TEST(RunService, ATriggeredRunOfOneIsListedWhileItIsActive) {
+  RunBench bench(1);
+  v1::TriggerScheduleRequest trigger;
+  trigger.set_name(kParent);
+  const auto run = bench.fixture.Call(&ScheduleApi::TriggerSchedule, trigger);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(absl::StrCat(kParent, "/runs/", bench.List(100).at(0)), run->name());
+  // Its event waits for another attempt.
+  auto [key, row] = bench.fixture.Events()[0];
+  bench.fixture.Delete(ColumnFamily::kEvents, EncodeEventKey(key));
+  key.lane = kLaneRetry;
+  row.set_attempts(1);
+  bench.fixture.Put(ColumnFamily::kEvents, EncodeEventKey(key), row.SerializeAsString());
+  EXPECT_EQ(bench.List(100).size(), 1u);
+}
+
 TEST(RunService, EventsOfARunAreListedByIndexThroughRangesRetriesAndShards) {
   RunBench bench(1);
   const absl::Time due = bench.start + absl::Minutes(1);

@@ -266,6 +266,9 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
   const ScheduleSnapshot& snapshot = input.snapshot;
   OccurrenceSource source = SourceOf(snapshot.definition->record);
   if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());
+  // ListRuns looks for active runs of one event where the schedule's own occurrences are queued. A
+  // triggered one is elsewhere, so it has a record.
+  source.run_kept = true;
   EmittedOccurrence occurrence;
   occurrence.id = cron::FormatInstantOccurrence(input.now);
   occurrence.nominal_time = occurrence.launch_time = input.now;

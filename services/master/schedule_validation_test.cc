@@ -50,6 +50,10 @@ std::vector<BadSchedule> BadSchedules() {
        [](auto* s) {
          (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\r\nHost: evil";
        }},
+      {"header_c1", "schedule.target.http.headers[X-A]",
+       [](auto* s) {
+         (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\xc2\x9b";
+       }},
       {"header_nul", "schedule.target.http.headers[X-A]",
        [](auto* s) {
          (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = std::string("a\0b", 3);

@@ -5,13 +5,16 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/printable_text.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
@@ -81,9 +84,11 @@ absl::Status CheckHostPort(absl::string_view text, bool port_needed) {
   return absl::OkStatus();
 }
 
+// Tabs aside, which HTTP allows in values.
 bool HasControlCharacter(absl::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f; });
+  const std::vector<absl::string_view> pieces = absl::StrSplit(text, '\t');
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](absl::string_view piece) { return HasControlCharacters(piece); });
 }
 
 void ReadHeaders(const v1::HttpTarget& http, const std::string& field,

@@ -4,9 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/printable_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fixtures/grpc_receiver.h"
 #include "tests/integration/escctl_fixture.h"
 
 namespace escapement::integration {
@@ -176,6 +180,37 @@ TEST_F(EscctlTest, TriggersAPausedScheduleThatStaysPaused) {
   EXPECT_EQ(hostile.exit_code, 1);
   EXPECT_THAT(hostile.words, HasSubstr("schedule.labels"));
   EXPECT_EQ(hostile.words.find('\x1b'), std::string::npos);
+}
+
+TEST_F(EscctlTest, PrintsAHostileConsumersWordsWithoutControlCharacters) {
+  const std::string hostile =
+      "a\x1b[2J\x1b]0;title\x07\xc2\x9b\x7f\r\xe2\x80\xae"
+      "b";
+  auto consumer = fixtures::GrpcReceiver::Start(
+      {.behaviour = "/status/410", .failure_message = hostile}, &receipts_);
+  ASSERT_TRUE(consumer.ok()) << consumer.status();
+  Json({"schedule", "create", "yearly", "--cron", "0 0 1 1 *", "--grpc", (*consumer)->target()});
+  const std::string run = Json({"schedule", "trigger", "yearly"})["name"];
+  (*consumer)->AwaitDeliveries(1);
+  while (Json({"run", "get", run})["state"] == "ACTIVE") {
+  }
+  for (const char* format : {"table", "json", "yaml"}) {
+    const Said said = Run({"run", "events", run, "-o", format});
+    EXPECT_EQ(said.exit_code, 0) << said.words;
+    EXPECT_THAT(said.data, HasSubstr("FAILED"));
+    EXPECT_THAT(said.data, HasSubstr("[2J"));
+    EXPECT_THAT(said.data, HasSubstr("b"));
+    for (const absl::string_view line : absl::StrSplit(said.data, '\n'))
+      EXPECT_FALSE(HasControlCharacters(line)) << absl::CHexEscape(line);
+  }
+  // A label that is too long is named in the violation's field.
+  const Said refused =
+      Run({"schedule", "create", "x", "--cron", "@daily", "--grpc", (*consumer)->target(),
+           "--label", absl::StrCat(hostile, std::string(100, 'k'), "=v")});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.words, HasSubstr("schedule.labels[a\\x1b[2J"));
+  for (const absl::string_view line : absl::StrSplit(refused.words, '\n'))
+    EXPECT_FALSE(HasControlCharacters(line)) << absl::CHexEscape(line);
 }
 
 TEST_F(EscctlTest, ShowsAndConfirmsTheStoresClock) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
 #include "nlohmann/json.hpp"
@@ -22,11 +23,23 @@ Json ToJson(const google::protobuf::Message& message) {
   return status.ok() ? Json::parse(text, nullptr, false) : Json();
 }
 
+// A name of the API or one like it.
+bool IsPlainWord(absl::string_view text) {
+  return !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text[0])) &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return absl::ascii_isalnum(c); });
+}
+
 void EmitYaml(YAML::Emitter& out, const Json& json) {
   if (json.is_object()) {
     out << YAML::BeginMap;
     for (const auto& [key, value] : json.items()) {
-      out << YAML::Key << key << YAML::Value;
+      // Keys of maps are the user's: quoted unless they are plain words.
+      if (IsPlainWord(key)) {
+        out << YAML::Key << key << YAML::Value;
+      } else {
+        out << YAML::Key << YAML::DoubleQuoted << key << YAML::Value;
+      }
       EmitYaml(out, value);
     }
     out << YAML::EndMap;

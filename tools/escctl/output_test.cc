@@ -3,6 +3,7 @@
 #include "escapement/v1/resources.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "yaml-cpp/yaml.h"
 
 namespace escapement::escctl {
 namespace {
@@ -27,6 +28,23 @@ TEST(OutputTest, NoFormatLetsControlCharactersThrough) {
     EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
     EXPECT_EQ(text.find('\x7f'), std::string::npos) << text;
     EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
+  }
+}
+
+TEST(OutputTest, HostileKeysComeBackFromYamlAndJsonAsTheyWere) {
+  for (const std::string& key :
+       {std::string("a\x1b[2J"), std::string("\xc2\x9b"), std::string("\x7f"), std::string("a\nb"),
+        std::string("a: b"), std::string("\xe2\x80\xae"), std::string("- \"x\" \\")}) {
+    v1::Schedule schedule;
+    (*schedule.mutable_labels())[key] = "v";
+    for (const OutputFormat format : {OutputFormat::kJson, OutputFormat::kYaml}) {
+      const std::string text = FormatMessage(schedule, format);
+      for (const char* raw : {"\x1b", "\x7f", "\xc2\x9b", "\xe2\x80\xae"})
+        EXPECT_EQ(text.find(raw), std::string::npos) << text;
+      const YAML::Node labels = YAML::Load(text)["labels"];
+      ASSERT_EQ(labels.size(), 1u) << text;
+      EXPECT_EQ(labels.begin()->first.as<std::string>(), key) << text;
+    }
   }
 }
 

@@ -1,0 +1,29 @@
+// The answer to a request that cannot be parsed: INVALID_ARGUMENT with an ErrorInfo.
+//
+// Such a request is not a message of its type, or has a string that is not UTF-8. gRPC itself
+// answers a unary one with UNIMPLEMENTED and no details, as if the server did not know the method.
+
+#ifndef COMMON_RPC_UNREADABLE_MESSAGE_H_
+#define COMMON_RPC_UNREADABLE_MESSAGE_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+
+namespace grpc::experimental {
+class ServerInterceptorFactoryInterface;
+}  // namespace grpc::experimental
+
+namespace escapement {
+
+// INVALID_ARGUMENT, reason UNREADABLE_MESSAGE.
+absl::Status UnreadableMessage();
+
+// Makes a server answer unreadable unary requests with UnreadableMessage. It leaves streams alone,
+// so they do not pay for it; their reactors use ReadMessage (stream_message_grpc.h).
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+NewUnreadableRequestInterceptors();
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_UNREADABLE_MESSAGE_H_

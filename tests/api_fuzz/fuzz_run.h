@@ -1,0 +1,91 @@
+// FuzzRun: one seed of random calls of a whole API, judged.
+//
+// Besides what judge.h asks of every answer:
+//   - what was acknowledged is there: a Get shows it with the fields of the answer;
+//   - what was deleted is gone;
+//   - a list, page by page, has every resource exactly once, as the Gets have it;
+//   - a stream answers every message, or ends with an error;
+//   - a request that is a message of its type is not called unreadable.
+//
+// Threads: one at a time.
+
+#ifndef TESTS_API_FUZZ_FUZZ_RUN_H_
+#define TESTS_API_FUZZ_FUZZ_RUN_H_
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/api_fuzz/hostile_values.h"
+#include "tests/api_fuzz/model.h"
+#include "tests/api_fuzz/request_maker.h"
+#include "tests/api_fuzz/wire_api.h"
+
+namespace escapement::api_fuzz {
+
+class FuzzRun {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint64_t calls = 1000;
+    std::vector<std::string> http_uris;
+    std::vector<std::string> grpc_uris;
+    size_t findings_max = 20;  // then the run ends
+    std::function<bool()> alive;
+  };
+
+  // `api` outlives the run.
+  FuzzRun(WireApi& api, Options options);
+
+  // Each finding as a text of several lines: seed, call, method, request, answer.
+  const std::vector<std::string>& Run();
+  // Calls of each method by how they ended, e.g. "GetRun NOT_FOUND".
+  const std::map<std::string, int>& tally() const { return tally_; }
+
+ private:
+  using Messages = std::vector<std::unique_ptr<google::protobuf::Message>>;
+  struct Exchange {
+    const Method* method = nullptr;
+    std::vector<std::string> sent;
+    bool damaged = false;
+    fixtures::RawAnswer answer = {};
+    Messages answers = {};
+  };
+
+  void Step();
+  // Calls, judges and counts.
+  Exchange Call(const Method& method, std::vector<std::string> sent, bool damaged = false,
+                size_t cancel_after = 0);
+  void Unary(const Method& method);
+  void Stream(const Method& method);
+  void Learn(const Exchange& call, const google::protobuf::Message& request);
+  void LearnIngested(const Exchange& call);
+  // Reads it and compares it with what was acknowledged.
+  void CheckThere(const std::string& name);
+  void CheckGone(const std::string& name);
+  void CheckList(const Method& method, const std::string& parent);
+  void CheckAll();
+  void Found(const Exchange& call, const std::string& what);
+  std::string Show(const Exchange& call);
+
+  WireApi& api_;
+  const Options options_;
+  HostileValues values_;
+  Model model_;
+  RequestMaker maker_;
+  std::vector<const Method*> drawn_;  // methods, those that create things more than once
+  std::set<std::string> request_ids_;
+  uint64_t call_ = 0;
+  std::vector<std::string> findings_;
+  std::map<std::string, int> tally_;
+};
+
+}  // namespace escapement::api_fuzz
+
+#endif  // TESTS_API_FUZZ_FUZZ_RUN_H_
