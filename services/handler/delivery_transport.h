@@ -4,7 +4,7 @@
 // shared DeliveryContext; an attempt adds its id, index and number; results come back through one
 // sink, without an allocation per event.
 //
-// Implementations: http_transport, grpc_transport (real consumers), dispatching_transport (chooses
+// Implementations: http_transport, grpc_transport (real consumers), target_transport (chooses
 // by the target's kind), fakes in tests.
 
 #ifndef SERVICES_HANDLER_DELIVERY_TRANSPORT_H_

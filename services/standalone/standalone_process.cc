@@ -95,6 +95,7 @@ class StandaloneProcess final : public HostedService {
 void ValidateFlags(std::vector<std::string>& errors) {
   store::ValidateStoreFlags(errors);
   ValidateLeaseFlags(errors);
+  emitter::ValidateEmitterFlags(errors);
   handler::ValidateHandlerFlags(errors);
 }
 

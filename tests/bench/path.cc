@@ -38,8 +38,8 @@ namespace {
 constexpr double kMiB = 1 << 20;
 constexpr double kLatenessPerSecond = 1000;
 constexpr int kRawCurlInFlight = 64;
-// Raw limits where the design's rates were set, or, where these are less, of the faster machine of
-// docs/performance.md.
+// Raw limits where the design's rates were set, or, where these are less, of the fastest machine
+// that was measured.
 constexpr double kRawRowsThere = 233e3;
 constexpr double kRawRowsWithoutPayloadThere = 560e3;
 constexpr double kRawGrpcThere = 128e3;

@@ -128,6 +128,7 @@ CastPlan PlanOf(const CastOptions& options) {
   plan.tokens = options.cast == Cast::kThrottled || options.cast == Cast::kBatches ||
                 LastsAsWished(options.cast);
   plan.calendar = options.cast == Cast::kTimes || LastsAsWished(options.cast);
+  plan.cancels = LastsAsWished(options.cast);
   plan.mixed = options.cast == Cast::kMixed;
   plan.clock_leaps = options.cast == Cast::kClocks;
   plan.batches = options.cast == Cast::kBatches;

@@ -48,6 +48,7 @@ struct CastPlan {
   bool tokens = false;    // token managers and policies
   bool calendar = false;  // definitions of all kinds, backfills, and all that commits say of them
   bool mixed = false;     // so are throttled definitions; more cron expressions
+  bool cancels = false;   // users cancel runs
   bool clock_leaps = false;  // the store's wall clock is set by `clock_step`
   bool batches = false;
   bool only_downtimes = false;  // nothing goes wrong but that emitters are down

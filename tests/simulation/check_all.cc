@@ -5,6 +5,7 @@
 
 #include "tests/simulation/check_acknowledged.h"
 #include "tests/simulation/check_attempts.h"
+#include "tests/simulation/check_cancelled.h"
 #include "tests/simulation/check_cap.h"
 #include "tests/simulation/check_checkpoint.h"
 #include "tests/simulation/check_children.h"
@@ -66,7 +67,7 @@ std::vector<Violation> CheckAll(const History& history) {
   }
   Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckHolds, CheckIdle, CheckSink, CheckClock,
        CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts,
-       CheckChildren},
+       CheckChildren, CheckCancelled},
       history, &violations);
   if (history.calendar) Run({CheckOverlap}, history, &violations);
   return violations;

@@ -135,7 +135,8 @@ class OverlapChecker {
       if (run->second <= 0) schedule.open.erase(run);
     }
     const bool gave_way = write.nominal < schedule.cancelled_before;
-    if (write.outcome == Outcome::kCancelled) {
+    // Those of CancelRun: check_cancelled.
+    if (write.outcome == Outcome::kCancelled && write.reason != "cancelled") {
       if (write.reason != "overlap" || !gave_way || schedule.set_off.count(write.occurrence) > 0)
         Report(write.occurrence, " of ", write.uid, " is cancelled (", write.reason,
                "), and gave way to no run");

@@ -255,6 +255,7 @@ struct StateWrite {
   Kind kind = Kind::kGone;
   uint64_t version = 0;
   absl::Time paused_at = absl::InfiniteFuture();  // of kPaused
+  std::vector<std::string> cancelled_runs = {};   // occurrences
 };
 
 // The schedule's triggers are kept there.

@@ -32,6 +32,7 @@ constexpr const char* kRequired[] = {
     "skipped: a row",
     "skipped: a whole occurrence",
     "cancelled: overlap",
+    "cancelled: by CancelRun",
     "cancelled: by CancelEvent",
     "expired: window_closed",
     "failed: refused by the consumer, or out of attempts",
@@ -168,8 +169,9 @@ class Counter {
       case Outcome::kExpired:
         return coverage_.Add(absl::StrCat("expired: ", reason));
       case Outcome::kCancelled:
-        return coverage_.Add(
-            absl::StrCat("cancelled: ", reason.empty() ? "by CancelEvent" : reason));
+        return coverage_.Add(absl::StrCat("cancelled: ", reason.empty()          ? "by CancelEvent"
+                                                         : reason == "cancelled" ? "by CancelRun"
+                                                                                 : reason));
       case Outcome::kFailed:
         if (absl::StrContains(reason, "past the next occurrence"))
           return Add("failed: not tried again past the next occurrence");

@@ -63,6 +63,13 @@ struct Backfill {
   int64_t fired = 0;
 };
 
+// A run that the user wanted cancelled; answered OK in the end, or too late.
+struct CancelledRun {
+  std::string occurrence;
+  absl::Time called;
+  bool cancelled = false;  // it was answered OK
+};
+
 // The store's wall clock was set to be ahead of true time by so much.
 struct ClockSet {
   absl::Time time;
@@ -77,6 +84,7 @@ struct ScheduleLife {
   std::vector<ScheduleChange> changes;
   std::vector<TriggeredRun> triggered;
   std::vector<Backfill> backfills = {};
+  std::vector<CancelledRun> cancels = {};
   std::string target = {};  // authority; the same for all definitions
   bool may_drop = false;    // a definition of it drops what its window leaves over
 };

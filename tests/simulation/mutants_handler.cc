@@ -59,6 +59,16 @@ Rewrite ClaimsWhateverTheState() {
           .value = nullptr};
 }
 
+Rewrite OverlooksCancelledRuns() {
+  Rewrite rewrite = ClaimsWhateverTheState();
+  rewrite.value = [](ColumnFamily cf, const std::string& key, std::string* value) {
+    if (cf != ColumnFamily::kStates) return;
+    EditValue<storage::v1::StateRecord>(
+        value, [](storage::v1::StateRecord* state) { state->clear_cancelled_runs(); });
+  };
+  return rewrite;
+}
+
 Rewrite LosesOutcome() {
   return {.commit = [every = Every(20)](kv::CommitRequest* request) mutable {
     EraseMutations(request,
@@ -308,6 +318,12 @@ std::vector<Mutant> HandlerMutants() {
        .fault = "claims are not conditional on the state of their schedules",
        .rules = {"paused", "lost"},
        .store = Handlers(ClaimsWhateverTheState)},
+      {.name = "handler_overlooks_cancelled_runs",
+       .fault = "the runs that a state names as cancelled are not looked at",
+       .rules = {"cancelled"},
+       .cast = Cast::kMixed,
+       .faults = false,
+       .store = Handlers(OverlooksCancelledRuns)},
       {.name = "handler_epoch_not_compared",
        .fault = "every tenth commit is not conditional on the epoch of the shard's lease",
        .rules = {"stale_epoch"},

@@ -172,10 +172,25 @@ Rewrite ForgetsName() {
   }};
 }
 
+// A paused schedule's cancellation would not come to an end without it.
+Rewrite CancelsRunsUnrecorded() {
+  return {.commit = [](kv::CommitRequest* request) {
+    EditPuts<StateRecord>(request, ColumnFamily::kStates, [](Mutation*, StateRecord* state) {
+      if (state->kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED) state->clear_cancelled_runs();
+    });
+  }};
+}
+
 }  // namespace
 
 std::vector<Mutant> MasterMutants() {
   return {
+      {.name = "master_cancels_runs_unrecorded",
+       .fault = "a run that is cancelled is not named in its schedule's state",
+       .rules = {"cancelled"},
+       .cast = Cast::kMixed,
+       .faults = false,
+       .store = Masters(CancelsRunsUnrecorded)},
       {.name = "master_forgets_request",
        .fault = "of every third call its request_id is not recorded",
        .rules = {"requests", "answer", "lost", "early"},

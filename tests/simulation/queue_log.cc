@@ -118,6 +118,8 @@ void ReadState(const Mutation& mutation, std::vector<QueueWrite>* out) {
   storage::v1::StateRecord record;
   if (mutation.kind == Mutation::Kind::kPut && record.ParseFromString(mutation.value)) {
     write.version = record.version();
+    for (const auto& run : record.cancelled_runs())
+      write.cancelled_runs.push_back(run.occurrence());
     switch (record.kind()) {
       case storage::v1::SCHEDULE_STATE_KIND_ENABLED:
         write.kind = StateWrite::Kind::kEnabled;

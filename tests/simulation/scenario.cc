@@ -198,6 +198,7 @@ class Scenario {
                        "Australia/Lord_Howe"};
       if (plan_.clock_leaps) options.leap = plan_.clock_step;
       options.times = plan_.calendar;
+      options.cancels = plan_.cancels;
       options.minute_lists = plan_.mixed;
       options.rest_min = plan_.rest_min;
       options.rest_max = plan_.rest_max;
@@ -249,6 +250,7 @@ class Scenario {
       options.changes = !batches;
       options.throttling = throttling;
       options.times = options.minute_lists = plan_.mixed;
+      options.cancels = plan_.cancels;
       options.target = absl::StrCat("consumer", i % 2, ".test");
       schedule_users_.push_back(std::make_unique<ScheduleUser>(*calls_, std::move(options)));
     }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "google/protobuf/util/time_util.h"
 #include "tests/simulation/draw_times.h"
@@ -32,6 +33,7 @@ void ScheduleUser::Next() {
           return state_ == State::kPaused && calls_.random().Below(2) == 0 ? Resume() : Delete();
         }
         if (state_ == State::kNone) return Create();
+        if (options_.cancels && calls_.random().Below(8) == 0) return CancelRun();
         const uint64_t lot = calls_.random().Below(100);
         if (lot < 6) return Delete();
         if (lot < 36) return Update();
@@ -219,6 +221,47 @@ void ScheduleUser::BackfillRange() {
         } else {
           Complain("backfill", answer.status());
         }
+        Next();
+      });
+}
+
+void ScheduleUser::CancelRun() {
+  v1::ListRunsRequest request;
+  request.set_parent(Name());
+  request.set_order_by("nominal_time desc");
+  request.set_filter("state = ACTIVE");
+  request.set_page_size(5);
+  calls_.UntilKnown<v1::ListRunsResponse>(
+      [request](MasterApis& master, auto done) { master.runs->ListRuns(request, std::move(done)); },
+      [this](absl::StatusOr<v1::ListRunsResponse> page) {
+        if (!page.ok()) Complain("a list of runs", page.status());
+        if (!page.ok() || page->runs().empty()) return Next();
+        const auto lot = calls_.random().Below(static_cast<uint64_t>(page->runs_size()));
+        CancelOne(page->runs(static_cast<int>(lot)).name());
+      });
+}
+
+// It may have ended since it was listed, and a run of one may be on its way between two places.
+void ScheduleUser::CancelOne(const std::string& run) {
+  v1::CancelRunRequest request;
+  request.set_name(run);
+  request.set_request_id(calls_.NewRequestId());
+  CancelledRun cancel;
+  cancel.occurrence = run.substr(run.rfind('/') + 1);
+  cancel.called = calls_.Now();
+  lives_.back().cancels.push_back(cancel);
+  calls_.UntilKnown<v1::Run>(
+      [request](MasterApis& master, auto done) {
+        master.runs->CancelRun(request, std::move(done));
+      },
+      [this](absl::StatusOr<v1::Run> answer) {
+        CancelledRun& cancel = lives_.back().cancels.back();
+        cancel.cancelled = answer.ok();
+        calls_.Note(absl::StrCat(lives_.back().uid, " run ", cancel.occurrence,
+                                 " cancelled: ", answer.status().ToString()));
+        if (!answer.ok() && !absl::IsNotFound(answer.status()) &&
+            !absl::IsFailedPrecondition(answer.status()))
+          Complain("a cancellation", answer.status());
         Next();
       });
 }

@@ -36,6 +36,7 @@ class ScheduleUser {
     int64_t count_max = 40;
     // Definitions of all kinds, with all policies, and ranges that are fired belatedly.
     bool times = false;
+    bool cancels = false;            // runs
     bool minute_lists = false;       // … and cron expressions of several children
     std::vector<std::string> zones;  // not empty
     std::optional<Throttling> throttling = std::nullopt;
@@ -64,6 +65,8 @@ class ScheduleUser {
   void Delete();
   void Trigger();
   void BackfillRange();
+  void CancelRun();
+  void CancelOne(const std::string& run);
   template <typename T>
   void Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
               std::function<void(const T&)> then = nullptr);

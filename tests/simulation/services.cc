@@ -63,6 +63,7 @@ ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
   options.instance = instance;
   auto parts = std::make_shared<MasterParts>(options, store, process);
   apis->schedules = &parts->service.schedules();
+  apis->runs = &parts->service.runs();
   apis->events = &parts->service.events();
   apis->policies = &parts->service.policies();
   parts->service.Start();

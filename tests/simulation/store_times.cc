@@ -54,6 +54,7 @@ History InStoreTime(const History& history) {
       change.answered = times.High(change.answered);
     }
     for (TriggeredRun& run : life.triggered) run.called = times.Low(run.called);
+    for (CancelledRun& run : life.cancels) run.called = times.Low(run.called);
   }
   for (Receipt& receipt : told.receipts) receipt.time = times.High(receipt.time);
   return told;

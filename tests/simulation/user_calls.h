@@ -23,6 +23,7 @@
 #include "common/sim/sim_rpc.h"
 #include "services/master/api/event_api.h"
 #include "services/master/api/policy_api.h"
+#include "services/master/api/run_api.h"
 #include "services/master/api/schedule_api.h"
 #include "tests/simulation/history.h"
 
@@ -32,6 +33,7 @@ struct MasterApis {
   master::ScheduleApi* schedules = nullptr;
   master::EventApi* events = nullptr;
   master::PolicyApi* policies = nullptr;
+  master::RunApi* runs = nullptr;
 };
 
 class UserCalls {
