@@ -192,7 +192,9 @@ class Process {
                     [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
     http_.RouteSync("GET", "/readyz", [this](const HttpRequest&) {
       if (UpdateHealth()) return HttpResponse{.body = "ok\n"};
-      return HttpResponse{.status = 503, .body = "not ready\n"};
+      std::string reason = service_->NotReadyReason();
+      if (reason.empty()) reason = "not ready";
+      return HttpResponse{.status = 503, .body = reason + "\n"};
     });
     http_.RouteSync("GET", "/metrics", [this](const HttpRequest&) {
       return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",

@@ -50,6 +50,10 @@ class HostedService {
   // and health.
   virtual bool Ready() = 0;
 
+  // Any thread: why Ready() is false, in one line for the body of /readyz. Empty: there is no more
+  // to say than that it is not ready.
+  virtual std::string NotReadyReason() { return {}; }
+
   // Stops taking work, releases leases, brings to an end what is under way, then calls `done` once,
   // from any thread.
   virtual void Drain(Closure done) = 0;

@@ -2,16 +2,11 @@
 
 #include <utility>
 
+#include "common/kv/clock_hold.h"
 #include "services/store/store_admin_grpc.h"
 #include "services/store/store_grpc.h"
 
 namespace escapement::store {
-namespace {
-
-// Twice what a step of minutes has to last until it is followed (common/kv/store_clock.h).
-constexpr absl::Duration kClockHoldMax = absl::Seconds(10);
-
-}  // namespace
 
 struct StoreServer::Parts {
   explicit Parts(std::unique_ptr<kv::RocksKvStore> opened)
@@ -45,8 +40,9 @@ std::vector<grpc::Service*> StoreServer::services() {
 
 grpc::Service* StoreServer::admin_service() { return parts_->admin_grpc.service(); }
 
-bool StoreServer::ClockIsTrusted() const {
-  return parts_->store->info().clock_held_for <= kClockHoldMax;
+std::string StoreServer::NotReadyReason() const {
+  const kv::RocksKvStore::Info info = parts_->store->info();
+  return kv::NotReadyReason({info.clock_held_for, info.clock_disagreement});
 }
 
 kv::RocksKvStore& StoreServer::store() { return *parts_->store; }
