@@ -5,8 +5,9 @@
 namespace escapement::kv {
 namespace {
 
-// In the largest unit of which there are at least two.
-std::string InWords(absl::Duration duration) {
+// Rounded to seconds, in the largest unit of which there are at least two.
+std::string InWords(absl::Duration exact) {
+  const absl::Duration duration = absl::Trunc(exact + absl::Milliseconds(500), absl::Seconds(1));
   if (duration < absl::Minutes(2)) return absl::StrCat(duration / absl::Seconds(1), " s");
   if (duration < absl::Hours(2)) return absl::StrCat(duration / absl::Minutes(1), " min");
   if (duration < absl::Hours(48)) return absl::StrCat(duration / absl::Hours(1), " h");

@@ -13,6 +13,8 @@ TEST(ClockHold, IsNoReasonForTenSeconds) {
 TEST(ClockHold, SaysHowLongAndByHowMuch) {
   EXPECT_EQ(NotReadyReason({absl::Milliseconds(12'300), absl::Hours(2) + absl::Seconds(5)}),
             "clock: held for 12 s, wall clock 2 h ahead");
+  EXPECT_EQ(NotReadyReason({absl::Seconds(11), absl::Hours(2) - absl::Microseconds(3)}),
+            "clock: held for 11 s, wall clock 2 h ahead");
   EXPECT_EQ(NotReadyReason({absl::Minutes(3), -absl::Minutes(45)}),
             "clock: held for 3 min, wall clock 45 min behind");
   EXPECT_EQ(NotReadyReason({absl::Hours(50), absl::Seconds(90)}),

@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/kv/forwarding_kv_store.h"
 #include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_process.h"
 #include "common/sim/sim_runtime.h"
+#include "common/sim/sim_world.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -270,6 +272,42 @@ TEST_F(KvClientTest, DestroyingItDropsWhatHasNotBeenAnswered) {
   client_.reset();
   runtime_.AdvanceBy(absl::Seconds(5));
   EXPECT_EQ(told, "");
+}
+
+// An idle client: what it knows of the store's time it knows from its reports alone.
+class SlowPhaseTest : public testing::Test {
+ protected:
+  ClockState Ask() {
+    ClockState state;
+    store_.AskClock({}, [&](absl::StatusOr<ClockState> answer) { state = *answer; });
+    world_.AdvanceBy(absl::ZeroDuration());
+    return state;
+  }
+
+  sim::SimWorld world_{1};
+  sim::SimProcess store_process_{world_, "store"};
+  sim::SimProcess client_process_{world_, "client", {.boot_id = "client's"}};
+  MemKvStore store_{store_process_, {}};
+  KvClient client_{store_, client_process_, KvClient::Options()};
+};
+
+TEST_F(SlowPhaseTest, NowLowStaysBelowAStoreTimeOfHalfPace) {
+  world_.AdvanceBy(absl::Seconds(10));
+  store_process_.StepWallClock(-absl::Seconds(10));
+  bool slow = false;
+  for (int i = 0; i < 400; ++i) {
+    world_.AdvanceBy(absl::Milliseconds(100));
+    const ClockState state = Ask();
+    slow |= state.store_time > state.slow_from;
+    EXPECT_LE(client_.NowLow(), state.store_time);
+    EXPECT_GE(client_.NowLow(), state.store_time - absl::Milliseconds(600));
+  }
+  EXPECT_TRUE(slow);
+  const ClockState end = Ask();
+  EXPECT_EQ(end.slow_from, absl::InfiniteFuture());
+  EXPECT_LT(absl::AbsDuration(end.disagreement), absl::Milliseconds(1));
+  EXPECT_EQ(end.hosts, 1u);
+  EXPECT_EQ(end.hosts_disagree, 1u) << "the client's machine has the time of before";
 }
 
 }  // namespace

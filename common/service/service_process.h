@@ -80,6 +80,9 @@ struct ServiceDefinition {
   std::function<absl::StatusOr<std::unique_ptr<HostedService>>(const ServiceContext& context)> make;
 };
 
+// What /readyz answers: 200, or 503 with the reason in its body.
+HttpResponse AnswerReadyz(bool ready, HostedService& service);
+
 // The process's exit code: 0, 1 (could not start, or not drained in time), 2 (bad flags or config).
 int RunService(int argc, char** argv, const ServiceDefinition& definition);
 

@@ -293,9 +293,8 @@ void EmissionLoop::ReadHold() {
   client_.MultiGet({{ColumnFamily::kMeta, std::string(kv::kClockHoldKey)}}, executor_,
                    [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                      if (self->stopped_ || !result.ok()) return;  // the next round reads again
-                     const std::optional<std::string>& value = result->values[0];
-                     if (!value.has_value()) return self->ShowHold(std::nullopt);
-                     self->ShowHold(kv::DecodeClockHold(*value));
+                     if (!result->values[0]) return self->ShowHold(std::nullopt);
+                     self->ShowHold(kv::DecodeClockHold(*result->values[0]));
                    });
 }
 
@@ -304,15 +303,12 @@ void EmissionLoop::ShowHold(std::optional<absl::Duration> disagreement) {
   metrics_.held.Set(held ? 1 : 0);
   if (options_.on_clock_hold && (held || held_)) options_.on_clock_hold(disagreement);
   if (std::exchange(held_, held) == held) return;
-  if (held) {
-    Log(LogLevel::kError, "emitter.loop",
-        "emission is held: the store's wall clock disagrees with store time by more than is "
-        "followed; set it right, or confirm it with escctl store clock --confirm",
-        {{"wall_clock_ahead_seconds", absl::ToDoubleSeconds(*disagreement)}});
-  } else {
-    Log(LogLevel::kInfo, "emitter.loop", "emission goes on: the store's clock is not held any more",
-        {});
-  }
+  if (!held)
+    return Log(LogLevel::kInfo, "emitter.loop", "emission goes on: the store's clock is not held");
+  Log(LogLevel::kError, "emitter.loop",
+      "emission is held: the store's wall clock is ahead of store time by more than is followed; "
+      "set it right, or say that it is right: escctl store clock --confirm",
+      {{"wall_clock_ahead_seconds", absl::ToDoubleSeconds(*disagreement)}});
 }
 
 void EmissionLoop::ReadMarks(Ids ids, absl::Time target) {

@@ -260,8 +260,7 @@ TEST_F(EmitterServiceTest, LongHoldOfTheClockIsWhyItIsNotReady) {
   for (const char* name : names) {
     EXPECT_FALSE(emitter(name).Ready()) << name;
     EXPECT_THAT(emitter(name).NotReadyReason(),
-                ::testing::MatchesRegex("clock: held for 1[1-4] s, wall clock 119 min ahead|"
-                                        "clock: held for 1[1-4] s, wall clock 2 h ahead"))
+                ::testing::MatchesRegex("clock: held for 1[1-4] s, wall clock 2 h ahead"))
         << name;
   }
   store_->ConfirmClock();

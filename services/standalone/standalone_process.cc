@@ -32,7 +32,6 @@ class AllServices final : public HostedService {
   std::vector<grpc::Service*> GrpcServices() override {
     std::vector<grpc::Service*> services = master_.GrpcServices();
     for (grpc::Service* service : token_manager_.GrpcServices()) services.push_back(service);
-    services.push_back(server_->admin_service());
     return services;
   }
 

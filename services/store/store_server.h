@@ -52,10 +52,9 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // StoreService and StoreAdminService.
+  // StoreService of escapement.internal.v1, for our own processes, and of escapement.v1, for
+  // operators.
   std::vector<grpc::Service*> services();
-  // StoreAdminService alone, for a process whose store has no port of its own.
-  grpc::Service* admin_service();
   // As of HostedService: empty, or that the clock has held emission for longer than a step of
   // minutes needs to be followed (clock_hold.h). Then nothing is planned until an operator has
   // looked.
