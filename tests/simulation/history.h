@@ -67,6 +67,8 @@ struct Backfill {
 struct ClockSet {
   absl::Time time;
   absl::Duration ahead;
+  bool synchronised = false;  // its kernel says that it is
+  bool everywhere = false;    // all other machines show the same
 };
 
 // One incarnation of a schedule.
