@@ -73,7 +73,7 @@ void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
     open_attempts_ = 0;
     if (info->incarnation != seen_incarnation_) seen_ = 0;
     seen_incarnation_ = info->incarnation;
-    NotePace(info->store_time, info->slow_from);
+    NotePace(info->store_time, info->pace);
     NoteTime(info->store_time, info->seq);
     session = session_ = info->session;
     oldest_ = next_ = 1;
@@ -196,7 +196,7 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
     resends_ = 0;
     if (slot.unknown) --unknown_;
     if (answer.ok()) {
-      NotePace(answer->store_time, answer->slow_from);
+      NotePace(answer->store_time, answer->pace);
       NoteTime(answer->store_time, answer->seq);
     }
     const bool refused = absl::IsAborted(answer.status());
@@ -311,26 +311,29 @@ void KvClient::Core::TellClock() {
                     if (!state.ok()) return;
                     absl::MutexLock lock(&self->mu_);
                     if (self->stopped_) return;
-                    self->NotePace(state->store_time, state->slow_from);
+                    self->NotePace(state->store_time, state->pace);
                     self->NoteTime(state->store_time, 0);
                   });
   timers_->PostAfter(UntilBeat(NowLow(), kTellClockEvery, absl::ZeroDuration()),
                      [self = shared_from_this()] { self->TellClock(); });
 }
 
-void KvClient::Core::NotePace(absl::Time store_time, absl::Time slow_from) {
-  if (store_time < slow_told_at_) return;  // a later answer was quicker
-  // Of two answers of one instant the more careful one counts.
-  if (store_time == slow_told_at_) slow_from = std::min(slow_from, slow_from_);
-  slow_told_at_ = store_time;
-  if (slow_from == slow_from_) return;
-  if (slow_from_ != absl::InfiniteFuture()) {
-    // What was reached at the former pace is the base of the new one.
-    const absl::Duration elapsed = runtime_.clock().Elapsed();
-    time_base_ = NowLowLocked(elapsed);
-    time_base_elapsed_ = elapsed;
-  }
-  slow_from_ = slow_from;
+void KvClient::Core::NotePace(absl::Time store_time, const Pace& pace) {
+  // By what always advances at full pace: the order of answers, and the measure of what is known.
+  const absl::Time told_at = store_time + pace.slowed;
+  if (told_at < pace_told_at_) return;  // a later answer was quicker
+  pace_told_at_ = told_at;
+  if (pace == pace_) return;
+  pace_ = pace;
+  if (time_base_ == absl::InfinitePast()) return;
+  // What lies between the base and the answer passed as slowly as the answer says, whether or not
+  // that had been heard; what comes after it passes as was announced.
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  const absl::Time full =
+      std::max(time_base_ + slowed_at_base_ + PassedSinceBase(elapsed), told_at);
+  time_base_ = AtSlowPace(store_time, full - told_at, pace_.slow_from);
+  time_base_elapsed_ = elapsed;
+  slowed_at_base_ = full - time_base_;
 }
 
 void KvClient::Core::NoteTime(absl::Time store_time, CommitSeq seq) {
@@ -339,14 +342,17 @@ void KvClient::Core::NoteTime(absl::Time store_time, CommitSeq seq) {
   if (store_time <= NowLowLocked(elapsed)) return;
   time_base_ = store_time;
   time_base_elapsed_ = elapsed;
+  slowed_at_base_ = pace_.slowed;
+}
+
+absl::Duration KvClient::Core::PassedSinceBase(absl::Duration elapsed) const {
+  const int64_t since = absl::ToInt64Nanoseconds(elapsed - time_base_elapsed_);
+  return absl::Nanoseconds(since <= 0 ? 0 : since - since / kSlowerMaxOf - 1);
 }
 
 absl::Time KvClient::Core::NowLowLocked(absl::Duration elapsed) const {
   if (time_base_ == absl::InfinitePast()) return time_base_;
-  const int64_t since = absl::ToInt64Nanoseconds(elapsed - time_base_elapsed_);
-  const absl::Time now = AtSlowPace(
-      time_base_, absl::Nanoseconds(since <= 0 ? 0 : since - since / kSlowerMaxOf - 1), slow_from_);
-  return FromMicros(ToMicros(now));
+  return FromMicros(ToMicros(AtSlowPace(time_base_, PassedSinceBase(elapsed), pace_.slow_from)));
 }
 
 absl::Time KvClient::Core::NowLow() const {

@@ -87,7 +87,9 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   void Flush() ABSL_LOCKS_EXCLUDED(mu_);
   void NoteTime(absl::Time store_time, CommitSeq seq) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before NoteTime of the same answer.
-  void NotePace(absl::Time store_time, absl::Time slow_from) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NotePace(absl::Time store_time, const Pace& pace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What store time has surely advanced by since time_base_, at full pace.
+  absl::Duration PassedSinceBase(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Time NowLowLocked(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Duration Backoff(int attempts) const;
 
@@ -105,9 +107,10 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   CommitSeq seen_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time time_base_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   absl::Duration time_base_elapsed_ ABSL_GUARDED_BY(mu_);
-  // What the latest answer that told of it has told, and its store time.
-  absl::Time slow_from_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
-  absl::Time slow_told_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Duration slowed_at_base_ ABSL_GUARDED_BY(mu_);  // Pace::slowed at time_base_, at most
+  // What the latest answer that told of it has told, and its store time + slowed.
+  Pace pace_ ABSL_GUARDED_BY(mu_);
+  absl::Time pace_told_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
   uint64_t oldest_ ABSL_GUARDED_BY(mu_) = 1;  // numbers in [oldest_, next_) may be outstanding

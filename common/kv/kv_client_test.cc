@@ -298,16 +298,35 @@ TEST_F(SlowPhaseTest, NowLowStaysBelowAStoreTimeOfHalfPace) {
   for (int i = 0; i < 400; ++i) {
     world_.AdvanceBy(absl::Milliseconds(100));
     const ClockState state = Ask();
-    slow |= state.store_time > state.slow_from;
+    slow |= state.store_time > state.pace.slow_from;
     EXPECT_LE(client_.NowLow(), state.store_time);
     EXPECT_GE(client_.NowLow(), state.store_time - absl::Milliseconds(600));
   }
   EXPECT_TRUE(slow);
   const ClockState end = Ask();
-  EXPECT_EQ(end.slow_from, absl::InfiniteFuture());
+  EXPECT_EQ(end.pace.slow_from, absl::InfiniteFuture());
   EXPECT_LT(absl::AbsDuration(end.disagreement), absl::Milliseconds(1));
   EXPECT_EQ(end.hosts, 1u);
   EXPECT_EQ(end.hosts_disagree, 1u) << "the client's machine has the time of before";
+}
+
+// Found by the simulation: a handler that had stood still for longer than its lease heard nothing
+// of a slow phase that was over when it came back, and sent early.
+TEST_F(SlowPhaseTest, NowLowStaysBelowStoreTimeAfterASlowPhaseThatWasMissed) {
+  world_.AdvanceBy(absl::Seconds(10));
+  store_process_.StepWallClock(-absl::Minutes(1));
+  client_process_.Pause(absl::Seconds(40));
+  for (int i = 0; i < 390; ++i) {
+    world_.AdvanceBy(absl::Milliseconds(100));
+    Ask();
+  }
+  EXPECT_NE(Ask().pace.slow_from, absl::InfiniteFuture());
+  store_process_.StepWallClock(-absl::Minutes(1));  // another step: the slow phase ends
+  EXPECT_EQ(Ask().pace.slow_from, absl::InfiniteFuture());
+  EXPECT_GT(Ask().pace.slowed, absl::Seconds(10));
+  world_.AdvanceBy(absl::Milliseconds(2'500));
+  EXPECT_LE(client_.NowLow(), Ask().store_time);
+  EXPECT_GE(client_.NowLow(), Ask().store_time - absl::Milliseconds(600));
 }
 
 }  // namespace

@@ -34,6 +34,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/column_family.h"
+#include "common/kv/store_pace.h"
 
 namespace escapement::kv {
 
@@ -107,9 +108,7 @@ struct CommitResult {
   CommitSeq seq = 0;
   absl::Time store_time;
   std::vector<Verdict> verdicts;  // one for each group
-  // Store time passes at half pace from this store time on (store_pace.h); InfiniteFuture: no slow
-  // phase has been announced.
-  absl::Time slow_from = absl::InfiniteFuture();
+  Pace pace = {};                 // when this was decided or, if it is answered again, later
 };
 
 struct Key {
@@ -203,7 +202,7 @@ struct SessionInfo {
   uint64_t incarnation = 0;  // of the store's data; a restore makes a new one
   CommitSeq seq = 0;
   absl::Time store_time;
-  absl::Time slow_from = absl::InfiniteFuture();  // as CommitResult::slow_from
+  Pace pace = {};
 };
 
 // What a client tells the store of its machine's wall clock.
@@ -215,11 +214,11 @@ struct HostClock {
 // The store's clock (store_clock.h) as it is now.
 struct ClockState {
   absl::Time store_time;
-  absl::Time slow_from = absl::InfiniteFuture();  // as CommitResult::slow_from
-  absl::Duration disagreement;                    // the store's wall clock less store time
-  bool held = false;                              // emission is held
-  absl::Duration held_for;                        // since when; zero if it is not held
-  bool synchronised = false;                      // the kernel says so of the store's wall clock
+  Pace pace = {};
+  absl::Duration disagreement;  // the store's wall clock less store time
+  bool held = false;            // emission is held
+  absl::Duration held_for;      // since when; zero if it is not held
+  bool synchronised = false;    // the kernel says so of the store's wall clock
   uint32_t hosts = 0;           // other machines whose clients have told their wall clocks lately
   uint32_t hosts_disagree = 0;  // those of them that disagree with the store's by more than 1 s
 };

@@ -59,11 +59,18 @@ Mutation MutationFromWire(wire::KvMutation& in) {
 }
 
 // No slow phase is 0 on the wire.
-int64_t SlowFromToWire(absl::Time slow_from) {
-  return slow_from == absl::InfiniteFuture() ? 0 : ToMicros(slow_from);
+template <typename Message>
+void PaceToWire(const Pace& pace, Message* out) {
+  out->set_slow_from_micros(pace.slow_from == absl::InfiniteFuture() ? 0
+                                                                     : ToMicros(pace.slow_from));
+  out->set_slowed_micros(absl::ToInt64Microseconds(pace.slowed));
 }
-absl::Time SlowFromWire(int64_t micros) {
-  return micros == 0 ? absl::InfiniteFuture() : FromMicros(micros);
+template <typename Message>
+Pace PaceFromWire(const Message& in) {
+  Pace pace;
+  if (in.slow_from_micros() != 0) pace.slow_from = FromMicros(in.slow_from_micros());
+  pace.slowed = absl::Microseconds(in.slowed_micros());
+  return pace;
 }
 
 absl::Status NoResult() { return absl::DataLossError("an answer of the store without a result"); }
@@ -194,7 +201,7 @@ void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer) 
   out->set_incarnation(info->incarnation);
   out->set_seq(info->seq);
   out->set_store_time_micros(ToMicros(info->store_time));
-  out->set_slow_from_micros(SlowFromToWire(info->slow_from));
+  PaceToWire(info->pace, out);
 }
 
 void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answer) {
@@ -202,7 +209,7 @@ void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answe
   wire::CommitAnswer* out = answer->mutable_commit();
   out->set_seq(result->seq);
   out->set_store_time_micros(ToMicros(result->store_time));
-  out->set_slow_from_micros(SlowFromToWire(result->slow_from));
+  PaceToWire(result->pace, out);
   out->set_groups(static_cast<uint32_t>(result->verdicts.size()));
   for (size_t i = 0; i < result->verdicts.size(); ++i) {
     if (result->verdicts[i].applied) continue;
@@ -271,7 +278,7 @@ void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer* answer) 
   if (!state.ok()) return ToWire(state.status(), answer);
   wire::ClockAnswer* out = answer->mutable_clock();
   out->set_store_time_micros(ToMicros(state->store_time));
-  out->set_slow_from_micros(SlowFromToWire(state->slow_from));
+  PaceToWire(state->pace, out);
   out->set_disagreement_micros(absl::ToInt64Microseconds(state->disagreement));
   out->set_held(state->held);
   out->set_held_for_micros(absl::ToInt64Microseconds(state->held_for));
@@ -289,7 +296,7 @@ absl::StatusOr<SessionInfo> SessionFromWire(wire::StoreAnswer& answer) {
   if (!answer.has_session()) return NoResult();
   const auto& in = answer.session();
   return SessionInfo{in.session(), in.incarnation(), in.seq(), FromMicros(in.store_time_micros()),
-                     SlowFromWire(in.slow_from_micros())};
+                     PaceFromWire(in)};
 }
 
 absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer) {
@@ -297,7 +304,7 @@ absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer) {
   if (!answer.has_commit() || answer.commit().groups() > kGroupsMax) return NoResult();
   const auto& in = answer.commit();
   CommitResult result{in.seq(), FromMicros(in.store_time_micros()), {}};
-  result.slow_from = SlowFromWire(in.slow_from_micros());
+  result.pace = PaceFromWire(in);
   result.verdicts.assign(in.groups(), Verdict{true, Verdict::kNone});
   for (const auto& failed : in.failed()) {
     if (failed.index() >= result.verdicts.size()) return NoResult();
@@ -337,7 +344,7 @@ absl::StatusOr<ClockState> ClockFromWire(wire::StoreAnswer& answer) {
   const auto& in = answer.clock();
   ClockState state;
   state.store_time = FromMicros(in.store_time_micros());
-  state.slow_from = SlowFromWire(in.slow_from_micros());
+  state.pace = PaceFromWire(in);
   state.disagreement = absl::Microseconds(in.disagreement_micros());
   state.held = in.held();
   state.held_for = absl::Microseconds(in.held_for_micros());

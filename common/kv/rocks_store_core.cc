@@ -233,7 +233,7 @@ void RocksStoreCore::Publish(bool wrote) {
   if (wrote) published_.snapshot.swap(view.snapshot);  // the old one ends outside the lock
   published_.seq = view.seq;
   published_.store_time = view.store_time;
-  published_.slow_from = kernel_->clock().slow_from();
+  published_.slow_from = kernel_->clock().pace().slow_from;
   published_at_ = now.boottime;
   info_.incarnation = kernel_->incarnation();
   info_.seq = view.seq;

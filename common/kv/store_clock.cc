@@ -8,13 +8,23 @@
 #include "common/kv/store_pace.h"
 
 namespace escapement::kv {
+namespace {
+
+constexpr char kHoldFlag = 1;
+constexpr char kSlowedFlag = 2;
+
+}  // namespace
 
 std::string EncodeClockRecord(const ClockRecord& record) {
   std::string out;
   AppendBigEndian<uint64_t>(&out, static_cast<uint64_t>(ToMicros(record.store_time)));
   AppendBigEndian<uint64_t>(&out,
                             static_cast<uint64_t>(absl::ToInt64Microseconds(record.boottime)));
-  out.push_back(record.hold ? 1 : 0);
+  const bool slowed = record.slowed > absl::ZeroDuration();
+  out.push_back(static_cast<char>((record.hold ? kHoldFlag : 0) | (slowed ? kSlowedFlag : 0)));
+  if (slowed)
+    AppendBigEndian<uint64_t>(&out,
+                              static_cast<uint64_t>(absl::ToInt64Microseconds(record.slowed)));
   out += record.boot_id;
   return out;
 }
@@ -25,8 +35,15 @@ absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes) {
   record.store_time = FromMicros(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes)));
   record.boottime =
       absl::Microseconds(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes.substr(8))));
-  record.hold = (bytes[16] & 1) != 0;
-  record.boot_id = std::string(bytes.substr(17));
+  record.hold = (bytes[16] & kHoldFlag) != 0;
+  const bool slowed = (bytes[16] & kSlowedFlag) != 0;
+  bytes.remove_prefix(17);
+  if (slowed) {
+    if (bytes.size() < 8) return absl::DataLossError("the store's clock record is too short");
+    record.slowed = absl::Microseconds(static_cast<int64_t>(ReadBigEndian<uint64_t>(bytes)));
+    bytes.remove_prefix(8);
+  }
+  record.boot_id = std::string(bytes);
   return record;
 }
 
@@ -53,7 +70,10 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
     // The last process may have given out times for one interval after its last record.
     store_time_ = record->store_time + kRecordInterval;
   }
-  if (record.has_value()) hold_ = record->hold;
+  if (record.has_value()) {
+    hold_ = record->hold;
+    slowed_ = record->slowed;
+  }
   hold_since_ = now.boottime;
   Now(now);
 }
@@ -95,7 +115,9 @@ absl::Time StoreClock::Now(const ClockReading& now) {
 void StoreClock::Advance(absl::Duration elapsed, absl::Time wall) {
   // Not slower than it takes to meet the wall clock.
   const absl::Time slow = AtSlowPace(store_time_, elapsed, slow_from_);
-  store_time_ = std::clamp(wall, slow, store_time_ + elapsed);
+  const absl::Time full = store_time_ + elapsed;
+  store_time_ = std::clamp(wall, slow, full);
+  slowed_ += full - store_time_;
 }
 
 void StoreClock::NoteStability(const ClockReading& now) {
@@ -136,7 +158,7 @@ void StoreClock::NoteHost(const HostClock& host, const ClockReading& now) {
 ClockState StoreClock::State() const {
   const HostClocks::Count hosts = hosts_.At(last_.boottime, last_.wall);
   return {.store_time = absl::FromUnixMicros(absl::ToUnixMicros(store_time_)),
-          .slow_from = slow_from_,
+          .pace = pace(),
           .disagreement = disagreement_,
           .held = hold_,
           .held_for = held_for(),
@@ -151,6 +173,7 @@ ClockRecord StoreClock::Record(const ClockReading& now) {
   record.boottime = last_.boottime;
   record.boot_id = boot_id_;
   record.hold = hold_;
+  record.slowed = pace().slowed;
   return record;
 }
 

@@ -14,7 +14,7 @@
 //  - Behind: until it is followed store time keeps its own pace, and nothing is held: whichever
 //    clock is right, nothing fires twice, and nothing fires that would not have fired without the
 //    step (docs/adr/0013). Then store time passes at half pace until the wall clock has caught up
-//    (store_pace.h). It never goes back. Half pace is announced: it begins at `slow_from()`, at
+//    (store_pace.h). It never goes back. Half pace is announced: it begins at `slow_from`, at
 //    least `slow_lead` later, so that whoever acts by a lease knows of it by then.
 //
 // Threads: one at a time.
@@ -40,12 +40,13 @@ struct ClockReading {
 };
 
 // What is kept on disk, in kClockKey: store time in µs(8), boottime in µs(8), flags(1: bit 0 =
-// hold), boot id.
+// hold, bit 1 = slowed follows), slowed in µs(8, only with bit 1), boot id.
 struct ClockRecord {
   absl::Time store_time;
   absl::Duration boottime;
   std::string boot_id;
   bool hold = false;
+  absl::Duration slowed = absl::ZeroDuration();  // Pace::slowed
 };
 std::string EncodeClockRecord(const ClockRecord& record);
 absl::StatusOr<ClockRecord> DecodeClockRecord(absl::string_view bytes);
@@ -84,8 +85,8 @@ class StoreClock {
   absl::Duration disagreement() const { return disagreement_; }
   // The wall clock is ahead, its step is not followed yet, and nobody has confirmed it.
   bool hold() const { return hold_; }
-  // Store time passes at half pace from this store time on; InfiniteFuture: it does not.
-  absl::Time slow_from() const { return slow_from_; }
+  // In whole microseconds, rounded up: who goes by it is not ahead.
+  Pace pace() const { return {slow_from_, absl::Ceil(slowed_, absl::Microseconds(1))}; }
   // How long the hold has lasted at the last reading; zero without one.
   absl::Duration held_for() const {
     return hold_ ? last_.boottime - hold_since_ : absl::ZeroDuration();
@@ -118,6 +119,7 @@ class StoreClock {
   bool hold_ = false;
   absl::Duration hold_since_;  // of hold_, by boottime
   absl::Time slow_from_ = absl::InfiniteFuture();
+  absl::Duration slowed_;  // Pace::slowed
 
   // The wall clock was `anchor_` once and has gone since then as the monotonic clock does; all of
   // that was read without a gap since stable_since_.

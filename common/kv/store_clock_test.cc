@@ -101,7 +101,7 @@ TEST(StoreClock, FollowsALargeStepWithEvidence) {
         }
         const bool followed = synchronised && host_agrees;
         EXPECT_EQ(clock.steps(), followed && step > absl::ZeroDuration() ? 1u : 0u);
-        EXPECT_EQ(clock.slow_from() != absl::InfiniteFuture(),
+        EXPECT_EQ(clock.pace().slow_from != absl::InfiniteFuture(),
                   followed && step < absl::ZeroDuration());
         EXPECT_EQ(clock.State().hosts, 1u);
         EXPECT_EQ(clock.State().hosts_disagree, host_agrees ? 0u : 1u);
@@ -125,7 +125,7 @@ TEST(StoreClock, PassesAtHalfPaceUntilAWallClockThatWasSetBackHasCaughtUp) {
   for (const absl::Duration behind : {absl::Milliseconds(1'500), absl::Seconds(10)}) {
     StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()), absl::Seconds(7));
     Pass(clock, 1, 14, -behind);
-    EXPECT_EQ(clock.slow_from(), kStart + absl::Seconds(6 + 7))
+    EXPECT_EQ(clock.pace().slow_from, kStart + absl::Seconds(6 + 7))
         << "followed at 6 s, said 7 s ahead";
     absl::Time last = clock.State().store_time;
     EXPECT_EQ(last, kStart + absl::Seconds(13) + absl::Milliseconds(500));
@@ -138,9 +138,24 @@ TEST(StoreClock, PassesAtHalfPaceUntilAWallClockThatWasSetBackHasCaughtUp) {
       last = time;
     }
     EXPECT_EQ(last, kStart + absl::Seconds(39) - behind);
-    EXPECT_EQ(clock.slow_from(), absl::InfiniteFuture());
+    EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
     EXPECT_EQ(clock.steps(), 0u);
   }
+}
+
+TEST(StoreClock, TellsHowFarItIsBehindFullPaceAlsoAfterARestart) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  Pass(first, 1, 25, -absl::Minutes(1));
+  EXPECT_EQ(first.State().store_time + first.pace().slowed, kStart + absl::Seconds(25));
+  EXPECT_EQ(first.pace().slowed, absl::Seconds(7));
+  const ClockRecord record = first.Record(At(absl::Seconds(25), -absl::Minutes(1)));
+  Pass(first, 26, 29, -absl::Minutes(1));
+  const auto read = DecodeClockRecord(EncodeClockRecord(record));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->boot_id, "boot");
+  StoreClock second(*read, "boot", At(absl::Seconds(30), -absl::Minutes(1)));
+  EXPECT_EQ(second.State().store_time + second.pace().slowed, kStart + absl::Seconds(30));
+  EXPECT_GE(second.State().store_time, first.State().store_time);
 }
 
 TEST(StoreClock, KeepsItsPaceWhileAWallClockBehindKeepsChanging) {
@@ -148,7 +163,7 @@ TEST(StoreClock, KeepsItsPaceWhileAWallClockBehindKeepsChanging) {
   for (int second = 1; second < 60; ++second) {
     EXPECT_EQ(clock.Now(At(absl::Seconds(second), -absl::Seconds(2 + second % 3))),
               kStart + absl::Seconds(second));
-    EXPECT_EQ(clock.slow_from(), absl::InfiniteFuture());
+    EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
     EXPECT_FALSE(clock.hold());
   }
 }
@@ -156,11 +171,11 @@ TEST(StoreClock, KeepsItsPaceWhileAWallClockBehindKeepsChanging) {
 TEST(StoreClock, EndsTheSlowPhaseWhenTheWallClockIsSetRight) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   Pass(clock, 1, 21, -absl::Minutes(1));
-  EXPECT_NE(clock.slow_from(), absl::InfiniteFuture());
+  EXPECT_NE(clock.pace().slow_from, absl::InfiniteFuture());
   const absl::Time slowed = clock.State().store_time;  // half of what came after 11 s
   EXPECT_EQ(slowed, kStart + absl::Seconds(16));
   clock.Now(At(absl::Seconds(22)));  // the wall clock is ahead of store time by the 5 s
-  EXPECT_EQ(clock.slow_from(), absl::InfiniteFuture());
+  EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
   EXPECT_TRUE(clock.hold());
   Pass(clock, 23, 27, absl::ZeroDuration());
   EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(27));
@@ -170,15 +185,15 @@ TEST(StoreClock, KeepsItsPaceAfterALargeStepBackUntilItIsConfirmed) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   Pass(clock, 1, 100, -absl::Hours(1));
   EXPECT_FALSE(clock.hold());
-  EXPECT_EQ(clock.slow_from(), absl::InfiniteFuture());
+  EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
   EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(100));
   clock.Confirm(At(absl::Seconds(100), -absl::Hours(1)));
-  EXPECT_EQ(clock.slow_from(), kStart + absl::Seconds(105));
+  EXPECT_EQ(clock.pace().slow_from, kStart + absl::Seconds(105));
   Pass(clock, 101, 205, -absl::Hours(1));
   EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(155));
   // Another step is another question.
   clock.Now(At(absl::Seconds(206), -absl::Hours(2)));
-  EXPECT_EQ(clock.slow_from(), absl::InfiniteFuture());
+  EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
 }
 
 TEST(StoreClock, ConfirmingAClockThatAgreesDoesNothing) {

@@ -114,7 +114,7 @@ ClockState StoreKernel::AskClock(const ClockCall& call, const ClockReading& now)
 
 CommitEngine::Decision StoreKernel::Decide(std::shared_ptr<const CommitRequest> request) {
   CommitEngine::Decision decision = engine_.Decide(std::move(request));
-  if (decision.answer.ok()) decision.answer->slow_from = clock_.slow_from();
+  if (decision.answer.ok()) decision.answer->pace = clock_.pace();
   return decision;
 }
 
@@ -154,7 +154,7 @@ absl::StatusOr<SessionInfo> StoreKernel::OpenSession(uint64_t seen_incarnation, 
         ", commit ", engine_.seq(), "; the client has seen ", seen_incarnation, ", ", seen));
   }
   return SessionInfo{engine_.OpenSession(), incarnation_, engine_.seq(), batch_time_,
-                     clock_.slow_from()};
+                     clock_.pace()};
 }
 
 }  // namespace escapement::kv

@@ -19,6 +19,18 @@ namespace escapement::kv {
 // Monotonic time for each unit of store time in a slow phase.
 inline constexpr int64_t kSlowPaceDivisor = 2;
 
+// What the store tells of its pace.
+struct Pace {
+  // Store time passes at half pace from this store time on; InfiniteFuture: no slow phase has been
+  // announced.
+  absl::Time slow_from = absl::InfiniteFuture();
+  // How far store time is behind full pace by all slow phases so far. Store time + slowed always
+  // advances at full pace, also over restarts: by it a client that has missed a slow phase notices.
+  absl::Duration slowed = absl::ZeroDuration();
+
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
 // The store time that is reached from `base` with `passed`, a duration that store time would
 // advance at full pace.
 inline absl::Time AtSlowPace(absl::Time base, absl::Duration passed, absl::Time slow_from) {

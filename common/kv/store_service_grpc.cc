@@ -34,8 +34,8 @@ v1::StoreClock ToWire(const ClockState& state) {
   DurationToWire(state.disagreement, out.mutable_disagreement());
   out.set_held(state.held);
   DurationToWire(state.held_for, out.mutable_held_for());
-  if (state.slow_from != absl::InfiniteFuture())
-    TimeToWire(state.slow_from, out.mutable_slow_from());
+  if (state.pace.slow_from != absl::InfiniteFuture())
+    TimeToWire(state.pace.slow_from, out.mutable_slow_from());
   out.set_synchronised(state.synchronised);
   out.set_hosts(static_cast<int32_t>(state.hosts));
   out.set_hosts_disagree(static_cast<int32_t>(state.hosts_disagree));

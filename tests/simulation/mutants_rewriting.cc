@@ -118,8 +118,8 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
 
   template <typename T>
   void IgnoreSlowPhase(T* result) const {
-    if constexpr (requires { result->slow_from; }) {
-      if (rewrite_.ignores_slow_phase) result->slow_from = absl::InfiniteFuture();
+    if constexpr (requires { result->pace; }) {
+      if (rewrite_.ignores_slow_phase) result->pace = {};
     }
   }
 
