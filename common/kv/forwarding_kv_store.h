@@ -35,6 +35,9 @@ class ForwardingKvStore : public KvStore {
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override {
     return inner_.OpenWatch(std::move(request), std::move(observer));
   }
+  void AskClock(ClockCall call, Callback<ClockState> done) override {
+    inner_.AskClock(std::move(call), std::move(done));
+  }
 
  protected:
   KvStore& inner_;

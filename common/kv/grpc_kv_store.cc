@@ -281,6 +281,11 @@ void GrpcKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
                           [&](wire::StoreCall* call) { ToWire(request, call->mutable_scan()); });
 }
 
+void GrpcKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
+  core_->Call<ClockState>(64, std::move(done), ClockFromWire,
+                          [&](wire::StoreCall* out) { ToWire(call, out->mutable_clock()); });
+}
+
 std::unique_ptr<Watch> GrpcKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {
   auto gate = std::make_shared<ObserverGate>(std::move(observer));
   auto stream = core_->Current();

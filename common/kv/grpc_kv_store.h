@@ -35,6 +35,7 @@ class GrpcKvStore final : public KvStore {
   void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override;
   void Scan(ScanRequest request, Callback<ScanResult> done) override;
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
+  void AskClock(ClockCall call, Callback<ClockState> done) override;
 
  private:
   class Stream;

@@ -23,6 +23,7 @@ class WatchHandle final : public Watch {
 KvClient::KvClient(KvStore& store, Runtime& runtime, Options options)
     : core_(std::make_shared<Core>(store, runtime, std::move(options))) {
   core_->OpenSession();
+  core_->TellClock();
 }
 
 KvClient::~KvClient() { core_->Stop(); }

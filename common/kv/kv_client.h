@@ -63,8 +63,9 @@ class KvClient {
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, bool excluding_own,
                                    std::shared_ptr<Executor> on, WatchObserver observer);
 
-  // The largest of (store time of an answer + time elapsed since it was received, less 750 ppm):
-  // never above the store's time. InfinitePast before the first answer. In whole microseconds, as
+  // The largest of (store time of an answer + time elapsed since it was received, less 750 ppm, and
+  // at half pace from an announced slow phase on): never above the store's time, if an answer has
+  // come in the last lease TTL. InfinitePast before the first answer. In whole microseconds, as
   // all times that are stored: what lies before it still does once it has been written.
   absl::Time NowLow() const;
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/kv/store_beat.h"
+#include "common/kv/store_pace.h"
 #include "common/runtime/perturb.h"
 
 namespace escapement::kv {
@@ -13,6 +15,9 @@ namespace {
 // while it is drawn back, and what the crystals of two machines differ by. Less would add up for as
 // long as it is drawn back.
 constexpr int64_t kSlowerMaxOf = 1333;  // 500 + 250 ppm: so much of one in this many
+
+// As often as leases are renewed, and at the same beats.
+constexpr absl::Duration kTellClockEvery = absl::Seconds(1);
 
 // Whether the commit may or may not have been applied.
 bool ResultUnknown(const absl::Status& status) {
@@ -68,6 +73,7 @@ void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
     open_attempts_ = 0;
     if (info->incarnation != seen_incarnation_) seen_ = 0;
     seen_incarnation_ = info->incarnation;
+    NotePace(info->store_time, info->pace);
     NoteTime(info->store_time, info->seq);
     session = session_ = info->session;
     oldest_ = next_ = 1;
@@ -189,7 +195,10 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
     }
     resends_ = 0;
     if (slot.unknown) --unknown_;
-    if (answer.ok()) NoteTime(answer->store_time, answer->seq);
+    if (answer.ok()) {
+      NotePace(answer->store_time, answer->pace);
+      NoteTime(answer->store_time, answer->seq);
+    }
     const bool refused = absl::IsAborted(answer.status());
     Outstanding answered = std::exchange(slot, {});
     while (oldest_ < next_ && SlotOf(oldest_).request == nullptr) ++oldest_;
@@ -293,20 +302,57 @@ std::shared_ptr<ClientWatch> KvClient::Core::OpenWatch(WatchRequest request, boo
   return watch;
 }
 
+void KvClient::Core::TellClock() {
+  const Clock& clock = runtime_.clock();
+  const std::string boot_id = clock.BootId();
+  if (boot_id.empty()) return;
+  store_.AskClock({.host = HostClock{boot_id, clock.WallNow()}},
+                  [self = shared_from_this()](absl::StatusOr<ClockState> state) {
+                    if (!state.ok()) return;
+                    absl::MutexLock lock(&self->mu_);
+                    if (self->stopped_) return;
+                    self->NotePace(state->store_time, state->pace);
+                    self->NoteTime(state->store_time, 0);
+                  });
+  timers_->PostAfter(UntilBeat(NowLow(), kTellClockEvery, absl::ZeroDuration()),
+                     [self = shared_from_this()] { self->TellClock(); });
+}
+
+void KvClient::Core::NotePace(absl::Time store_time, const Pace& pace) {
+  // By what always advances at full pace: the order of answers, and the measure of what is known.
+  const absl::Time told_at = store_time + pace.slowed;
+  if (told_at < pace_told_at_) return;  // a later answer was quicker
+  pace_told_at_ = told_at;
+  if (pace == pace_) return;
+  pace_ = pace;
+  if (time_base_ == absl::InfinitePast()) return;
+  // What lies between the base and the answer passed as slowly as the answer says, whether or not
+  // that had been heard; what comes after it passes as was announced.
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  const absl::Time full =
+      std::max(time_base_ + slowed_at_base_ + PassedSinceBase(elapsed), told_at);
+  time_base_ = AtSlowPace(store_time, full - told_at, pace_.slow_from);
+  time_base_elapsed_ = elapsed;
+  slowed_at_base_ = full - time_base_;
+}
+
 void KvClient::Core::NoteTime(absl::Time store_time, CommitSeq seq) {
   seen_ = std::max(seen_, seq);
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   if (store_time <= NowLowLocked(elapsed)) return;
   time_base_ = store_time;
   time_base_elapsed_ = elapsed;
+  slowed_at_base_ = pace_.slowed;
+}
+
+absl::Duration KvClient::Core::PassedSinceBase(absl::Duration elapsed) const {
+  const int64_t since = absl::ToInt64Nanoseconds(elapsed - time_base_elapsed_);
+  return absl::Nanoseconds(since <= 0 ? 0 : since - since / kSlowerMaxOf - 1);
 }
 
 absl::Time KvClient::Core::NowLowLocked(absl::Duration elapsed) const {
   if (time_base_ == absl::InfinitePast()) return time_base_;
-  const int64_t since = absl::ToInt64Nanoseconds(elapsed - time_base_elapsed_);
-  const absl::Time now =
-      time_base_ + absl::Nanoseconds(since <= 0 ? 0 : since - since / kSlowerMaxOf - 1);
-  return FromMicros(ToMicros(now));
+  return FromMicros(ToMicros(AtSlowPace(time_base_, PassedSinceBase(elapsed), pace_.slow_from)));
 }
 
 absl::Time KvClient::Core::NowLow() const {

@@ -28,6 +28,9 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
         timers_(runtime.NewExecutor("kv-client " + options_.name)) {}
 
   void OpenSession() ABSL_LOCKS_EXCLUDED(mu_);
+  // Now and about once a second from now on: the store is told of this machine's wall clock, and
+  // tells of its time. Nothing happens on a machine whose boot has no name.
+  void TellClock();
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
   void Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -83,6 +86,10 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   // Sends what is in the outbox, in order, without holding the lock during the calls.
   void Flush() ABSL_LOCKS_EXCLUDED(mu_);
   void NoteTime(absl::Time store_time, CommitSeq seq) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Before NoteTime of the same answer.
+  void NotePace(absl::Time store_time, const Pace& pace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What store time has surely advanced by since time_base_, at full pace.
+  absl::Duration PassedSinceBase(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Time NowLowLocked(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Duration Backoff(int attempts) const;
 
@@ -100,6 +107,10 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   CommitSeq seen_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time time_base_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   absl::Duration time_base_elapsed_ ABSL_GUARDED_BY(mu_);
+  absl::Duration slowed_at_base_ ABSL_GUARDED_BY(mu_);  // Pace::slowed at time_base_, at most
+  // What the latest answer that told of it has told, and its store time + slowed.
+  Pace pace_ ABSL_GUARDED_BY(mu_);
+  absl::Time pace_told_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
   uint64_t oldest_ ABSL_GUARDED_BY(mu_) = 1;  // numbers in [oldest_, next_) may be outstanding

@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/kv/forwarding_kv_store.h"
 #include "common/kv/mem_kv_store.h"
+#include "common/sim/sim_process.h"
 #include "common/sim/sim_runtime.h"
+#include "common/sim/sim_world.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -270,6 +272,61 @@ TEST_F(KvClientTest, DestroyingItDropsWhatHasNotBeenAnswered) {
   client_.reset();
   runtime_.AdvanceBy(absl::Seconds(5));
   EXPECT_EQ(told, "");
+}
+
+// An idle client: what it knows of the store's time it knows from its reports alone.
+class SlowPhaseTest : public testing::Test {
+ protected:
+  ClockState Ask() {
+    ClockState state;
+    store_.AskClock({}, [&](absl::StatusOr<ClockState> answer) { state = *answer; });
+    world_.AdvanceBy(absl::ZeroDuration());
+    return state;
+  }
+
+  sim::SimWorld world_{1};
+  sim::SimProcess store_process_{world_, "store"};
+  sim::SimProcess client_process_{world_, "client", {.boot_id = "client's"}};
+  MemKvStore store_{store_process_, {}};
+  KvClient client_{store_, client_process_, KvClient::Options()};
+};
+
+TEST_F(SlowPhaseTest, NowLowStaysBelowAStoreTimeOfHalfPace) {
+  world_.AdvanceBy(absl::Seconds(10));
+  store_process_.StepWallClock(-absl::Seconds(10));
+  bool slow = false;
+  for (int i = 0; i < 400; ++i) {
+    world_.AdvanceBy(absl::Milliseconds(100));
+    const ClockState state = Ask();
+    slow |= state.store_time > state.pace.slow_from;
+    EXPECT_LE(client_.NowLow(), state.store_time);
+    EXPECT_GE(client_.NowLow(), state.store_time - absl::Milliseconds(600));
+  }
+  EXPECT_TRUE(slow);
+  const ClockState end = Ask();
+  EXPECT_EQ(end.pace.slow_from, absl::InfiniteFuture());
+  EXPECT_LT(absl::AbsDuration(end.disagreement), absl::Milliseconds(1));
+  EXPECT_EQ(end.hosts, 1u);
+  EXPECT_EQ(end.hosts_disagree, 1u) << "the client's machine has the time of before";
+}
+
+// Found by the simulation: a handler that had stood still for longer than its lease heard nothing
+// of a slow phase that was over when it came back, and sent early.
+TEST_F(SlowPhaseTest, NowLowStaysBelowStoreTimeAfterASlowPhaseThatWasMissed) {
+  world_.AdvanceBy(absl::Seconds(10));
+  store_process_.StepWallClock(-absl::Minutes(1));
+  client_process_.Pause(absl::Seconds(40));
+  for (int i = 0; i < 390; ++i) {
+    world_.AdvanceBy(absl::Milliseconds(100));
+    Ask();
+  }
+  EXPECT_NE(Ask().pace.slow_from, absl::InfiniteFuture());
+  store_process_.StepWallClock(-absl::Minutes(1));  // another step: the slow phase ends
+  EXPECT_EQ(Ask().pace.slow_from, absl::InfiniteFuture());
+  EXPECT_GT(Ask().pace.slowed, absl::Seconds(10));
+  world_.AdvanceBy(absl::Milliseconds(2'500));
+  EXPECT_LE(client_.NowLow(), Ask().store_time);
+  EXPECT_GE(client_.NowLow(), Ask().store_time - absl::Milliseconds(600));
 }
 
 }  // namespace

@@ -34,6 +34,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/column_family.h"
+#include "common/kv/store_pace.h"
 
 namespace escapement::kv {
 
@@ -107,6 +108,7 @@ struct CommitResult {
   CommitSeq seq = 0;
   absl::Time store_time;
   std::vector<Verdict> verdicts;  // one for each group
+  Pace pace = {};                 // when this was decided or, if it is answered again, later
 };
 
 struct Key {
@@ -200,6 +202,32 @@ struct SessionInfo {
   uint64_t incarnation = 0;  // of the store's data; a restore makes a new one
   CommitSeq seq = 0;
   absl::Time store_time;
+  Pace pace = {};
+};
+
+// What a client tells the store of its machine's wall clock.
+struct HostClock {
+  std::string boot_id = {};  // Clock::BootId
+  absl::Time wall;
+};
+
+// The store's clock (store_clock.h) as it is now.
+struct ClockState {
+  absl::Time store_time;
+  Pace pace = {};
+  absl::Duration disagreement;  // the store's wall clock less store time
+  bool held = false;            // emission is held
+  absl::Duration held_for;      // since when; zero if it is not held
+  bool synchronised = false;    // the kernel says so of the store's wall clock
+  uint32_t hosts = 0;           // other machines whose clients have told their wall clocks lately
+  uint32_t hosts_disagree = 0;  // those of them that disagree with the store's by more than 1 s
+};
+
+struct ClockCall {
+  std::optional<HostClock> host = {};  // to be noted
+  // An operator says that the store's wall clock is right: store time steps forward to it, or goes
+  // at half pace until the wall clock has caught up.
+  bool confirm = false;
 };
 
 // As WatchRequest::from_seq: commits that are decided after the call, with no look back.
@@ -251,6 +279,9 @@ class KvStore {
   virtual void MultiGet(std::vector<Key> keys, Callback<GetResult> done) = 0;
   virtual void Scan(ScanRequest request, Callback<ScanResult> done) = 0;
   virtual std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) = 0;
+
+  // Needs no session. The answer is the state after the call's effect.
+  virtual void AskClock(ClockCall call, Callback<ClockState> done) = 0;
 };
 
 }  // namespace escapement::kv

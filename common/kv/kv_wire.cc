@@ -58,6 +58,21 @@ Mutation MutationFromWire(wire::KvMutation& in) {
   return mutation;
 }
 
+// No slow phase is 0 on the wire.
+template <typename Message>
+void PaceToWire(const Pace& pace, Message* out) {
+  out->set_slow_from_micros(pace.slow_from == absl::InfiniteFuture() ? 0
+                                                                     : ToMicros(pace.slow_from));
+  out->set_slowed_micros(absl::ToInt64Microseconds(pace.slowed));
+}
+template <typename Message>
+Pace PaceFromWire(const Message& in) {
+  Pace pace;
+  if (in.slow_from_micros() != 0) pace.slow_from = FromMicros(in.slow_from_micros());
+  pace.slowed = absl::Microseconds(in.slowed_micros());
+  return pace;
+}
+
 absl::Status NoResult() { return absl::DataLossError("an answer of the store without a result"); }
 
 void RangesToWire(const std::vector<KeyRange>& ranges,
@@ -186,6 +201,7 @@ void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer) 
   out->set_incarnation(info->incarnation);
   out->set_seq(info->seq);
   out->set_store_time_micros(ToMicros(info->store_time));
+  PaceToWire(info->pace, out);
 }
 
 void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answer) {
@@ -193,6 +209,7 @@ void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answe
   wire::CommitAnswer* out = answer->mutable_commit();
   out->set_seq(result->seq);
   out->set_store_time_micros(ToMicros(result->store_time));
+  PaceToWire(result->pace, out);
   out->set_groups(static_cast<uint32_t>(result->verdicts.size()));
   for (size_t i = 0; i < result->verdicts.size(); ++i) {
     if (result->verdicts[i].applied) continue;
@@ -241,6 +258,35 @@ void ToWire(WatchBatch batch, wire::StoreAnswer* answer) {
   }
 }
 
+void ToWire(const ClockCall& call, wire::ClockCall* out) {
+  if (call.host.has_value()) {
+    out->set_boot_id(call.host->boot_id);
+    out->set_wall_micros(ToMicros(call.host->wall));
+  }
+  out->set_confirm(call.confirm);
+}
+
+ClockCall FromWire(wire::ClockCall& in) {
+  ClockCall call;
+  if (!in.boot_id().empty())
+    call.host = HostClock{std::move(*in.mutable_boot_id()), FromMicros(in.wall_micros())};
+  call.confirm = in.confirm();
+  return call;
+}
+
+void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer* answer) {
+  if (!state.ok()) return ToWire(state.status(), answer);
+  wire::ClockAnswer* out = answer->mutable_clock();
+  out->set_store_time_micros(ToMicros(state->store_time));
+  PaceToWire(state->pace, out);
+  out->set_disagreement_micros(absl::ToInt64Microseconds(state->disagreement));
+  out->set_held(state->held);
+  out->set_held_for_micros(absl::ToInt64Microseconds(state->held_for));
+  out->set_synchronised(state->synchronised);
+  out->set_hosts(state->hosts);
+  out->set_hosts_disagree(state->hosts_disagree);
+}
+
 absl::Status StatusFromWire(const wire::StoreAnswer& answer) {
   return absl::Status(static_cast<absl::StatusCode>(answer.status_code()), answer.status_message());
 }
@@ -249,7 +295,8 @@ absl::StatusOr<SessionInfo> SessionFromWire(wire::StoreAnswer& answer) {
   if (answer.status_code() != 0) return StatusFromWire(answer);
   if (!answer.has_session()) return NoResult();
   const auto& in = answer.session();
-  return SessionInfo{in.session(), in.incarnation(), in.seq(), FromMicros(in.store_time_micros())};
+  return SessionInfo{in.session(), in.incarnation(), in.seq(), FromMicros(in.store_time_micros()),
+                     PaceFromWire(in)};
 }
 
 absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer) {
@@ -257,6 +304,7 @@ absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer) {
   if (!answer.has_commit() || answer.commit().groups() > kGroupsMax) return NoResult();
   const auto& in = answer.commit();
   CommitResult result{in.seq(), FromMicros(in.store_time_micros()), {}};
+  result.pace = PaceFromWire(in);
   result.verdicts.assign(in.groups(), Verdict{true, Verdict::kNone});
   for (const auto& failed : in.failed()) {
     if (failed.index() >= result.verdicts.size()) return NoResult();
@@ -288,6 +336,22 @@ absl::StatusOr<ScanResult> ScanFromWire(wire::StoreAnswer& answer) {
     result.entries.push_back({std::move(*entry.mutable_key()), std::move(*entry.mutable_value())});
   }
   return result;
+}
+
+absl::StatusOr<ClockState> ClockFromWire(wire::StoreAnswer& answer) {
+  if (answer.status_code() != 0) return StatusFromWire(answer);
+  if (!answer.has_clock()) return NoResult();
+  const auto& in = answer.clock();
+  ClockState state;
+  state.store_time = FromMicros(in.store_time_micros());
+  state.pace = PaceFromWire(in);
+  state.disagreement = absl::Microseconds(in.disagreement_micros());
+  state.held = in.held();
+  state.held_for = absl::Microseconds(in.held_for_micros());
+  state.synchronised = in.synchronised();
+  state.hosts = in.hosts();
+  state.hosts_disagree = in.hosts_disagree();
+  return state;
 }
 
 WatchBatch WatchBatchFromWire(wire::KvWatchBatch& in) {

@@ -15,6 +15,7 @@ class CommitCall;
 class MultiGetCall;
 class ScanCall;
 class OpenWatchCall;
+class ClockCall;
 class StoreAnswer;
 class KvWatchBatch;
 }  // namespace escapement::internal::v1
@@ -32,10 +33,14 @@ ScanRequest FromWire(wire::ScanCall& call);
 void ToWire(const WatchRequest& request, wire::OpenWatchCall* call);
 WatchRequest FromWire(wire::OpenWatchCall& call);
 
+void ToWire(const ClockCall& call, wire::ClockCall* out);
+ClockCall FromWire(wire::ClockCall& call);
+
 void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer);
 void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answer);
 void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer* answer);
 void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer* answer);
+void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer* answer);
 void ToWire(WatchBatch batch, wire::StoreAnswer* answer);
 void ToWire(const absl::Status& status, wire::StoreAnswer* answer);
 
@@ -44,6 +49,7 @@ absl::StatusOr<SessionInfo> SessionFromWire(wire::StoreAnswer& answer);
 absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer);
 absl::StatusOr<GetResult> GetFromWire(wire::StoreAnswer& answer);
 absl::StatusOr<ScanResult> ScanFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<ClockState> ClockFromWire(wire::StoreAnswer& answer);
 WatchBatch WatchBatchFromWire(wire::KvWatchBatch& batch);
 
 }  // namespace escapement::kv

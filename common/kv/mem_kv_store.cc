@@ -26,7 +26,9 @@ absl::Status QueueFull() {
   return absl::ResourceExhaustedError("too many commits wait for the store");
 }
 
-ClockReading Read(Clock& clock) { return {clock.Elapsed(), clock.WallNow()}; }
+ClockReading Read(Clock& clock) {
+  return {clock.Elapsed(), clock.WallNow(), clock.WallIsSynchronised()};
+}
 
 class DiskState final : public BaseState {
  public:
@@ -188,9 +190,10 @@ class MemKvStore::Process {
     for (const auto& record : records_) options_.on_durable(*record);
   }
 
-  void ConfirmClock() {
-    kernel_->ConfirmClock(Read(runtime_.clock()));
-    if (!syncing_) StartSync();
+  ClockState AskClock(const ClockCall& call) {
+    const ClockState state = kernel_->AskClock(call, Read(runtime_.clock()));
+    if (call.confirm && !syncing_) StartSync();
+    return state;
   }
 
   WatchHub& hub() { return *hub_; }
@@ -250,7 +253,7 @@ class MemKvStore::Process {
                               kernel_->engine().Refuse(*work.request, QueueFull()));
       return;
     }
-    auto decision = kernel_->engine().Decide(std::move(work.request));
+    auto decision = kernel_->Decide(std::move(work.request));
     if (decision.record != nullptr) records_.push_back(std::move(decision.record));
     committed_.emplace_back(*std::move(work.committed), std::move(decision.answer));
   }
@@ -369,8 +372,14 @@ void MemKvStore::Restart() {
 }
 
 void MemKvStore::ConfirmClock() {
-  core_->Post([](Process* process) {
-    if (process != nullptr) process->ConfirmClock();
+  AskClock({.confirm = true}, [](const absl::StatusOr<ClockState>&) {});
+}
+
+void MemKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
+  core_->Post([call = std::move(call),
+               answer = PendingAnswer<ClockState>(std::move(done))](Process* process) mutable {
+    if (process == nullptr) return answer.Give(Down());
+    answer.Give(process->AskClock(call));
   });
 }
 

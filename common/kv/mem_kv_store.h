@@ -64,7 +64,7 @@ class MemKvStore final : public KvStore {
   void Crash(Unsynced unsynced);
   void Restart();
 
-  // The operator's ConfirmClock.
+  // The operator's AskClock.
   void ConfirmClock();
 
   // The disk may be read by anybody while the store is down or the simulation stands still.
@@ -76,6 +76,7 @@ class MemKvStore final : public KvStore {
   void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override;
   void Scan(ScanRequest request, Callback<ScanResult> done) override;
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
+  void AskClock(ClockCall call, Callback<ClockState> done) override;
 
  private:
   class Core;

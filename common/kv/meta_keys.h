@@ -16,6 +16,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/big_endian.h"
 
 namespace escapement::kv {
@@ -37,6 +38,11 @@ inline constexpr absl::string_view kMetaVisibleBegin{"\1", 1};
 // Present while the machine's wall clock is ahead of store time by more than is followed: emitters
 // hold back until it is gone (ConfirmClock). Value: the disagreement, 8 bytes, microseconds.
 inline constexpr absl::string_view kClockHoldKey = "clock_hold";
+
+inline absl::Duration DecodeClockHold(absl::string_view value) {
+  if (value.size() != 8) return absl::ZeroDuration();
+  return absl::Microseconds(static_cast<int64_t>(ReadBigEndian<uint64_t>(value)));
+}
 
 inline bool IsReservedMetaKey(absl::string_view key) { return !key.empty() && key[0] == '\0'; }
 

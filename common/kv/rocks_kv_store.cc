@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <utility>
 
@@ -25,13 +24,6 @@
 
 namespace escapement::kv {
 namespace {
-
-std::string BootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 [[noreturn]] void EndProcess(const absl::Status& status) {
   spdlog::critical("the store's disk has failed, the process ends: {}", status.ToString());
@@ -136,7 +128,7 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   kernel_options.engine.recent_slots_log2 = options.recent_slots_log2;
   kernel_options.engine.first_session = FirstSession(clock);
   kernel_options.lease_ttl = options.lease_ttl;
-  kernel_options.boot_id = BootId();
+  kernel_options.boot_id = clock.BootId();
   auto kernel = StoreKernel::Load(kernel_options, **database, {clock.Elapsed(), clock.WallNow()});
   if (!kernel.ok()) return kernel.status();
   auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, *std::move(database),
@@ -149,7 +141,9 @@ RocksKvStore::RocksKvStore(std::shared_ptr<RocksStoreCore> core) : core_(std::mo
 RocksKvStore::~RocksKvStore() { core_->Stop(); }
 
 RocksKvStore::Info RocksKvStore::info() const { return core_->info(); }
-void RocksKvStore::ConfirmClock(Callback<Info> done) { core_->ConfirmClock(std::move(done)); }
+void RocksKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
+  core_->AskClock(std::move(call), std::move(done));
+}
 
 class RocksKvStore::Handle final : public Watch {
  public:

@@ -89,16 +89,13 @@ class RocksKvStore final : public KvStore {
   };
   Info info() const;
 
-  // The operator says that the machine's wall clock is right: store time steps forward to it, or is
-  // drawn back. `done` is given what is in force then.
-  void ConfirmClock(Callback<Info> done);
-
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
   using KvStore::Commit;
   void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override;
   void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override;
   void Scan(ScanRequest request, Callback<ScanResult> done) override;
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
+  void AskClock(ClockCall call, Callback<ClockState> done) override;
 
  private:
   class Handle;

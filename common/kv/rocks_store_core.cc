@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/kv/commit_validation.h"
+#include "common/kv/store_pace.h"
 #include "spdlog/spdlog.h"
 
 namespace escapement::kv {
@@ -92,6 +93,18 @@ void RocksStoreCore::Control(Closure control) {
   if (!stopping_) controls_.push_back(std::move(control));
 }
 
+void RocksStoreCore::AskClock(ClockCall call, KvStore::Callback<ClockState> done) {
+  Control([this, call = std::move(call),
+           answer = PendingAnswer<ClockState>(std::move(done))]() mutable {
+    ClockReading reading = Reading();
+    // Whoever looks sees what the kernel says also when nothing has stepped.
+    if (!call.host.has_value()) reading.synchronised = clock_.WallIsSynchronised();
+    ClockState state = kernel_->AskClock(call, reading);
+    Publish(/*wrote=*/false);
+    answer.Give(std::move(state));
+  });
+}
+
 bool RocksStoreCore::TakeQueue(std::vector<Work>* batch) {
   absl::MutexLock lock(&mu_);
   auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -176,7 +189,7 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
       results.push_back(kernel_->engine().Refuse(*work.request, full));
       continue;
     }
-    auto decision = kernel_->engine().Decide(std::move(work.request));
+    auto decision = kernel_->Decide(std::move(work.request));
     if (decision.record != nullptr) records.push_back(std::move(decision.record));
     results.push_back(std::move(decision.answer));
   }
@@ -220,6 +233,7 @@ void RocksStoreCore::Publish(bool wrote) {
   if (wrote) published_.snapshot.swap(view.snapshot);  // the old one ends outside the lock
   published_.seq = view.seq;
   published_.store_time = view.store_time;
+  published_.slow_from = kernel_->clock().pace().slow_from;
   published_at_ = now.boottime;
   info_.incarnation = kernel_->incarnation();
   info_.seq = view.seq;
@@ -236,7 +250,8 @@ RocksStoreCore::View RocksStoreCore::Latest() const {
   View view = published_;
   // A lower bound that is good enough for readers: the clock itself belongs to the writer.
   const absl::Duration since = std::max(now - published_at_, absl::ZeroDuration());
-  view.store_time += since - since * StoreClock::kSlewMax;
+  view.store_time =
+      AtSlowPace(view.store_time, since - since * StoreClock::kSlewMax, view.slow_from);
   return view;
 }
 

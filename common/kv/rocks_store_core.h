@@ -44,18 +44,13 @@ class RocksStoreCore {
   void Enqueue(Work work) ABSL_LOCKS_EXCLUDED(mu_);
   // Runs on the writer's thread before the next commit is published.
   void Control(Closure control) ABSL_LOCKS_EXCLUDED(mu_);
-  void ConfirmClock(KvStore::Callback<RocksKvStore::Info> done) {
-    Control([this, answer = PendingAnswer<RocksKvStore::Info>(std::move(done))]() mutable {
-      kernel_->ConfirmClock(Reading());
-      Publish(/*wrote=*/false);
-      answer.Give(info());
-    });
-  }
+  void AskClock(ClockCall call, KvStore::Callback<ClockState> done);
 
   struct View {
     std::shared_ptr<const RocksDatabase::Snapshot> snapshot;
     CommitSeq seq = 0;
     absl::Time store_time;
+    absl::Time slow_from = absl::InfiniteFuture();
   };
   // Runs on a reading thread with the latest published state.
   void Read(absl::AnyInvocable<void(const View&)> read) ABSL_LOCKS_EXCLUDED(read_mu_);
@@ -64,7 +59,12 @@ class RocksStoreCore {
   WatchHub& hub() { return hub_; }  // on the writer's thread
 
  private:
-  ClockReading Reading() const { return {clock_.Elapsed(), clock_.WallNow()}; }
+  // On the writer's thread. The kernel is asked only if it matters: it takes a system call.
+  ClockReading Reading() const {
+    const bool stepped =
+        absl::AbsDuration(kernel_->clock().disagreement()) > StoreClock::kFollowMax;
+    return {clock_.Elapsed(), clock_.WallNow(), stepped && clock_.WallIsSynchronised()};
+  }
   void RunWriter() ABSL_LOCKS_EXCLUDED(mu_);
   void RunReader() ABSL_LOCKS_EXCLUDED(read_mu_);
   void RunWitness() ABSL_LOCKS_EXCLUDED(mu_);

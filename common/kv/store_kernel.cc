@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, 
     record = *std::move(decoded);
   }
   const bool hold_stored = base.Get(ColumnFamily::kMeta, kClockHoldKey, &value);
-  StoreClock clock(std::move(record), options.boot_id, now);
+  StoreClock clock(std::move(record), options.boot_id, now, options.lease_ttl);
   return std::unique_ptr<StoreKernel>(new StoreKernel(std::move(options), base, *seq, *incarnation,
                                                       std::move(clock), hold_stored, now));
 }
@@ -105,9 +105,17 @@ bool StoreKernel::WantsBatch(const ClockReading& now) {
   return clock_.hold() != hold_stored_ || now.boottime - recorded_ >= StoreClock::kRecordInterval;
 }
 
-void StoreKernel::ConfirmClock(const ClockReading& now) {
-  clock_.Confirm(now);
+ClockState StoreKernel::AskClock(const ClockCall& call, const ClockReading& now) {
+  if (call.host.has_value()) clock_.NoteHost(*call.host, now);
+  if (call.confirm) clock_.Confirm(now);
   Now(now);
+  return clock_.State();
+}
+
+CommitEngine::Decision StoreKernel::Decide(std::shared_ptr<const CommitRequest> request) {
+  CommitEngine::Decision decision = engine_.Decide(std::move(request));
+  if (decision.answer.ok()) decision.answer->pace = clock_.pace();
+  return decision;
 }
 
 std::shared_ptr<const CommitRecord> StoreKernel::BeginBatch(WriteSink& sink,
@@ -145,7 +153,8 @@ absl::StatusOr<SessionInfo> StoreKernel::OpenSession(uint64_t seen_incarnation, 
         "the store is behind what this client has seen: it holds incarnation ", incarnation_,
         ", commit ", engine_.seq(), "; the client has seen ", seen_incarnation, ", ", seen));
   }
-  return SessionInfo{engine_.OpenSession(), incarnation_, engine_.seq(), batch_time_};
+  return SessionInfo{engine_.OpenSession(), incarnation_, engine_.seq(), batch_time_,
+                     clock_.pace()};
 }
 
 }  // namespace escapement::kv

@@ -49,13 +49,15 @@ class StoreKernel {
 
   absl::Time Now(const ClockReading& now);
   const StoreClock& clock() const { return clock_; }
-  // No lease can be taken over for one TTL after a step forward, confirmed or not, as after a
-  // start: their holders count by elapsed time, which has not stepped.
-  void ConfirmClock(const ClockReading& now);
+  // KvStore::AskClock. No lease can be taken over for one TTL after a step forward, confirmed or
+  // not, as after a start: their holders count by elapsed time, which has not stepped.
+  ClockState AskClock(const ClockCall& call, const ClockReading& now);
 
   // Begins a batch at this instant. If the clock's hold has changed this is the batch's first
   // commit: its record.
   std::shared_ptr<const CommitRecord> BeginBatch(WriteSink& sink, const ClockReading& now);
+  // CommitEngine::Decide; the answer tells of the slow phase that is announced now.
+  CommitEngine::Decision Decide(std::shared_ptr<const CommitRequest> request);
   // FAILED_PRECONDITION if the store is behind what the client has seen.
   absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation, CommitSeq seen);
   // True if what the sink has received must be written; else it may be dropped.

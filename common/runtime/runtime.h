@@ -30,8 +30,16 @@ class Clock {
   // (CLOCK_BOOTTIME). The only clock by which a service waits, measures or counts a lease.
   virtual absl::Duration Elapsed() const = 0;
 
-  // The machine's wall clock. Only the store's clock and log lines may ask it.
+  // The machine's wall clock. Only the store's clock, what a client tells it, and log lines may ask
+  // for it.
   virtual absl::Time WallNow() const = 0;
+
+  // True if the kernel says that its wall clock is synchronised with a source of time (adjtimex).
+  virtual bool WallIsSynchronised() const { return false; }
+
+  // Names this boot of the machine: processes with equal ids have the same wall clock. Empty: it is
+  // not known.
+  virtual std::string BootId() const { return {}; }
 };
 
 class Random {

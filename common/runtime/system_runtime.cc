@@ -2,6 +2,7 @@
 
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/timex.h>
 #include <time.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -33,6 +35,22 @@ class SystemClock : public Clock {
  public:
   absl::Duration Elapsed() const override { return absl::Nanoseconds(BoottimeNanos()); }
   absl::Time WallNow() const override { return absl::Now(); }
+  bool WallIsSynchronised() const override {
+    timex state = {};  // no modes: nothing is changed, no privilege is needed
+    const int result = adjtimex(&state);
+    return result >= 0 && result != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
+  }
+  std::string BootId() const override { return boot_id_; }
+
+ private:
+  static std::string ReadBootId() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;
+  }
+
+  const std::string boot_id_ = ReadBootId();
 };
 
 // xoshiro256++ by David Blackman and Sebastiano Vigna (public domain, prng.di.unimi.it).

@@ -190,10 +190,8 @@ class Process {
   void AddRoutes() {
     http_.RouteSync("GET", "/healthz",
                     [](const HttpRequest&) { return HttpResponse{.body = "ok\n"}; });
-    http_.RouteSync("GET", "/readyz", [this](const HttpRequest&) {
-      if (UpdateHealth()) return HttpResponse{.body = "ok\n"};
-      return HttpResponse{.status = 503, .body = "not ready\n"};
-    });
+    http_.RouteSync("GET", "/readyz",
+                    [this](const HttpRequest&) { return AnswerReadyz(UpdateHealth(), *service_); });
     http_.RouteSync("GET", "/metrics", [this](const HttpRequest&) {
       return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                           .body = metrics_.Serialize()};
@@ -254,6 +252,13 @@ class Process {
 };
 
 }  // namespace
+
+HttpResponse AnswerReadyz(bool ready, HostedService& service) {
+  if (ready) return {.body = "ok\n"};
+  std::string reason = service.NotReadyReason();
+  if (reason.empty()) reason = "not ready";
+  return {.status = 503, .body = reason + "\n"};
+}
 
 int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   // Debian builds Abseil with its debugging aids: each lock would be entered into a graph (4 % of a

@@ -50,6 +50,10 @@ class HostedService {
   // and health.
   virtual bool Ready() = 0;
 
+  // Any thread: why Ready() is false, in one line for the body of /readyz. Empty: there is no more
+  // to say than that it is not ready.
+  virtual std::string NotReadyReason() { return {}; }
+
   // Stops taking work, releases leases, brings to an end what is under way, then calls `done` once,
   // from any thread.
   virtual void Drain(Closure done) = 0;
@@ -75,6 +79,9 @@ struct ServiceDefinition {
   std::function<void(std::vector<std::string>& errors)> validate;
   std::function<absl::StatusOr<std::unique_ptr<HostedService>>(const ServiceContext& context)> make;
 };
+
+// What /readyz answers: 200, or 503 with the reason in its body.
+HttpResponse AnswerReadyz(bool ready, HostedService& service);
 
 // The process's exit code: 0, 1 (could not start, or not drained in time), 2 (bad flags or config).
 int RunService(int argc, char** argv, const ServiceDefinition& definition);

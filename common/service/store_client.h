@@ -31,6 +31,7 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
     std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
     absl::Status Start() override { return gated_.Start(); }
     bool Ready() override { return gated_.Ready(); }
+    std::string NotReadyReason() override { return gated_.NotReadyReason(); }
     void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
    private:

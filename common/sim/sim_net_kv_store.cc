@@ -198,6 +198,15 @@ void SimNetKvStore::Scan(kv::ScanRequest request, Callback<kv::ScanResult> done)
       std::move(done));
 }
 
+void SimNetKvStore::AskClock(kv::ClockCall call, Callback<kv::ClockState> done) {
+  SimCall<kv::ClockState, kv::KvStore>(
+      network_, client_, endpoint_, options_.timeout,
+      [call = std::move(call)](kv::KvStore& store, auto answer) {
+        store.AskClock(call, std::move(answer));
+      },
+      std::move(done));
+}
+
 std::unique_ptr<kv::Watch> SimNetKvStore::OpenWatch(kv::WatchRequest request,
                                                     kv::WatchObserver observer) {
   SimWorld& world = network_.world();

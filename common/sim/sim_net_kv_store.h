@@ -52,6 +52,7 @@ class SimNetKvStore final : public kv::KvStore {
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   std::unique_ptr<kv::Watch> OpenWatch(kv::WatchRequest request,
                                        kv::WatchObserver observer) override;
+  void AskClock(kv::ClockCall call, Callback<kv::ClockState> done) override;
 
  private:
   struct WatchCalls;

@@ -26,6 +26,8 @@ class SimProcess : public Runtime {
     absl::Duration wall_clock_offset = absl::ZeroDuration();  // of WallNow() from true time
     // How much faster than true time Elapsed() runs, in millionths; may be negative.
     int32_t elapsed_rate_ppm = 0;
+    std::string boot_id = {};                // BootId()
+    bool wall_synchronised = false;          // WallIsSynchronised()
     uint64_t incarnation = 1;                // gives each incarnation its own stream of chance
     Perturbations* perturbations = nullptr;  // outlives the process
   };
@@ -51,6 +53,8 @@ class SimProcess : public Runtime {
 
   // The wall clock is set.
   void StepWallClock(absl::Duration by) { clock_.wall_offset += by; }
+  // The kernel says from now on that the wall clock is synchronised, or that it is not.
+  void SetWallSynchronised(bool synchronised) { clock_.wall_synchronised = synchronised; }
 
   SimWorld& world() { return world_; }
   const std::string& name() const { return state_->name; }
@@ -63,9 +67,13 @@ class SimProcess : public Runtime {
         : world(world),
           offset(options.elapsed_offset),
           wall_offset(options.wall_clock_offset),
+          boot_id(options.boot_id),
+          wall_synchronised(options.wall_synchronised),
           rate_ppm(options.elapsed_rate_ppm) {}
     absl::Duration Elapsed() const override { return offset + Local(world.Elapsed()); }
     absl::Time WallNow() const override { return world.Now() + wall_offset; }
+    bool WallIsSynchronised() const override { return wall_synchronised; }
+    std::string BootId() const override { return boot_id; }
     // The process' own count of the world's first `elapsed`. By whole nanoseconds, in parts that
     // never overflow: each event reads a clock or two.
     absl::Duration Local(absl::Duration elapsed) const {
@@ -80,6 +88,8 @@ class SimProcess : public Runtime {
     SimWorld& world;
     absl::Duration offset;
     absl::Duration wall_offset;
+    std::string boot_id;
+    bool wall_synchronised;
     int64_t rate_ppm;
   };
 

@@ -21,6 +21,11 @@ absl::Status GatedService::Start() {
   return absl::OkStatus();
 }
 
+std::string GatedService::NotReadyReason() {
+  if (gate_.Open()) return inner_.NotReadyReason();
+  return "time zone database: this machine's is not known to be the one in force";
+}
+
 void GatedService::StartInner() {
   if (state_ != Inner::kNew) return;  // the process ends already
   state_ = Inner::kStarted;

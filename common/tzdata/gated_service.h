@@ -8,6 +8,7 @@
 #ifndef COMMON_TZDATA_GATED_SERVICE_H_
 #define COMMON_TZDATA_GATED_SERVICE_H_
 
+#include <string>
 #include <vector>
 
 #include "common/kv/kv_store.h"
@@ -25,6 +26,7 @@ class GatedService final : public HostedService {
   std::vector<grpc::Service*> GrpcServices() override { return inner_.GrpcServices(); }
   absl::Status Start() override;
   bool Ready() override { return gate_.Open() && inner_.Ready(); }
+  std::string NotReadyReason() override;
   void Drain(Closure done) override;
 
  private:

@@ -87,6 +87,7 @@ void EmissionLoop::Step() {
     if (Perturb(client_.runtime(), Site::kEmitterPartitionReread)) Reload(partition, state);
   }
   ReadCheckpoints();
+  if (held_ || partitions_.empty()) ReadHold();
   Plan();
   for (auto& [partition, state] : partitions_) {
     if ((steps_ + partition) % kSweepEverySteps == 0 ||
@@ -279,23 +280,35 @@ void EmissionLoop::OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Tim
     if (emitted[i] != absl::InfinitePast()) state->emitted_to = emitted[i];
     planned.push_back(ids[i]);
   }
-  ShowHeld(held);
+  if (held) {
+    ReadHold();
+  } else if (!planned.empty()) {
+    ShowHold(std::nullopt);
+  }
   if (!planned.empty()) ReadMarks(std::move(planned), target);
   if (std::exchange(plan_again_, false)) Plan();
 }
 
-void EmissionLoop::ShowHeld(bool held) {
+void EmissionLoop::ReadHold() {
+  client_.MultiGet({{ColumnFamily::kMeta, std::string(kv::kClockHoldKey)}}, executor_,
+                   [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                     if (self->stopped_ || !result.ok()) return;  // the next round reads again
+                     if (!result->values[0]) return self->ShowHold(std::nullopt);
+                     self->ShowHold(kv::DecodeClockHold(*result->values[0]));
+                   });
+}
+
+void EmissionLoop::ShowHold(std::optional<absl::Duration> disagreement) {
+  const bool held = disagreement.has_value();
   metrics_.held.Set(held ? 1 : 0);
+  if (options_.on_clock_hold && (held || held_)) options_.on_clock_hold(disagreement);
   if (std::exchange(held_, held) == held) return;
-  if (held) {
-    Log(LogLevel::kError, "emitter.loop",
-        "emission is held: the store's wall clock is ahead of store time by more than is followed; "
-        "set it right, or confirm it at the store",
-        {});
-  } else {
-    Log(LogLevel::kInfo, "emitter.loop", "emission goes on: the store's clock is not held any more",
-        {});
-  }
+  if (!held)
+    return Log(LogLevel::kInfo, "emitter.loop", "emission goes on: the store's clock is not held");
+  Log(LogLevel::kError, "emitter.loop",
+      "emission is held: the store's wall clock is ahead of store time by more than is followed; "
+      "set it right, or say that it is right: escctl store clock --confirm",
+      {{"wall_clock_ahead_seconds", absl::ToDoubleSeconds(*disagreement)}});
 }
 
 void EmissionLoop::ReadMarks(Ids ids, absl::Time target) {

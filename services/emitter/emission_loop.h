@@ -13,7 +13,8 @@
 //
 // A partition that is behind catches up window after window, judged as catch_up.h says.
 //
-// While the store's clock is held (kClockHoldKey) nothing is planned.
+// While the store's clock is held (kClockHoldKey) nothing is planned. The loop reads the key's
+// value then and, to notice a hold, while it has no partition.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -21,6 +22,7 @@
 #define SERVICES_EMITTER_EMISSION_LOOP_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +53,9 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     std::string tz_rev = {};  // this process's rules; empty: none are asked for
     // What the switch to tz_rev has moved; null: nothing.
     std::shared_ptr<const tzdata::MovedZones> moved = nullptr;
+    // Told again and again while the store's clock is held, with the wall clock less store time
+    // when that began; once with nothing when the hold is over. May be empty.
+    std::function<void(std::optional<absl::Duration> disagreement)> on_clock_hold = nullptr;
   };
 
   // `client` and `metrics` outlive the loop; the loop is made by make_shared.
@@ -112,7 +117,8 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   void OnPlanned(Ids ids, std::vector<absl::Time> emitted, absl::Time target,
                  absl::StatusOr<kv::CommitResult> result);
 
-  void ShowHeld(bool held);
+  void ReadHold();
+  void ShowHold(std::optional<absl::Duration> disagreement);
   void ReadMarks(Ids ids, absl::Time target);
   void OnMarks(Ids ids, absl::Time target, absl::StatusOr<kv::GetResult> result);
   void ReadInUse(uint32_t partition, uint64_t generation, absl::Time target, std::string mark,
@@ -130,7 +136,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   const std::shared_ptr<SharedScan> shared_scan_;
   bool stopped_ = false;
   bool planning_ = false;    // a plan's commit is under way
-  bool held_ = false;        // the last plan was refused for the store's clock
+  bool held_ = false;        // the store's clock holds emission
   bool plan_again_ = false;  // something became ready meanwhile
   uint64_t steps_ = 0;
   uint64_t generations_ = 0;

@@ -50,7 +50,10 @@ class EmitterFixture : public ::testing::Test {
   ~EmitterFixture() override;
 
   void StartEmitter(const std::string& name);
-  void KillEmitter(const std::string& name);   // as kill -9
+  void KillEmitter(const std::string& name);  // as kill -9
+  const EmitterService& emitter(const std::string& name) const {
+    return *emitters_.at(name).service;
+  }
   void DrainEmitter(const std::string& name);  // until it is done
 
   // As the master: definition, state, children and what falls into [now, planned_to), in one group.

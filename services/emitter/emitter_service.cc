@@ -4,7 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/kv/clock_hold.h"
 #include "common/kv/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/kv/store_beat.h"
@@ -46,6 +49,11 @@ class EmitterService::Core {
 
   Executor& executor() { return *executor_; }
   bool ready() const { return ready_.load(std::memory_order_relaxed); }
+  std::string NotReadyReason() const ABSL_LOCKS_EXCLUDED(hold_mu_) {
+    absl::MutexLock lock(&hold_mu_);
+    if (!hold_.has_value()) return {};
+    return kv::NotReadyReason({runtime_.clock().Elapsed() - hold_->since, hold_->disagreement});
+  }
 
  private:
   kv::KvClient::Options ClientOptions() {
@@ -59,6 +67,7 @@ class EmitterService::Core {
   }
   void MakeLoops(const kv::Layout& layout, std::shared_ptr<const tzdata::MovedZones> moved);
   std::shared_ptr<const tzdata::MovedZones> MovedBy(const std::optional<std::string>& tz_switch);
+  void OnClockHold(std::optional<absl::Duration> disagreement) ABSL_LOCKS_EXCLUDED(hold_mu_);
   void StopLoops();
   void StepLater(absl::Duration since_step);
 
@@ -70,6 +79,12 @@ class EmitterService::Core {
   LaunchMetrics launch_metrics_;
   std::atomic<bool> ready_{false};
   bool draining_ = false;
+  struct Hold {
+    absl::Duration since;  // by Elapsed
+    absl::Duration disagreement;
+  };
+  mutable absl::Mutex hold_mu_;
+  std::optional<Hold> hold_ ABSL_GUARDED_BY(hold_mu_);
   kv::KvClient client_;
   std::shared_ptr<EmissionLoop> loop_;
   std::shared_ptr<RunCloser> closer_;
@@ -109,12 +124,14 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout,
   const PartitionLeases leases = {
       .valid = [this](uint32_t partition) { return keeper_->Valid(partition); },
       .fence = [this](uint32_t partition) { return keeper_->Fence(partition); }};
-  loop_ = std::make_shared<EmissionLoop>(client_, executor_, metrics_,
-                                         EmissionLoop::Options{.layout = layout,
-                                                               .ahead = options_.ahead,
-                                                               .leases = leases,
-                                                               .tz_rev = options_.tz_rev,
-                                                               .moved = std::move(moved)});
+  loop_ = std::make_shared<EmissionLoop>(
+      client_, executor_, metrics_,
+      EmissionLoop::Options{.layout = layout,
+                            .ahead = options_.ahead,
+                            .leases = leases,
+                            .tz_rev = options_.tz_rev,
+                            .moved = std::move(moved),
+                            .on_clock_hold = [this](auto ahead) { OnClockHold(ahead); }});
   closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_,
                                         RunCloser::Options{.layout = layout, .leases = leases});
   const bool few = Perturb(runtime_, Site::kLauncherMemorySmall);
@@ -148,6 +165,13 @@ void EmitterService::Core::MakeLoops(const kv::Layout& layout,
   keeper_->Start();
   ready_.store(true, std::memory_order_relaxed);
   StepLater(options_.step_every);
+}
+
+void EmitterService::Core::OnClockHold(std::optional<absl::Duration> disagreement) {
+  const absl::Duration now = runtime_.clock().Elapsed();
+  absl::MutexLock lock(&hold_mu_);
+  if (!disagreement.has_value()) return hold_.reset();
+  hold_ = Hold{hold_.has_value() ? hold_->since : now, *disagreement};
 }
 
 void EmitterService::Core::StepLater(absl::Duration since_step) {
@@ -186,6 +210,8 @@ void EmitterService::Drain(Closure done) {
       [core = core_.get(), done = std::move(done)]() mutable { core->Drain(std::move(done)); });
 }
 
-bool EmitterService::Ready() const { return core_->ready(); }
+bool EmitterService::Ready() const { return core_->ready() && NotReadyReason().empty(); }
+
+std::string EmitterService::NotReadyReason() const { return core_->NotReadyReason(); }
 
 }  // namespace escapement::emitter

@@ -52,8 +52,10 @@ class EmitterService {
   // store cannot be reached it does not return: the caller bounds it.
   void Drain(Closure done);
 
-  // True once it takes part. Any thread.
+  // True while it takes part and the store's clock has not held emission for long. Any thread.
   bool Ready() const;
+  // Why it is not ready, if that is the store's clock (common/kv/clock_hold.h). Any thread.
+  std::string NotReadyReason() const;
 
  private:
   class Core;

@@ -7,6 +7,7 @@
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
 #include "common/storage/waiting_table.h"
+#include "gmock/gmock.h"
 #include "services/emitter/emitter_fixture.h"
 
 namespace escapement::emitter {
@@ -245,6 +246,29 @@ TEST_F(EmitterServiceTest, NothingIsPlannedWhileTheClockIsHeld) {
   Advance(absl::Seconds(20));
   EXPECT_GT(Checkpoint(PlannedToKey(0)), planned);
   ExpectEmittedOnce(absl::InfinitePast(), Now());
+}
+
+TEST_F(EmitterServiceTest, LongHoldOfTheClockIsWhyItIsNotReady) {
+  // There are four partitions: one emitter has none, so nothing that it plans could be refused.
+  const char* const names[] = {"a", "b", "c", "d", "e"};
+  for (const char* name : names) StartEmitter(name);
+  Advance(absl::Seconds(20));
+  store_process_.StepWallClock(absl::Hours(2));
+  Advance(absl::Seconds(8));
+  for (const char* name : names) EXPECT_TRUE(emitter(name).Ready()) << name;
+  Advance(absl::Seconds(6));
+  for (const char* name : names) {
+    EXPECT_FALSE(emitter(name).Ready()) << name;
+    EXPECT_THAT(emitter(name).NotReadyReason(),
+                ::testing::MatchesRegex("clock: held for 1[1-4] s, wall clock 2 h ahead"))
+        << name;
+  }
+  store_->ConfirmClock();
+  Advance(absl::Seconds(3));
+  for (const char* name : names) {
+    EXPECT_TRUE(emitter(name).Ready()) << name;
+    EXPECT_EQ(emitter(name).NotReadyReason(), "") << name;
+  }
 }
 
 class SpringForward : public EmitterFixture {

@@ -24,6 +24,7 @@ class HostedEmitter final : public HostedService {
   std::vector<grpc::Service*> GrpcServices() override { return {}; }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready(); }
+  std::string NotReadyReason() override { return service_.NotReadyReason(); }
   void Drain(Closure done) override { service_.Drain(std::move(done)); }
 
  private:

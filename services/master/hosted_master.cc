@@ -6,7 +6,8 @@ namespace escapement::master {
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance, .metrics = &context.metrics}, store, context.runtime),
-      grpc_(service_.schedules(), service_.events(), service_.runs(), service_.policies()) {
+      grpc_(service_.schedules(), service_.events(), service_.runs(), service_.policies()),
+      store_grpc_(store) {
   if (tokens == Tokens::kElsewhere) return;
   TokenDoor::Options options;
   options.instance = context.instance;
@@ -17,6 +18,7 @@ HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, To
 
 std::vector<grpc::Service*> HostedMaster::GrpcServices() {
   std::vector<grpc::Service*> services = grpc_.services();
+  services.push_back(store_grpc_.service());
   if (door_grpc_ != nullptr) services.push_back(door_grpc_->service());
   return services;
 }

@@ -1,5 +1,6 @@
-// HostedMaster: a MasterService with its gRPC services, and a door for consumers' tokens, as a
-// process hosts it: the master's own and standalone.
+// HostedMaster: a MasterService with its gRPC services, the public StoreService over the store that
+// it uses, and a door for consumers' tokens, as a process hosts it: the master's own and
+// standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
+#include "common/kv/store_service_grpc.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"
@@ -32,6 +34,7 @@ class HostedMaster final : public HostedService {
  private:
   MasterService service_;
   MasterGrpc grpc_;
+  kv::StoreServiceGrpc store_grpc_;
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
   std::unique_ptr<TokenGrpc> door_grpc_;
 };

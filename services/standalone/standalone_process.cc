@@ -32,7 +32,6 @@ class AllServices final : public HostedService {
   std::vector<grpc::Service*> GrpcServices() override {
     std::vector<grpc::Service*> services = master_.GrpcServices();
     for (grpc::Service* service : token_manager_.GrpcServices()) services.push_back(service);
-    services.push_back(server_->admin_service());
     return services;
   }
 
@@ -47,7 +46,15 @@ class AllServices final : public HostedService {
     for (HostedService* service : services_) {
       if (!service->Ready()) return false;
     }
-    return server_->ClockIsTrusted();
+    return server_->NotReadyReason().empty();
+  }
+
+  std::string NotReadyReason() override {
+    if (std::string reason = server_->NotReadyReason(); !reason.empty()) return reason;
+    for (HostedService* service : services_) {
+      if (std::string reason = service->NotReadyReason(); !reason.empty()) return reason;
+    }
+    return {};
   }
 
   void Drain(Closure done) override {
@@ -83,6 +90,7 @@ class StandaloneProcess final : public HostedService {
   std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
   absl::Status Start() override { return gated_.Start(); }
   bool Ready() override { return gated_.Ready(); }
+  std::string NotReadyReason() override { return gated_.NotReadyReason(); }
   void Drain(Closure done) override { gated_.Drain(std::move(done)); }
 
  private:

@@ -18,7 +18,8 @@ class StoreProcess final : public HostedService {
 
   std::vector<grpc::Service*> GrpcServices() override { return server_->services(); }
   absl::Status Start() override { return absl::OkStatus(); }
-  bool Ready() override { return server_->ClockIsTrusted(); }
+  bool Ready() override { return server_->NotReadyReason().empty(); }
+  std::string NotReadyReason() override { return server_->NotReadyReason(); }
   // Clients resend what had no answer: there is nothing to wait for.
   void Drain(Closure done) override { done(); }
 

@@ -114,6 +114,7 @@ class StoreGrpc::Connection final
 
   static size_t BytesOf(const absl::StatusOr<kv::SessionInfo>&) { return 32; }
   static size_t BytesOf(const absl::StatusOr<kv::CommitResult>&) { return 32; }
+  static size_t BytesOf(const absl::StatusOr<kv::ClockState>&) { return 64; }
   static size_t BytesOf(const absl::StatusOr<kv::GetResult>& result) {
     size_t bytes = 32;
     if (!result.ok()) return bytes;
@@ -161,6 +162,9 @@ void StoreGrpc::Connection::Take(wire::StoreCall& call) {
     }
     case wire::StoreCall::kCloseWatch:
       watches_.erase(call.close_watch().watch_id());
+      break;
+    case wire::StoreCall::kClock:
+      store_.AskClock(kv::FromWire(*call.mutable_clock()), Answer<kv::ClockState>(id));
       break;
     case wire::StoreCall::CALL_NOT_SET:
       outlet_->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {

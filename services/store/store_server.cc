@@ -2,24 +2,19 @@
 
 #include <utility>
 
-#include "services/store/store_admin_grpc.h"
+#include "common/kv/clock_hold.h"
+#include "common/kv/store_service_grpc.h"
 #include "services/store/store_grpc.h"
 
 namespace escapement::store {
-namespace {
-
-// Twice what a step of minutes has to last until it is followed (common/kv/store_clock.h).
-constexpr absl::Duration kClockHoldMax = absl::Seconds(10);
-
-}  // namespace
 
 struct StoreServer::Parts {
   explicit Parts(std::unique_ptr<kv::RocksKvStore> opened)
-      : store(std::move(opened)), store_grpc(*store), admin_grpc(*store) {}
+      : store(std::move(opened)), store_grpc(*store), service_grpc(*store) {}
 
   std::unique_ptr<kv::RocksKvStore> store;
   StoreGrpc store_grpc;
-  StoreAdminGrpc admin_grpc;
+  kv::StoreServiceGrpc service_grpc;
 };
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options,
@@ -40,13 +35,12 @@ StoreServer::StoreServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)
 StoreServer::~StoreServer() = default;
 
 std::vector<grpc::Service*> StoreServer::services() {
-  return {parts_->store_grpc.service(), parts_->admin_grpc.service()};
+  return {parts_->store_grpc.service(), parts_->service_grpc.service()};
 }
 
-grpc::Service* StoreServer::admin_service() { return parts_->admin_grpc.service(); }
-
-bool StoreServer::ClockIsTrusted() const {
-  return parts_->store->info().clock_held_for <= kClockHoldMax;
+std::string StoreServer::NotReadyReason() const {
+  const kv::RocksKvStore::Info info = parts_->store->info();
+  return kv::NotReadyReason({info.clock_held_for, info.clock_disagreement});
 }
 
 kv::RocksKvStore& StoreServer::store() { return *parts_->store; }

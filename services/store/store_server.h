@@ -52,13 +52,13 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // StoreService and StoreAdminService.
+  // StoreService of escapement.internal.v1, for our own processes, and of escapement.v1, for
+  // operators.
   std::vector<grpc::Service*> services();
-  // StoreAdminService alone, for a process whose store has no port of its own.
-  grpc::Service* admin_service();
-  // False while the clock has held emission for longer than a step needs to be followed: nothing
-  // becomes due until an operator has looked.
-  bool ClockIsTrusted() const;
+  // As of HostedService: empty, or that the clock has held emission for longer than a step of
+  // minutes needs to be followed (clock_hold.h). Then nothing is planned until an operator has
+  // looked.
+  std::string NotReadyReason() const;
   kv::RocksKvStore& store();
 
  private:

@@ -15,6 +15,7 @@ class LaterClock final : public Clock {
   LaterClock(Clock& clock, absl::Duration later) : clock_(clock), later_(later) {}
   absl::Duration Elapsed() const override { return clock_.Elapsed() + later_; }
   absl::Time WallNow() const override { return clock_.WallNow() + later_; }
+  std::string BootId() const override { return clock_.BootId(); }
 
  private:
   Clock& clock_;

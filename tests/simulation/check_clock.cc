@@ -18,19 +18,20 @@ bool Confirmed(const History& history, absl::Time from, absl::Time to) {
                      [&](absl::Time at) { return at >= from && at <= to; });
 }
 
-// A step forward of minutes may be followed once it has lasted for five seconds.
+// A step forward of minutes may be followed once it has lasted for five seconds; a larger one, if
+// also the kernel calls it synchronised and all other machines show it.
 constexpr absl::Duration kStepMax = absl::Minutes(10);
 constexpr absl::Duration kStepStable = absl::Seconds(5);
 
 bool Followed(const History& history, const Commit& commit, absl::Duration leap) {
-  return leap <= kStepMax + kDecidedBefore &&
-         std::any_of(history.clock_set.begin(), history.clock_set.end(), [&](const ClockSet& set) {
-           const ClockSet* next = &set + 1;
-           const bool lasted = next == history.clock_set.data() + history.clock_set.size() ||
-                               next->time >= set.time + kStepStable;
-           return set.ahead > absl::ZeroDuration() && lasted &&
-                  set.time + kStepStable <= commit.time;
-         });
+  const bool large = leap > kStepMax + kDecidedBefore;
+  return std::any_of(history.clock_set.begin(), history.clock_set.end(), [&](const ClockSet& set) {
+    const ClockSet* next = &set + 1;
+    const bool lasted = next == history.clock_set.data() + history.clock_set.size() ||
+                        next->time >= set.time + kStepStable;
+    const bool evidence = set.synchronised && set.everywhere;
+    return lasted && set.time + kStepStable <= commit.time && (!large || evidence);
+  });
 }
 
 bool Plans(const Commit& commit) {

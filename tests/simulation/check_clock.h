@@ -1,6 +1,7 @@
 // The store's clock: its stamps never go back. They leap only if an operator confirmed the wall
-// clock, or by minutes if the wall clock had been set at least five seconds before. While the clock
-// is held nothing is planned.
+// clock, or if the wall clock had been set at least five seconds before: by minutes, or by more if
+// its kernel called it synchronised and all other machines showed the same. While the clock is held
+// nothing is planned.
 //
 // Pure.
 

@@ -57,6 +57,10 @@ TEST(ClockCheckers, LeapOfMinutesMayFollowAStepThatHasLasted) {
   History day = Leaping(absl::Hours(24), 7);
   day.clock_set = {{At(1.5), absl::Hours(24)}};
   EXPECT_EQ(CheckClock(day).size(), 1u);
+  day.clock_set[0].synchronised = true;  // but other machines disagree
+  EXPECT_EQ(CheckClock(day).size(), 1u);
+  day.clock_set[0].everywhere = true;
+  EXPECT_TRUE(CheckClock(day).empty());
 }
 
 TEST(ClockCheckers, NothingIsPlannedWhileTheClockIsHeld) {

@@ -159,8 +159,18 @@ void FaultPlan::StepClock() {
   if (random_.Below(2) == 0) by = -by;
   // A crash: the clock is set while nobody looks.
   if (random_.Below(3) == 0) CrashStore();
-  Tell("clock leap", absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by)));
-  parts_.store.SetWallClockOffset(parts_.store.wall_clock_offset() + by);
+  const StoreHost::Evidence evidence = {.synchronised = random_.Below(2) == 0,
+                                        .everywhere = random_.Below(2) == 0};
+  Tell("clock leap", absl::StrCat("the store's wall clock is set by ", absl::FormatDuration(by),
+                                  evidence.synchronised ? ", synchronised" : "",
+                                  evidence.everywhere ? ", as everywhere" : ""));
+  SetClocks(parts_.store.wall_clock_offset() + by, evidence);
+}
+
+void FaultPlan::SetClocks(absl::Duration offset, StoreHost::Evidence evidence) {
+  parts_.store.SetWallClockOffset(offset, evidence);
+  if (!evidence.everywhere) return;
+  for (Host* host : parts_.services) host->SetWallClockOffset(offset);
 }
 
 void FaultPlan::Downtime() {
@@ -208,8 +218,8 @@ void FaultPlan::Freeze() {
 void FaultPlan::StepBack() {
   const uint64_t lot = random_.Below(4);
   if (lot < 2) {
-    Tell("the store's wall clock is set right");
-    parts_.store.SetWallClockOffset(absl::ZeroDuration());
+    Tell("all wall clocks are set right");
+    SetClocks(absl::ZeroDuration(), {.synchronised = random_.Below(2) == 0, .everywhere = true});
   }
   if (lot > 0) {
     Tell("the operator believes it");
@@ -252,7 +262,7 @@ void FaultPlan::Heal() {
     network->UnblockAll();
     network->set_faults({});
   }
-  parts_.store.SetWallClockOffset(absl::ZeroDuration());
+  SetClocks(absl::ZeroDuration(), {.synchronised = false, .everywhere = true});
   if (!parts_.store.up()) parts_.store.Start();
   // Not within the call that made it.
   world_.After(absl::Seconds(1), "confirm", [this] { parts_.store.ConfirmClock(); });

@@ -28,7 +28,8 @@ class FaultPlan {
     int faults = 8;
     int kills = 0;  // of services, beside those
     // Instead of other trouble with the store's wall clock: steps of a second and of this (hour or
-    // day), back and forth, also while the store is down, some of which the operator believes.
+    // day), back and forth, also while the store is down. Some of them are shown by all machines,
+    // some are called synchronised by the kernel, some the operator believes.
     absl::Duration clock_step = absl::ZeroDuration();
     int clock_steps = 0;
     int freezes = 0;  // of services, for longer than their leases
@@ -62,6 +63,7 @@ class FaultPlan {
   void ForgetSessions();
   void WrongWallClock();
   void StepClock();
+  void SetClocks(absl::Duration offset, StoreHost::Evidence evidence);
   void StepBack();
   void Freeze();
   void Downtime();

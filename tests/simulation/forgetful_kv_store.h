@@ -21,6 +21,8 @@ class ForgetfulKvStore final : public kv::ForwardingKvStore {
   struct Memory {
     uint64_t last_session = 0;
     uint64_t forgotten_to = 0;  // sessions up to this one
+    // (To plant a fault.) What clients tell of their machines' wall clocks is not noted.
+    bool forgets_hosts = false;
   };
 
   // Both outlive it.
@@ -42,6 +44,10 @@ class ForgetfulKvStore final : public kv::ForwardingKvStore {
     if (request->session <= memory_.forgotten_to)
       return done(absl::AbortedError("the session is not known"));
     inner_.Commit(std::move(request), std::move(done));
+  }
+  void AskClock(kv::ClockCall call, Callback<kv::ClockState> done) override {
+    if (memory_.forgets_hosts) call.host.reset();
+    inner_.AskClock(std::move(call), std::move(done));
   }
 
  private:

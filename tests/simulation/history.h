@@ -74,6 +74,8 @@ struct CancelledRun {
 struct ClockSet {
   absl::Time time;
   absl::Duration ahead;
+  bool synchronised = false;  // its kernel says that it is
+  bool everywhere = false;    // all other machines show the same
 };
 
 // One incarnation of a schedule.

@@ -1,16 +1,22 @@
 #include "tests/simulation/hosts.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/kv/meta_keys.h"
 
 namespace escapement::simulation {
 
 void StoreHost::Start() {
   sim::SimProcess::Options options;
   options.wall_clock_offset = wall_clock_offset_;
+  options.wall_synchronised = wall_synchronised_;
+  if (knows_boot_) options.boot_id = name_;
   options.incarnation = ++incarnation_;
   options.perturbations = perturbations_;
   process_ = std::make_unique<sim::SimProcess>(world_, name_, options);
+  if (clock_fault_ == ClockFault::kBeginsAtWallClock)
+    disk_->families[static_cast<size_t>(kv::ColumnFamily::kMeta)].erase(std::string(kv::kClockKey));
   store_ = std::make_unique<kv::MemKvStore>(*process_, options_, disk_);
+  memory_.forgets_hosts = clock_fault_ == ClockFault::kIgnoresOtherHosts;
   front_ = std::make_unique<ForgetfulKvStore>(*store_, memory_);
   endpoint_.service = front_.get();
 }
@@ -25,10 +31,15 @@ void StoreHost::Kill() {
   if (forget_) forget_(*disk_);
 }
 
-void StoreHost::SetWallClockOffset(absl::Duration offset) {
-  if (up()) process_->StepWallClock(offset - wall_clock_offset_);
+void StoreHost::SetWallClockOffset(absl::Duration offset, Evidence evidence) {
+  if (up()) {
+    process_->StepWallClock(offset - wall_clock_offset_);
+    process_->SetWallSynchronised(evidence.synchronised);
+  }
   wall_clock_offset_ = offset;
-  clock_set_.push_back({world_.Now(), offset});
+  wall_synchronised_ = evidence.synchronised;
+  clock_set_.push_back({world_.Now(), offset, evidence.synchronised, evidence.everywhere});
+  if (up() && clock_fault_ == ClockFault::kFollowsAtOnce) store_->ConfirmClock();
 }
 
 void StoreHost::ConfirmClock() {
@@ -52,6 +63,10 @@ void ServiceHost::Start() {
   sim::SimProcess::Options options;
   options.elapsed_offset = random.Between(absl::ZeroDuration(), absl::Hours(1000));
   options.wall_clock_offset = random.Between(-absl::Hours(30), absl::Hours(30));
+  if (options_.tells_clock) {
+    options.wall_clock_offset = wall_clock_offset_ + options.wall_clock_offset / (30 * 3600 * 4);
+    options.boot_id = name_;
+  }
   options.elapsed_rate_ppm = static_cast<int32_t>(random.Below(401)) - 200;
   options.incarnation = incarnation_;
   options.perturbations = options_.perturbations;
@@ -67,6 +82,12 @@ void ServiceHost::Start() {
   }
   if (options_.decorate) decorated_ = options_.decorate(*way, *process_);
   service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *way, instance);
+}
+
+void ServiceHost::SetWallClockOffset(absl::Duration offset) {
+  if (!options_.tells_clock) return;
+  if (up()) process_->StepWallClock(offset - wall_clock_offset_);
+  wall_clock_offset_ = offset;
 }
 
 void ServiceHost::Kill() {

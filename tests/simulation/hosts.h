@@ -36,6 +36,8 @@ class Host {
     Kill();
     done();
   }
+  // Its machine's wall clock is wrong by so much from now on, if the host tells of it.
+  virtual void SetWallClockOffset(absl::Duration) {}
   bool up() const { return process_ != nullptr; }
   const std::string& name() const { return name_; }
   void Pause(absl::Duration duration) {
@@ -47,6 +49,14 @@ class Host {
   const std::string name_;
   uint64_t incarnation_ = 0;
   std::unique_ptr<sim::SimProcess> process_;
+};
+
+// What a developer of the store's clock could do wrong (to plant a fault).
+enum class ClockFault {
+  kNone,
+  kFollowsAtOnce,      // any step of the wall clock, as if it had been confirmed
+  kIgnoresOtherHosts,  // it does not note what they tell
+  kBeginsAtWallClock,  // a restart forgets where store time stood
 };
 
 // The store: its disk outlives its processes.
@@ -62,8 +72,19 @@ class StoreHost final : public Host {
   void KillAfterSync();
   // All sessions that are open are refused from now on.
   void ForgetSessions() { memory_.forgotten_to = memory_.last_session; }
-  // Its machine's wall clock is wrong by so much from now on.
-  void SetWallClockOffset(absl::Duration offset);
+  // From its next start on it knows its boot, as the services of hosts with `tells_clock` do.
+  void set_knows_boot(bool knows) { knows_boot_ = knows; }
+  void PlantClockFault(ClockFault fault) { clock_fault_ = fault; }
+  // Its machine's wall clock is wrong by so much from now on. `evidence`: what its kernel says of
+  // it, and whether all other machines show the same.
+  struct Evidence {
+    bool synchronised = false;
+    bool everywhere = false;
+  };
+  void SetWallClockOffset(absl::Duration offset, Evidence evidence);
+  void SetWallClockOffset(absl::Duration offset) override {
+    SetWallClockOffset(offset, Evidence());
+  }
   absl::Duration wall_clock_offset() const { return wall_clock_offset_; }
   // The operator says that the wall clock is right.
   void ConfirmClock();
@@ -83,6 +104,9 @@ class StoreHost final : public Host {
   Perturbations* const perturbations_;
   const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
   absl::Duration wall_clock_offset_ = absl::ZeroDuration();
+  bool wall_synchronised_ = false;
+  bool knows_boot_ = false;
+  ClockFault clock_fault_ = ClockFault::kNone;
   std::vector<absl::Time> clock_confirmed_;
   std::vector<ClockSet> clock_set_;
   std::function<void(kv::MemDisk&)> forget_;
@@ -109,6 +133,9 @@ class ServiceHost final : public Host {
     Perturbations* perturbations = nullptr;  // may be null
     // Where it is written down what the store tells the service of its commits; may be null.
     StoreObservations* observations = nullptr;
+    // Its wall clock is right, but for SetWallClockOffset, and it tells the store of it. Otherwise
+    // it is wrong by up to 30 h and nobody is told.
+    bool tells_clock = false;
   };
 
   // All outlive the host.
@@ -122,6 +149,7 @@ class ServiceHost final : public Host {
   void Start() override;
   void Kill() override;
   void Stop(std::function<void()> done) override;
+  void SetWallClockOffset(absl::Duration offset) override;
 
  private:
   sim::SimNetwork& network_;
@@ -130,6 +158,7 @@ class ServiceHost final : public Host {
   std::unique_ptr<kv::KvStore> store_;
   std::unique_ptr<StoreObserver> observed_;
   std::unique_ptr<kv::KvStore> decorated_;
+  absl::Duration wall_clock_offset_ = absl::ZeroDuration();
   Service service_;
 };
 

@@ -30,6 +30,7 @@ Catch Hunt(const Mutant& mutant, int seeds_max) {
   options.decorate_transport = mutant.transport;
   options.decorate_door = mutant.door;
   options.unsynced = mutant.unsynced;
+  options.clock_fault = mutant.clock;
   options.perturb = mutant.perturb;
   options.work = mutant.work;
   options.seed = mutant.first_seed;

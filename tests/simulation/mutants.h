@@ -41,6 +41,7 @@ struct Mutant {
   TransportDecorator transport = nullptr;
   DoorDecorator door = nullptr;
   absl::Duration unsynced = absl::ZeroDuration();  // of the store's disk (ScenarioOptions)
+  ClockFault clock = ClockFault::kNone;            // of the store
   bool perturb = false;
   std::optional<WorkHabits> work = {};  // instead of the cast's
   // It is caught within so many seeds: first_seed, then each seed_step later.

@@ -32,6 +32,17 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
     inner_.OpenSession(incarnation, seen, Heard<kv::SessionInfo>(std::move(done)));
   }
 
+  void AskClock(kv::ClockCall call, Callback<kv::ClockState> done) override {
+    inner_.AskClock(std::move(call),
+                    [this, done = std::move(done)](absl::StatusOr<kv::ClockState> state) {
+                      if (state.ok()) {
+                        state->store_time += rewrite_.ahead;
+                        IgnoreSlowPhase(&*state);
+                      }
+                      done(std::move(state));
+                    });
+  }
+
   using KvStore::Commit;
   void Commit(std::shared_ptr<const kv::CommitRequest> request,
               Callback<kv::CommitResult> done) override {
@@ -99,9 +110,17 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
         seq_ = std::max(seq_, result->seq);
         store_time_ = std::max(store_time_, result->store_time);
         result->store_time += rewrite_.ahead;
+        IgnoreSlowPhase(&*result);
       }
       done(std::move(result));
     };
+  }
+
+  template <typename T>
+  void IgnoreSlowPhase(T* result) const {
+    if constexpr (requires { result->pace; }) {
+      if (rewrite_.ignores_slow_phase) result->pace = {};
+    }
   }
 
   const Sent& Rewritten(const std::shared_ptr<const kv::CommitRequest>& request) {

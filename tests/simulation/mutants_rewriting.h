@@ -42,6 +42,8 @@ struct Rewrite {
   bool ignores_lag = false;
   // Of the store's time, as it is told.
   absl::Duration ahead = absl::ZeroDuration();
+  // What the store announces of half pace is not heard.
+  bool ignores_slow_phase = false;
   // Of every commit.
   absl::Duration delay = absl::ZeroDuration();
 };

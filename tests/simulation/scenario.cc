@@ -94,6 +94,8 @@ class Scenario {
       if (options_.tracer) options_.tracer(world_.Now(), "store", DescribeCommit(record));
     };
     store_ = std::make_unique<StoreHost>(world_, store_options, perturbations());
+    store_->set_knows_boot(plan_.clock_leaps);
+    store_->PlantClockFault(options_.clock_fault);
     if (options_.unsynced > absl::ZeroDuration()) LieAboutSyncs();
     const int masters = 2;
     const int emitters = 1 + static_cast<int>(random_.Below(3));
@@ -180,7 +182,8 @@ class Scenario {
     hosts_.push_back(std::make_unique<ServiceHost>(
         store_network_, store_->endpoint(),
         ServiceHost::Options{std::move(name), std::move(make), std::move(on_down),
-                             options_.decorate_store, perturbations(), &observations_}));
+                             options_.decorate_store, perturbations(), &observations_,
+                             plan_.clock_leaps}));
   }
 
   void MakeUsers() {

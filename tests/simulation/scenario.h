@@ -25,6 +25,7 @@
 #include "services/handler/delivery_transport.h"
 #include "tests/simulation/cast.h"
 #include "tests/simulation/history.h"
+#include "tests/simulation/hosts.h"
 #include "tests/simulation/worker.h"
 
 namespace escapement::simulation {
@@ -47,6 +48,7 @@ struct ScenarioOptions {
   // Plant a fault in the store's disk: it says that it has synced, and when the store dies up to so
   // much of the time before it is gone. Zero: none.
   absl::Duration unsynced = absl::ZeroDuration();
+  ClockFault clock_fault = ClockFault::kNone;  // planted in the store's clock
   // Told of every event and note. May be empty.
   std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
       nullptr;

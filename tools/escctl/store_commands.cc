@@ -7,7 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "escapement/internal/v1/store.grpc.pb.h"
+#include "escapement/v1/store_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/output.h"
 #include "tools/escctl/session.h"
@@ -15,58 +15,69 @@
 namespace escapement::escctl {
 namespace {
 
-namespace wire = ::escapement::internal::v1;
+absl::Duration DurationOf(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
 
 // "+2.5s": the wall clock is ahead.
 std::string Signed(absl::Duration duration) {
   return absl::StrCat(duration < absl::ZeroDuration() ? "" : "+", absl::FormatDuration(duration));
 }
 
-void PrintClock(Session& session, const wire::StoreInfo& info) {
+std::string Emission(const v1::StoreClock& clock) {
+  if (clock.held())
+    return absl::StrCat("held for ", absl::FormatDuration(DurationOf(clock.held_for())));
+  return clock.has_slow_from() ? "goes on at half pace" : "goes on";
+}
+
+void PrintClock(Session& session, const v1::StoreClock& clock) {
   if (session.format() != OutputFormat::kTable)
-    return session.Print(FormatMessage(info, session.format()));
-  const absl::Time time = absl::FromUnixMicros(info.store_time_micros());
-  session.Print(FormatTable(
-      {"STORE TIME", "WALL CLOCK IS", "EMISSION"},
-      {{absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone()),
-        Signed(absl::Microseconds(info.clock_disagreement_micros())),
-        info.clock_hold() ? absl::StrCat("held for ", absl::FormatDuration(absl::Microseconds(
-                                                          info.clock_held_micros())))
-                          : "goes on"}}));
+    return session.Print(FormatMessage(clock, session.format()));
+  const absl::Time time = absl::FromUnixSeconds(clock.store_time().seconds()) +
+                          absl::Nanoseconds(clock.store_time().nanos());
+  session.Print(
+      FormatTable({"STORE TIME", "WALL CLOCK IS", "EMISSION", "SYNCHRONISED", "OTHER HOSTS"},
+                  {{absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone()),
+                    Signed(DurationOf(clock.disagreement())), Emission(clock),
+                    clock.synchronised() ? "yes" : "no",
+                    absl::StrCat(clock.hosts(), " (", clock.hosts_disagree(), " disagree)")}}));
 }
 
 void RunClock(Session& session, bool confirm) {
+  v1::StoreService::Stub stub(session.channel());
+  v1::StoreClock clock;
+  grpc::ClientContext get_context;
+  session.Prepare(get_context);
+  const grpc::Status got = stub.GetClock(&get_context, v1::GetClockRequest(), &clock);
+  if (!got.ok()) return session.Fail(got);
+  if (!confirm) {
+    PrintClock(session, clock);
+    if (clock.held()) session.Say("if the wall clock is right: escctl store clock --confirm");
+    return;
+  }
+  // Only the step that was there when the command was given.
+  v1::ConfirmClockRequest request;
+  *request.mutable_disagreement() = clock.disagreement();
   grpc::ClientContext context;
   session.Prepare(context);
-  wire::StoreAdminService::Stub stub(session.channel());
-  wire::StoreInfo info;
-  const grpc::Status status = confirm
-                                  ? stub.ConfirmClock(&context, wire::ConfirmClockRequest(), &info)
-                                  : stub.GetStoreInfo(&context, wire::GetStoreInfoRequest(), &info);
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED)
-    session.Say("escctl: there is no store at --server; give the port of a store or standalone");
-  if (!status.ok()) return session.Fail(status);
-  PrintClock(session, info);
-  if (confirm) {
-    session.Say("the wall clock is believed");
-  } else if (info.clock_hold()) {
-    session.Say("if the wall clock is right: escctl store clock --confirm");
-  }
+  const grpc::Status confirmed = stub.ConfirmClock(&context, request, &clock);
+  if (!confirmed.ok()) return session.Fail(confirmed);
+  PrintClock(session, clock);
+  session.Say("the wall clock is believed");
 }
 
 }  // namespace
 
 void AddStoreCommands(CLI::App& app, Session& session) {
-  CLI::App* group =
-      app.add_subcommand("store", "the store; --server is the port of a store or standalone");
+  CLI::App* group = app.add_subcommand("store", "the store, for operators");
   group->require_subcommand(1);
   group->fallthrough();
   CLI::App* clock = group->add_subcommand(
       "clock", "the store's time, and whether the wall clock has stepped away from it");
   auto confirm = std::make_shared<bool>(false);
   clock->add_flag("--confirm", *confirm,
-                  "the wall clock is right: store time steps forward to it, or is drawn back "
-                  "slowly if it is ahead");
+                  "the wall clock is right: store time steps forward to it or, if the wall clock "
+                  "is behind, passes at half pace until it has caught up");
   clock->callback([confirm, &session] { RunClock(session, *confirm); });
 }
 

@@ -8,8 +8,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/kv/rocks_kv_store.h"
+#include "common/kv/store_service_grpc.h"
 #include "common/service/service_process.h"
-#include "services/store/store_admin_grpc.h"
 #include "services/store/store_flags.h"
 #include "services/store/store_grpc.h"
 #include "services/store/store_server.h"
@@ -63,12 +63,12 @@ class LoggingStore final : public HostedService {
     hosted->store_ = *std::move(store);
     if (absl::Status status = hosted->log_.Begin(*hosted->store_); !status.ok()) return status;
     hosted->grpc_ = std::make_unique<store::StoreGrpc>(*hosted->store_);
-    hosted->admin_ = std::make_unique<store::StoreAdminGrpc>(*hosted->store_);
+    hosted->service_grpc_ = std::make_unique<kv::StoreServiceGrpc>(*hosted->store_);
     return hosted;
   }
 
   std::vector<grpc::Service*> GrpcServices() override {
-    return {grpc_->service(), admin_->service()};
+    return {grpc_->service(), service_grpc_->service()};
   }
   absl::Status Start() override { return absl::OkStatus(); }
   bool Ready() override { return true; }
@@ -81,7 +81,7 @@ class LoggingStore final : public HostedService {
   Log log_;
   std::unique_ptr<kv::RocksKvStore> store_;
   std::unique_ptr<store::StoreGrpc> grpc_;
-  std::unique_ptr<store::StoreAdminGrpc> admin_;
+  std::unique_ptr<kv::StoreServiceGrpc> service_grpc_;
 };
 
 void Validate(std::vector<std::string>& errors) {
