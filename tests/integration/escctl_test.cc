@@ -221,7 +221,7 @@ TEST_F(EscctlTest, ShowsAndConfirmsTheStoresClock) {
     EXPECT_EQ(clock.exit_code, 0) << clock.words;
     EXPECT_THAT(clock.data, HasSubstr("goes on"));
   }
-  EXPECT_TRUE(Json({"store", "clock"}).contains("storeTimeMicros"));
+  EXPECT_TRUE(Json({"store", "clock"}).contains("storeTime"));
 }
 
 TEST_F(EscctlTest, SaysWhatIsWrongAndExitsWithIt) {
