@@ -18,6 +18,7 @@ namespace {
 // still for 15 s takes the store's time for up to 11.25 ms less than it is, until the store tells
 // it.
 constexpr absl::Duration kClockError = absl::Milliseconds(12);
+constexpr absl::Duration kLeaseTtl = absl::Seconds(5);
 constexpr char kRefused[] = "400";
 constexpr char kPastNext[] = "not tried again past the next occurrence";
 
@@ -123,8 +124,10 @@ class AttemptsChecker {
         later.sent + kClockError >= earlier.sent + earlier.timeout)
       return;
     // Of a sender that lost the shard before it sent, the late one is the other. The wait is of the
-    // store's time: where an operator has it leap, it is over.
-    if (Acquires(later.sender, earlier.sent, later.sent) && !Leapt(earlier.sent, later.sent))
+    // store's time, from the end of the lease that the sender had renewed at most kLeaseTtl before:
+    // where that time leaps in between, the wait is over.
+    if (Acquires(later.sender, earlier.sent, later.sent) &&
+        !Leapt(earlier.sent - kLeaseTtl, later.sent))
       Report(NameOf(later), "was sent at ", Text(later.sent), " by ", later.sender,
              ", though its attempt by ", earlier.sender, " at ", Text(earlier.sent),
              " may still be under way");
