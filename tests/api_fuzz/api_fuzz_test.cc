@@ -34,10 +34,12 @@ class ApiFuzzTest : public ::testing::Test {
     FuzzRun run(bed_->api(), bed_->OptionsFor(seed, calls));
     return run.Run();
   }
-  // What a run finds when every answer passes through `spoil`.
+  // What runs find when every answer passes through `spoil`: of the first seed that finds anything.
   std::vector<std::string> SpoiltBy(WireApi::Spoil spoil) {
     bed_->api().set_spoil(std::move(spoil));
-    return Findings(1, 400);
+    std::vector<std::string> findings;
+    for (uint64_t seed = 1; seed <= 20 && findings.empty(); ++seed) findings = Findings(seed, 400);
+    return findings;
   }
 
   std::unique_ptr<Bed> bed_;
