@@ -72,6 +72,10 @@ TEST_P(Clocks, ThatAreSetBackAndForthMakeNothingEarlyLostOrDoubled) {
 
 INSTANTIATE_TEST_SUITE_P(Twenty, Clocks, testing::Range<uint64_t>(1, 21));
 
+// Each found once that a handler that had stood still through a slow phase of store time sent
+// early.
+INSTANTIATE_TEST_SUITE_P(OnceFailed, Clocks, testing::Values(55, 110, 183, 185, 187, 250, 262));
+
 class Times : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Times, EachOccurrenceHasOneOutcomeAndAReason) {

@@ -1,0 +1,36 @@
+// escctl store clock, asked of each process that serves StoreService, over the wire.
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/escctl_fixture.h"
+
+namespace escapement::integration {
+namespace {
+
+TEST_F(EscctlTest, ShowsTheStoresClockThroughMasterStoreAndStandalone) {
+  std::string apart_folder = ::testing::TempDir() + "/apart.XXXXXX";
+  ASSERT_NE(mkdtemp(apart_folder.data()), nullptr);
+  Platform apart({.bin = Bin(), .folder = apart_folder});
+  const absl::Status started = apart.Start({"store", "master"});
+  ASSERT_TRUE(started.ok()) << started;
+  for (const std::string& server : {platform_->grpc_address("standalone"),
+                                    apart.grpc_address("master"), apart.grpc_address("store")}) {
+    const nlohmann::json clock = Json({"--server", server, "store", "clock"});
+    EXPECT_FALSE(clock["storeTime"].get<std::string>().empty()) << server;
+    EXPECT_FALSE(clock.value("held", false)) << server;
+    EXPECT_EQ(clock.value("hosts", 0), 0) << "its own machine's processes are no evidence";
+    const Said confirmed = Run({"--server", server, "store", "clock", "--confirm"});
+    EXPECT_EQ(confirmed.exit_code, 0) << confirmed.words;
+    EXPECT_NE(confirmed.data.find("goes on"), std::string::npos) << confirmed.data;
+  }
+  apart.Kill("store");
+  const Said unreachable = Run({"--server", apart.grpc_address("master"), "store", "clock"});
+  EXPECT_EQ(unreachable.exit_code, 1);
+  EXPECT_NE(unreachable.words.find("the store did not answer"), std::string::npos)
+      << unreachable.words;
+}
+
+}  // namespace
+}  // namespace escapement::integration
