@@ -39,7 +39,7 @@ class HostClocks {
     uint32_t connected = 0;
     uint32_t disagree = 0;
   };
-  // Of the machines that are connected at `boottime`, when the store's wall clock shows `wall`.
+  // Counts the machines that are connected at `boottime`. `wall` is the store's wall clock then.
   Count At(absl::Duration boottime, absl::Time wall) const;
 
  private:

@@ -326,8 +326,8 @@ void KvClient::Core::NotePace(absl::Time store_time, const Pace& pace) {
   if (pace == pace_) return;
   pace_ = pace;
   if (time_base_ == absl::InfinitePast()) return;
-  // What lies between the base and the answer passed as slowly as the answer says, whether or not
-  // that had been heard; what comes after it passes as was announced.
+  // Up to the answer, store time has passed at the pace that the answer tells, even if this client
+  // had missed the announcement. After the answer it passes as announced.
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   const absl::Time full =
       std::max(time_base_ + slowed_at_base_ + PassedSinceBase(elapsed), told_at);

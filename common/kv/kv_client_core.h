@@ -88,7 +88,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   void NoteTime(absl::Time store_time, CommitSeq seq) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Before NoteTime of the same answer.
   void NotePace(absl::Time store_time, const Pace& pace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // What store time has surely advanced by since time_base_, at full pace.
+  // A lower bound of how far store time has advanced since time_base_, at full pace.
   absl::Duration PassedSinceBase(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Time NowLowLocked(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Duration Backoff(int attempts) const;
@@ -108,7 +108,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   absl::Time time_base_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   absl::Duration time_base_elapsed_ ABSL_GUARDED_BY(mu_);
   absl::Duration slowed_at_base_ ABSL_GUARDED_BY(mu_);  // Pace::slowed at time_base_, at most
-  // What the latest answer that told of it has told, and its store time + slowed.
+  // The pace in the latest answer that carried one, and that answer's store time + slowed.
   Pace pace_ ABSL_GUARDED_BY(mu_);
   absl::Time pace_told_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 

@@ -97,7 +97,7 @@ void RocksStoreCore::AskClock(ClockCall call, KvStore::Callback<ClockState> done
   Control([this, call = std::move(call),
            answer = PendingAnswer<ClockState>(std::move(done))]() mutable {
     ClockReading reading = Reading();
-    // Whoever looks sees what the kernel says also when nothing has stepped.
+    // An operator who asks sees what the kernel says even if no clock has stepped.
     if (!call.host.has_value()) reading.synchronised = clock_.WallIsSynchronised();
     ClockState state = kernel_->AskClock(call, reading);
     Publish(/*wrote=*/false);

@@ -7,35 +7,30 @@
 #include "common/rpc/unary_answer_grpc.h"
 #include "common/status/errors.h"
 #include "escapement/v1/store_service.grpc.pb.h"
+#include "google/protobuf/util/time_util.h"
 #include "grpcpp/grpcpp.h"
 
 namespace escapement::kv {
 namespace {
 
+using google::protobuf::util::TimeUtil;
+
 // How far the disagreement may be from the one that is confirmed.
 constexpr absl::Duration kConfirmedMax = absl::Seconds(1);
 
-void DurationToWire(absl::Duration duration, google::protobuf::Duration* out) {
-  absl::Duration rest;
-  out->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
-  out->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
-}
-
-void TimeToWire(absl::Time time, google::protobuf::Timestamp* out) {
-  const int64_t seconds = absl::ToUnixSeconds(time);
-  out->set_seconds(seconds);
-  out->set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+google::protobuf::Duration ToWire(absl::Duration duration) {
+  return TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(duration));
 }
 
 v1::StoreClock ToWire(const ClockState& state) {
   v1::StoreClock out;
-  TimeToWire(state.store_time, out.mutable_store_time());
-  DurationToWire(state.disagreement, out.mutable_disagreement());
+  *out.mutable_store_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(state.store_time));
+  *out.mutable_disagreement() = ToWire(state.disagreement);
   out.set_held(state.held);
-  DurationToWire(state.held_for, out.mutable_held_for());
+  *out.mutable_held_for() = ToWire(state.held_for);
   if (state.pace.slow_from != absl::InfiniteFuture())
-    TimeToWire(state.pace.slow_from, out.mutable_slow_from());
+    *out.mutable_slow_from() =
+        TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(state.pace.slow_from));
   out.set_synchronised(state.synchronised);
   out.set_hosts(static_cast<int32_t>(state.hosts));
   out.set_hosts_disagree(static_cast<int32_t>(state.hosts_disagree));

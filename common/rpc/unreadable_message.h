@@ -1,7 +1,8 @@
 // The answer to a request that cannot be parsed: INVALID_ARGUMENT with an ErrorInfo.
 //
-// Such a request is not a message of its type, or has a string that is not UTF-8. gRPC itself
-// answers a unary one with UNIMPLEMENTED and no details, as if the server did not know the method.
+// A request cannot be parsed if its bytes are no message of the expected type, or if a string is
+// not UTF-8. Without this, gRPC answers a unary call with UNIMPLEMENTED and no details, as if the
+// server did not know the method.
 
 #ifndef COMMON_RPC_UNREADABLE_MESSAGE_H_
 #define COMMON_RPC_UNREADABLE_MESSAGE_H_

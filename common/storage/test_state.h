@@ -17,7 +17,8 @@
 
 namespace escapement {
 
-// Of schedule "s" of the tenant "default". `cancelled_run`: an occurrence, or empty.
+// Puts the state of schedule "s" of the tenant "default". `cancelled_run`: the occurrence of a run
+// that CancelRun has cancelled; empty: none.
 inline kv::Mutation StatePut(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
                              absl::Time cancelled_before = absl::UnixEpoch(),
                              const std::string& cancelled_run = {}) {

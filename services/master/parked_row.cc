@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "common/base/key_codec.h"
 #include "common/storage/event_table.h"
 #include "common/storage/queue_shard_slices.h"
 #include "common/storage/waiting_table.h"
 #include "services/master/errors.h"
+#include "services/master/limits.h"
 
 namespace escapement::master {
 namespace {
@@ -22,6 +24,16 @@ bool Take(const std::optional<Key>& key, ParkedRow* parked) {
 }
 
 }  // namespace
+
+kv::ScanRequest ScanOfParked(const Uid& uid) {
+  kv::ScanRequest scan;
+  scan.cf = kv::ColumnFamily::kParked;
+  scan.begin = ParkedPrefix(uid);
+  scan.end = PrefixEnd(scan.begin);
+  scan.limit = kParkedChunkMax;
+  scan.bytes_max = 8 << 20;
+  return scan;
+}
 
 absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry) {
   ParkedRow parked;

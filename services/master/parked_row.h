@@ -35,6 +35,9 @@ struct ParkedRow {
   uint64_t end() const { return first + row.count(); }
 };
 
+// Reads the schedule's parked rows from the first one on, as many as one commit takes.
+kv::ScanRequest ScanOfParked(const Uid& uid);
+
 // DATA_LOSS if it cannot be read.
 absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry);
 

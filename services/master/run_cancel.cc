@@ -103,12 +103,8 @@ class CancelRead : public std::enable_shared_from_this<CancelRead> {
   // Rows of all runs of the schedule are parked side by side.
   void ReadParked(std::string begin) {
     if (!reads_parked_) return done_(absl::OkStatus());
-    kv::ScanRequest scan;
-    scan.cf = ColumnFamily::kParked;
+    kv::ScanRequest scan = ScanOfParked(uid_);
     scan.begin = std::move(begin);
-    scan.end = PrefixEnd(ParkedPrefix(uid_));
-    scan.limit = kParkedChunkMax;
-    scan.bytes_max = 8 << 20;
     context_.client.Scan(std::move(scan), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> rows) {
                            if (!rows.ok()) return self->done_(StoreFailed(rows.status()));
@@ -210,12 +206,7 @@ void CancelRunOfSchedule(MasterContext& context, RunName name, RequestMark mark,
   change.decide = [name, found](const ChangeInput& input) { return Decide(input, name, *found); };
   change.response = std::make_unique<v1::Run>();
   change.waits_for_emitter = false;
-  ChangeSchedule(context, std::move(change),
-                 [done = std::move(done)](
-                     absl::StatusOr<std::unique_ptr<google::protobuf::Message>> answer) mutable {
-                   if (!answer.ok()) return done(answer.status());
-                   done(std::move(static_cast<v1::Run&>(**answer)));
-                 });
+  ChangeSchedule(context, std::move(change), As(std::move(done)));
 }
 
 }  // namespace escapement::master

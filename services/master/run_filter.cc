@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
 #include "common/status/errors.h"
+#include "services/master/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -47,8 +49,9 @@ absl::Status Check(const FilterComparison& comparison) {
 
 int Order(absl::Time a, absl::Time b) { return a < b ? -1 : a > b ? 1 : 0; }
 
+// Times of runs are whole microseconds.
 absl::Time ToTime(const google::protobuf::Timestamp& time) {
-  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+  return FromMicros(*TimestampMicros(time));
 }
 
 bool Holds(const v1::Run& run, const FilterComparison& comparison) {
@@ -71,7 +74,6 @@ struct Range {
 Range RangeOf(const FilterComparison& comparison) {
   if (comparison.field != kNominalTime) return {};
   const absl::Time time = TimeOf(comparison);
-  // Times of runs are whole microseconds.
   const absl::Time after = time + absl::Microseconds(1);
   switch (comparison.op) {
     case FilterOperator::kEqual:

@@ -29,16 +29,6 @@
 namespace escapement::master {
 namespace {
 
-// Turns the transaction's answer into the RPC's.
-template <typename Response>
-ScheduleChanged As(Done<Response> done) {
-  return [done = std::move(done)](
-             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
-    if (!response.ok()) return done(response.status());
-    done(std::move(static_cast<Response&>(**response)));
-  };
-}
-
 // A change of the schedule `name`; the decision sees the request. INVALID_ARGUMENT / NOT_FOUND for
 // a wrong name.
 template <typename Response, typename Request>

@@ -140,13 +140,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   }
 
   void ReadParked() {
-    kv::ScanRequest scan;
-    scan.cf = ColumnFamily::kParked;
-    scan.begin = ParkedPrefix(snapshot_.uid);
-    scan.end = PrefixEnd(scan.begin);
-    scan.limit = kParkedChunkMax;
-    scan.bytes_max = 8 << 20;
-    context_.client.Scan(std::move(scan), context_.executor,
+    context_.client.Scan(ScanOfParked(snapshot_.uid), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
                            if (!result.ok()) return self->done_(StoreFailed(result.status()));
                            self->OnParked(*std::move(result));

@@ -10,11 +10,13 @@
 #define SERVICES_MASTER_SCHEDULE_TRANSACTION_H_
 
 #include <memory>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
+#include "services/master/api/done.h"
 #include "services/master/decision.h"
 #include "services/master/master_context.h"
 #include "services/master/request_table.h"
@@ -40,6 +42,16 @@ struct ScheduleChange {
 
 using ScheduleChanged =
     absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;
+
+// Turns the transaction's answer into the RPC's.
+template <typename Response>
+ScheduleChanged As(Done<Response> done) {
+  return [done = std::move(done)](
+             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+    if (!response.ok()) return done(response.status());
+    done(std::move(static_cast<Response&>(**response)));
+  };
+}
 
 // ABORTED (CONTENDED) after too many lost races.
 void ChangeSchedule(MasterContext& context, ScheduleChange change, ScheduleChanged done);

@@ -222,13 +222,19 @@ void FuzzRun::LearnIngested(const Exchange& call) {
   }
 }
 
-void FuzzRun::CheckThere(const std::string& name) {
+std::optional<FuzzRun::Exchange> FuzzRun::Get(const std::string& name) {
   const Method* getter = api_.GetterOf(name);
-  if (getter == nullptr) return;
+  if (getter == nullptr) return std::nullopt;
   auto request = api_.New(getter->descriptor->input_type());
   request->GetReflection()->SetString(request.get(),
                                       request->GetDescriptor()->FindFieldByName("name"), name);
-  const Exchange call = Call(*getter, {request->SerializeAsString()});
+  return Call(*getter, {request->SerializeAsString()});
+}
+
+void FuzzRun::CheckThere(const std::string& name) {
+  const std::optional<Exchange> got = Get(name);
+  if (!got.has_value()) return;
+  const Exchange& call = *got;
   if (!call.answer.status.ok()) {
     Found(call, "what was acknowledged is not there");
     return model_.Forget(name);
@@ -242,12 +248,9 @@ void FuzzRun::CheckThere(const std::string& name) {
 }
 
 void FuzzRun::CheckGone(const std::string& name) {
-  const Method* getter = api_.GetterOf(name);
-  if (getter == nullptr) return;
-  auto request = api_.New(getter->descriptor->input_type());
-  request->GetReflection()->SetString(request.get(),
-                                      request->GetDescriptor()->FindFieldByName("name"), name);
-  const Exchange call = Call(*getter, {request->SerializeAsString()});
+  const std::optional<Exchange> got = Get(name);
+  if (!got.has_value()) return;
+  const Exchange& call = *got;
   if (call.answer.status.error_code() == grpc::StatusCode::NOT_FOUND) return;
   Found(call, "what was deleted is there");
   model_.Forget(name);

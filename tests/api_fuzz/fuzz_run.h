@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -67,6 +68,8 @@ class FuzzRun {
   void Learn(const Exchange& call, const google::protobuf::Message& request);
   void LearnIngested(const Exchange& call);
   // Reads it and compares it with what was acknowledged.
+  // Calls the resource's Get; nullopt if its kind has none.
+  std::optional<Exchange> Get(const std::string& name);
   void CheckThere(const std::string& name);
   void CheckGone(const std::string& name);
   void CheckList(const Method& method, const std::string& parent);
