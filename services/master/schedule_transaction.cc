@@ -5,10 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/children_table.h"
-#include "common/storage/event_table.h"
 #include "common/storage/policy_table.h"
 #include "common/storage/run_table.h"
 #include "common/storage/schedule_table.h"
