@@ -140,7 +140,7 @@ class Parser {
         if (text_[i] == '\\' && i + 1 < text_.size()) ++i;
         value.push_back(text_[i]);
       }
-      return Error("a quoted value without its end");
+      return Error("a quoted value has no closing quote");
     }
     const absl::string_view word = Word();
     if (word.empty() || IsKeyword(word)) return Error("expected a value");

@@ -75,7 +75,7 @@ absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, b
     return absl::DataLossError(
         absl::StrCat("acknowledged commits are missing: the data ends at commit ", seq,
                      " of incarnation ", incarnation, ", the witness has seen ", seen.seq, " of ",
-                     seen.incarnation, "; restore a newer copy, or accept the loss"));
+                     seen.incarnation, "; restore a newer copy, or start with --accept_loss"));
   }
   if (accept_loss && exists) {
     const uint64_t now = static_cast<uint64_t>(ToMicros(clock.WallNow()));

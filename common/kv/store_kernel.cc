@@ -33,8 +33,8 @@ absl::Status StoreKernel::CheckFormat(BaseState& base) {
   if (version == kFormatVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the data has format ", version, ", this program reads and writes format ", kFormatVersion,
-      " alone and does not convert: run the program that wrote the "
-      "data, or begin with an empty data folder"));
+      " only and cannot convert it: run the program that wrote the "
+      "data, or use an empty data folder"));
 }
 
 void StoreKernel::Create(WriteSink& sink, uint64_t incarnation, const Layout& layout) {

@@ -84,14 +84,15 @@ absl::Status NotFound(absl::string_view resource) {
 
 absl::Status AlreadyExists(absl::string_view resource) {
   return MakeError(absl::StatusCode::kAlreadyExists, "RESOURCE_EXISTS",
-                   absl::StrCat(resource, " exists already"),
+                   absl::StrCat(resource, " already exists"),
                    {{"resource", std::string(resource)}});
 }
 
 absl::Status EtagMismatch(absl::string_view resource) {
-  return MakeError(absl::StatusCode::kAborted, "ETAG_MISMATCH",
-                   absl::StrCat("the etag given is not the current one of ", resource),
-                   {{"resource", std::string(resource)}});
+  return MakeError(
+      absl::StatusCode::kAborted, "ETAG_MISMATCH",
+      absl::StrCat("the etag is not the current one of ", resource, "; get it and try again"),
+      {{"resource", std::string(resource)}});
 }
 
 absl::Status Aborted(absl::string_view reason, absl::string_view message) {

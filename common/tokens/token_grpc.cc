@@ -111,7 +111,9 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       case v1::StreamTokensRequest::kExtend:
         return tokens_.ExtendTokens(request_.extend(), Answering<v1::ExtendTokensResponse>(place));
       case v1::StreamTokensRequest::BATCH_NOT_SET:
-        return OnAnswer(place, InvalidField("batch", "required"), nullptr);
+        return OnAnswer(place,
+                        InvalidField("batch", "is required: set one of complete, release, extend"),
+                        nullptr);
     }
   }
 

@@ -13,13 +13,15 @@
 #include "services/handler/http_transport.h"
 #include "services/handler/target_transport.h"
 
-ABSL_FLAG(int, http_connections_per_target, 64, "HTTP requests at once to one origin");
+ABSL_FLAG(int, http_connections_per_target, 64,
+          "concurrent HTTP requests to one origin (scheme://host:port)");
 ABSL_FLAG(int, http_threads, 1,
-          "threads that drive the HTTP connections: more for many https targets; 0: one for each "
-          "core, at most 4");
-ABSL_FLAG(uint64_t, events_out_max, 16'384, "events claimed and not answered, of one handler");
+          "threads that drive the HTTP connections; use more for many https targets; 0: one for "
+          "each core, at most 4");
+ABSL_FLAG(uint64_t, events_out_max, 16'384,
+          "events that one handler has claimed and that are not answered");
 ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
-          "how long the records of ended events are kept");
+          "how long records of ended events are kept");
 
 namespace escapement::handler {
 namespace {
