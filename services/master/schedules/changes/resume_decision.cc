@@ -7,6 +7,7 @@
 
 #include "common/base/micros.h"
 #include "common/cron/misfire.h"
+#include "common/status/return_if_error.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/occurrence_rows.h"
 #include "services/master/errors.h"
@@ -18,9 +19,6 @@
 
 namespace escapement::master {
 namespace {
-
-#define RETURN_IF_ERROR(expression) \
-  if (absl::Status status_ = (expression); !status_.ok()) return status_
 
 class Resume {
  public:

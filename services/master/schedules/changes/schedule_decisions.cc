@@ -10,6 +10,7 @@
 #include "common/cron/misfire.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
+#include "common/status/return_if_error.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_id.h"
@@ -32,9 +33,6 @@ namespace {
 using storage::v1::SCHEDULE_STATE_KIND_DELETED;
 using storage::v1::SCHEDULE_STATE_KIND_ENABLED;
 using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
-
-#define RETURN_IF_ERROR(expression) \
-  if (absl::Status status_ = (expression); !status_.ok()) return status_
 
 // Of a definition; empty: none.
 const std::string& PolicyOf(const Definition& definition) {
