@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/key_codec.h"
-#include "common/kv/store_beat.h"
+#include "common/kv/engine/store_beat.h"
 #include "common/lease/lease_plan.h"
 #include "common/lease/lease_table.h"
 #include "common/runtime/perturb.h"

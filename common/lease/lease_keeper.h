@@ -1,11 +1,11 @@
 // LeaseKeeper: an instance's share of the leases of one kind (partitions, queue shards, policy
 // shards).
 //
-// At every beat of `renew_every` (common/kv/store_beat.h) it makes one commit that renews all its
-// leases and its member row, reads the members of its kind (and the leases, unless it holds all of
-// them), and moves towards its balanced share:
-// with n live members each holds ⌊count / n⌋ or ⌈count / n⌉; who has too many releases, who has too
-// few acquires what is free or expired. Ownership is decided by the store alone. A lease's record:
+// At every beat of `renew_every` (common/kv/engine/store_beat.h) it makes one commit that renews
+// all its leases and its member row, reads the members of its kind (and the leases, unless it holds
+// all of them), and moves towards its balanced share: with n live members each holds ⌊count / n⌋ or
+// ⌈count / n⌉; who has too many releases, who has too few acquires what is free or expired.
+// Ownership is decided by the store alone. A lease's record:
 //
 //   leases: kind "/" index → epoch (u64, big-endian), end (8-byte stamp), owner (text; empty once
 //   released)
@@ -31,7 +31,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/lease/lease_table.h"
 #include "common/sim/sim_runtime.h"
 #include "gtest/gtest.h"

@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "common/base/uid.h"
 #include "common/cron/timetable.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/runtime/runtime.h"
 #include "escapement/storage/v1/records.pb.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/kv/forwarding_kv_store.h"
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"

@@ -2,7 +2,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "common/kv/grpc_kv_store.h"
+#include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/host_port.h"
 

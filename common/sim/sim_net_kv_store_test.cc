@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/kv/kv_client.h"
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_network.h"
 #include "common/sim/sim_process.h"
 #include "common/sim/sim_world.h"

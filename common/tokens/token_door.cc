@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "common/tokens/limits.h"

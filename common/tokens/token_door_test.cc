@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/micros.h"
-#include "common/kv/kv_client.h"
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "common/status/errors.h"
 #include "common/storage/waiting_table.h"

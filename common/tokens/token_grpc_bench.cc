@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/runtime/system_runtime.h"

@@ -22,7 +22,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/runtime/runtime.h"
 #include "common/storage/grant_table.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "gtest/gtest.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/key_codec.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/service/log.h"
 #include "common/tzdata/revision.h"
 #include "common/tzdata/revision_change.h"

@@ -54,7 +54,7 @@ class EmitterService {
 
   // True while it takes part and the store's clock has not held emission for long. Any thread.
   bool Ready() const;
-  // Why it is not ready, if that is the store's clock (common/kv/clock_hold.h). Any thread.
+  // Why it is not ready, if that is the store's clock (common/kv/engine/clock_hold.h). Any thread.
   std::string NotReadyReason() const;
 
  private:

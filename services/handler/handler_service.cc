@@ -5,12 +5,12 @@
 #include <map>
 #include <utility>
 
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
 #include "common/tokens/token_handle.h"
-#include "services/handler/retention_loop.h"
-#include "services/handler/send_loop.h"
+#include "services/handler/delivery/send_loop.h"
+#include "services/handler/retention/retention_loop.h"
 #include "services/handler/shard.h"
 #include "services/handler/step_gap.h"
 

@@ -14,9 +14,9 @@
 
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
-#include "services/handler/delivery_transport.h"
-#include "services/handler/handler_options.h"
-#include "services/handler/handler_stats.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/options.h"
+#include "services/handler/stats.h"
 
 namespace escapement::handler {
 

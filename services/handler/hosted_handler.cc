@@ -7,11 +7,11 @@
 #include "absl/flags/flag.h"
 #include "common/service/lease_flags.h"
 #include "common/tokens/token_handle.h"
-#include "services/handler/grpc_transport.h"
-#include "services/handler/handler_metrics.h"
+#include "services/handler/delivery/grpc/grpc_transport.h"
+#include "services/handler/delivery/http/http_transport.h"
+#include "services/handler/delivery/target_transport.h"
 #include "services/handler/handler_service.h"
-#include "services/handler/http_transport.h"
-#include "services/handler/target_transport.h"
+#include "services/handler/metrics.h"
 
 ABSL_FLAG(int, http_connections_per_target, 64,
           "concurrent HTTP requests to one origin (scheme://host:port)");

@@ -8,7 +8,7 @@
 #include "common/base/printable_text.h"
 #include "common/records/currency.h"
 #include "common/records/retry_end.h"
-#include "services/handler/claim_lead.h"
+#include "services/handler/claims/claim_lead.h"
 
 namespace escapement::handler {
 namespace {

@@ -11,13 +11,13 @@
 #include <memory>
 #include <optional>
 
-#include "services/handler/claim_loop.h"
-#include "services/handler/end_loop.h"
-#include "services/handler/granted_loop.h"
-#include "services/handler/retry_sweep.h"
-#include "services/handler/shard_loader.h"
+#include "services/handler/claims/claim_loop.h"
+#include "services/handler/claims/takeover_loop.h"
+#include "services/handler/ends/end_loop.h"
+#include "services/handler/granted/granted_loop.h"
+#include "services/handler/intake/retry_sweep.h"
+#include "services/handler/intake/shard_loader.h"
 #include "services/handler/shard_state.h"
-#include "services/handler/takeover_loop.h"
 
 namespace escapement::handler {
 

@@ -13,18 +13,18 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
 #include "common/records/record_cache.h"
 #include "common/runtime/runtime.h"
-#include "services/handler/claim.h"
-#include "services/handler/claim_lead.h"
-#include "services/handler/due_queue.h"
-#include "services/handler/granted_claims.h"
-#include "services/handler/handler_options.h"
-#include "services/handler/handler_stats.h"
-#include "services/handler/send_loop.h"
+#include "services/handler/claims/claim.h"
+#include "services/handler/claims/claim_lead.h"
+#include "services/handler/delivery/send_loop.h"
+#include "services/handler/granted/granted_claims.h"
+#include "services/handler/intake/due_queue.h"
+#include "services/handler/options.h"
+#include "services/handler/stats.h"
 
 namespace escapement::handler {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/store_service_grpc.h"
+#include "common/kv/wire/store_service_grpc.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"

@@ -5,8 +5,8 @@
 #include "common/rpc/unary_answer_grpc.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "escapement/v1/schedule_service.grpc.pb.h"
-#include "services/master/event_grpc.h"
-#include "services/master/policy_grpc.h"
+#include "services/master/events/event_grpc.h"
+#include "services/master/policies/policy_grpc.h"
 
 namespace escapement::master {
 namespace {

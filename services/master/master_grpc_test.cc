@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/printable_text.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/status_conversion.h"

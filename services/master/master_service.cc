@@ -3,17 +3,17 @@
 #include <string>
 #include <utility>
 
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/metrics/metrics.h"
 #include "common/tokens/token_handle.h"
-#include "services/master/event_service.h"
+#include "services/master/events/event_service.h"
 #include "services/master/master_context.h"
 #include "services/master/metrics.h"
-#include "services/master/policy_service.h"
-#include "services/master/request_sweep_loop.h"
-#include "services/master/run_service.h"
-#include "services/master/schedule_service.h"
+#include "services/master/policies/policy_service.h"
+#include "services/master/requests/request_sweep_loop.h"
+#include "services/master/runs/run_service.h"
+#include "services/master/schedules/schedule_service.h"
 
 namespace escapement::master {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/rpc/grpc_server.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "gtest/gtest.h"
-#include "services/master/event_grpc.h"
+#include "services/master/events/event_grpc.h"
 
 namespace escapement::master {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/kv/kv_wire.h"
-#include "common/kv/message_queue.h"
+#include "common/kv/wire/kv_wire.h"
+#include "common/kv/wire/message_queue.h"
 #include "escapement/internal/v1/store.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 

@@ -1,4 +1,4 @@
-// StoreGrpc: any KvStore over gRPC (store.proto). The other side of common/kv/grpc_kv_store.h.
+// StoreGrpc: any KvStore over gRPC (store.proto). The other side of common/kv/wire/grpc_kv_store.h.
 //
 // Threads: gRPC's. `store` outlives it; the gRPC server must have been shut down before it is
 // destroyed.

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/metrics/metrics.h"
 
 namespace escapement::store {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "common/kv/clock_hold.h"
-#include "common/kv/store_service_grpc.h"
+#include "common/kv/engine/clock_hold.h"
+#include "common/kv/wire/store_service_grpc.h"
 #include "services/store/store_grpc.h"
 
 namespace escapement::store {

@@ -20,7 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
 
 namespace grpc {

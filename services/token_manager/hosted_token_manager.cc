@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/service/lease_flags.h"
-#include "services/token_manager/token_manager_metrics.h"
+#include "services/token_manager/metrics.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "common/tokens/local_grants.h"
-#include "services/token_manager/grant_round.h"
-#include "services/token_manager/report_actions.h"
-#include "services/token_manager/row_actions.h"
-#include "services/token_manager/waiting_loader.h"
+#include "services/token_manager/granting/grant_round.h"
+#include "services/token_manager/holding/report_actions.h"
+#include "services/token_manager/judging/row_actions.h"
+#include "services/token_manager/waiting/waiting_loader.h"
 
 namespace escapement::token_manager {
 

@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
 #include "common/tokens/local_grants.h"
-#include "services/token_manager/end_rows.h"
+#include "services/token_manager/holding/end_rows.h"
 #include "services/token_manager/shard_state.h"
 
 namespace escapement::token_manager {

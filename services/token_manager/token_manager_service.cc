@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/kv/kv_client.h"
+#include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
-#include "services/token_manager/completion_inbox.h"
+#include "services/token_manager/holding/completion_inbox.h"
+#include "services/token_manager/judging/policy_watch.h"
 #include "services/token_manager/policy_shard.h"
-#include "services/token_manager/policy_watch.h"
 
 namespace escapement::token_manager {
 namespace {

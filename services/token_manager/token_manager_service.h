@@ -17,8 +17,8 @@
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/local_grants.h"
-#include "services/token_manager/token_manager_options.h"
-#include "services/token_manager/token_manager_stats.h"
+#include "services/token_manager/options.h"
+#include "services/token_manager/stats.h"
 
 namespace escapement::token_manager {
 

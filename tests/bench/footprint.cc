@@ -16,9 +16,9 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/bench_run.h"
-#include "tests/bench/footprint_stages.h"
-#include "tests/bench/receiver_process.h"
+#include "tests/bench/beds/receiver_process.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/stages/footprint_stages.h"
 
 ABSL_FLAG(std::vector<std::string>, pending,
           (std::vector<std::string>{"1000", "100000", "1000000", "10000000"}),

@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/clock.h"
-#include "tests/bench/bench_run.h"
-#include "tests/bench/platform_bed.h"
-#include "tests/bench/stored_schedules.h"
+#include "tests/bench/beds/platform_bed.h"
+#include "tests/bench/beds/stored_schedules.h"
+#include "tests/bench/figures/bench_run.h"
 
 ABSL_FLAG(int64_t, schedules, 1'000'000, "stored");
 ABSL_FLAG(int, seconds, 60, "of one repetition");

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "tests/bench/raw_sync.h"
-#include "tests/bench/raw_timer.h"
+#include "tests/bench/raw/raw_sync.h"
+#include "tests/bench/raw/raw_timer.h"
 
 namespace escapement::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/figures/figures.h"
 #include "tests/fixtures/latency_histogram.h"
 
 namespace escapement::bench {

@@ -15,10 +15,10 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/bench_run.h"
-#include "tests/bench/figures.h"
-#include "tests/bench/overload_bed.h"
-#include "tests/bench/overload_stages.h"
+#include "tests/bench/beds/overload_bed.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/figures/figures.h"
+#include "tests/bench/stages/overload_stages.h"
 
 ABSL_FLAG(uint64_t, events, 1'000'000, "of the backlog and of the flood");
 

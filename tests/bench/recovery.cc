@@ -14,8 +14,8 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/bench_run.h"
-#include "tests/bench/recovery_stages.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/stages/recovery_stages.h"
 
 ABSL_FLAG(uint64_t, overdue, 1'000'000, "events that fall due while everything is down");
 ABSL_FLAG(double, per_second, 2000, "events a second while something is killed");

@@ -14,12 +14,12 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/bench_run.h"
-#include "tests/bench/path_stages.h"
-#include "tests/bench/platform_bed.h"
-#include "tests/bench/raw_send.h"
-#include "tests/bench/raw_store.h"
-#include "tests/bench/receiver_process.h"
+#include "tests/bench/beds/platform_bed.h"
+#include "tests/bench/beds/receiver_process.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/raw/raw_send.h"
+#include "tests/bench/raw/raw_store.h"
+#include "tests/bench/stages/path_stages.h"
 #include "tests/integration/api_client.h"
 
 ABSL_FLAG(uint64_t, events, 100'000, "of each rate");

@@ -11,10 +11,10 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "tests/bench/bench_run.h"
-#include "tests/bench/figures.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/figures/figures.h"
 #include "tests/bench/machine_limits.h"
-#include "tests/bench/throttle_stages.h"
+#include "tests/bench/stages/throttle_stages.h"
 
 ABSL_FLAG(bool, separate, false,
           "store, master, emitter, token manager and handler as processes of their own instead of "

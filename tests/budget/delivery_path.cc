@@ -7,7 +7,7 @@
 #include "common/kv/group_parts.h"
 #include "common/storage/event_table.h"
 #include "escapement/storage/v1/records.pb.h"
-#include "services/handler/handler_world.h"
+#include "services/handler/testing/handler_world.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
 #include "tests/budget/stored_rows.h"

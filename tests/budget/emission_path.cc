@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/kv/kv_client.h"
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/memory/mem_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "common/storage/child_rows.h"
 #include "escapement/storage/v1/records.pb.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "services/handler/grpc_transport.h"
+#include "services/handler/delivery/grpc/grpc_transport.h"
 #include "services/handler/handler_service.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/rocks_rig.h"

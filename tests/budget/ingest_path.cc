@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "services/master/master_fixture.h"
+#include "services/master/testing/master_world.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
 #include "tests/budget/stored_rows.h"
@@ -12,7 +12,7 @@
 namespace escapement::budget {
 
 void RunIngestPath(uint64_t events) {
-  master::MasterFixture fixture;
+  master::MasterWorld fixture;
   const absl::Time due = fixture.Now() + absl::Hours(1);
   std::vector<v1::IngestRequest> batches;
   for (uint64_t first = 0; first < events; first += kBatchEvents) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/kv/kv_client.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 
 namespace escapement::budget {

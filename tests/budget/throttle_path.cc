@@ -10,7 +10,7 @@
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
 #include "common/storage/inflight_table.h"
-#include "services/token_manager/token_world.h"
+#include "services/token_manager/testing/token_world.h"
 #include "tests/budget/mark.h"
 #include "tests/budget/paths.h"
 

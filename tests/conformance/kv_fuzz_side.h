@@ -15,8 +15,8 @@
 
 #include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/mem_kv_store.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/sim/sim_runtime.h"
 #include "tests/conformance/kv_rig.h"
 

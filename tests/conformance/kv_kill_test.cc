@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/key_codec.h"
-#include "common/kv/grpc_kv_store.h"
+#include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/kv_rig.h"

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/kv/grpc_kv_store.h"
-#include "common/kv/mem_kv_store.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
+#include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "services/store/store_grpc.h"

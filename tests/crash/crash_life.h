@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
 #include "tests/crash/crash_image.h"
 #include "tests/crash/disk_record.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "gtest/gtest.h"
 #include "tests/crash/crash_life.h"
 #include "tests/crash/disk_record.h"

@@ -34,8 +34,8 @@
 #include "common/storage/occurrence_rows.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "gtest/gtest.h"
-#include "services/emitter/child_evaluator.h"
-#include "services/emitter/emission_plan.h"
+#include "services/emitter/emission/child_evaluator.h"
+#include "services/emitter/emission/emission_plan.h"
 
 namespace escapement::emitter {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tests/simulation/consumer.h"
-#include "tests/simulation/fault_plan.h"
-#include "tests/simulation/worker.h"
+#include "tests/simulation/actors/consumer.h"
+#include "tests/simulation/actors/worker.h"
+#include "tests/simulation/world/fault_plan.h"
 
 namespace escapement::simulation {
 

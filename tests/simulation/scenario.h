@@ -22,11 +22,11 @@
 #include "common/runtime/perturb.h"
 #include "common/sim/sim_process.h"
 #include "common/tokens/token_api.h"
-#include "services/handler/delivery_transport.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "tests/simulation/actors/worker.h"
 #include "tests/simulation/cast.h"
-#include "tests/simulation/history.h"
-#include "tests/simulation/hosts.h"
-#include "tests/simulation/worker.h"
+#include "tests/simulation/record/history.h"
+#include "tests/simulation/world/hosts.h"
 
 namespace escapement::simulation {
 

@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/coverage.h"
+#include "tests/simulation/record/coverage.h"
 #include "tests/simulation/scenario.h"
 
 namespace escapement::simulation {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/kv/grpc_kv_store.h"
+#include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "tests/e2e/chaos/commit_file.h"
 #include "tests/e2e/chaos/end_state.h"
@@ -17,8 +17,8 @@
 #include "tests/e2e/chaos/live_world.h"
 #include "tests/e2e/chaos/shaken_platform.h"
 #include "tests/e2e/chaos/true_receipts.h"
-#include "tests/simulation/commit_log.h"
-#include "tests/simulation/times_log.h"
+#include "tests/simulation/record/commit_log.h"
+#include "tests/simulation/record/times_log.h"
 
 namespace escapement::chaos {
 namespace {

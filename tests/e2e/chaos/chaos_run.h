@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tests/e2e/chaos/chaos_plan.h"
-#include "tests/simulation/history.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {
 

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "tests/simulation/history.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {
 

@@ -17,7 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/big_endian.h"
 #include "common/base/micros.h"
-#include "common/kv/kv_wire.h"
+#include "common/kv/wire/kv_wire.h"
 #include "escapement/internal/v1/store.pb.h"
 
 namespace escapement::chaos {

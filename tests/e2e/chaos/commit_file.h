@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/kv/commit_engine.h"
+#include "common/kv/engine/commit_engine.h"
 
 namespace escapement::chaos {
 

@@ -8,8 +8,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/key_codec.h"
-#include "common/kv/commit_engine.h"
-#include "common/kv/rocks_kv_store.h"
+#include "common/kv/engine/commit_engine.h"
+#include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/system_runtime.h"
 
 namespace escapement::chaos {

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/kv/kv_store.h"
-#include "common/kv/mem_kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
 
 namespace escapement::chaos {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/simulation/history.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {
 

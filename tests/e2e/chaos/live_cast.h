@@ -17,13 +17,13 @@
 #include "tests/e2e/chaos/live_consumer.h"
 #include "tests/e2e/chaos/live_world.h"
 #include "tests/e2e/chaos/public_door.h"
-#include "tests/simulation/consumer.h"
-#include "tests/simulation/event_user.h"
-#include "tests/simulation/history.h"
-#include "tests/simulation/policy_user.h"
-#include "tests/simulation/schedule_user.h"
-#include "tests/simulation/user_calls.h"
-#include "tests/simulation/worker.h"
+#include "tests/simulation/actors/consumer.h"
+#include "tests/simulation/actors/event_user.h"
+#include "tests/simulation/actors/policy_user.h"
+#include "tests/simulation/actors/schedule_user.h"
+#include "tests/simulation/actors/user_calls.h"
+#include "tests/simulation/actors/worker.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {
 

@@ -16,10 +16,10 @@
 
 #include "absl/status/status.h"
 #include "common/sim/sim_process.h"
-#include "services/handler/delivery_transport.h"
+#include "services/handler/delivery/delivery_transport.h"
 #include "tests/e2e/chaos/attempt_port.h"
 #include "tests/e2e/chaos/live_world.h"
-#include "tests/simulation/consumer.h"
+#include "tests/simulation/actors/consumer.h"
 
 namespace escapement::chaos {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "tests/e2e/chaos/commit_file.h"
 #include "tests/e2e/chaos/end_state.h"
-#include "tests/simulation/commit_log.h"
+#include "tests/simulation/record/commit_log.h"
 
 ABSL_FLAG(std::string, folder, "", "of a run: holds data and commits");
 ABSL_FLAG(std::string, containing, "", "only commits whose line has this in it");

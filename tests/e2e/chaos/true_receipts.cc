@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/uid.h"
 #include "common/storage/event_id.h"
-#include "tests/simulation/message_parts.h"
+#include "tests/simulation/actors/message_parts.h"
 
 namespace escapement::chaos {
 namespace {

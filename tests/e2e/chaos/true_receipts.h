@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/e2e/chaos/attempt_port.h"
-#include "tests/simulation/history.h"
+#include "tests/simulation/record/history.h"
 
 namespace escapement::chaos {
 

@@ -1,0 +1,134 @@
+// KvClient::Core: the session of a KvClient; see kv_client.h for what it promises.
+//
+// Threads: any. Calls of the store are made without the lock, by one thread at a time, in the order
+// of the numbers.
+
+#ifndef COMMON_KV_CLIENT_KV_CLIENT_CORE_H_
+#define COMMON_KV_CLIENT_KV_CLIENT_CORE_H_
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/kv/client/client_watch.h"
+#include "common/kv/client/kv_client.h"
+
+namespace escapement::kv {
+
+class KvClient::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(KvStore& store, Runtime& runtime, Options options)
+      : store_(store),
+        runtime_(runtime),
+        options_(std::move(options)),
+        timers_(runtime.NewExecutor("kv-client " + options_.name)) {}
+
+  void OpenSession() ABSL_LOCKS_EXCLUDED(mu_);
+  // Now and about once a second from now on: the store is told of this machine's wall clock, and
+  // tells of its time. Nothing happens on a machine whose boot has no name.
+  void TellClock();
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+  void Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Runs `read(store)` now or once there is a session, again while it fails to reach the store.
+  template <typename T>
+  struct Read {
+    std::function<void(KvStore&, KvStore::Callback<T>)> send;
+    std::shared_ptr<Executor> on;
+    Callback<T> done;
+    int attempts = 0;
+  };
+  template <typename T>
+  void StartRead(std::shared_ptr<Read<T>> read) ABSL_LOCKS_EXCLUDED(mu_);
+
+  std::shared_ptr<ClientWatch> OpenWatch(WatchRequest request, bool excluding_own,
+                                         std::shared_ptr<Executor> on, WatchObserver observer)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Time NowLow() const ABSL_LOCKS_EXCLUDED(mu_);
+  bool Connected() const ABSL_LOCKS_EXCLUDED(mu_);
+  Runtime& runtime() const { return runtime_; }
+
+ private:
+  struct Waiting {
+    kv::Commit commit;
+    std::shared_ptr<Executor> on;
+    Callback<CommitResult> done;
+  };
+  struct Outstanding {
+    std::shared_ptr<const CommitRequest> request;  // null: the slot is free
+    bool unknown = false;                          // its last sending ended without a result
+    // The highest that was known when it was numbered.
+    CommitSeq seen = 0;
+    std::shared_ptr<Executor> on;
+    Callback<CommitResult> done;
+  };
+  Outstanding& SlotOf(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return slots_[number % kSessionWindow];
+  }
+
+  void OnSession(absl::StatusOr<SessionInfo> info) ABSL_LOCKS_EXCLUDED(mu_);
+  void OnAnswer(uint64_t session, uint64_t number, absl::StatusOr<CommitResult> answer)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  template <typename T>
+  void OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> answer) ABSL_LOCKS_EXCLUDED(mu_);
+  // Nothing is sent before the store has been compared with what this client has seen, and the
+  // watches that waited for that are open: they are to tell of what is written from then on.
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return session_ != 0 && opening_ == 0; }
+  void LoseSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ResendUnknown() ABSL_LOCKS_EXCLUDED(mu_);
+  // Numbers waiting commits while the window has room and no result is unknown.
+  void Number() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Sends what is in the outbox, in order, without holding the lock during the calls.
+  void Flush() ABSL_LOCKS_EXCLUDED(mu_);
+  void NoteTime(absl::Time store_time, CommitSeq seq) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Before NoteTime of the same answer.
+  void NotePace(absl::Time store_time, const Pace& pace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A lower bound of how far store time has advanced since time_base_, at full pace.
+  absl::Duration PassedSinceBase(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Time NowLowLocked(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Duration Backoff(int attempts) const;
+
+  KvStore& store_;
+  Runtime& runtime_;
+  Options options_;
+  const std::shared_ptr<Executor> timers_;
+
+  mutable absl::Mutex mu_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t session_ ABSL_GUARDED_BY(mu_) = 0;  // 0 = none yet
+  int opening_ ABSL_GUARDED_BY(mu_) = 0;       // calls that open watches in a new session
+  int open_attempts_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t seen_incarnation_ ABSL_GUARDED_BY(mu_) = 0;
+  CommitSeq seen_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Time time_base_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Duration time_base_elapsed_ ABSL_GUARDED_BY(mu_);
+  absl::Duration slowed_at_base_ ABSL_GUARDED_BY(mu_);  // Pace::slowed at time_base_, at most
+  // The pace in the latest answer that carried one, and that answer's store time + slowed.
+  Pace pace_ ABSL_GUARDED_BY(mu_);
+  absl::Time pace_told_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
+  uint64_t oldest_ ABSL_GUARDED_BY(mu_) = 1;  // numbers in [oldest_, next_) may be outstanding
+  uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
+  std::array<Outstanding, kSessionWindow> slots_ ABSL_GUARDED_BY(mu_);
+  size_t unknown_ ABSL_GUARDED_BY(mu_) = 0;
+  int resends_ ABSL_GUARDED_BY(mu_) = 0;  // since the last answer
+  bool resend_timer_ ABSL_GUARDED_BY(mu_) = false;
+  std::deque<std::shared_ptr<const CommitRequest>> outbox_ ABSL_GUARDED_BY(mu_);
+  bool flushing_ ABSL_GUARDED_BY(mu_) = false;
+
+  std::vector<Closure> reads_waiting_ ABSL_GUARDED_BY(mu_);  // until Ready
+  std::vector<std::weak_ptr<ClientWatch>> watches_ ABSL_GUARDED_BY(mu_);
+};
+
+extern template void KvClient::Core::StartRead(std::shared_ptr<Read<GetResult>> read);
+extern template void KvClient::Core::StartRead(std::shared_ptr<Read<ScanResult>> read);
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_CLIENT_KV_CLIENT_CORE_H_

@@ -1,0 +1,93 @@
+#include "common/kv/engine/overlay.h"
+
+namespace escapement::kv {
+
+void Overlay::Put(ColumnFamily cf, absl::string_view key, absl::string_view value) {
+  families_[static_cast<size_t>(cf)].effects.push_back({Effect::Kind::kPut, key, value});
+}
+
+void Overlay::Delete(ColumnFamily cf, absl::string_view key) {
+  families_[static_cast<size_t>(cf)].effects.push_back({Effect::Kind::kDelete, key, {}});
+}
+
+void Overlay::DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) {
+  families_[static_cast<size_t>(cf)].effects.push_back({Effect::Kind::kDeleteRange, begin, end});
+}
+
+void Overlay::Clear() {
+  for (Family& family : families_) {
+    if (family.effects.empty()) continue;
+    family.effects.clear();
+    family.indexed = 0;
+    family.points.clear();
+    family.ranges.clear();
+  }
+}
+
+Overlay::Family& Overlay::Indexed(ColumnFamily cf) {
+  Family& family = families_[static_cast<size_t>(cf)];
+  for (; family.indexed < family.effects.size(); ++family.indexed) {
+    const Effect& effect = family.effects[family.indexed];
+    switch (effect.kind) {
+      case Effect::Kind::kPut:
+        family.points.insert_or_assign(effect.key, Point{true, effect.value});
+        break;
+      case Effect::Kind::kDelete:
+        family.points.insert_or_assign(effect.key, Point{false, {}});
+        break;
+      case Effect::Kind::kDeleteRange:
+        family.points.erase(family.points.lower_bound(effect.key),
+                            family.points.lower_bound(effect.value));
+        family.ranges.emplace_back(effect.key, effect.value);
+        break;
+    }
+  }
+  return family;
+}
+
+bool Overlay::InRanges(const Family& family, absl::string_view key) {
+  for (const auto& [begin, end] : family.ranges) {
+    if (key >= begin && key < end) return true;
+  }
+  return false;
+}
+
+bool Overlay::Get(ColumnFamily cf, absl::string_view key, absl::string_view* value) {
+  if (!families_[static_cast<size_t>(cf)].effects.empty()) {
+    const Family& family = Indexed(cf);
+    if (auto point = family.points.find(key); point != family.points.end()) {
+      *value = point->second.value;
+      return point->second.present;
+    }
+    if (InRanges(family, key)) return false;
+  }
+  if (!base_.Get(cf, key, &scratch_)) return false;
+  *value = scratch_;
+  return true;
+}
+
+void Overlay::ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+                         absl::FunctionRef<bool(absl::string_view)> visit) {
+  const Family& family = Indexed(cf);
+  auto point = family.points.lower_bound(begin);
+  const auto points_end = end.empty() ? family.points.end() : family.points.lower_bound(end);
+  bool stopped = false;
+  // Visits the overlay's own keys below `bound` (all that are left if null).
+  auto visit_points = [&](const absl::string_view* bound) {
+    for (; !stopped && point != points_end && (bound == nullptr || point->first < *bound);
+         ++point) {
+      if (point->second.present) stopped = !visit(point->first);
+    }
+  };
+  base_.ForEach(cf, begin, end, [&](absl::string_view key, absl::string_view) {
+    visit_points(&key);
+    if (stopped) return false;
+    const bool hidden = (point != points_end && point->first == key) || InRanges(family, key);
+    // A key that both have is visited as the overlay's, by the next round.
+    if (!hidden) stopped = !visit(key);
+    return !stopped;
+  });
+  visit_points(nullptr);
+}
+
+}  // namespace escapement::kv

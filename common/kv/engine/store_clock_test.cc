@@ -1,0 +1,279 @@
+#include "common/kv/engine/store_clock.h"
+
+#include "gtest/gtest.h"
+
+namespace escapement::kv {
+namespace {
+
+const absl::Time kStart = absl::FromUnixSeconds(1'772'323'200);
+
+ClockReading At(absl::Duration boottime, absl::Duration wall_ahead = absl::ZeroDuration()) {
+  return {boottime, kStart + boottime + wall_ahead};
+}
+
+// Readings of the seconds [from, to].
+void Pass(StoreClock& clock, int from, int to, absl::Duration wall_ahead) {
+  for (int second = from; second <= to; ++second) clock.Now(At(absl::Seconds(second), wall_ahead));
+}
+
+TEST(StoreClock, FollowsASmallDisagreementByItsLargestSlew) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const ClockReading later = At(absl::Seconds(100), absl::Milliseconds(900));
+  EXPECT_EQ(clock.Now(later), kStart + absl::Seconds(100) + absl::Milliseconds(50));
+  EXPECT_FALSE(clock.hold());
+}
+
+TEST(StoreClock, HoldsWhenTheWallClockLeapsAhead) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  EXPECT_EQ(clock.Now(At(absl::Seconds(10), absl::Hours(1))), kStart + absl::Seconds(10));
+  EXPECT_TRUE(clock.hold());
+  clock.Confirm(At(absl::Seconds(11), absl::Hours(1)));
+  EXPECT_FALSE(clock.hold());
+  EXPECT_EQ(clock.Now(At(absl::Seconds(11), absl::Hours(1))),
+            kStart + absl::Seconds(11) + absl::Hours(1));
+}
+
+// A virtual machine stood still, or NTP has corrected the clock.
+TEST(StoreClock, FollowsAStepOfMinutesOnceItHasLastedFiveSeconds) {
+  for (const absl::Duration ahead :
+       {absl::Milliseconds(1001), absl::Seconds(2), absl::Minutes(9)}) {
+    StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+    for (int second = 10; second < 15; ++second) {
+      EXPECT_EQ(clock.Now(At(absl::Seconds(second), ahead)), kStart + absl::Seconds(second));
+      EXPECT_TRUE(clock.hold());
+      EXPECT_EQ(clock.held_for(), absl::Seconds(second - 10));
+    }
+    EXPECT_EQ(clock.Now(At(absl::Seconds(15), ahead)), kStart + absl::Seconds(15) + ahead);
+    EXPECT_FALSE(clock.hold());
+    EXPECT_EQ(clock.steps(), 1u);
+  }
+}
+
+TEST(StoreClock, DoesNotFollowAStepThatIsLongOrChanges) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  for (int second = 10; second < 100; ++second) {
+    const absl::Duration ahead =
+        second < 50 ? StoreClock::kStepMax + absl::Seconds(1) : absl::Seconds(2) * (second % 3 + 1);
+    EXPECT_EQ(clock.Now(At(absl::Seconds(second), ahead)), kStart + absl::Seconds(second));
+    EXPECT_TRUE(clock.hold());
+  }
+  EXPECT_EQ(clock.steps(), 0u);
+}
+
+// Two readings far apart say nothing of what the wall clock showed between them.
+TEST(StoreClock, FollowsAStepOnlyIfItWasReadThroughout) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const absl::Duration ahead = absl::Seconds(2);
+  for (const int second : {10, 11, 14, 15, 18}) clock.Now(At(absl::Seconds(second), ahead));
+  EXPECT_TRUE(clock.hold());
+  for (const int second : {20, 22}) clock.Now(At(absl::Seconds(second), ahead));
+  EXPECT_TRUE(clock.hold());
+  clock.Now(At(absl::Seconds(23), ahead));
+  EXPECT_FALSE(clock.hold());
+}
+
+TEST(StoreClock, FollowsAStepThatARestartFinds) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const ClockRecord record = first.Record(At(absl::Seconds(9), absl::Seconds(2)));
+  EXPECT_TRUE(record.hold);
+  StoreClock second(record, "boot", At(absl::Seconds(12), absl::Seconds(2)));
+  Pass(second, 12, 16, absl::Seconds(2));
+  EXPECT_TRUE(second.hold());
+  EXPECT_EQ(second.Now(At(absl::Seconds(17), absl::Seconds(2))), kStart + absl::Seconds(19));
+  EXPECT_FALSE(second.hold());
+}
+
+// A step of an hour, forward or back, needs a kernel that calls its clock synchronised, and no
+// other machine that says otherwise.
+TEST(StoreClock, FollowsALargeStepWithEvidence) {
+  for (const absl::Duration step : {absl::Hours(1), -absl::Hours(1)}) {
+    for (const bool synchronised : {false, true}) {
+      for (const bool host_agrees : {false, true}) {
+        StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+        for (int second = 10; second <= 15; ++second) {
+          ClockReading now = At(absl::Seconds(second), step);
+          now.synchronised = synchronised;
+          clock.NoteHost({"boot", kStart}, now);
+          clock.NoteHost({"other", host_agrees ? now.wall : now.wall - step}, now);
+          clock.Now(now);
+          EXPECT_EQ(clock.hold(),
+                    step > absl::ZeroDuration() && (second < 15 || !synchronised || !host_agrees));
+        }
+        const bool followed = synchronised && host_agrees;
+        EXPECT_EQ(clock.steps(), followed && step > absl::ZeroDuration() ? 1u : 0u);
+        EXPECT_EQ(clock.pace().slow_from != absl::InfiniteFuture(),
+                  followed && step < absl::ZeroDuration());
+        EXPECT_EQ(clock.State().hosts, 1u);
+        EXPECT_EQ(clock.State().hosts_disagree, host_agrees ? 0u : 1u);
+      }
+    }
+  }
+}
+
+TEST(StoreClock, HoldsNoLongerThanTheWallClockIsAhead) {
+  for (const absl::Duration ahead : {absl::Milliseconds(1001), absl::Hours(1), absl::Hours(24)}) {
+    StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+    clock.Now(At(absl::Seconds(10), ahead));
+    EXPECT_TRUE(clock.hold()) << ahead;
+    EXPECT_TRUE(clock.Record(At(absl::Seconds(10), ahead)).hold);
+    EXPECT_EQ(clock.Now(At(absl::Seconds(11))), kStart + absl::Seconds(11)) << ahead;
+    EXPECT_FALSE(clock.hold()) << ahead;
+  }
+}
+
+TEST(StoreClock, PassesAtHalfPaceUntilAWallClockThatWasSetBackHasCaughtUp) {
+  for (const absl::Duration behind : {absl::Milliseconds(1'500), absl::Seconds(10)}) {
+    StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()), absl::Seconds(7));
+    Pass(clock, 1, 14, -behind);
+    EXPECT_EQ(clock.pace().slow_from, kStart + absl::Seconds(6 + 7))
+        << "followed at 6 s, said 7 s ahead";
+    absl::Time last = clock.State().store_time;
+    EXPECT_EQ(last, kStart + absl::Seconds(13) + absl::Milliseconds(500));
+    for (int second = 15; second < 40; ++second) {
+      const absl::Time time = clock.Now(At(absl::Seconds(second), -behind));
+      EXPECT_FALSE(clock.hold());
+      EXPECT_GE(time - last, absl::Milliseconds(500));
+      EXPECT_LE(time - last, absl::Milliseconds(1'000));
+      EXPECT_GE(time, kStart + absl::Seconds(second) - behind);
+      last = time;
+    }
+    EXPECT_EQ(last, kStart + absl::Seconds(39) - behind);
+    EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
+    EXPECT_EQ(clock.steps(), 0u);
+  }
+}
+
+TEST(StoreClock, TellsHowFarItIsBehindFullPaceAlsoAfterARestart) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  Pass(first, 1, 25, -absl::Minutes(1));
+  EXPECT_EQ(first.State().store_time + first.pace().slowed, kStart + absl::Seconds(25));
+  EXPECT_EQ(first.pace().slowed, absl::Seconds(7));
+  const ClockRecord record = first.Record(At(absl::Seconds(25), -absl::Minutes(1)));
+  Pass(first, 26, 29, -absl::Minutes(1));
+  const auto read = DecodeClockRecord(EncodeClockRecord(record));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->boot_id, "boot");
+  StoreClock second(*read, "boot", At(absl::Seconds(30), -absl::Minutes(1)));
+  EXPECT_EQ(second.State().store_time + second.pace().slowed, kStart + absl::Seconds(30));
+  EXPECT_GE(second.State().store_time, first.State().store_time);
+}
+
+TEST(StoreClock, KeepsItsPaceWhileAWallClockBehindKeepsChanging) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  for (int second = 1; second < 60; ++second) {
+    EXPECT_EQ(clock.Now(At(absl::Seconds(second), -absl::Seconds(2 + second % 3))),
+              kStart + absl::Seconds(second));
+    EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
+    EXPECT_FALSE(clock.hold());
+  }
+}
+
+TEST(StoreClock, EndsTheSlowPhaseWhenTheWallClockIsSetRight) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  Pass(clock, 1, 21, -absl::Minutes(1));
+  EXPECT_NE(clock.pace().slow_from, absl::InfiniteFuture());
+  const absl::Time slowed = clock.State().store_time;  // half of what came after 11 s
+  EXPECT_EQ(slowed, kStart + absl::Seconds(16));
+  clock.Now(At(absl::Seconds(22)));  // the wall clock is ahead of store time by the 5 s
+  EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
+  EXPECT_TRUE(clock.hold());
+  Pass(clock, 23, 27, absl::ZeroDuration());
+  EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(27));
+}
+
+TEST(StoreClock, KeepsItsPaceAfterALargeStepBackUntilItIsConfirmed) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  Pass(clock, 1, 100, -absl::Hours(1));
+  EXPECT_FALSE(clock.hold());
+  EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
+  EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(100));
+  clock.Confirm(At(absl::Seconds(100), -absl::Hours(1)));
+  EXPECT_EQ(clock.pace().slow_from, kStart + absl::Seconds(105));
+  Pass(clock, 101, 205, -absl::Hours(1));
+  EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(155));
+  // Another step is another question.
+  clock.Now(At(absl::Seconds(206), -absl::Hours(2)));
+  EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
+}
+
+TEST(StoreClock, ConfirmingAClockThatAgreesDoesNothing) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  clock.Confirm(At(absl::Seconds(1), absl::Milliseconds(900)));
+  EXPECT_EQ(clock.steps(), 0u);
+  EXPECT_LT(clock.State().store_time, kStart + absl::Milliseconds(1'001));
+}
+
+TEST(StoreClock, IsNotMovedByAWallClockThatWasSetWhileTheStoreWasDown) {
+  for (const absl::Duration by : {absl::Hours(1), -absl::Hours(1), absl::Hours(24),
+                                  -absl::Hours(24), absl::Seconds(2), -absl::Seconds(2)}) {
+    StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+    const ClockRecord record = first.Record(At(absl::Seconds(9)));
+    const ClockReading restart = At(absl::Seconds(12), by);
+    StoreClock second(record, "boot", restart);
+    EXPECT_EQ(second.Now(restart), kStart + absl::Seconds(12)) << by;
+    EXPECT_EQ(second.hold(), by > absl::ZeroDuration()) << by;
+  }
+}
+
+// Nobody knows how long the machine was down: what its wall clock shows is a step like any other.
+TEST(StoreClock, JudgesTheWallClockAfterARebootAsAnyStep) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const ClockRecord record = first.Record(At(absl::Seconds(100)));
+  for (const absl::Duration down : {absl::Minutes(5), absl::Hours(24), absl::Hours(24 * 365)}) {
+    for (const bool synchronised : {false, true}) {
+      const absl::Time wall = kStart + absl::Seconds(100) + down;
+      StoreClock next(record, "next boot", {absl::Seconds(1), wall, synchronised});
+      EXPECT_TRUE(next.hold());
+      EXPECT_EQ(next.State().store_time, record.store_time + StoreClock::kRecordInterval);
+      for (int second = 1; second <= 5; ++second) {
+        next.Now({absl::Seconds(1 + second), wall + absl::Seconds(second), synchronised});
+      }
+      const bool followed = synchronised || down <= StoreClock::kStepMax;
+      EXPECT_EQ(next.hold(), !followed) << down;
+      EXPECT_EQ(next.State().store_time == wall + absl::Seconds(5), followed) << down;
+    }
+  }
+}
+
+TEST(StoreClock, NeverGoesBackWhenTheWallClockDoes) {
+  StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const absl::Time before = clock.Now(At(absl::Seconds(10)));
+  EXPECT_GT(clock.Now(At(absl::Seconds(11), -absl::Hours(1))), before);
+}
+
+// Found by the simulation: a restart added 500 ppm of the time since the record for safety, and
+// events were early.
+TEST(StoreClock, GoesOnAfterARestartNeitherAheadNorBack) {
+  for (const absl::Duration down : {absl::Milliseconds(3), absl::Seconds(10), absl::Hours(3)}) {
+    StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+    const ClockRecord record =
+        first.Record(At(absl::Microseconds(1'234'567) + absl::Nanoseconds(890)));
+    const absl::Time given = first.Now(At(absl::Seconds(2)));
+    const ClockReading restart = At(absl::Seconds(2) + down);
+    StoreClock second(record, "boot", restart);
+    EXPECT_GE(second.Now(restart), given) << down;
+    EXPECT_LE(second.Now(restart), restart.wall) << down;
+    EXPECT_GE(second.Now(restart), restart.wall - absl::Microseconds(2)) << down;
+  }
+}
+
+TEST(StoreClock, DoesNotGoBackOverARestartWhileItIsSlewedForward) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const absl::Duration ahead = absl::Milliseconds(500);
+  const ClockRecord record = first.Record(At(absl::Seconds(1), ahead));
+  const absl::Time given = first.Now(At(absl::Seconds(9), ahead));
+  const ClockReading restart = At(absl::Seconds(9), ahead);
+  StoreClock second(record, "boot", restart);
+  EXPECT_GE(second.Now(restart), given);
+}
+
+TEST(StoreClock, DoesNotGoBackOverARebootWithAWallClockThatIsBehind) {
+  StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
+  const ClockRecord record = first.Record(At(absl::Seconds(100)));
+  const ClockReading reboot = {absl::Seconds(1), kStart};
+  StoreClock second(record, "next boot", reboot);
+  EXPECT_GE(second.Now(reboot), record.store_time + StoreClock::kRecordInterval);
+}
+
+}  // namespace
+}  // namespace escapement::kv

@@ -1,0 +1,313 @@
+#include "common/kv/rocks/rocks_database.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/kv/meta_keys.h"
+#include "common/kv/rocks/rocks_options.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/perf_level.h"
+#include "rocksdb/wal_filter.h"
+#include "rocksdb/write_batch.h"
+
+namespace escapement::kv {
+namespace {
+
+rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+absl::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+absl::Status ToStatus(const rocksdb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat("RocksDB: ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  if (status.IsNoSpace()) return absl::ResourceExhaustedError(text);
+  return absl::InternalError(text);
+}
+
+// RocksDB renames a file to CURRENT before it has synced the folder that holds the MANIFEST which
+// that file names: where names are not kept in the order of their making, a power loss may leave
+// the one without the other.
+class SyncsBeforeCurrent final : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "SyncsBeforeCurrent"; }
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override {
+    if (absl::EndsWith(to, "/CURRENT")) {
+      std::unique_ptr<rocksdb::FSDirectory> folder;
+      auto status = target()->NewDirectory(to.substr(0, to.rfind('/')), options, &folder, debug);
+      if (status.ok()) status = folder->Fsync(options, debug);
+      if (!status.ok()) return status;
+    }
+    return target()->RenameFile(from, to, options, debug);
+  }
+};
+
+// RocksDB takes a sector of zeros in a log for the end of that log, and goes on with the next one.
+// The sequence numbers of the log are dense: what does not follow on what was before it is not
+// replayed, and what was lost with it is what the witness knows of.
+class DenseLog final : public rocksdb::WalFilter {
+ public:
+  const char* Name() const override { return "DenseLog"; }
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
+                                     const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
+                                     bool*) override {
+    // Head of a batch: sequence(8) count(4), little-endian.
+    uint64_t sequence = 0;
+    for (int i = 7; i >= 0; --i)
+      sequence = sequence << 8 | static_cast<unsigned char>(batch.Data()[i]);
+    if (next_ != 0 && sequence != next_) return WalProcessingOption::kCorruptedRecord;
+    next_ = sequence + batch.Count();
+    return WalProcessingOption::kContinueProcessing;
+  }
+
+ private:
+  uint64_t next_ = 0;  // 0: nothing has been seen
+};
+
+// Flushes and compactions give way to what somebody waits for, above all the log's writer. At nice
+// 5 they still get a third of what a thread beside them gets (1.25 for each step, sched(7)).
+constexpr int kBackgroundNice = 5;
+
+class BackgroundGivesWay final : public rocksdb::EventListener {
+ public:
+  void OnFlushBegin(rocksdb::DB*, const rocksdb::FlushJobInfo&) override { GiveWay(); }
+  void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override { GiveWay(); }
+  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo&) override { GiveWay(); }
+
+ private:
+  // On a thread of RocksDB's pools, which does nothing else. Best effort.
+  static void GiveWay() {
+    thread_local const int once = setpriority(PRIO_PROCESS, gettid(), kBackgroundNice);
+    (void)once;
+  }
+};
+
+}  // namespace
+
+struct RocksDatabase::State {
+  class Batch final : public WriteSink {
+   public:
+    explicit Batch(State& state) : state_(state) {}
+    void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
+      Check(batch.Put(state_.Handle(cf), ToSlice(key), ToSlice(value)));
+    }
+    void Delete(ColumnFamily cf, absl::string_view key) override {
+      Check(batch.Delete(state_.Handle(cf), ToSlice(key)));
+    }
+    void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end) override {
+      Check(batch.DeleteRange(state_.Handle(cf), ToSlice(begin), ToSlice(end)));
+    }
+    rocksdb::WriteBatch batch{/*reserved_bytes=*/1 << 20};
+
+   private:
+    void Check(const rocksdb::Status& status) {
+      if (!status.ok()) state_.options.on_fatal(ToStatus(status));
+    }
+    State& state_;
+  };
+
+  ~State() {
+    for (auto* handle : handles) {
+      if (db != nullptr) db->DestroyColumnFamilyHandle(handle);
+    }
+    if (db != nullptr) db->Close();
+  }
+
+  rocksdb::ColumnFamilyHandle* Handle(ColumnFamily cf) const {
+    return handles[static_cast<size_t>(cf)];
+  }
+
+  Options options;
+  std::unique_ptr<rocksdb::Env> env;
+  DenseLog dense_log;
+  std::shared_ptr<rocksdb::Cache> cache;
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;  // in the order of ColumnFamily
+  Batch batch{*this};
+  rocksdb::PinnableSlice scratch;
+};
+
+RocksDatabase::RocksDatabase(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RocksDatabase::~RocksDatabase() = default;
+
+absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::string& path,
+                                                                   Options options) {
+  auto state = std::make_unique<State>();
+  state->options = std::move(options);
+  state->cache = rocksdb::NewLRUCache(state->options.block_cache_bytes);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (size_t i = 0; i < kColumnFamilyCount; ++i) {
+    const auto cf = static_cast<ColumnFamily>(i);
+    families.emplace_back(std::string(Name(cf)),
+                          FamilyOptions(cf, state->options.write_buffer_bytes, state->cache));
+  }
+  // RocksDB insists on a family of this name; it stays empty.
+  families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
+  rocksdb::DBOptions database_options = DatabaseOptions(state->options.write_buffers_bytes_max);
+  state->env = rocksdb::NewCompositeEnv(std::make_shared<SyncsBeforeCurrent>(
+      state->options.file_system != nullptr ? state->options.file_system
+                                            : rocksdb::FileSystem::Default()));
+  database_options.env = state->env.get();
+  database_options.listeners.push_back(std::make_shared<BackgroundGivesWay>());
+  database_options.wal_filter = &state->dense_log;
+  rocksdb::DB* db = nullptr;
+  auto status = rocksdb::DB::Open(database_options, path, families, &state->handles, &db);
+  if (status.IsIOError() && absl::StrContains(status.ToString(), "lock")) {
+    return absl::UnavailableError(
+        absl::StrCat("another process has the store open: ", status.ToString()));
+  }
+  if (!status.ok()) return ToStatus(status);
+  state->db.reset(db);
+  return std::unique_ptr<RocksDatabase>(new RocksDatabase(std::move(state)));
+}
+
+void RocksDatabase::PrepareThread() { rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable); }
+
+bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string* value) {
+  state_->scratch.Reset();
+  const auto status =
+      state_->db->Get(rocksdb::ReadOptions(), state_->Handle(cf), ToSlice(key), &state_->scratch);
+  if (status.IsNotFound()) return false;
+  if (!status.ok()) state_->options.on_fatal(ToStatus(status));
+  value->assign(state_->scratch.data(), state_->scratch.size());
+  return true;
+}
+
+void RocksDatabase::ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
+                            Visitor visit) {
+  rocksdb::ReadOptions read;
+  read.total_order_seek = true;
+  read.ignore_range_deletions = !HasRangeTombstones(cf);
+  const rocksdb::Slice bound = ToSlice(end);
+  if (!end.empty()) read.iterate_upper_bound = &bound;
+  std::unique_ptr<rocksdb::Iterator> it(state_->db->NewIterator(read, state_->Handle(cf)));
+  for (it->Seek(ToSlice(begin)); it->Valid(); it->Next()) {
+    if (!visit(ToView(it->key()), ToView(it->value()))) break;
+  }
+  if (!it->status().ok()) state_->options.on_fatal(ToStatus(it->status()));
+}
+
+WriteSink& RocksDatabase::batch() { return state_->batch; }
+size_t RocksDatabase::batch_bytes() const { return state_->batch.batch.GetDataSize(); }
+void RocksDatabase::ClearBatch() { state_->batch.batch.Clear(); }
+
+void RocksDatabase::Write() {
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  const auto status = state_->db->Write(write, &state_->batch.batch);
+  if (!status.ok()) state_->options.on_fatal(ToStatus(status));
+  ClearBatch();
+}
+
+class RocksDatabase::RocksSnapshot final : public Snapshot {
+ public:
+  explicit RocksSnapshot(const State& state) : state_(state), snapshot_(state.db->GetSnapshot()) {}
+  ~RocksSnapshot() override { state_.db->ReleaseSnapshot(snapshot_); }
+
+  absl::Status MultiGet(const std::vector<Key>& keys, GetResult* result) const override {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    std::vector<rocksdb::Slice> slices;
+    handles.reserve(keys.size());
+    slices.reserve(keys.size());
+    for (const Key& key : keys) {
+      handles.push_back(state_.Handle(key.cf));
+      slices.push_back(ToSlice(key.key));
+    }
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<rocksdb::Status> statuses(keys.size());
+    state_.db->MultiGet(read, keys.size(), handles.data(), slices.data(), values.data(),
+                        statuses.data());
+    result->values.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (statuses[i].IsNotFound()) continue;
+      if (!statuses[i].ok()) return ToStatus(statuses[i]);
+      result->values[i].emplace(values[i].data(), values[i].size());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Scan(const ScanRequest& request, ScanResult* result) const override {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    read.readahead_size = 0;
+    read.ignore_range_deletions = !HasRangeTombstones(request.cf);
+    std::string begin = request.begin;
+    if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin)
+      begin = std::string(kMetaVisibleBegin);
+    const rocksdb::Slice lower = begin;
+    // Of the range that is being read: RocksDB looks at it anew at every Seek, so that one iterator
+    // reads all ranges that have an end, and one all that have a prefix in common. To make one
+    // costs as much as to read a range of few rows.
+    rocksdb::Slice upper;
+    if (request.reverse) read.iterate_lower_bound = &lower;
+    std::unique_ptr<rocksdb::Iterator> in_order, in_prefix;
+    size_t bytes = 0;  // of the entries so far
+    const auto scan = [&](const rocksdb::Slice& from, const rocksdb::Slice& end) {
+      upper = end;
+      const bool one_prefix =
+          !request.reverse && InOnePrefix(request.cf, ToView(from), ToView(end));
+      std::unique_ptr<rocksdb::Iterator>& it = one_prefix ? in_prefix : in_order;
+      if (it == nullptr || end.empty()) {
+        read.iterate_upper_bound = end.empty() ? nullptr : &upper;
+        read.total_order_seek = !one_prefix;
+        read.prefix_same_as_start = one_prefix;
+        it.reset(state_.db->NewIterator(read, state_.Handle(request.cf)));
+      }
+      request.reverse ? it->SeekToLast() : it->Seek(from);
+      while (it->Valid() && !Full(request, bytes, *result)) {
+        Entry& entry = result->entries.emplace_back();
+        entry.key.assign(it->key().data(), it->key().size());
+        if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());
+        bytes += entry.key.size() + entry.value.size();
+        request.reverse ? it->Prev() : it->Next();
+      }
+      result->more = it->Valid();
+      return ToStatus(it->status());
+    };
+    absl::Status status;
+    if (request.end.empty() || begin < request.end) status = scan(lower, request.end);
+    for (const KeyRange& range : request.then) {
+      if (!status.ok() || result->more) break;
+      if (Full(request, bytes, *result)) {
+        result->more = true;
+        break;
+      }
+      if (range.end.empty() || range.begin < range.end) status = scan(range.begin, range.end);
+    }
+    return status;
+  }
+
+ private:
+  static bool Full(const ScanRequest& request, size_t bytes, const ScanResult& result) {
+    return result.entries.size() >= request.limit ||
+           (bytes > 0 && bytes >= std::min(request.bytes_max, kScanBytesMax));
+  }
+
+  // All keys of the range have the same prefix.
+  static bool InOnePrefix(ColumnFamily cf, absl::string_view begin, absl::string_view end) {
+    const size_t prefix = PrefixBytes(cf, begin);
+    return prefix > 0 && !end.empty() && end <= PrefixEnd(std::string(begin.substr(0, prefix)));
+  }
+
+  const State& state_;
+  const rocksdb::Snapshot* const snapshot_;
+};
+
+std::shared_ptr<const RocksDatabase::Snapshot> RocksDatabase::TakeSnapshot() {
+  return std::make_shared<const RocksSnapshot>(*state_);
+}
+
+}  // namespace escapement::kv

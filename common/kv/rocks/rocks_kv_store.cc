@@ -1,0 +1,213 @@
+#include "common/kv/rocks/rocks_kv_store.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/kv/commit_validation.h"
+#include "common/kv/engine/pending_answer.h"
+#include "common/kv/engine/store_kernel.h"
+#include "common/kv/engine/watch_hub.h"
+#include "common/kv/meta_keys.h"
+#include "common/kv/rocks/rocks_database.h"
+#include "common/kv/rocks/rocks_store_core.h"
+#include "common/kv/rocks/witness_file.h"
+#include "rocksdb/file_system.h"
+#include "spdlog/spdlog.h"
+
+namespace escapement::kv {
+namespace {
+
+[[noreturn]] void EndProcess(const absl::Status& status) {
+  spdlog::critical("the store's disk has failed, the process ends: {}", status.ToString());
+  spdlog::shutdown();
+  _exit(70);
+}
+
+// A number for the first session of a process that is far from those of all others: seconds of its
+// start, for the order of sessions that have not been used since it, and chance.
+uint64_t FirstSession(Clock& clock) {
+  std::random_device random;
+  return static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixSeconds(clock.WallNow()), 1)) << 31 |
+         random() >> 1;
+}
+
+// The folder that holds `path`.
+std::string FolderOf(const std::string& path) {
+  const auto whole = std::filesystem::absolute(path).lexically_normal();
+  // A path that ends in a slash is its own parent.
+  return whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+}
+
+// Makes the names in a folder durable.
+absl::Status SyncFolder(rocksdb::FileSystem& file_system, const std::string& path) {
+  std::unique_ptr<rocksdb::FSDirectory> folder;
+  auto status = file_system.NewDirectory(path, rocksdb::IOOptions(), &folder, nullptr);
+  if (status.ok()) status = folder->Fsync(rocksdb::IOOptions(), nullptr);
+  if (status.ok()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cannot sync ", path, ": ", status.ToString()));
+}
+
+// Refuses a database that holds less than was acknowledged, or makes it a new incarnation if that
+// was accepted.
+absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, bool accept_loss,
+                          Clock& clock) {
+  std::string value;
+  const bool exists = StoreKernel::Exists(database);
+  auto number = [&](absl::string_view key) -> uint64_t {
+    return exists && database.Get(ColumnFamily::kMeta, key, &value) && value.size() == 8
+               ? ReadBigEndian<uint64_t>(value)
+               : 0;
+  };
+  const uint64_t incarnation = number(kIncarnationKey);
+  const CommitSeq seq = number(kSeqKey);
+  const Witnessed seen = witness.found().value_or(Witnessed{});
+  const bool behind =
+      seen.incarnation > incarnation || (seen.incarnation == incarnation && seen.seq > seq);
+  if (behind && !accept_loss) {
+    return absl::DataLossError(
+        absl::StrCat("acknowledged commits are missing: the data ends at commit ", seq,
+                     " of incarnation ", incarnation, ", the witness has seen ", seen.seq, " of ",
+                     seen.incarnation, "; restore a newer copy, or start with --accept_loss"));
+  }
+  if (accept_loss && exists) {
+    const uint64_t now = static_cast<uint64_t>(ToMicros(clock.WallNow()));
+    StoreKernel::NewIncarnation(database, database.batch(), std::max(now, seen.incarnation + 1));
+    database.Write();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options, Clock& clock) {
+  if (auto status = ValidateLayout(options.layout); !status.ok()) return status;
+  if (!options.on_fatal) options.on_fatal = EndProcess;
+  if (mkdir(options.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", options.data_dir));
+  }
+  rocksdb::FileSystem& file_system =
+      options.file_system != nullptr ? *options.file_system : *rocksdb::FileSystem::Default();
+  RocksDatabase::Options database_options;
+  database_options.block_cache_bytes = options.block_cache_bytes;
+  database_options.write_buffer_bytes = options.write_buffer_bytes;
+  database_options.write_buffers_bytes_max = 10 * options.write_buffer_bytes;
+  database_options.on_fatal = options.on_fatal;
+  database_options.file_system = options.file_system;
+  auto database = RocksDatabase::Open(absl::StrCat(options.data_dir, "/db"), database_options);
+  if (!database.ok()) return database.status();
+  auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/witness"));
+  if (!witness.ok()) return witness.status();
+  // A power loss must not take away database and witness together, names and all: what is left
+  // would look like a new store.
+  if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
+  if (auto status = StoreKernel::CheckFormat(**database); !status.ok()) return status;
+  if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok())
+    return status;
+  if (!StoreKernel::Exists(**database)) {
+    if (auto status = SyncFolder(file_system, FolderOf(options.data_dir)); !status.ok())
+      return status;
+    const uint64_t seen = (*witness)->found().value_or(Witnessed{}).incarnation;
+    StoreKernel::Create((*database)->batch(),
+                        std::max(static_cast<uint64_t>(ToMicros(clock.WallNow())), seen + 1),
+                        options.layout);
+    (*database)->Write();
+  }
+  std::string layout_bytes;
+  (*database)->Get(ColumnFamily::kMeta, kLayoutKey, &layout_bytes);
+  auto layout = DecodeLayout(layout_bytes);
+  if (!layout.ok()) return layout.status();
+  StoreKernel::Options kernel_options;
+  kernel_options.engine.recent_slots_log2 = options.recent_slots_log2;
+  kernel_options.engine.first_session = FirstSession(clock);
+  kernel_options.lease_ttl = options.lease_ttl;
+  kernel_options.boot_id = clock.BootId();
+  auto kernel = StoreKernel::Load(kernel_options, **database, {clock.Elapsed(), clock.WallNow()});
+  if (!kernel.ok()) return kernel.status();
+  auto core = std::make_shared<RocksStoreCore>(std::move(options), clock, *std::move(database),
+                                               *std::move(witness), *std::move(kernel), *layout);
+  core->Start();
+  return std::unique_ptr<RocksKvStore>(new RocksKvStore(std::move(core)));
+}
+
+RocksKvStore::RocksKvStore(std::shared_ptr<RocksStoreCore> core) : core_(std::move(core)) {}
+RocksKvStore::~RocksKvStore() { core_->Stop(); }
+
+RocksKvStore::Info RocksKvStore::info() const { return core_->info(); }
+void RocksKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
+  core_->AskClock(std::move(call), std::move(done));
+}
+
+class RocksKvStore::Handle final : public Watch {
+ public:
+  Handle(std::weak_ptr<RocksStoreCore> core, std::shared_ptr<WatchHub::Watcher> watcher)
+      : core_(std::move(core)), watcher_(std::move(watcher)) {}
+  ~Handle() override { watcher_->gate.Close(); }
+
+  void MoveEnd(size_t range, std::string end) override {
+    auto core = core_.lock();
+    if (core == nullptr) return;
+    core->Control([core = core.get(), watcher = watcher_, range, end = std::move(end)]() mutable {
+      core->hub().MoveEnd(*watcher, range, std::move(end));
+    });
+  }
+
+ private:
+  std::weak_ptr<RocksStoreCore> core_;
+  std::shared_ptr<WatchHub::Watcher> watcher_;
+};
+
+void RocksKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
+                               Callback<SessionInfo> done) {
+  RocksStoreCore::Work work;
+  work.seen_incarnation = seen_incarnation;
+  work.seen = seen;
+  work.opened.emplace(std::move(done));
+  core_->Enqueue(std::move(work));
+}
+
+void RocksKvStore::Commit(std::shared_ptr<const CommitRequest> request,
+                          Callback<CommitResult> done) {
+  RocksStoreCore::Work work;
+  work.request = std::move(request);
+  work.committed.emplace(std::move(done));
+  core_->Enqueue(std::move(work));
+}
+
+void RocksKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
+  core_->Read([keys = std::move(keys), answer = PendingAnswer<GetResult>(std::move(done))](
+                  const RocksStoreCore::View& view) mutable {
+    GetResult result{{}, view.seq, view.store_time};
+    absl::Status status = ValidateKeys(keys);
+    if (status.ok()) status = view.snapshot->MultiGet(keys, &result);
+    if (status.ok()) status = ValidateAnswer(result);
+    status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
+  });
+}
+
+void RocksKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
+  core_->Read([request = std::move(request), answer = PendingAnswer<ScanResult>(std::move(done))](
+                  const RocksStoreCore::View& view) mutable {
+    ScanResult result;
+    result.seq = view.seq;
+    result.store_time = view.store_time;
+    absl::Status status = ValidateScan(request);
+    if (status.ok()) status = view.snapshot->Scan(request, &result);
+    status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
+  });
+}
+
+std::unique_ptr<Watch> RocksKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {
+  auto watcher = std::make_shared<WatchHub::Watcher>(std::move(request), std::move(observer));
+  core_->Control([core = core_.get(), watcher] { core->hub().Add(watcher); });
+  return std::make_unique<Handle>(core_, watcher);
+}
+
+}  // namespace escapement::kv

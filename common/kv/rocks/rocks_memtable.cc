@@ -1,0 +1,307 @@
+#include "common/kv/rocks/rocks_memtable.h"
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "rocksdb/slice.h"
+
+namespace escapement::kv {
+namespace {
+
+constexpr int kHeightMax = 12;
+constexpr uint32_t kBranching = 4;  // one of so many nodes is on the next level too
+
+// A key as RocksDB orders it: the user's bytes, then the newest first.
+struct InternalKey {
+  const char* user;
+  size_t user_size;
+  uint64_t trailer;  // sequence and kind
+};
+
+InternalKey Split(const char* internal, size_t size) {
+  static_assert(std::endian::native == std::endian::little, "as RocksDB writes the trailer");
+  InternalKey key{internal, size - 8, 0};
+  std::memcpy(&key.trailer, internal + key.user_size, 8);
+  return key;
+}
+
+// Of an entry of the memtable: varint32 length, internal key, value.
+InternalKey KeyOfEntry(const char* entry) {
+  uint32_t size = static_cast<unsigned char>(*entry++);
+  if (size >= 128) {
+    size &= 127;
+    for (int shift = 7;; shift += 7) {
+      const uint32_t byte = static_cast<unsigned char>(*entry++);
+      size |= (byte & 127) << shift;
+      if (byte < 128) break;
+    }
+  }
+  return Split(entry, size);
+}
+
+bool Before(const InternalKey& a, const InternalKey& b) {
+  const size_t common = a.user_size < b.user_size ? a.user_size : b.user_size;
+  const int order = std::memcmp(a.user, b.user, common);
+  if (order != 0) return order < 0;
+  if (a.user_size != b.user_size) return a.user_size < b.user_size;
+  return a.trailer > b.trailer;
+}
+
+// The entry stands behind the pointer of level 0; those of the levels above stand before it.
+struct Node {
+  std::atomic<Node*>& next(int level) { return (&next0)[-level]; }
+  Node* Next(int level) { return next(level).load(std::memory_order_acquire); }
+  const char* entry() const { return reinterpret_cast<const char*>(this + 1); }
+  InternalKey key() const { return KeyOfEntry(entry()); }
+
+  std::atomic<Node*> next0;  // before it is inserted: its height
+};
+
+// RocksDB destroys an iterator that it has given an arena for without freeing it, and arenas cannot
+// be used from outside of it: memory for iterators comes from here.
+class CursorPool {
+ public:
+  static constexpr size_t kBytes = 64;
+  struct alignas(std::max_align_t) Slot {
+    char bytes[kBytes];
+  };
+  Slot* Take() {
+    absl::MutexLock lock(&mutex_);
+    if (free_.empty()) return slots_.emplace_back(std::make_unique<Slot>()).get();
+    Slot* slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  void GiveBack(Slot* slot) {
+    absl::MutexLock lock(&mutex_);
+    free_.push_back(slot);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Slot>> slots_ ABSL_GUARDED_BY(mutex_);  // as many as were ever in use
+  std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Memtable final : public rocksdb::MemTableRep {
+ public:
+  explicit Memtable(rocksdb::Allocator* allocator)
+      : MemTableRep(allocator),
+        head_(MakeNode(kHeightMax, 0)),
+        pool_(std::make_shared<CursorPool>()) {
+    for (int level = 0; level < kHeightMax; ++level) {
+      head_->next(level).store(nullptr, std::memory_order_relaxed);
+      place_[level] = head_;
+    }
+  }
+
+  rocksdb::KeyHandle Allocate(const size_t length, char** buffer) override {
+    int height = 1;
+    while (height < kHeightMax && Random() % kBranching == 0) ++height;
+    Node* node = MakeNode(height, length);
+    node->next0.store(reinterpret_cast<Node*>(static_cast<uintptr_t>(height)),
+                      std::memory_order_relaxed);
+    *buffer = const_cast<char*>(node->entry());
+    return node;
+  }
+
+  void Insert(rocksdb::KeyHandle handle) override { InsertKey(handle); }
+
+  // False if key and sequence are there already, as RocksDB's own.
+  bool InsertKey(rocksdb::KeyHandle handle) override {
+    Node* node = static_cast<Node*>(handle);
+    const int height =
+        static_cast<int>(reinterpret_cast<uintptr_t>(node->next0.load(std::memory_order_relaxed)));
+    const InternalKey key = node->key();
+    FindPlace(key);
+    const Node* const behind = place_[0]->Next(0);
+    if (behind != nullptr && !Before(key, behind->key())) return false;  // it is there already
+    if (height > height_.load(std::memory_order_relaxed))
+      height_.store(height, std::memory_order_relaxed);
+    for (int level = 0; level < height; ++level) {
+      node->next(level).store(place_[level]->next(level).load(std::memory_order_relaxed),
+                              std::memory_order_relaxed);
+      place_[level]->next(level).store(node, std::memory_order_release);
+      place_[level] = node;
+    }
+    return true;
+  }
+
+  bool Contains(const char* entry) const override {
+    const InternalKey key = KeyOfEntry(entry);
+    Node* node = NotBefore(key);
+    return node != nullptr && !Before(key, node->key());
+  }
+
+  size_t ApproximateMemoryUsage() override { return 0; }  // everything is the allocator's
+
+  Iterator* GetIterator(rocksdb::Arena*) override {
+    CursorPool::Slot* slot = pool_->Take();
+    return new (slot) PooledCursor(this, pool_, slot);
+  }
+
+  // Without an arena only the base's Get asks for one, which never lets go of it: each thread has
+  // one, made anew for each Get.
+  Iterator* GetDynamicPrefixIterator(rocksdb::Arena* arena) override {
+    if (arena != nullptr) return GetIterator(arena);
+    thread_local CursorPool::Slot slot;
+    return new (&slot) Cursor(this);
+  }
+
+ private:
+  // Its memory is never the heap's, whoever deletes it.
+  class Cursor : public Iterator {
+   public:
+    explicit Cursor(Memtable* table) : table_(table) {}
+    void* operator new(size_t, void* slot) { return slot; }
+    void operator delete(void*) {}
+    bool Valid() const override { return node_ != nullptr; }
+    const char* key() const override { return node_->entry(); }
+    void Next() override { node_ = node_->Next(0); }
+    void Prev() override { At(table_->LastBefore(node_->key())); }
+    void Seek(const rocksdb::Slice& internal, const char* entry) override {
+      node_ = table_->NotBefore(KeyOf(internal, entry));
+    }
+    void SeekForPrev(const rocksdb::Slice& internal, const char* entry) override {
+      const InternalKey key = KeyOf(internal, entry);
+      node_ = table_->NotBefore(key);
+      if (node_ == nullptr || Before(key, node_->key())) At(table_->LastBefore(key));
+    }
+    void SeekToFirst() override { node_ = table_->head_->Next(0); }
+    void SeekToLast() override { At(table_->Last()); }
+
+   private:
+    static InternalKey KeyOf(const rocksdb::Slice& internal, const char* entry) {
+      return entry != nullptr ? KeyOfEntry(entry) : Split(internal.data(), internal.size());
+    }
+    void At(Node* node) { node_ = node == table_->head_ ? nullptr : node; }
+
+    Memtable* const table_;
+    Node* node_ = nullptr;
+  };
+
+  // The first base is destroyed last: nothing touches the slot once it has been given back, to be
+  // used by another thread; not even the destructor of a member, so there is none.
+  class SlotOwner {
+   protected:
+    SlotOwner(std::shared_ptr<CursorPool> pool, CursorPool::Slot* slot)
+        : pool_(std::move(pool)), slot_(slot) {}
+    ~SlotOwner() {
+      const std::shared_ptr<CursorPool> pool = std::move(pool_);
+      pool_.~shared_ptr();
+      pool->GiveBack(slot_);
+    }
+
+   private:
+    union {
+      std::shared_ptr<CursorPool> pool_;
+    };
+    CursorPool::Slot* const slot_;
+  };
+  class PooledCursor final : private SlotOwner, public Cursor {
+   public:
+    PooledCursor(Memtable* table, std::shared_ptr<CursorPool> pool, CursorPool::Slot* slot)
+        : SlotOwner(std::move(pool), slot), Cursor(table) {}
+    void* operator new(size_t, void* slot) { return slot; }
+    void operator delete(void*) {}
+  };
+  static_assert(sizeof(PooledCursor) <= CursorPool::kBytes);
+
+  // `length` bytes stand behind it.
+  Node* MakeNode(int height, size_t length) {
+    const size_t before = sizeof(Node*) * static_cast<size_t>(height - 1);
+    char* memory = nullptr;
+    MemTableRep::Allocate(alignof(Node) - 1 + before + sizeof(Node) + length, &memory);
+    const uintptr_t odd = reinterpret_cast<uintptr_t>(memory) % alignof(Node);
+    if (odd != 0) memory += alignof(Node) - odd;
+    Node* node = reinterpret_cast<Node*>(memory + before);
+    for (int level = 0; level < height; ++level)
+      new (&node->next(level)) std::atomic<Node*>(nullptr);
+    return node;
+  }
+
+  uint32_t Random() {  // xorshift
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 17;
+    random_ ^= random_ << 5;
+    return random_ >> 8;
+  }
+
+  // Sets place_[level] to the last node before `key`, from where the last one was: rows of a commit
+  // mostly come in some order.
+  void FindPlace(const InternalKey& key) {
+    const int top = height_.load(std::memory_order_relaxed) - 1;
+    int level = 0;
+    for (; level < top; ++level) {
+      Node* const at = place_[level];
+      if (at != head_ && !Before(at->key(), key)) continue;
+      Node* const next = at->next(level).load(std::memory_order_relaxed);
+      if (next == nullptr || Before(key, next->key())) break;
+    }
+    Node* at = place_[level];
+    if (level == top && at != head_ && !Before(at->key(), key)) at = head_;
+    for (; level >= 0; --level) {
+      // What was found on the level below may be further on already.
+      at = Forward(at, level, key);
+      place_[level] = at;
+    }
+  }
+  static Node* Forward(Node* at, int level, const InternalKey& key) {
+    for (Node* next = at->Next(level); next != nullptr && Before(next->key(), key);
+         next = at->Next(level))
+      at = next;
+    return at;
+  }
+
+  Node* LastBefore(const InternalKey& key) const {
+    Node* at = head_;
+    for (int level = height_.load(std::memory_order_relaxed) - 1; level >= 0; --level)
+      at = Forward(at, level, key);
+    return at;
+  }
+  Node* NotBefore(const InternalKey& key) const { return LastBefore(key)->Next(0); }
+  Node* Last() const {
+    Node* at = head_;
+    for (int level = height_.load(std::memory_order_relaxed) - 1; level >= 0; --level) {
+      while (Node* next = at->Next(level)) at = next;
+    }
+    return at;
+  }
+
+  Node* const head_;
+  std::atomic<int> height_{1};
+  // Of the writer.
+  Node* place_[kHeightMax];
+  uint32_t random_ = 0x9e3779b9;
+
+  const std::shared_ptr<CursorPool> pool_;
+};
+
+class MemtableFactory final : public rocksdb::MemTableRepFactory {
+ public:
+  using MemTableRepFactory::CreateMemTableRep;
+  rocksdb::MemTableRep* CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator&,
+                                          rocksdb::Allocator* allocator,
+                                          const rocksdb::SliceTransform*,
+                                          rocksdb::Logger*) override {
+    return new Memtable(allocator);
+  }
+  const char* Name() const override { return "EscapementMemtable"; }
+  bool CanHandleDuplicatedKey() const override { return true; }
+};
+
+}  // namespace
+
+std::shared_ptr<rocksdb::MemTableRepFactory> NewMemtableFactory() {
+  return std::make_shared<MemtableFactory>();
+}
+
+}  // namespace escapement::kv

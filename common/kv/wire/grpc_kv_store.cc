@@ -1,0 +1,297 @@
+#include "common/kv/wire/grpc_kv_store.h"
+
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/kv/engine/observer_gate.h"
+#include "common/kv/wire/kv_wire.h"
+#include "common/kv/wire/message_queue.h"
+#include "escapement/internal/v1/store.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace escapement::kv {
+
+// One connection: lives from its first call until gRPC is done with it.
+class GrpcKvStore::Stream final
+    : public grpc::ClientBidiReactor<wire::StoreRequest, wire::StoreResponse> {
+ public:
+  using Answer = absl::AnyInvocable<void(absl::StatusOr<wire::StoreAnswer*>)>;
+
+  Stream() = default;
+
+  // `self` keeps the stream until OnDone; `on_done` runs last.
+  void Start(wire::StoreService::Stub& stub, std::shared_ptr<Stream> self,
+             absl::AnyInvocable<void()> on_done) {
+    self_ = std::move(self);
+    on_done_ = std::move(on_done);
+    stub.async()->Connect(&context_, this);
+    AddHold();  // writes are started from outside the reactions
+    StartRead(&incoming_);
+    StartCall();
+  }
+
+  bool alive() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return alive_;
+  }
+
+  // Sends what `fill` makes of a call and gives its answer (null: none is expected) to `answer`.
+  // Returns the call's id; 0, with the answer given to nobody, if the stream is over.
+  template <typename Fill>
+  uint64_t Call(size_t bytes, Answer* answer, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (!alive_) return 0;
+    const uint64_t id = ++last_call_;
+    if (answer != nullptr) calls_.emplace(id, std::move(*answer));
+    wire::StoreCall* call = outgoing_.Next(bytes)->add_calls();
+    call->set_call_id(id);
+    fill(call);
+    WriteNext();
+    return id;
+  }
+
+  uint64_t OpenWatch(const WatchRequest& request, std::shared_ptr<ObserverGate> gate)
+      ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (!alive_) return 0;
+    const uint64_t id = ++last_call_;
+    watches_.emplace(id, std::move(gate));
+    wire::StoreCall* call = outgoing_.Next(request.begin.size() + request.end.size())->add_calls();
+    call->set_call_id(id);
+    ToWire(request, call->mutable_open_watch());
+    WriteNext();
+    return id;
+  }
+
+  void CloseWatch(uint64_t id) ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (watches_.erase(id) == 0) return;
+    }
+    Call(0, nullptr,
+         [id](wire::StoreCall* call) { call->mutable_close_watch()->set_watch_id(id); });
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
+    if (!ok) {
+      absl::MutexLock lock(&mu_);
+      End();
+      return;
+    }
+    for (wire::StoreAnswer& answer : *incoming_.mutable_answers()) Dispatch(answer);
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    if (!ok) return End();
+    outgoing_.PopSent();
+    WriteNext();
+  }
+
+  void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mu_) {
+    const absl::Status lost = absl::UnavailableError(absl::StrCat(
+        "the connection to the store has ended; the result is unknown: ", status.error_message()));
+    std::map<uint64_t, Answer> calls;
+    std::map<uint64_t, std::shared_ptr<ObserverGate>> watches;
+    {
+      absl::MutexLock lock(&mu_);
+      alive_ = false;
+      calls.insert(std::make_move_iterator(calls_.begin()), std::make_move_iterator(calls_.end()));
+      calls_.clear();
+      watches.swap(watches_);
+    }
+    for (auto& [id, gate] : watches) gate->Lagged(lost);
+    for (auto& [id, answer] : calls) answer(lost);
+    // The context holds the channel, whose last reference must not be dropped on one of gRPC's own
+    // threads after the owner was told that it may go on: the channel's end waits for them.
+    auto on_done = std::move(on_done_);
+    auto self = std::move(self_);
+    self.reset();
+    on_done();
+  }
+
+ private:
+  void Dispatch(wire::StoreAnswer& answer) ABSL_LOCKS_EXCLUDED(mu_) {
+    Answer call;
+    std::shared_ptr<ObserverGate> gate;
+    {
+      absl::MutexLock lock(&mu_);
+      if (auto it = calls_.find(answer.call_id()); it != calls_.end()) {
+        call = std::move(it->second);
+        calls_.erase(it);
+      } else if (auto watch = watches_.find(answer.call_id()); watch != watches_.end()) {
+        gate = watch->second;
+        if (!answer.has_watch_batch()) watches_.erase(watch);
+      }
+    }
+    if (call) return call(&answer);
+    if (gate == nullptr) return;
+    if (answer.has_watch_batch()) {
+      gate->Batch(WatchBatchFromWire(*answer.mutable_watch_batch()));
+    } else {
+      gate->Lagged(StatusFromWire(answer));
+    }
+  }
+
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!alive_ || writing_ || outgoing_.empty()) return;
+    writing_ = true;
+    StartWrite(outgoing_.Front());
+  }
+
+  // No further write is started; the rest happens in OnDone.
+  void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!alive_) return;
+    alive_ = false;
+    RemoveHold();
+  }
+
+  grpc::ClientContext context_;
+  wire::StoreResponse incoming_;
+  std::shared_ptr<Stream> self_;
+  absl::AnyInvocable<void()> on_done_;
+
+  mutable absl::Mutex mu_;
+  bool alive_ ABSL_GUARDED_BY(mu_) = true;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t last_call_ ABSL_GUARDED_BY(mu_) = 0;
+  MessageQueue<wire::StoreRequest> outgoing_ ABSL_GUARDED_BY(mu_);
+  std::unordered_map<uint64_t, Answer> calls_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, std::shared_ptr<ObserverGate>> watches_ ABSL_GUARDED_BY(mu_);
+};
+
+class GrpcKvStore::Core {
+ public:
+  explicit Core(std::shared_ptr<grpc::Channel> channel)
+      : stub_(wire::StoreService::NewStub(channel)) {}
+
+  // The living stream, or a new one; null once stopped.
+  std::shared_ptr<Stream> Current() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (stopped_) return nullptr;
+    if (stream_ != nullptr && stream_->alive()) return stream_;
+    stream_ = std::make_shared<Stream>();
+    ++open_;
+    // Stop, and so the end of this object, waits for it.
+    stream_->Start(*stub_, stream_, [this] {
+      absl::MutexLock lock(&mu_);
+      --open_;
+    });
+    return stream_;
+  }
+
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_) {
+    std::shared_ptr<Stream> stream;
+    {
+      absl::MutexLock lock(&mu_);
+      stopped_ = true;
+      stream = std::move(stream_);
+    }
+    if (stream != nullptr) stream->Cancel();
+    absl::MutexLock lock(&mu_);
+    auto all_done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return open_ == 0; };
+    mu_.Await(absl::Condition(&all_done));
+  }
+
+  // One call on the current stream; `read` takes the result out of the answer.
+  template <typename T, typename Fill>
+  void Call(size_t bytes, Callback<T> done, absl::StatusOr<T> (*read)(wire::StoreAnswer&),
+            Fill fill) {
+    auto stream = Current();
+    Stream::Answer answer = [done, read](absl::StatusOr<wire::StoreAnswer*> got) {
+      done(got.ok() ? read(**got) : absl::StatusOr<T>(got.status()));
+    };
+    if (stream != nullptr && stream->Call(bytes, &answer, fill) != 0) return;
+    done(absl::UnavailableError("the connection to the store has just ended"));
+  }
+
+ private:
+  const std::unique_ptr<wire::StoreService::Stub> stub_;
+  absl::Mutex mu_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  int open_ ABSL_GUARDED_BY(mu_) = 0;  // streams that gRPC is not done with
+  std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
+};
+
+class GrpcKvStore::Handle final : public Watch {
+ public:
+  Handle(std::weak_ptr<Stream> stream, uint64_t id, std::shared_ptr<ObserverGate> gate)
+      : stream_(std::move(stream)), id_(id), gate_(std::move(gate)) {}
+  ~Handle() override {
+    gate_->Close();
+    if (auto stream = stream_.lock()) stream->CloseWatch(id_);
+  }
+
+  void MoveEnd(size_t range, std::string end) override {
+    auto stream = stream_.lock();
+    if (stream == nullptr) return;
+    stream->Call(end.size(), nullptr, [&](wire::StoreCall* call) {
+      call->mutable_move_watch_end()->set_watch_id(id_);
+      call->mutable_move_watch_end()->set_range(static_cast<uint32_t>(range));
+      call->mutable_move_watch_end()->set_end(std::move(end));
+    });
+  }
+
+ private:
+  std::weak_ptr<Stream> stream_;
+  const uint64_t id_;
+  std::shared_ptr<ObserverGate> gate_;
+};
+
+GrpcKvStore::GrpcKvStore(std::shared_ptr<grpc::Channel> channel)
+    : core_(std::make_shared<Core>(std::move(channel))) {}
+GrpcKvStore::~GrpcKvStore() { core_->Stop(); }
+
+void GrpcKvStore::OpenSession(uint64_t seen_incarnation, CommitSeq seen,
+                              Callback<SessionInfo> done) {
+  core_->Call<SessionInfo>(0, std::move(done), SessionFromWire, [&](wire::StoreCall* call) {
+    call->mutable_open_session()->set_seen_incarnation(seen_incarnation);
+    call->mutable_open_session()->set_seen_seq(seen);
+  });
+}
+
+void GrpcKvStore::Commit(std::shared_ptr<const CommitRequest> request,
+                         Callback<CommitResult> done) {
+  size_t bytes = 0;
+  for (const Group& group : request->groups) {
+    for (const Mutation& mutation : group.mutations)
+      bytes += mutation.key.size() + mutation.value.size();
+  }
+  core_->Call<CommitResult>(bytes, std::move(done), CommitFromWire, [&](wire::StoreCall* call) {
+    ToWire(*request, call->mutable_commit());
+  });
+}
+
+void GrpcKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
+  core_->Call<GetResult>(32 * keys.size(), std::move(done), GetFromWire,
+                         [&](wire::StoreCall* call) { ToWire(keys, call->mutable_multi_get()); });
+}
+
+void GrpcKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
+  core_->Call<ScanResult>(64, std::move(done), ScanFromWire,
+                          [&](wire::StoreCall* call) { ToWire(request, call->mutable_scan()); });
+}
+
+void GrpcKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
+  core_->Call<ClockState>(64, std::move(done), ClockFromWire,
+                          [&](wire::StoreCall* out) { ToWire(call, out->mutable_clock()); });
+}
+
+std::unique_ptr<Watch> GrpcKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {
+  auto gate = std::make_shared<ObserverGate>(std::move(observer));
+  auto stream = core_->Current();
+  const uint64_t id = stream == nullptr ? 0 : stream->OpenWatch(request, gate);
+  if (id == 0) gate->Lagged(absl::UnavailableError("the connection to the store has just ended"));
+  return std::make_unique<Handle>(stream, id, gate);
+}
+
+}  // namespace escapement::kv

@@ -1,0 +1,49 @@
+// GrpcKvStore: a KvStore whose data another process holds: the client of the store service
+// (store.proto).
+//
+// All calls share one stream, so the store takes them in the order they were made; calls made while
+// a message is being sent travel together in the next. When the stream breaks, every open call
+// fails with UNAVAILABLE and every watch ends; the next call opens a new stream. There is no
+// resending here: KvClient does that.
+//
+// Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits
+// for its end.
+
+#ifndef COMMON_KV_WIRE_GRPC_KV_STORE_H_
+#define COMMON_KV_WIRE_GRPC_KV_STORE_H_
+
+#include <memory>
+#include <vector>
+
+#include "common/kv/kv_store.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace escapement::kv {
+
+class GrpcKvStore final : public KvStore {
+ public:
+  // `channel`: common/rpc/channel.h, with its default limits.
+  explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel);
+  ~GrpcKvStore() override;
+
+  void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override;
+  void MultiGet(std::vector<Key> keys, Callback<GetResult> done) override;
+  void Scan(ScanRequest request, Callback<ScanResult> done) override;
+  std::unique_ptr<Watch> OpenWatch(WatchRequest request, WatchObserver observer) override;
+  void AskClock(ClockCall call, Callback<ClockState> done) override;
+
+ private:
+  class Stream;
+  class Core;
+  class Handle;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_WIRE_GRPC_KV_STORE_H_

@@ -1,0 +1,57 @@
+// The KvStore contract's types ↔ escapement.internal.v1 (store.proto). Both sides of the wire use
+// it.
+//
+// Reading moves byte strings out of the message. Values are not validated here beyond what the
+// types need; the store validates calls. DATA_LOSS: an answer without its result.
+
+#ifndef COMMON_KV_WIRE_KV_WIRE_H_
+#define COMMON_KV_WIRE_KV_WIRE_H_
+
+#include "absl/status/statusor.h"
+#include "common/kv/kv_store.h"
+
+namespace escapement::internal::v1 {
+class CommitCall;
+class MultiGetCall;
+class ScanCall;
+class OpenWatchCall;
+class ClockCall;
+class StoreAnswer;
+class KvWatchBatch;
+}  // namespace escapement::internal::v1
+
+namespace escapement::kv {
+
+namespace wire = ::escapement::internal::v1;
+
+void ToWire(const CommitRequest& request, wire::CommitCall* call);
+CommitRequest FromWire(wire::CommitCall& call);
+void ToWire(const std::vector<Key>& keys, wire::MultiGetCall* call);
+std::vector<Key> FromWire(wire::MultiGetCall& call);
+void ToWire(const ScanRequest& request, wire::ScanCall* call);
+ScanRequest FromWire(wire::ScanCall& call);
+void ToWire(const WatchRequest& request, wire::OpenWatchCall* call);
+WatchRequest FromWire(wire::OpenWatchCall& call);
+
+void ToWire(const ClockCall& call, wire::ClockCall* out);
+ClockCall FromWire(wire::ClockCall& call);
+
+void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer);
+void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answer);
+void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer* answer);
+void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer* answer);
+void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer* answer);
+void ToWire(WatchBatch batch, wire::StoreAnswer* answer);
+void ToWire(const absl::Status& status, wire::StoreAnswer* answer);
+
+absl::Status StatusFromWire(const wire::StoreAnswer& answer);
+absl::StatusOr<SessionInfo> SessionFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<CommitResult> CommitFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<GetResult> GetFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<ScanResult> ScanFromWire(wire::StoreAnswer& answer);
+absl::StatusOr<ClockState> ClockFromWire(wire::StoreAnswer& answer);
+WatchBatch WatchBatchFromWire(wire::KvWatchBatch& batch);
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_WIRE_KV_WIRE_H_

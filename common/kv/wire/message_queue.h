@@ -1,0 +1,69 @@
+// MessageQueue: what waits to be written to a stream, gathered into messages of bounded size.
+// Messages are reused, and with them the memory of their fields.
+//
+// Threads: one at a time. The message that Front() gave must stay untouched until PopSent().
+
+#ifndef COMMON_KV_WIRE_MESSAGE_QUEUE_H_
+#define COMMON_KV_WIRE_MESSAGE_QUEUE_H_
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <utility>
+
+namespace escapement::kv {
+
+template <typename Message>
+class MessageQueue {
+ public:
+  // A message takes further entries until it holds this much; one entry may be larger.
+  static constexpr size_t kMessageBytes = 1 << 20;
+
+  // The message to which an entry of about `bytes` is to be added.
+  Message* Next(size_t bytes) {
+    const bool back_open = !waiting_.empty() && !(sending_ && waiting_.size() == 1);
+    if (!back_open || waiting_.back().bytes + bytes > kMessageBytes)
+      waiting_.push_back({TakeSpare(), 0});
+    waiting_.back().bytes += bytes + 32;
+    bytes_ += bytes + 32;
+    return waiting_.back().message.get();
+  }
+
+  bool empty() const { return waiting_.empty(); }
+  // Of all that has not been sent.
+  size_t bytes() const { return bytes_; }
+
+  Message* Front() {
+    sending_ = true;
+    return waiting_.front().message.get();
+  }
+
+  void PopSent() {
+    sending_ = false;
+    bytes_ -= waiting_.front().bytes;
+    // A message that was once very large is not kept.
+    if (waiting_.front().bytes <= 2 * kMessageBytes) {
+      spare_ = std::move(waiting_.front().message);
+      spare_->Clear();
+    }
+    waiting_.pop_front();
+  }
+
+ private:
+  struct Waiting {
+    std::unique_ptr<Message> message;
+    size_t bytes;
+  };
+  std::unique_ptr<Message> TakeSpare() {
+    return spare_ != nullptr ? std::move(spare_) : std::make_unique<Message>();
+  }
+
+  std::deque<Waiting> waiting_;
+  std::unique_ptr<Message> spare_;
+  size_t bytes_ = 0;
+  bool sending_ = false;
+};
+
+}  // namespace escapement::kv
+
+#endif  // COMMON_KV_WIRE_MESSAGE_QUEUE_H_

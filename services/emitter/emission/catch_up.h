@@ -1,0 +1,68 @@
+// CatchUp: how a partition judges what it reaches late.
+//
+// A catch-up begins with the first window that begins before store time, and lasts until the
+// windows have passed the instant at which it began: one downtime is judged as a whole, as seen at
+// that instant, however many windows it takes. Who takes over in the middle begins another one.
+// Windows ahead of time are judged by none: nothing in them can be missed.
+//
+// Pure. Threads: one.
+
+#ifndef SERVICES_EMITTER_EMISSION_CATCH_UP_H_
+#define SERVICES_EMITTER_EMISSION_CATCH_UP_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "common/cron/misfire.h"
+#include "common/cron/timetable.h"
+
+namespace escapement::emitter {
+
+// What becomes of the occurrences of one timetable in this catch-up.
+struct LatePlan {
+  cron::MisfirePlan misfire;
+  // The occurrence under which all in the summary are counted: the first one, which no other
+  // catch-up has had. Absent: there is no summary.
+  std::optional<cron::Occurrence> summary;
+  absl::Time summary_from;    // what is earlier is skipped one by one
+  cron::Timetable timetable;  // names `summary`
+
+  bool InSummary(absl::Time instant) const {
+    return summary.has_value() && instant >= summary_from && misfire.InSummary(instant);
+  }
+};
+
+class CatchUp {
+ public:
+  // A window [begin, end) is next; `now` is store time. `resumed`: another owner has emitted part
+  // of it.
+  void OnWindow(absl::Time begin, absl::Time end, bool resumed, absl::Time now);
+
+  absl::Time judged_at() const { return judged_at_; }
+
+  // Can an occurrence at or after `begin` be missed by this threshold?
+  bool MayMiss(absl::Time begin, absl::Duration threshold) const {
+    return begin + threshold < judged_at_;
+  }
+
+  // Null if the plan under `key` is not known.
+  std::shared_ptr<const LatePlan> Find(const std::string& key) const;
+  // Makes the plan under `key`. Before `from` nothing is owed.
+  std::shared_ptr<const LatePlan> Make(std::string key, const cron::Timetable& timetable,
+                                       const cron::MisfirePolicy& policy, absl::Time from);
+  // Where windows of this catch-up began: what `from` is earlier than that makes no difference.
+  absl::Time begin() const { return begin_; }
+
+ private:
+  absl::Time judged_at_ = absl::InfinitePast();
+  absl::Time begin_ = absl::InfinitePast();
+  absl::Time summaries_from_ = absl::InfinitePast();
+  absl::flat_hash_map<std::string, std::shared_ptr<const LatePlan>> plans_;  // never iterated
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_EMISSION_CATCH_UP_H_

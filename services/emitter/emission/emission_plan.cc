@@ -1,0 +1,85 @@
+#include "services/emitter/emission/emission_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/cron/zone.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/emitter/limits.h"
+
+namespace escapement::emitter {
+namespace {
+
+ExpressionKey KeyOf(uint16_t partition, const std::string& zone,
+                    const cron::LaunchExpression& expression) {
+  ExpressionKey key;
+  key.partition = partition;
+  key.zone = zone;
+  key.expression_class = expression.ClassByte();
+  key.date_value = expression.date_value;
+  return key;
+}
+
+}  // namespace
+
+absl::Time PlannedTo(absl::Time now, absl::Duration ahead) {
+  return absl::FromUnixSeconds(absl::ToUnixSeconds(now + ahead));
+}
+
+absl::Time WindowEnd(absl::Time emitted_to, absl::Time planned_to) {
+  return std::min(planned_to, emitted_to + kWindowMax);
+}
+
+bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
+  const auto key = DecodeExpressionKey(in_use_key);
+  if (!key) return false;
+  const auto expression = cron::LaunchExpression::Of(key->expression_class, key->date_value);
+  if (!expression) return false;
+  (*in_use)[key->zone].insert(*expression);
+  return true;
+}
+
+ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end,
+                         const RulesChange* rules) {
+  ChildRanges result;
+  // Whatever is there is due: it goes when it is emitted.
+  result.ranges.push_back(
+      {.begin = InstantChildPrefix(partition), .end = InstantChildrenFrom(partition, end)});
+  for (const auto& [name, expressions] : in_use) {
+    absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name);
+    if (!zone.ok()) {
+      result.unknown_zones.push_back(name);
+      continue;
+    }
+    absl::Time from = begin;
+    if (const auto* moved = rules == nullptr ? nullptr : rules->moved->Find(name)) {
+      if (rules->by_former) zone = moved->before();
+      if (rules->first) from = std::min(from, moved->ReadFrom(rules->frontier.emitted_to));
+    }
+    for (const cron::PlaceRange& range : cron::PlacesToRead(*zone, from, end, expressions)) {
+      const ExpressionKey key = KeyOf(partition, name, range.first.expression);
+      result.ranges.push_back(
+          {.begin = ChildPrefix(key, range.first.hour, range.first.minute),
+           .end = PrefixEnd(ChildPrefix(key, range.last.hour, range.last.minute))});
+    }
+  }
+  return result;
+}
+
+std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key) {
+  std::vector<KeyRange> rest;
+  const std::string next = KeyAfter(last_key);
+  for (KeyRange& range : ranges) {
+    if (range.end <= next) continue;
+    if (range.begin < next) range.begin = next;
+    rest.push_back(std::move(range));
+  }
+  return rest;
+}
+
+bool Fires(uint64_t version, const storage::v1::StateRecord& state) {
+  return state.kind() == storage::v1::SCHEDULE_STATE_KIND_ENABLED && state.version() == version;
+}
+
+}  // namespace escapement::emitter

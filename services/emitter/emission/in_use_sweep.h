@@ -1,0 +1,42 @@
+// InUseSweep: forgets the LaunchExpressions of a partition that no child stands under any more.
+//
+// Looks at one of them with each call, in turn. Its commits carry the partition's lease, and that
+// the expression is still without children: who brings it into use again writes its key anew.
+//
+// Threads: one executor; all methods and callbacks run there. Made by make_shared; a sweep under
+// way when the partition is lost ends without effect.
+
+#ifndef SERVICES_EMITTER_EMISSION_IN_USE_SWEEP_H_
+#define SERVICES_EMITTER_EMISSION_IN_USE_SWEEP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/kv/client/kv_client.h"
+#include "common/runtime/runtime.h"
+#include "services/emitter/partition_leases.h"
+
+namespace escapement::emitter {
+
+class InUseSweep : public std::enable_shared_from_this<InUseSweep> {
+ public:
+  // `client` outlives it.
+  InUseSweep(kv::KvClient& client, std::shared_ptr<Executor> executor, PartitionLeases leases,
+             uint16_t partition);
+
+  void Step();
+
+ private:
+  void RemoveIfEmpty(std::string in_use_key);
+
+  kv::KvClient& client_;
+  const std::shared_ptr<Executor> executor_;
+  const PartitionLeases leases_;
+  const uint16_t partition_;
+  std::string last_key_;  // looked at last; empty: begin anew
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_EMISSION_IN_USE_SWEEP_H_

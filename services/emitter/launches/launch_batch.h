@@ -1,0 +1,107 @@
+// LaunchBatch: the commit that carries out decisions about launch records.
+//
+// Each decision is a group with conditions of its own: the partition's lease, the record and the
+// schedule's state as they were judged, no run of the occurrence yet, and of the schedule's active
+// runs what was assumed. So what was assumed wrongly changes nothing and is decided anew. Nor is a
+// row of `waiting` written over another one (one that a former version has left over): the token
+// manager takes no other row's place.
+//
+// Pure: adds to a batch, decides nothing.
+
+#ifndef SERVICES_EMITTER_LAUNCHES_LAUNCH_BATCH_H_
+#define SERVICES_EMITTER_LAUNCHES_LAUNCH_BATCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/records/record_cache.h"
+#include "common/storage/children_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/emitter/launches/launch_plan.h"
+
+namespace escapement::emitter {
+
+// A launch record as it was seen.
+struct Launch {
+  LaunchKey key;
+  std::string bytes;
+  storage::v1::LaunchRecord record;
+  kv::CommitSeq seq = 0;
+  bool has_run = false;  // it has been launched: the record is left over
+};
+
+class LaunchBatch {
+ public:
+  enum class Check : uint8_t {
+    kLease,
+    kRecord,
+    kState,
+    kRun,
+    kNoneActive,
+    kActive,
+    kWaiting,
+    kRow
+  };
+
+  struct Decided {
+    LaunchKey key;
+    kv::CommitSeq seq = 0;  // at which the record was seen
+    LaunchDecision decision;
+    std::string waiting = {};        // of kSkipBehind: the key of the record that waits
+    std::vector<Check> checks = {};  // of its group's conditions
+  };
+
+  // What the decisions about a schedule were based upon.
+  struct Basis {
+    kv::Condition lease = {};
+    std::shared_ptr<const CachedState> state = nullptr;
+    // Of the state's version; may be null where nothing is launched.
+    std::shared_ptr<const CachedDefinition> definition = nullptr;
+    std::string active = {};  // the key of the mark of an active run; empty if none was assumed
+  };
+
+  LaunchBatch(const kv::Layout& layout, absl::Time now) : layout_(layout), now_(now) {}
+
+  // `decisions` are PlanLaunches's of these records of one schedule; those to wait add nothing.
+  void Add(const Basis& basis, const std::vector<const Launch*>& due,
+           const std::vector<LaunchDecision>& decisions);
+
+  size_t groups() const { return commit_.groups.size(); }
+  size_t mutations() const { return mutations_; }
+
+  // Once. By group, in order.
+  kv::Commit TakeCommit() { return std::move(commit_); }
+  std::vector<Decided> TakeDecided() { return std::move(decided_); }
+
+ private:
+  void AddRecord(const Launch& launch, const LaunchDecision& decision, kv::Group& group,
+                 Decided& decided);
+  void AddOutcome(const Basis& basis, const Launch& launch, const LaunchDecision& decision,
+                  kv::Group& group, Decided& decided);
+
+  const kv::Layout& layout_;
+  const absl::Time now_;
+  kv::Commit commit_;
+  std::vector<Decided> decided_;
+  size_t mutations_ = 0;
+  // Of the schedule that is being added: as they will be after the groups before.
+  kv::Condition state_;
+  std::string state_bytes_;
+  std::string active_;
+};
+
+// The key of the mark of the run that this record becomes.
+std::string MarkOf(const LaunchKey& key);
+// All marks of a schedule have this prefix.
+std::string ActiveRunsOf(uint16_t partition, const Uid& uid);
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_LAUNCHES_LAUNCH_BATCH_H_

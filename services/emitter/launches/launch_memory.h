@@ -1,0 +1,105 @@
+// LaunchMemory: the launch records that are in memory, by schedule, and which of them go when there
+// is no room for more.
+//
+// First all records but the first of the schedules that are known to be paused: what the schedule
+// is judged by stays. Those are not missed until the schedule is resumed or its last record has
+// gone. Then, one by one, the record that is launched last of all, if what is to be kept is
+// launched earlier. What is missed is asked for by Observer::read_from; records that are let go of
+// are otherwise not told of, except by on_left.
+//
+// Pure: no timers, no store. It says what there is, and never when anything is done about it.
+//
+// Threads: one executor. The observer is called from within the methods, and may call none but
+// const ones.
+
+#ifndef SERVICES_EMITTER_LAUNCHES_LAUNCH_MEMORY_H_
+#define SERVICES_EMITTER_LAUNCHES_LAUNCH_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "services/emitter/launches/launch_batch.h"
+
+namespace escapement::emitter {
+
+class LaunchMemory {
+ public:
+  struct Schedule {
+    uint16_t partition = 0;
+    std::map<std::string, Launch> launches;  // by key, so by launch time; never empty
+    size_t put_off = 0;                      // records whose launch is later than their time
+    absl::Time last;                         // launch time of the last record; as in last_
+    // Records from this key on are not in memory, since the schedule is paused; empty: all are.
+    std::string beyond;
+  };
+
+  struct Observer {
+    // Records of the partition from this key on are to be kept once more, when there is room.
+    std::function<void(uint16_t partition, const std::string& key)> read_from;
+    // The schedule has been paused and only its first record was left (1), or it is about to be
+    // dropped, for no record is left (0).
+    std::function<void(const Uid& uid, size_t left)> on_left;
+  };
+
+  enum class Kept : uint8_t {
+    kKept,
+    kAsBefore,  // known already, or of a paused schedule beyond what is in memory
+    kNoRoom,
+  };
+
+  LaunchMemory(size_t launches_max, Observer observer)
+      : launches_max_(launches_max), observer_(std::move(observer)) {}
+
+  // `launch` was read from this key. Other records may be let go of for it, even of its schedule.
+  Kept Keep(const std::string& key, Launch launch);
+  // False: it is not known.
+  bool Forget(const Uid& uid, const std::string& key);
+  void DropPartition(uint32_t partition);
+  void Clear();
+
+  // Whether records from this key on are to be read now: a record of its launch time would be kept,
+  // and either much room is left, or it is launched soon or earlier than something kept.
+  bool RoomFrom(const std::string& key, absl::Time now) const;
+  // What the schedule, which is known, was last judged to be.
+  void OnPaused(const Uid& uid, bool paused);
+  // Of a record that is known.
+  void SetHasRun(const Uid& uid, const std::string& key);
+
+  // nullptr if there is none; valid until on_left tells of 0.
+  const Schedule* Find(const Uid& uid) const;
+  // nullptr if there is none; valid until the next method that is not const.
+  const Launch* Find(const Uid& uid, const std::string& key) const;
+  size_t launches() const { return launches_; }
+
+ private:
+  using Schedules = std::map<Uid, Schedule>;
+  using Launches = std::map<std::string, Launch>;
+
+  bool IsBeyond(const Uid& uid, const std::string& key) const;
+  void Put(const std::string& key, Launch launch);
+  void SetLast(const Uid& uid, Schedule& schedule, absl::Time last);
+  void Erase(Schedules::iterator schedule, Launches::iterator launch);
+  // For a record of this launch time. False: there is none.
+  bool MakeRoom(absl::Time launch_time);
+  void LetGoOfLast();
+  void LetGoOfPaused(Schedules::iterator schedule);
+  void Drop(Schedules::iterator schedule);
+
+  const size_t launches_max_;
+  const Observer observer_;
+  Schedules schedules_;
+  size_t launches_ = 0;                        // of all schedules
+  std::set<std::pair<absl::Time, Uid>> last_;  // of each schedule
+  std::set<Uid> paused_;                       // of which all records but one may go
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_LAUNCHES_LAUNCH_MEMORY_H_

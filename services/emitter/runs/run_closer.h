@@ -1,0 +1,125 @@
+// RunCloser: ends runs that have a record (of more than one event, or of a schedule with
+// on_complete) when all their events have ended.
+//
+// It knows the active runs of the partitions that this instance holds from their marks in
+// `checkpoints` (read once when a partition is taken, then watched) and adds up their parts from
+// `run_parts` (likewise). A part is written by one handler and only grows, so of two versions the
+// larger one is the newer. When the sum reaches n, one group, under the partition's lease, sets the
+// run's complete_time and removes the mark; if the run's definition has on_complete, it also puts
+// the event that tells of it (run_end_event.h). The definition is read first; if it is gone with
+// its schedule, nobody is told.
+//
+// Threads: one executor; all methods and callbacks run there.
+
+#ifndef SERVICES_EMITTER_RUNS_RUN_CLOSER_H_
+#define SERVICES_EMITTER_RUNS_RUN_CLOSER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/layout.h"
+#include "common/runtime/runtime.h"
+#include "common/storage/one_off_rows.h"
+#include "services/emitter/metrics.h"
+#include "services/emitter/partition_leases.h"
+#include "services/emitter/runs/run_end_event.h"
+
+namespace escapement::emitter {
+
+class RunCloser : public std::enable_shared_from_this<RunCloser> {
+ public:
+  struct Options {
+    kv::Layout layout;
+    PartitionLeases leases;
+  };
+
+  // `client` and `metrics` outlive it; made by make_shared.
+  RunCloser(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
+            Options options);
+
+  // Opens the watches.
+  void Start();
+  void AddPartition(uint32_t partition);
+  void DropPartition(uint32_t partition);
+  void Stop();
+
+  size_t active_runs() const { return runs_.size(); }
+
+ private:
+  // Keys of runs: as in `runs` (uid, occurrence), which is also the prefix of the run's parts.
+  struct Run {
+    uint32_t partition = 0;
+    uint64_t event_count = 0;   // 0: not read yet
+    std::string record;         // RunRecord as read
+    kv::CommitSeq read_at = 0;  // as of which commit
+    // Key of the part → its events that have ended.
+    std::map<std::string, RunCounts, std::less<>> parts;
+    RunCounts counts;  // the sum of parts
+    bool closing = false;
+    bool to_tell = false;         // has on_complete, and its target is not known yet
+    bool reading_target = false;  // or about to
+    std::shared_ptr<const InternedDelivery> on_complete;  // whom to tell, once known
+  };
+
+  // A commit that closes runs.
+  struct Closing {
+    struct Closed {
+      std::string key;   // of the run
+      size_t group = 0;  // index in the commit
+      bool told = false;
+    };
+    kv::Commit commit;
+    std::vector<Closed> runs;
+    std::set<Uid> interned;
+  };
+
+  void Watch();
+  void OnMarks(const kv::WatchBatch& batch);
+  void OnParts(const kv::WatchBatch& batch);
+  void OnLagged();
+  void ReadMarks(uint32_t partition, std::string begin);
+  void Track(uint32_t partition, std::string run_key);
+  void OnMark(uint32_t partition, const std::string& run_key);
+  void ReadNext();
+  void ReadRun(std::string run_key);
+  void ReadParts(std::string run_key, std::string begin);
+  void ReadEnded();
+  void Add(Run& run, absl::string_view part_key, absl::string_view value);
+  void CloseIfEnded(const std::string& run_key, Run& run);
+  void CloseSoon(absl::Duration delay);
+  void CloseEnded();
+  void AddGroup(const std::string& key, const RunKey& run_key, storage::v1::RunRecord record,
+                const Run& run, Closing* closing);
+  void OnClosed(const std::vector<Closing::Closed>& runs,
+                const absl::StatusOr<kv::CommitResult>& result);
+  void ReadTargets();
+  void OnTarget(const std::string& run_key, absl::StatusOr<kv::GetResult> result);
+  void Forget(const std::string& run_key);
+
+  kv::KvClient& client_;
+  const std::shared_ptr<Executor> executor_;
+  EmitterMetrics& metrics_;
+  const Options options_;
+  bool stopped_ = false;
+  std::set<uint32_t> partitions_;
+  std::unique_ptr<kv::Watch> marks_watch_, parts_watch_;
+  std::map<std::string, Run, std::less<>> runs_;
+  bool overflowed_ = false;          // marks were left out for kActiveRunsMax
+  std::deque<std::string> to_read_;  // runs whose record and parts are to be read
+  size_t reading_ = 0;
+  std::set<std::string> ended_;  // runs to be closed
+  bool close_timer_ = false;
+  std::deque<std::string> to_tell_;  // runs whose definition is to be read
+  size_t reading_targets_ = 0;
+};
+
+}  // namespace escapement::emitter
+
+#endif  // SERVICES_EMITTER_RUNS_RUN_CLOSER_H_

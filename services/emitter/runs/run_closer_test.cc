@@ -1,0 +1,232 @@
+#include "services/emitter/runs/run_closer.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/kv/memory/mem_kv_store.h"
+#include "common/metrics/metrics.h"
+#include "common/sim/sim_runtime.h"
+#include "common/storage/children_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "gtest/gtest.h"
+
+namespace escapement::emitter {
+namespace {
+
+using kv::ColumnFamily;
+
+class RunCloserTest : public testing::Test {
+ protected:
+  RunCloserTest()
+      : store_(runtime_, {}),
+        executor_(runtime_.NewExecutor("emitter")),
+        client_(store_, runtime_, ClientOptions()) {
+    RunCloser::Options options;
+    options.layout = layout_;
+    options.leases.valid = [this](uint32_t) { return lease_valid_; };
+    options.leases.fence = [](uint32_t) {
+      return kv::Condition{
+          .cf = ColumnFamily::kLeases, .key = "lost", .kind = kv::Condition::Kind::kAbsent};
+    };
+    closer_ = std::make_shared<RunCloser>(client_, executor_, metrics_, std::move(options));
+    executor_->Post([this] {
+      closer_->Start();
+      closer_->AddPartition(0);
+    });
+    runtime_.AdvanceBy(absl::Seconds(1));
+  }
+  ~RunCloserTest() override { closer_->Stop(); }
+
+  static kv::KvClient::Options ClientOptions() {
+    kv::KvClient::Options options;
+    options.name = "test";
+    return options;
+  }
+
+  void Put(ColumnFamily cf, std::string key, std::string value) {
+    kv::Commit commit;
+    commit.groups.resize(1);
+    commit.groups[0].mutations.push_back(
+        {.cf = cf, .key = std::move(key), .value = std::move(value)});
+    client_.CommitAsync(std::move(commit), executor_, [](absl::StatusOr<kv::CommitResult>) {});
+  }
+
+  const kv::MemDisk::Family& Disk(ColumnFamily cf) const {
+    return store_.disk()->families[static_cast<size_t>(cf)];
+  }
+
+  storage::v1::RunRecord Read(const RunKey& key) const {
+    storage::v1::RunRecord run;
+    EXPECT_TRUE(run.ParseFromString(Disk(ColumnFamily::kRuns).at(EncodeRunKey(key))));
+    return run;
+  }
+  bool Closed() const { return Read(run_).complete_time_micros() != 0; }
+
+  // A run of a schedule with on_complete, with its mark.
+  void PutRun(const RunKey& key, uint64_t event_count) {
+    storage::v1::RunRecord run;
+    run.set_tenant("t");
+    run.set_schedule_id("s");
+    run.set_version(3);
+    run.set_event_count(event_count);
+    run.set_nominal_time_micros(1'795'230'000'000'000);
+    run.set_has_on_complete(true);
+    Put(ColumnFamily::kRuns, EncodeRunKey(key), run.SerializeAsString());
+    Put(ColumnFamily::kCheckpoints, ActiveRunKey(0, key.uid, key.occurrence), "");
+  }
+
+  void PutDefinition(const Uid& uid) {
+    storage::v1::DefinitionRecord definition;
+    storage::v1::DeliveryRecord* delivery = definition.mutable_on_complete();
+    delivery->mutable_target()->mutable_http()->set_uri("http://h/done");
+    delivery->set_content_type("application/json");
+    Put(ColumnFamily::kDefinitions, DefinitionKey(uid, 3), definition.SerializeAsString());
+  }
+
+  void PutPart(const RunKey& key, uint16_t shard, uint64_t succeeded, uint64_t failed,
+               uint64_t expired) {
+    storage::v1::RunPartRecord part;
+    part.set_succeeded(succeeded);
+    part.set_failed(failed);
+    part.set_expired(expired);
+    Put(ColumnFamily::kRunParts, RunPartKey(key, shard), part.SerializeAsString());
+  }
+
+  const RunKey run_{Uid(), "o1"};
+  const kv::Layout layout_{.partitions = 1, .queue_shards = 4};
+  sim::SimRuntime runtime_{3};
+  kv::MemKvStore store_;
+  std::shared_ptr<Executor> executor_;
+  kv::KvClient client_;
+  Metrics registry_;
+  EmitterMetrics metrics_{registry_};
+  bool lease_valid_ = true;
+  std::shared_ptr<RunCloser> closer_;
+};
+
+TEST_F(RunCloserTest, ARunThatEndsWhileALeaseIsInDoubtIsClosedOnceItIsNot) {
+  storage::v1::RunRecord run;
+  run.set_event_count(2);
+  Put(ColumnFamily::kRuns, EncodeRunKey(run_), run.SerializeAsString());
+  Put(ColumnFamily::kCheckpoints, ActiveRunKey(0, run_.uid, run_.occurrence), "");
+  runtime_.AdvanceBy(absl::Seconds(1));
+  lease_valid_ = false;
+  storage::v1::RunPartRecord part;
+  part.set_succeeded(2);
+  Put(ColumnFamily::kRunParts, RunPartKey(run_, 0), part.SerializeAsString());
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_FALSE(Closed());
+  lease_valid_ = true;
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(Closed());
+  EXPECT_EQ(closer_->active_runs(), 0u);
+}
+
+// The schedule was changed away from the occurrence, and back to it with another n.
+TEST_F(RunCloserTest, ARunThatIsWrittenAnewEndsWithAsManyEventsAsItHasNow) {
+  for (const auto& [before, after] : {std::pair{9, 4}, std::pair{2, 4}}) {
+    SCOPED_TRACE(before);
+    const RunKey key{run_.uid, absl::StrCat("o", before)};
+    PutDefinition(key.uid);
+    PutRun(key, static_cast<uint64_t>(before));
+    runtime_.AdvanceBy(absl::Seconds(1));
+    PutRun(key, static_cast<uint64_t>(after));
+    runtime_.AdvanceBy(absl::Seconds(1));
+    PutPart(key, 0, 3, 0, 0);
+    runtime_.AdvanceBy(absl::Seconds(5));
+    EXPECT_EQ(Read(key).complete_time_micros(), 0);
+    PutPart(key, 1, 1, 0, 0);
+    runtime_.AdvanceBy(absl::Seconds(5));
+    EXPECT_NE(Read(key).complete_time_micros(), 0);
+    EXPECT_EQ(closer_->active_runs(), 0u);
+  }
+}
+
+TEST_F(RunCloserTest, TheEndIsToldInTheSameCommitExactlyAsAClientWouldMakeTheEvent) {
+  PutDefinition(run_.uid);
+  PutRun(run_, 10);
+  PutPart(run_, 0, 3, 0, 0);
+  PutPart(run_, 0, 5, 1, 0);  // the newer one of the same shard
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_FALSE(Closed());
+  EXPECT_TRUE(Disk(ColumnFamily::kEvents).empty());
+  PutPart(run_, PolicyRunPart(2), 2, 0, 2);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  ASSERT_TRUE(Closed());
+  ASSERT_EQ(Disk(ColumnFamily::kEvents).size(), 1u);
+  const auto& [bytes, value] = *Disk(ColumnFamily::kEvents).begin();
+  const EventKey key = DecodeEventKey(bytes).value();
+  storage::v1::EventRecord row;
+  ASSERT_TRUE(row.ParseFromString(value));
+  const std::string id = RunEndEventId("t", run_);
+  EXPECT_EQ(row.event_id(), id);
+  EXPECT_TRUE(row.client_chosen_id());
+  EXPECT_EQ(row.version(), 0u);
+  EXPECT_EQ(row.count(), 1u);
+  EXPECT_EQ(row.run_count(), 1u);
+  EXPECT_EQ(row.launch_time_micros(), Read(run_).complete_time_micros());
+  EXPECT_EQ(row.payload(),
+            RunEndPayload(Read(run_), "o1", {.succeeded = 7, .failed = 1, .expired = 2}));
+  EXPECT_EQ(key.uid, UidOfClientChosenId("t", id));
+  EXPECT_EQ(key.shard, ShardOfEventId(id, layout_.queue_shards));
+  EXPECT_EQ(key.lane, 5);
+  EXPECT_EQ(key.due_time, FromMicros(row.launch_time_micros()));
+  storage::v1::EventNameRecord name;
+  ASSERT_TRUE(name.ParseFromString(Disk(ColumnFamily::kEventNames).at(EventNameKey("t", id))));
+  EXPECT_EQ(name.event_key(), bytes);
+  storage::v1::DefinitionRecord interned;
+  ASSERT_TRUE(interned.ParseFromString(Disk(ColumnFamily::kDefinitions)
+                                           .at(DefinitionKey(Uid::FromBytes(row.definition_hash()),
+                                                             /*version=*/0))));
+  EXPECT_EQ(interned.delivery().target().http().uri(), "http://h/done");
+  EXPECT_EQ(metrics_.run_end_events.Value(), 1.0);
+}
+
+TEST_F(RunCloserTest, RunsThatEndTogetherShareTheInternedTarget) {
+  PutDefinition(run_.uid);
+  for (int i = 0; i < 30; ++i) {
+    const RunKey key{run_.uid, absl::StrCat("o", i)};
+    PutRun(key, 1);
+    PutPart(key, 0, 1, 0, 0);
+  }
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_EQ(closer_->active_runs(), 0u);
+  EXPECT_EQ(Disk(ColumnFamily::kEvents).size(), 30u);
+  EXPECT_EQ(Disk(ColumnFamily::kEventNames).size(), 30u);
+  EXPECT_EQ(Disk(ColumnFamily::kDefinitions).size(), 2u);
+}
+
+TEST_F(RunCloserTest, WithoutItsDefinitionARunIsClosedAndNobodyIsTold) {
+  PutRun(run_, 1);
+  PutPart(run_, 0, 1, 0, 0);
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(Closed());
+  EXPECT_TRUE(Disk(ColumnFamily::kEvents).empty());
+}
+
+TEST_F(RunCloserTest, AnEventOfThatNameDoesNotKeepARunOpen) {
+  PutDefinition(run_.uid);
+  Put(ColumnFamily::kEventNames, EventNameKey("t", RunEndEventId("t", run_)), "somebody's");
+  PutRun(run_, 1);
+  PutPart(run_, 0, 1, 0, 0);
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(Closed());
+  EXPECT_TRUE(Disk(ColumnFamily::kEvents).empty());
+}
+
+TEST_F(RunCloserTest, NobodyIsToldUnderALeaseThatIsLost) {
+  PutDefinition(run_.uid);
+  PutRun(run_, 1);
+  Put(ColumnFamily::kLeases, "lost", "to another");
+  PutPart(run_, 0, 1, 0, 0);
+  runtime_.AdvanceBy(absl::Seconds(5));
+  EXPECT_FALSE(Closed());
+  EXPECT_TRUE(Disk(ColumnFamily::kEvents).empty());
+}
+
+}  // namespace
+}  // namespace escapement::emitter

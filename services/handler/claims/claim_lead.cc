@@ -1,0 +1,42 @@
+#include "services/handler/claims/claim_lead.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Minutes(5);
+constexpr double kMargin = 1.25;  // of the slowest commit
+
+absl::Time FloorToTick(absl::Time time, absl::Duration tick) {
+  return absl::UnixEpoch() + absl::Floor(time - absl::UnixEpoch(), tick);
+}
+
+}  // namespace
+
+void ClaimLead::Step(absl::Time now, absl::Duration elapsed) {
+  const absl::Time tick = FloorToTick(now, options_.claim_tick);
+  if (tick <= stepped_) return;
+  if (elapsed >= period_ + kPeriod) {
+    slowest_before_ = elapsed >= period_ + 2 * kPeriod ? absl::ZeroDuration() : slowest_;
+    slowest_ = absl::ZeroDuration();
+    period_ = elapsed;
+  }
+  const absl::Duration wanted =
+      std::clamp(kMargin * std::max(slowest_, slowest_before_), options_.claim_lead,
+                 std::max(options_.claim_lead, options_.claim_lead_max));
+  const absl::Duration step = (tick - stepped_) / 2;
+  lead_ = std::clamp(wanted, lead_ - step, lead_ + step);
+  extra_share_ =
+      extra() > absl::ZeroDuration() ? absl::FDivDuration(extra(), options_.claim_lead_max) : 0;
+  stepped_ = tick;
+}
+
+absl::Time ClaimLead::Until(absl::Time now) const {
+  return FloorToTick(now, options_.claim_tick) + lead_ + options_.claim_tick;
+}
+
+absl::Time ClaimLead::TimeOf(absl::Time due) const {
+  const absl::Duration since = due - absl::UnixEpoch() - lead_ - options_.claim_tick;
+  return absl::UnixEpoch() + absl::Ceil(since, options_.claim_tick);
+}
+
+}  // namespace escapement::handler

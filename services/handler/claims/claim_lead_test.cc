@@ -1,0 +1,101 @@
+#include "services/handler/claims/claim_lead.h"
+
+#include "gtest/gtest.h"
+
+namespace escapement::handler {
+namespace {
+
+const HandlerOptions kOptions;
+const absl::Time kTick = absl::UnixEpoch() + 1000 * kOptions.claim_tick;
+constexpr absl::Duration kStep = absl::Microseconds(1);
+
+class ClaimLeadTest : public ::testing::Test {
+ protected:
+  // Steps at every tick.
+  void Run(absl::Duration duration) {
+    for (const absl::Time end = now_ + duration; now_ < end; now_ += kOptions.claim_tick) {
+      lead_.Step(now_, now_ - kTick);
+    }
+  }
+  absl::Duration Lead() const { return kOptions.claim_lead + lead_.extra(); }
+
+  ClaimLead lead_{kOptions};
+  absl::Time now_ = kTick;
+};
+
+TEST_F(ClaimLeadTest, ARowIsClaimedAtATickAtLeastTheLeadAndAtMostATickMoreBeforeItIsDue) {
+  for (const absl::Duration slowest : {absl::ZeroDuration(), absl::Milliseconds(77)}) {
+    lead_.OnCommitted(slowest);
+    Run(absl::Seconds(1));
+    for (absl::Duration i = absl::ZeroDuration(); i < 3 * kOptions.claim_tick;
+         i += absl::Microseconds(37)) {
+      const absl::Time due = now_ + i;
+      const absl::Time claim = lead_.TimeOf(due);
+      EXPECT_GE(due - claim, Lead());
+      EXPECT_LT(due - claim, Lead() + kOptions.claim_tick + kStep);
+      EXPECT_GE(lead_.Until(claim), due) << "it is due for a claim at that time";
+      EXPECT_LT(lead_.Until(claim - kStep), due) << "and not before";
+    }
+  }
+}
+
+TEST_F(ClaimLeadTest, WhatIsClaimedDoesNotGrowWithinATick) {
+  EXPECT_EQ(lead_.Until(kTick), lead_.Until(kTick + kOptions.claim_tick - kStep));
+  EXPECT_EQ(lead_.Until(kTick + kOptions.claim_tick), lead_.Until(kTick) + kOptions.claim_tick);
+  lead_.OnCommitted(absl::Seconds(1));
+  lead_.Step(kTick, absl::ZeroDuration());
+  const absl::Time until = lead_.Until(kTick);
+  lead_.OnCommitted(absl::Seconds(2));
+  lead_.Step(kTick + kOptions.claim_tick - kStep, absl::Milliseconds(19));
+  EXPECT_EQ(lead_.Until(kTick), until);
+}
+
+TEST_F(ClaimLeadTest, TheLeadIsAQuarterMoreThanTheSlowestCommitTakes) {
+  Run(absl::Seconds(1));
+  lead_.OnCommitted(absl::Milliseconds(100));
+  lead_.OnCommitted(absl::Milliseconds(4));
+  Run(absl::Seconds(1));
+  EXPECT_EQ(Lead(), absl::Milliseconds(125));
+  lead_.OnCommitted(absl::Seconds(3));
+  Run(absl::Seconds(1));
+  EXPECT_EQ(Lead(), kOptions.claim_lead_max);
+}
+
+TEST_F(ClaimLeadTest, CommitsThatAreFastEnoughDoNotMoveIt) {
+  Run(absl::Seconds(1));
+  lead_.OnCommitted(absl::Milliseconds(16));
+  Run(absl::Seconds(1));
+  EXPECT_EQ(Lead(), kOptions.claim_lead);
+}
+
+TEST_F(ClaimLeadTest, ItMovesByHalfATickInATick) {
+  Run(absl::Seconds(1));
+  lead_.OnCommitted(absl::Milliseconds(160));
+  for (absl::Duration lead = kOptions.claim_lead; lead < absl::Milliseconds(200);) {
+    const absl::Time until = lead_.Until(now_ - kOptions.claim_tick);
+    Run(kOptions.claim_tick);
+    lead += kOptions.claim_tick / 2;
+    EXPECT_EQ(Lead(), lead);
+    EXPECT_EQ(lead_.Until(now_ - kOptions.claim_tick), until + 1.5 * kOptions.claim_tick);
+  }
+}
+
+TEST_F(ClaimLeadTest, ASlowCommitIsForgottenAfterFiveToTenMinutes) {
+  Run(absl::Seconds(1));
+  lead_.OnCommitted(absl::Milliseconds(100));
+  Run(absl::Minutes(5) - absl::Seconds(2));
+  EXPECT_EQ(Lead(), absl::Milliseconds(125));
+  Run(absl::Minutes(5) + absl::Seconds(2));
+  EXPECT_EQ(Lead(), kOptions.claim_lead);
+}
+
+TEST_F(ClaimLeadTest, AHandlerThatStoodStillForgetsAtOnce) {
+  lead_.OnCommitted(absl::Milliseconds(100));
+  Run(absl::Seconds(1));
+  now_ += absl::Minutes(10);
+  Run(kOptions.claim_tick);
+  EXPECT_EQ(Lead(), kOptions.claim_lead);
+}
+
+}  // namespace
+}  // namespace escapement::handler

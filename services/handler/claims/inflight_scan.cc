@@ -1,0 +1,51 @@
+#include "services/handler/claims/inflight_scan.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/inflight_table.h"
+
+namespace escapement::handler {
+namespace {
+
+struct InflightScan {
+  std::weak_ptr<ShardState> state;
+  InflightScanned done;
+  std::vector<kv::Entry> entries;
+};
+
+void ScanMore(std::shared_ptr<InflightScan> scan, std::string begin) {
+  const std::shared_ptr<ShardState> state = scan->state.lock();
+  if (state == nullptr) return;
+  const bool one = Perturb(state->core.runtime, Site::kInflightScanOfOne);
+  state->core.client.Scan({.cf = kv::ColumnFamily::kInflight,
+                           .begin = begin,
+                           .end = InflightShardEnd(state->shard),
+                           .limit = one ? 1u : 1000u,
+                           .bytes_max = 4 << 20},
+                          state->core.executor,
+                          [scan, begin](absl::StatusOr<kv::ScanResult> result) {
+                            if (scan->state.expired()) return;
+                            if (!result.ok()) return ScanMore(scan, begin);
+                            for (kv::Entry& entry : result->entries)
+                              scan->entries.push_back(std::move(entry));
+                            if (result->more)
+                              return ScanMore(scan, KeyAfter(scan->entries.back().key));
+                            scan->done(std::move(scan->entries), result->seq);
+                          });
+}
+
+}  // namespace
+
+void ScanInflight(std::weak_ptr<ShardState> state, InflightScanned done) {
+  const std::shared_ptr<ShardState> locked = state.lock();
+  if (locked == nullptr) return;
+  auto scan = std::make_shared<InflightScan>();
+  scan->state = std::move(state);
+  scan->done = std::move(done);
+  ScanMore(std::move(scan), InflightShardBegin(locked->shard));
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,24 @@
+// ScanInflight: reads all claims of a queue shard and their ends, page by page.
+//
+// Threads: one, the handler's executor.
+
+#ifndef SERVICES_HANDLER_CLAIMS_INFLIGHT_SCAN_H_
+#define SERVICES_HANDLER_CLAIMS_INFLIGHT_SCAN_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "services/handler/shard_state.h"
+
+namespace escapement::handler {
+
+// `seq` is that of the last page's snapshot: what is committed later was not seen.
+using InflightScanned = std::function<void(std::vector<kv::Entry> inflight, kv::CommitSeq seq)>;
+
+// Does nothing more once the state is gone.
+void ScanInflight(std::weak_ptr<ShardState> state, InflightScanned done);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_CLAIMS_INFLIGHT_SCAN_H_

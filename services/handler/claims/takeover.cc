@@ -1,0 +1,103 @@
+#include "services/handler/claims/takeover.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace escapement::handler {
+namespace {
+
+struct Seen {
+  std::string claim_key;
+  std::optional<storage::v1::ClaimRecord> claim;
+  std::vector<std::string> end_keys;
+  std::map<uint32_t, std::vector<IndexSlice>> ended;  // by entry
+  uint32_t ends_written = 0;
+};
+
+template <typename Ranges>
+std::vector<IndexSlice> ToSlices(const Ranges& ranges) {
+  std::vector<IndexSlice> slices;
+  for (const storage::v1::IndexRange& range : ranges)
+    slices.push_back({range.first(), range.count()});
+  return slices;
+}
+
+void Read(const kv::Entry& row, const InflightKey& key, Seen& seen) {
+  if (!key.is_end) {
+    seen.claim_key = row.key;
+    storage::v1::ClaimRecord claim;
+    if (claim.ParseFromString(row.value)) seen.claim = std::move(claim);
+    return;
+  }
+  seen.end_keys.push_back(row.key);
+  seen.ends_written = std::max(seen.ends_written, key.end_number + 1);
+  storage::v1::ClaimEndRecord end;
+  if (!end.ParseFromString(row.value)) return;
+  for (const auto& entry : end.entries()) {
+    for (const IndexSlice& slice : ToSlices(entry.ranges()))
+      seen.ended[entry.entry()].push_back(slice);
+  }
+}
+
+}  // namespace
+
+std::vector<IndexSlice> Subtract(std::vector<IndexSlice> from, std::vector<IndexSlice> without) {
+  const auto by_first = [](const IndexSlice& a, const IndexSlice& b) { return a.first < b.first; };
+  std::sort(from.begin(), from.end(), by_first);
+  std::sort(without.begin(), without.end(), by_first);
+  std::vector<IndexSlice> rest;
+  for (const IndexSlice& slice : from) {
+    uint64_t at = slice.first;
+    const uint64_t end = slice.first + slice.count;
+    for (const IndexSlice& gone : without) {
+      if (gone.first + gone.count <= at) continue;
+      if (gone.first >= end) break;
+      if (gone.first > at) rest.push_back({at, gone.first - at});
+      at = gone.first + gone.count;
+    }
+    if (at < end) rest.push_back({at, end - at});
+  }
+  return rest;
+}
+
+Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
+  std::map<std::pair<uint64_t, uint64_t>, Seen> claims;
+  Takeover plan;
+  for (const kv::Entry& row : inflight) {
+    const std::optional<InflightKey> key = DecodeInflightKey(row.key);
+    if (key.has_value()) Read(row, *key, claims[{key->claim.epoch, key->claim.number}]);
+  }
+  for (auto& [number, seen] : claims) {
+    if (!seen.claim_key.empty() && !seen.claim.has_value()) {
+      ++plan.broken;
+      continue;
+    }
+    LeftClaim left;
+    if (seen.claim.has_value()) {
+      for (int i = 0; i < seen.claim->entries_size(); ++i) {
+        auto& entry = *seen.claim->mutable_entries(i);
+        std::vector<IndexSlice> open =
+            Subtract(ToSlices(entry.ranges()), seen.ended[static_cast<uint32_t>(i)]);
+        // Entries keep their places: ends refer to them.
+        left.entries.push_back({.record = std::move(entry), .open = std::move(open)});
+      }
+    }
+    const bool any_open = std::any_of(left.entries.begin(), left.entries.end(),
+                                      [](const LeftEntry& entry) { return !entry.open.empty(); });
+    if (!any_open) {
+      if (!seen.claim_key.empty()) plan.garbage_keys.push_back(seen.claim_key);
+      plan.garbage_keys.insert(plan.garbage_keys.end(), seen.end_keys.begin(), seen.end_keys.end());
+      continue;
+    }
+    left.id = DecodeInflightKey(seen.claim_key)->claim;
+    left.claim_time_micros = seen.claim->claim_time_micros();
+    left.timeout_max_micros = seen.claim->delivery_timeout_max_micros();
+    left.ends_written = seen.ends_written;
+    plan.claims.push_back(std::move(left));
+  }
+  return plan;
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,141 @@
+#include "services/handler/delivery/grpc/grpc_transport.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/grpc/lane.h"
+
+namespace escapement::handler {
+namespace {
+
+// A tick looks at every unanswered attempt of a lane: no more often than this, however their
+// deadlines lie.
+constexpr MonotonicMicros kTickMicrosMin = 500;
+
+}  // namespace
+
+// The lanes of all targets, and the thread that watches their deadlines.
+class GrpcTransport::Core {
+ public:
+  explicit Core(const Options& options) : options_(options), thread_([this] { Run(); }) {}
+
+  ~Core() {
+    {
+      absl::MutexLock lock(&mutex_);
+      stopping_ = true;
+    }
+    thread_.join();
+    for (auto& [key, lane] : lanes_) lane->Stop();
+    ends_->AwaitAll();
+  }
+
+  void Send(std::vector<DeliveryAttempt> attempts, const std::shared_ptr<DeliverySink>& sink) {
+    if (attempts.empty()) return;
+    const Key key(attempts.front().context->target_key, NextTurn());
+    const std::string& uri = attempts.front().context->definition->delivery().target().grpc().uri();
+    while (true) {
+      const std::shared_ptr<GrpcLane> lane = LaneOf(key, uri);
+      if (lane->Send(&attempts, sink)) return;
+      Forget(key, lane);  // it was retired meanwhile
+    }
+  }
+
+ private:
+  // A target and one of its streams.
+  using Key = std::pair<std::string, int>;
+
+  int NextTurn() {
+    absl::MutexLock lock(&mutex_);
+    turn_ = (turn_ + 1) % std::max(1, options_.streams_per_target);
+    return turn_;
+  }
+
+  std::shared_ptr<GrpcLane> LaneOf(const Key& key, const std::string& uri) {
+    absl::MutexLock lock(&mutex_);
+    std::shared_ptr<GrpcLane>& lane = lanes_[key];
+    if (lane == nullptr)
+      lane = std::make_shared<GrpcLane>(options_, uri, ends_,
+                                        [this](MonotonicMicros at) { TickBy(at); });
+    return lane;
+  }
+
+  void TickBy(MonotonicMicros at) {
+    absl::MutexLock lock(&mutex_);
+    next_tick_ = std::min(next_tick_, at);
+  }
+
+  void Run() {
+    pthread_setname_np(pthread_self(), "grpc-transport");
+    while (AwaitTick()) {
+      ends_->Drop();
+      for (const auto& [key, lane] : LanesToTick()) {
+        if (const std::optional<MonotonicMicros> next = lane->Tick(MonotonicNow())) {
+          TickBy(*next);
+        } else {
+          Forget(key, lane);
+        }
+      }
+    }
+  }
+
+  // False = stop.
+  bool AwaitTick() {
+    absl::MutexLock lock(&mutex_);
+    const MonotonicMicros earliest = MonotonicNow() + kTickMicrosMin;
+    while (!stopping_) {
+      const MonotonicMicros now = MonotonicNow();
+      const MonotonicMicros at = std::max(next_tick_, earliest);
+      if (now >= at) break;
+      watched_tick_ = next_tick_;
+      const auto changed = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || next_tick_ < watched_tick_;
+      };
+      mutex_.AwaitWithTimeout(absl::Condition(&changed), at == kNeverMicros
+                                                             ? absl::InfiniteDuration()
+                                                             : absl::Microseconds(at - now));
+    }
+    next_tick_ = kNeverMicros;
+    return !stopping_;
+  }
+
+  std::vector<std::pair<Key, std::shared_ptr<GrpcLane>>> LanesToTick() {
+    absl::MutexLock lock(&mutex_);
+    return {lanes_.begin(), lanes_.end()};
+  }
+
+  void Forget(const Key& key, const std::shared_ptr<GrpcLane>& lane) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = lanes_.find(key);
+    if (found != lanes_.end() && found->second == lane) lanes_.erase(found);
+  }
+
+  const Options options_;
+  const std::shared_ptr<StreamEnds> ends_ = std::make_shared<StreamEnds>();
+  absl::Mutex mutex_;
+  std::map<Key, std::shared_ptr<GrpcLane>> lanes_ ABSL_GUARDED_BY(mutex_);
+  int turn_ ABSL_GUARDED_BY(mutex_) = 0;
+  MonotonicMicros next_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
+  // What the thread waits for.
+  MonotonicMicros watched_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+GrpcTransport::GrpcTransport(const Options& options) : core_(std::make_unique<Core>(options)) {}
+GrpcTransport::~GrpcTransport() = default;
+
+void GrpcTransport::Send(std::vector<DeliveryAttempt> attempts,
+                         std::shared_ptr<DeliverySink> sink) {
+  core_->Send(std::move(attempts), sink);
+}
+
+}  // namespace escapement::handler

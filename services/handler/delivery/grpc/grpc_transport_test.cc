@@ -1,0 +1,214 @@
+#include "services/handler/delivery/grpc/grpc_transport.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/trigger_receiver_service.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "services/handler/delivery/grpc/message.h"
+#include "tests/fixtures/attempts.h"
+#include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/grpc_receiver.h"
+#include "tests/fixtures/tcp_socket.h"
+
+namespace escapement::handler {
+namespace {
+
+using fixtures::AttemptOptions;
+using fixtures::CollectingSink;
+using fixtures::GrpcReceiver;
+using fixtures::MakeAttempts;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class GrpcTransportTest : public ::testing::Test {
+ protected:
+  GrpcTransportTest() : receiver_(*GrpcReceiver::Start({}, &receipts_)) {}
+
+  // Sends one attempt and waits for its result.
+  DeliveryResult SendOne(absl::string_view behaviour, absl::Duration timeout = absl::Seconds(30)) {
+    receiver_->SetBehaviour(behaviour);
+    const uint64_t tag = next_tag_++;
+    transport_->Send(MakeAttempts({.uri = receiver_->target(), .timeout = timeout}, tag, 1), sink_);
+    EXPECT_TRUE(sink_->Await(++sent_));
+    return sink_->Only(tag);
+  }
+
+  fixtures::Receipts receipts_;
+  std::unique_ptr<GrpcReceiver> receiver_;
+  std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
+  std::unique_ptr<GrpcTransport> transport_ =
+      std::make_unique<GrpcTransport>(GrpcTransport::Options{
+          .reconnect_min = absl::Milliseconds(1), .reconnect_max = absl::Milliseconds(50)});
+  uint64_t next_tag_ = 1;
+  size_t sent_ = 0;
+};
+
+TEST(GrpcTransportMessageTest, TheBytesAreThoseOfADelivery) {
+  DeliveryEncoder encoder;
+  std::string bytes;
+  for (const uint64_t run_count : {9, 1, 8}) {
+    const std::vector<DeliveryAttempt> attempts =
+        MakeAttempts({.uri = "host:1",
+                      .payload = absl::StrCat("hello ", run_count),
+                      .launch_time = absl::FromUnixMicros(-1),
+                      .run_count = run_count},
+                     300, 2);
+    for (uint64_t i : {0, 1}) {
+      encoder.Encode(attempts[i], 1000 + i, &bytes);
+      v1::Delivery delivery;
+      ASSERT_TRUE(delivery.ParseFromString(bytes));
+      EXPECT_EQ(delivery.delivery_number(), 1000 + i);
+      EXPECT_EQ(delivery.event_id(), attempts[i].event_id);
+      EXPECT_EQ(delivery.source(), "/tenants/default/schedules/nightly");
+      EXPECT_EQ(delivery.nominal_time().seconds(), -1);
+      EXPECT_EQ(delivery.launch_time().nanos(), 999'999'000);
+      EXPECT_EQ(delivery.occurrence(), "2026-03-01T00:00:00Z");
+      EXPECT_EQ(delivery.index(), static_cast<int64_t>(300 + i));
+      EXPECT_EQ(delivery.count(), static_cast<int64_t>(run_count));
+      EXPECT_EQ(delivery.attempt(), 1);
+      EXPECT_EQ(delivery.payload(), absl::StrCat("hello ", run_count));
+      EXPECT_EQ(delivery.content_type(), "application/json");
+      EXPECT_EQ(delivery.ByteSizeLong(), bytes.size()) << "unknown fields";
+    }
+  }
+}
+
+TEST_F(GrpcTransportTest, StatusesDecideAsTheContractSays) {
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  const DeliveryResult failed = SendOne("/status/500/retryafter/7");
+  EXPECT_EQ(failed.status, DeliveryStatus::kFailed);
+  EXPECT_EQ(failed.message, "status 500");
+  EXPECT_EQ(failed.retry_after, absl::Seconds(7));
+  EXPECT_EQ(SendOne("/status/410").status, DeliveryStatus::kRejected);
+  EXPECT_EQ(receiver_->streams(), 1u) << "the stream is kept";
+}
+
+TEST_F(GrpcTransportTest, AHangingReceiverMeetsTheDeadlineAndTheStreamIsKept) {
+  const DeliveryResult result = SendOne("/hang", absl::Milliseconds(30));
+  EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
+  EXPECT_THAT(result.message, HasSubstr("timed out"));
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->streams(), 1u);
+}
+
+TEST_F(GrpcTransportTest, AStreamOnWhichNobodyAnswersIsGivenUp) {
+  transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{
+      .reconnect_min = absl::Milliseconds(1), .silence_max = absl::Milliseconds(50)});
+  receiver_->SetBehaviour("/hang");
+  const auto send = [&](uint64_t tag, absl::Duration timeout) {
+    transport_->Send(MakeAttempts({.uri = receiver_->target(), .timeout = timeout}, tag, 1), sink_);
+  };
+  // One that may take much longer is not cut off.
+  send(1, absl::Milliseconds(300));
+  send(2, absl::Milliseconds(60));
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(receiver_->streams(), 1u);
+  ASSERT_TRUE(sink_->Await(2));
+  EXPECT_THAT(sink_->Only(1).message, HasSubstr("timed out"));
+  sent_ = 2;
+  next_tag_ = 3;
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->streams(), 2u);
+}
+
+TEST_F(GrpcTransportTest, ABrokenStreamLeavesTheUnansweredUnknownAndANewOneIsOpened) {
+  receiver_->SetBehaviour("/hang");
+  transport_->Send(MakeAttempts({.uri = receiver_->target()}, 101, 5), sink_);
+  receiver_->AwaitDeliveries(5);
+  receiver_->BreakStreams();
+  ASSERT_TRUE(sink_->Await(5));
+  for (uint64_t tag = 101; tag <= 105; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+  EXPECT_THAT(sink_->Only(101).message, HasSubstr("the stream broke"));
+  sent_ = 5;
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->streams(), 2u);
+}
+
+TEST_F(GrpcTransportTest, AClosedPortIsUnknownForAll) {
+  const std::string target = receiver_->target();
+  receiver_.reset();
+  transport_->Send(MakeAttempts({.uri = target}, 1, 50), sink_);
+  ASSERT_TRUE(sink_->Await(50));
+  for (uint64_t tag = 1; tag <= 50; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+}
+
+// As one that has no processor for a while: gRPC's own limit of a connection in the making was that
+// of the pauses between them.
+TEST_F(GrpcTransportTest, AReceiverThatIsSlowToConnectIsGivenTheTimeOfItsAttempts) {
+  const auto silent = fixtures::ListenOn("127.0.0.1", 0);
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  transport_->Send(MakeAttempts({.uri = absl::StrCat("127.0.0.1:", silent->port),
+                                 .timeout = absl::Milliseconds(400)},
+                                1, 2),
+                   sink_);
+  ASSERT_TRUE(sink_->Await(2));
+  for (uint64_t tag : {1, 2}) EXPECT_THAT(sink_->Only(tag).message, StartsWith("timed out"));
+  transport_.reset();
+  close(silent->fd);
+}
+
+TEST_F(GrpcTransportTest, AnIdleStreamIsClosedAndOpenedAgainWhenNeeded) {
+  transport_ = std::make_unique<GrpcTransport>(
+      GrpcTransport::Options{.idle_timeout = absl::Milliseconds(20)});
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  receiver_->AwaitNoStream();
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->streams(), 2u);
+}
+
+TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
+  constexpr uint64_t kCount = 10'000;
+  transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{.streams_per_target = 2});
+  for (uint64_t first = 1; first <= kCount; first += 500) {
+    transport_->Send(
+        MakeAttempts({.uri = receiver_->target(), .payload = std::string(500, 'p')}, first, 500),
+        sink_);
+  }
+  ASSERT_TRUE(sink_->Await(kCount));
+  EXPECT_EQ(sink_->count(), kCount);
+  for (const auto& [tag, results] : sink_->results()) {
+    ASSERT_EQ(results.size(), 1u);
+    ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted) << results[0].message;
+  }
+  const fixtures::ReceiptStats stats = receipts_.Stats();
+  EXPECT_EQ(stats.received, kCount);
+  EXPECT_EQ(stats.distinct, kCount);
+  EXPECT_EQ(receiver_->streams(), 2u);
+}
+
+TEST_F(GrpcTransportTest, WhatWasNotWrittenWhenAWorkingStreamBrokeGoesToTheNext) {
+  EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
+  // Breaks each stream at its first delivery; with streams that had worked before, nothing but what
+  // was written is lost.
+  receiver_->SetBehaviour("/hang");
+  transport_->Send(MakeAttempts({.uri = receiver_->target()}, 100, 1), sink_);
+  receiver_->AwaitDeliveries(2);
+  receiver_->BreakStreams();
+  receiver_->SetBehaviour("");
+  ASSERT_TRUE(sink_->Await(2));
+  transport_->Send(MakeAttempts({.uri = receiver_->target()}, 200, 100), sink_);
+  ASSERT_TRUE(sink_->Await(102));
+  EXPECT_EQ(sink_->Only(100).status, DeliveryStatus::kUnknown);
+  for (uint64_t tag = 200; tag < 300; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
+}
+
+TEST_F(GrpcTransportTest, DestructionAnswersWhatIsOutstanding) {
+  receiver_->SetBehaviour("/hang");
+  transport_->Send(MakeAttempts({.uri = receiver_->target()}, 1, 3), sink_);
+  receiver_->AwaitDeliveries(3);
+  transport_.reset();
+  EXPECT_EQ(sink_->count(), 3u);
+  for (uint64_t tag : {1, 2, 3}) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+}
+
+}  // namespace
+}  // namespace escapement::handler

@@ -1,0 +1,377 @@
+#include "services/handler/delivery/grpc/lane.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
+#include "common/rpc/channel.h"
+#include "escapement/v1/trigger_receiver_service.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
+// What writing into gRPC's buffer takes at most.
+constexpr MonotonicMicros kWriteMax = 100'000;
+constexpr char kStopping[] = "the platform is stopping";
+
+// Consumers are servers of other people: pings more frequent than gRPC's default limit (5 minutes)
+// would make them close the connection. A dead peer is noticed by TCP's user timeout, which is
+// keepalive_timeout.
+ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
+  ChannelOptions channel;
+  channel.receive_bytes_max = 4 << 20;
+  channel.reconnect_min = options.reconnect_min;
+  channel.reconnect_max = options.reconnect_max;
+  channel.connect_timeout = options.connect_timeout;
+  channel.keepalive = absl::Minutes(6);
+  channel.keepalive_timeout = absl::Seconds(20);
+  return channel;
+}
+
+DeliveryWork ToWork(v1::DeliveryResult::Work work) {
+  if (work == v1::DeliveryResult::WORK_SUCCEEDED) return DeliveryWork::kSucceeded;
+  if (work == v1::DeliveryResult::WORK_FAILED) return DeliveryWork::kFailed;
+  return DeliveryWork::kGoesOn;
+}
+
+DeliveryResult ToDeliveryResult(const v1::DeliveryResult& from) {
+  DeliveryResult result;
+  result.message = CleanText(from.message(), kDeliveryMessageBytesMax);
+  switch (from.status()) {
+    case v1::DeliveryResult::ACCEPTED:
+      result.status = DeliveryStatus::kAccepted;
+      result.work = ToWork(from.work());
+      break;
+    case v1::DeliveryResult::REJECTED:
+      result.status = DeliveryStatus::kRejected;
+      break;
+    default:  // a receiver that forgets the status has not accepted
+      result.status = DeliveryStatus::kFailed;
+      result.retry_after = std::clamp(absl::Milliseconds(from.retry_after_millis()),
+                                      absl::ZeroDuration(), kRetryAfterMax);
+  }
+  return result;
+}
+
+}  // namespace
+
+MonotonicMicros MonotonicNow() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void StreamEnds::Began() {
+  absl::MutexLock lock(&mutex_);
+  ++running_;
+}
+
+void StreamEnds::Ended(std::shared_ptr<GrpcLane> lane) {
+  absl::MutexLock lock(&mutex_);
+  left_.push_back(std::move(lane));
+  --running_;
+}
+
+void StreamEnds::Drop() {
+  std::vector<std::shared_ptr<GrpcLane>> left;
+  absl::MutexLock lock(&mutex_);
+  left.swap(left_);
+}
+
+void StreamEnds::AwaitAll() {
+  {
+    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return running_ == 0; };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&none));
+  }
+  Drop();
+}
+
+// One call of Deliver. The flags are guarded by the lane's lock.
+class GrpcLane::Stream final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, v1::DeliveryResult> {
+ public:
+  explicit Stream(std::shared_ptr<GrpcLane> lane) : lane_(std::move(lane)), stub_(lane_->channel_) {
+    stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
+  }
+
+  void Start() {
+    AddHold();  // for the writes from outside; released by OnReadDone(false)
+    StartRead(&result_);
+    StartCall();
+  }
+
+  void Write(absl::string_view bytes, bool more) {
+    const grpc::Slice slice(bytes.data(), bytes.size());
+    request_ = grpc::ByteBuffer(&slice, 1);
+    grpc::WriteOptions options;
+    if (more) options.set_buffer_hint();
+    StartWrite(&request_, options);
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnWriteDone(bool ok) override { lane_->OnWritten(this, ok); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      lane_->OnBroken(this);
+      RemoveHold();
+      return;
+    }
+    lane_->OnResult(this, result_);
+    StartRead(&result_);
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    std::shared_ptr<GrpcLane> lane = lane_;
+    const std::shared_ptr<StreamEnds> ends = lane->ends_;
+    lane->OnEnded(this, status);  // deletes this
+    ends->Ended(std::move(lane));
+  }
+
+  bool writing = false;
+  bool broken = false;           // no further write may begin
+  bool closing = false;          // by us, as idle
+  MonotonicMicros heard_at = 0;  // the last result: the receiver works; 0: none
+  // When the first of those was written that have expired since; kNeverMicros: none has.
+  MonotonicMicros lost_since = kNeverMicros;
+  // Nobody seems to be there: nothing more is written, and when nothing is out any more another
+  // stream takes its place.
+  bool silent = false;
+
+ private:
+  const std::shared_ptr<GrpcLane> lane_;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::DeliveryResult> stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer request_;
+  v1::DeliveryResult result_;
+};
+
+GrpcLane::GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+                   std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by)
+    : options_(options),
+      ends_(std::move(ends)),
+      tick_by_(std::move(tick_by)),
+      channel_(NewChannel(uri, ConsumerChannel(options))) {}
+
+GrpcLane::~GrpcLane() = default;
+
+bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
+                    const std::shared_ptr<DeliverySink>& sink) {
+  const MonotonicMicros now = MonotonicNow();
+  absl::MutexLock lock(&mutex_);
+  if (retired_) return false;
+  for (DeliveryAttempt& attempt : *attempts) {
+    const MonotonicMicros deadline =
+        now + std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
+    earliest_deadline_ = std::min(earliest_deadline_, deadline);
+    waiting_.push_back({std::move(attempt), sink, deadline});
+  }
+  idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
+  OpenStream(now);
+  WriteNext();
+  tick_by_(NextTick());
+  return true;
+}
+
+void GrpcLane::OpenStream(MonotonicMicros now) {
+  if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
+  ends_->Began();
+  stream_ = new Stream(shared_from_this());
+  stream_->Start();
+}
+
+void GrpcLane::WriteNext() {
+  if (stream_ == nullptr || stream_->writing || stream_->broken || stream_->silent ||
+      waiting_.empty())
+    return;
+  const Waiting next = std::move(waiting_.front());
+  waiting_.pop_front();
+  const uint64_t number = next_number_++;
+  const MonotonicMicros now = MonotonicNow();
+  encoder_.Encode(next.attempt, number, &bytes_);
+  unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline, now});
+  stream_->writing = true;
+  // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never
+  // has it, nor one behind which all others may expire while it is written.
+  const bool more = !waiting_.empty() && waiting_.back().deadline > now + kWriteMax;
+  stream_->Write(bytes_, more);
+}
+
+MonotonicMicros GrpcLane::NextTick() const {
+  if (stream_ == nullptr && waiting_.empty() && unanswered_.empty()) return 0;  // to be retired
+  MonotonicMicros at = earliest_deadline_;
+  if (stream_ == nullptr && !waiting_.empty()) at = std::min(at, reconnect_at_);
+  if (stream_ != nullptr && !stream_->closing) at = std::min(at, idle_at_);
+  return at;
+}
+
+std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
+  Answers answers;
+  std::optional<MonotonicMicros> next;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (now >= earliest_deadline_) ExpireAll(now, &answers);
+    GiveUpSilent(now);
+    OpenStream(now);
+    WriteNext();
+    const bool holds_attempts = !waiting_.empty() || !unanswered_.empty();
+    if (stream_ != nullptr && now >= idle_at_) {
+      idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
+      if (!holds_attempts && !stream_->writing) {
+        stream_->closing = true;
+        stream_->broken = true;  // what comes now waits for the next stream
+        stream_->Cancel();
+      }
+    }
+    if (stream_ == nullptr && !holds_attempts) {
+      retired_ = true;
+    } else {
+      next = NextTick();
+    }
+  }
+  Give(std::move(answers));
+  return next;
+}
+
+void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
+  earliest_deadline_ = kNeverMicros;
+  std::deque<Waiting> kept;
+  for (Waiting& waiting : waiting_) {
+    if (waiting.deadline <= now) {
+      answers->push_back(
+          {std::move(waiting.sink),
+           waiting.attempt.tag,
+           {.status = DeliveryStatus::kUnknown, .message = "timed out before it could be sent"}});
+      continue;
+    }
+    earliest_deadline_ = std::min(earliest_deadline_, waiting.deadline);
+    kept.push_back(std::move(waiting));
+  }
+  waiting_ = std::move(kept);
+  for (auto entry = unanswered_.begin(); entry != unanswered_.end();) {
+    const auto current = entry++;
+    Unanswered& unanswered = current->second;
+    if (unanswered.deadline > now) {
+      earliest_deadline_ = std::min(earliest_deadline_, unanswered.deadline);
+      continue;
+    }
+    if (stream_ != nullptr && unanswered.written > stream_->heard_at)
+      stream_->lost_since = std::min(stream_->lost_since, unanswered.written);
+    answers->push_back(
+        {std::move(unanswered.sink),
+         unanswered.tag,
+         {.status = DeliveryStatus::kUnknown, .message = "timed out without an answer"}});
+    unanswered_.erase(current);
+  }
+}
+
+// Those that may yet be answered are waited for, unless they may take much longer.
+void GrpcLane::GiveUpSilent(MonotonicMicros now) {
+  if (stream_ == nullptr || stream_->broken || stream_->lost_since == kNeverMicros) return;
+  const MonotonicMicros silence_max = absl::ToInt64Microseconds(options_.silence_max);
+  if (now - stream_->lost_since < silence_max) return;
+  stream_->silent = std::all_of(unanswered_.begin(), unanswered_.end(), [&](const auto& entry) {
+    return entry.second.deadline <= now + silence_max;
+  });
+  if (!stream_->silent || !unanswered_.empty()) return;
+  stream_->broken = true;
+  stream_->Cancel();
+}
+
+void GrpcLane::BreakUnanswered(const std::string& why, Answers* answers) {
+  for (auto& [number, unanswered] : unanswered_) {
+    answers->push_back({std::move(unanswered.sink),
+                        unanswered.tag,
+                        {.status = DeliveryStatus::kUnknown, .message = why}});
+  }
+  unanswered_.clear();
+}
+
+void GrpcLane::BreakWaiting(const std::string& why, Answers* answers) {
+  for (Waiting& waiting : waiting_) {
+    answers->push_back({std::move(waiting.sink),
+                        waiting.attempt.tag,
+                        {.status = DeliveryStatus::kUnknown, .message = why}});
+  }
+  waiting_.clear();
+}
+
+void GrpcLane::Give(Answers answers) {
+  for (Answer& answer : answers) answer.sink->OnResult(answer.tag, std::move(answer.result));
+}
+
+void GrpcLane::OnResult(Stream* stream, const v1::DeliveryResult& result) {
+  Unanswered unanswered;
+  {
+    absl::MutexLock lock(&mutex_);
+    stream->heard_at = MonotonicNow();
+    stream->lost_since = kNeverMicros;
+    if (std::exchange(stream->silent, false) && stream == stream_) WriteNext();
+    backoff_ = absl::ZeroDuration();
+    const auto found = unanswered_.find(result.delivery_number());
+    if (found == unanswered_.end()) return;  // past its deadline, or answered twice
+    unanswered = std::move(found->second);
+    unanswered_.erase(found);
+  }
+  unanswered.sink->OnResult(unanswered.tag, ToDeliveryResult(result));
+}
+
+void GrpcLane::OnWritten(Stream* stream, bool ok) {
+  absl::MutexLock lock(&mutex_);
+  stream->writing = false;
+  if (!ok) stream->broken = true;
+  if (stream == stream_) WriteNext();
+}
+
+void GrpcLane::OnBroken(Stream* stream) {
+  absl::MutexLock lock(&mutex_);
+  stream->broken = true;
+}
+
+void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
+  const std::string why = absl::StrCat(
+      "the stream broke: ", status.ok() ? "ended by the receiver" : status.error_message());
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    BreakUnanswered(why, &answers);
+    if (stream->heard_at == 0 && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
+  }
+  Give(std::move(answers));
+  const MonotonicMicros now = MonotonicNow();
+  absl::MutexLock lock(&mutex_);
+  if (!stream->closing) {
+    backoff_ = std::clamp(backoff_ * 2, options_.reconnect_min, options_.reconnect_max);
+    reconnect_at_ = now + absl::ToInt64Microseconds(backoff_);
+  }
+  stream_ = nullptr;
+  delete stream;
+  OpenStream(now);
+  WriteNext();
+  if (!retired_) tick_by_(NextTick());
+}
+
+void GrpcLane::Stop() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    retired_ = true;
+    BreakUnanswered(kStopping, &answers);
+    BreakWaiting(kStopping, &answers);
+    if (stream_ != nullptr) stream_->Cancel();
+    const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
+    mutex_.Await(absl::Condition(&ended));
+  }
+  Give(std::move(answers));
+}
+
+}  // namespace escapement::handler

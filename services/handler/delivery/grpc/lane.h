@@ -1,0 +1,145 @@
+// GrpcLane: one stream's worth of a target: its queue, its unanswered attempts and its reconnects.
+//
+// Threads: any. Results are given without the lane's lock held.
+
+#ifndef SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
+#define SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/delivery/grpc/grpc_transport.h"
+#include "services/handler/delivery/grpc/message.h"
+
+namespace grpc {
+class Channel;
+class Status;
+}  // namespace grpc
+
+namespace escapement::v1 {
+class DeliveryResult;
+}  // namespace escapement::v1
+
+namespace escapement::handler {
+
+// Microseconds of the monotonic clock.
+using MonotonicMicros = int64_t;
+inline constexpr MonotonicMicros kNeverMicros = std::numeric_limits<int64_t>::max();
+MonotonicMicros MonotonicNow();
+
+class GrpcLane;
+
+// Where streams leave their lane when they have ended. gRPC's threads must not drop the last
+// reference to a channel: its destructor may wait for these very threads. So the transport's owner
+// drops what ended streams held.
+class StreamEnds {
+ public:
+  void Began();
+  // The stream's last act.
+  void Ended(std::shared_ptr<GrpcLane> lane);
+  // Drops what ended streams have left.
+  void Drop();
+  // Waits until every stream has ended, and drops what they have left.
+  void AwaitAll();
+
+ private:
+  absl::Mutex mutex_;
+  uint64_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<GrpcLane>> left_ ABSL_GUARDED_BY(mutex_);
+};
+
+class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
+ public:
+  // `uri` as in GrpcTarget. `tick_by` asks for a Tick at that instant; it is called with the lane's
+  // lock held, and never after Stop has returned.
+  GrpcLane(const GrpcTransport::Options& options, const std::string& uri,
+           std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by);
+  ~GrpcLane();
+
+  // Takes the attempts. False if the lane has been retired, and the attempts are left.
+  bool Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink);
+
+  // Answers what is past its deadline, reconnects when it is time to, closes an idle stream.
+  // Returns when it must be called next; nullopt if the lane held nothing any more and is retired
+  // now.
+  std::optional<MonotonicMicros> Tick(MonotonicMicros now);
+
+  // Retires the lane, answers everything with kUnknown, and returns when it has no stream.
+  void Stop();
+
+ private:
+  class Stream;
+  struct Waiting {
+    DeliveryAttempt attempt;
+    std::shared_ptr<DeliverySink> sink;
+    MonotonicMicros deadline = 0;
+  };
+  struct Unanswered {
+    uint64_t tag = 0;
+    std::shared_ptr<DeliverySink> sink;
+    MonotonicMicros deadline = 0;
+    MonotonicMicros written = 0;
+  };
+  // Results that are given once the lock is released.
+  struct Answer {
+    std::shared_ptr<DeliverySink> sink;
+    uint64_t tag = 0;
+    DeliveryResult result;
+  };
+  using Answers = std::vector<Answer>;
+
+  // Opens a stream if one is needed and its time has come.
+  void OpenStream(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ExpireAll(MonotonicMicros now, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveUpSilent(MonotonicMicros now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BreakUnanswered(const std::string& why, Answers* answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MonotonicMicros NextTick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void Give(Answers answers);
+
+  // The stream's calls.
+  void OnResult(Stream* stream, const v1::DeliveryResult& result);
+  void OnWritten(Stream* stream, bool ok);
+  void OnBroken(Stream* stream);  // nothing more can be read or written
+  void OnEnded(Stream* stream, const grpc::Status& status);
+
+  const GrpcTransport::Options options_;
+  const std::shared_ptr<StreamEnds> ends_;
+  const std::function<void(MonotonicMicros)> tick_by_;
+  const std::shared_ptr<grpc::Channel> channel_;
+
+  mutable absl::Mutex mutex_;
+  // Owns itself from OpenStream to OnEnded; null = there is none. A new one is opened only after
+  // the old one's end, so that all unanswered attempts are of one stream.
+  Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool retired_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
+  DeliveryEncoder encoder_ ABSL_GUARDED_BY(mutex_);
+  std::string bytes_ ABSL_GUARDED_BY(mutex_);  // of the message being made
+  std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  // By delivery number.
+  absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);
+  // A lower bound over both.
+  MonotonicMicros earliest_deadline_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
+  // No stream is opened before.
+  MonotonicMicros reconnect_at_ ABSL_GUARDED_BY(mutex_) = 0;
+  // When the stream is closed if nothing more is sent.
+  MonotonicMicros idle_at_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_

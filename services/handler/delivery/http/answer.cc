@@ -1,0 +1,47 @@
+#include "services/handler/delivery/http/answer.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
+
+namespace escapement::handler {
+namespace {
+
+// What is neither of the two words says nothing.
+DeliveryWork WorkOf(absl::string_view outcome) {
+  outcome = absl::StripAsciiWhitespace(outcome);
+  if (absl::EqualsIgnoreCase(outcome, "succeeded")) return DeliveryWork::kSucceeded;
+  if (absl::EqualsIgnoreCase(outcome, "failed")) return DeliveryWork::kFailed;
+  return DeliveryWork::kGoesOn;
+}
+
+}  // namespace
+
+void HttpBody::Add(absl::string_view more) {
+  const absl::string_view kept = more.substr(0, kHttpBodyHeadBytesMax - head.size());
+  head.append(kept.data(), kept.size());
+  bytes += more.size();
+}
+
+DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token) {
+  DeliveryResult result;
+  if (answer.status >= 200 && answer.status < 300) {
+    result.status = DeliveryStatus::kAccepted;
+    if (!has_token) return result;
+    result.work = WorkOf(answer.outcome);
+    if (result.work == DeliveryWork::kFailed)
+      result.message = CleanText(answer.body_head, kDeliveryMessageBytesMax);
+    return result;
+  }
+  result.status = answer.status == 410 ? DeliveryStatus::kRejected : DeliveryStatus::kFailed;
+  result.message = absl::StrCat("HTTP ", answer.status, answer.body_head.empty() ? "" : ": ",
+                                CleanText(answer.body_head, kDeliveryMessageBytesMax));
+  if (SaysWhenToRetry(answer.status))
+    result.retry_after = std::clamp(answer.retry_after, absl::ZeroDuration(), kRetryAfterMax);
+  return result;
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,43 @@
+// What an HTTP answer says of an attempt.
+//
+// Pure.
+
+#ifndef SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_
+#define SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::handler {
+
+inline constexpr size_t kHttpBodyHeadBytesMax = 256;
+inline constexpr char kHttpOutcomeHeader[] = "Escapement-Outcome";
+
+// What is kept of a body.
+struct HttpBody {
+  std::string head;  // its first kHttpBodyHeadBytesMax bytes
+  size_t bytes = 0;  // of all that has come
+
+  void Add(absl::string_view more);
+};
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body_head;  // the first kHttpBodyHeadBytesMax bytes of its body
+  std::string outcome;    // the last Escapement-Outcome, if the attempt has a token
+  absl::Duration retry_after = absl::ZeroDuration();
+};
+
+// Of these statuses Retry-After counts.
+inline bool SaysWhenToRetry(int status) { return status == 429 || status == 503; }
+
+// As HttpTransport says.
+DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_HTTP_ANSWER_H_

@@ -1,0 +1,129 @@
+#include "services/handler/delivery/http/curl_multi.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace escapement::handler {
+
+HttpMicros HttpNow() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+CurlMulti::CurlMulti(int epoll, int connections_max)
+    : epoll_(epoll), multi_([] {
+        static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
+        (void)global;
+        return curl_multi_init();
+      }()) {
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, &CurlMulti::OnSocket);
+  curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, &CurlMulti::OnTimerSet);
+  curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(connections_max));
+}
+
+CurlMulti::~CurlMulti() { curl_multi_cleanup(multi_); }
+
+CURL* CurlMulti::NewHandle(long connect_timeout_millis) {
+  CURL* const easy = curl_easy_init();
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 1L);
+  // The end of a transfer does not wait for a name server that has not answered.
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout_millis);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &CurlMulti::OnOpen);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
+  curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, &CurlMulti::OnClose);
+  curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, this);
+  return easy;
+}
+
+int CurlMulti::TakeSocket(CURL* easy) {
+  curl_socket_t fd = CURL_SOCKET_BAD;
+  if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK) fd = CURL_SOCKET_BAD;
+  if (fd != CURL_SOCKET_BAD) {
+    Socket& socket = SocketOf(fd);
+    if (socket.registered != 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+    socket = Socket{.ours = true, .taken = true};
+  }
+  // libcurl closes the connection with its handle: with OnClose.
+  Remove(easy);
+  return fd == CURL_SOCKET_BAD ? -1 : fd;
+}
+
+void CurlMulti::OnEvent(int fd, uint32_t events) {
+  Socket& socket = SocketOf(fd);
+  if (socket.wanted == 0) {
+    // An idle connection was closed by its peer; libcurl finds that out before it uses it again.
+    if (socket.registered != 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+    socket.registered = 0;
+    return;
+  }
+  int bits = 0;
+  if (events & EPOLLIN) bits |= CURL_CSELECT_IN;
+  if (events & EPOLLOUT) bits |= CURL_CSELECT_OUT;
+  if (events & (EPOLLERR | EPOLLHUP)) bits |= CURL_CSELECT_ERR;
+  int running = 0;
+  curl_multi_socket_action(multi_, fd, bits, &running);
+}
+
+void CurlMulti::OnTimer() {
+  timer_at_ = kHttpNever;
+  int running = 0;
+  curl_multi_socket_action(multi_, CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+curl_socket_t CurlMulti::OnOpen(void* self, curlsocktype, curl_sockaddr* address) {
+  const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  if (fd >= 0) static_cast<CurlMulti*>(self)->SocketOf(fd) = Socket{.ours = true};
+  return fd;
+}
+
+int CurlMulti::OnClose(void* self, curl_socket_t fd) {
+  const Socket closed = std::exchange(static_cast<CurlMulti*>(self)->SocketOf(fd), Socket{});
+  return closed.taken ? 0 : close(fd);
+}
+
+int CurlMulti::OnTimerSet(CURLM*, long millis, void* self) {
+  static_cast<CurlMulti*>(self)->timer_at_ =
+      millis < 0 ? kHttpNever : HttpNow() + HttpMicros{millis} * 1000;
+  return 0;
+}
+
+int CurlMulti::OnSocket(CURL*, curl_socket_t fd, int what, void* self, void*) {
+  auto* multi = static_cast<CurlMulti*>(self);
+  Socket& socket = multi->SocketOf(fd);
+  socket.wanted = 0;
+  if (what == CURL_POLL_REMOVE) {
+    // libcurl forgets a connection's socket after every request. One that we close ourselves
+    // stays registered until then, which saves two system calls a request.
+    if (!socket.ours && socket.registered != 0) {
+      epoll_ctl(multi->epoll_, EPOLL_CTL_DEL, fd, nullptr);
+      socket.registered = 0;
+    }
+    return 0;
+  }
+  if (what & CURL_POLL_IN) socket.wanted |= EPOLLIN;
+  if (what & CURL_POLL_OUT) socket.wanted |= EPOLLOUT;
+  if (socket.wanted == socket.registered) return 0;
+  epoll_event event = {};
+  event.events = socket.wanted;
+  event.data.fd = fd;
+  epoll_ctl(multi->epoll_, socket.registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event);
+  socket.registered = socket.wanted;
+  return 0;
+}
+
+CurlMulti::Socket& CurlMulti::SocketOf(int fd) {
+  if (static_cast<size_t>(fd) >= sockets_.size()) sockets_.resize(static_cast<size_t>(fd) + 64);
+  return sockets_[static_cast<size_t>(fd)];
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,77 @@
+// CurlMulti: a libcurl multi handle whose sockets are watched by an epoll descriptor of the
+// caller's.
+//
+// Threads: one (the caller's).
+
+#ifndef SERVICES_HANDLER_DELIVERY_HTTP_CURL_MULTI_H_
+#define SERVICES_HANDLER_DELIVERY_HTTP_CURL_MULTI_H_
+
+#include <curl/curl.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace escapement::handler {
+
+using HttpMicros = int64_t;  // of the monotonic clock
+inline constexpr HttpMicros kHttpNever = std::numeric_limits<HttpMicros>::max();
+HttpMicros HttpNow();
+
+class CurlMulti {
+ public:
+  // `epoll` outlives it; what it tells of a socket has the socket's number as data.fd. So many idle
+  // connections are kept.
+  CurlMulti(int epoll, int connections_max);
+  ~CurlMulti();
+  CurlMulti(const CurlMulti&) = delete;
+  CurlMulti& operator=(const CurlMulti&) = delete;
+
+  // A new handle with what all of them have in common; curl_easy_cleanup ends it.
+  CURL* NewHandle(long connect_timeout_millis);
+  void Add(CURL* easy) { curl_multi_add_handle(multi_, easy); }
+  void Remove(CURL* easy) { curl_multi_remove_handle(multi_, easy); }
+  // Removes a handle that has connected (CURLOPT_CONNECT_ONLY). Its socket is the caller's, and is
+  // not watched any more; -1 if it has none.
+  int TakeSocket(CURL* easy);
+
+  void OnEvent(int fd, uint32_t events);
+  // When OnTimer is to be called.
+  HttpMicros timer_at() const { return timer_at_; }
+  void OnTimer();
+
+  // Calls `ended`(CURL*, CURLcode) for each transfer that has ended. It is still to be removed.
+  template <typename Ended>
+  void Reap(Ended ended) {
+    int left = 0;
+    while (CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      const CURLcode code = message->data.result;
+      ended(message->easy_handle, code);
+    }
+  }
+
+ private:
+  // What epoll and libcurl know of a socket, by its number.
+  struct Socket {
+    bool ours = false;   // opened by OnOpen, closed by OnClose
+    bool taken = false;  // by TakeSocket: OnClose leaves it open
+    uint32_t registered = 0;
+    uint32_t wanted = 0;
+  };
+  static curl_socket_t OnOpen(void* self, curlsocktype purpose, curl_sockaddr* address);
+  static int OnClose(void* self, curl_socket_t fd);
+  static int OnTimerSet(CURLM* multi, long millis, void* self);
+  static int OnSocket(CURL* easy, curl_socket_t fd, int what, void* self, void* socket);
+  Socket& SocketOf(int fd);
+
+  const int epoll_;
+  CURLM* const multi_;
+  std::vector<Socket> sockets_;
+  HttpMicros timer_at_ = kHttpNever;
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_HTTP_CURL_MULTI_H_

@@ -1,0 +1,124 @@
+#include "services/handler/delivery/http/exchange.h"
+
+#include <utility>
+
+#include "common/base/printable_text.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::handler {
+
+HttpExchange::HttpExchange(const HttpTransport::Options& options, CurlMulti& multi)
+    : response_bytes_max_(options.response_bytes_max),
+      easy_(
+          multi.NewHandle(static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)))) {
+  curl_easy_setopt(easy_, CURLOPT_PRIVATE, this);
+  curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
+  curl_easy_setopt(easy_, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, 2L);
+  curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &HttpExchange::OnBody);
+  curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
+  curl_easy_setopt(easy_, CURLOPT_PREREQFUNCTION, &HttpExchange::BeforeRequest);
+  curl_easy_setopt(easy_, CURLOPT_PREREQDATA, this);
+  curl_easy_setopt(easy_, CURLOPT_POST, 1L);
+}
+
+HttpExchange::~HttpExchange() { curl_easy_cleanup(easy_); }
+
+HttpExchange* HttpExchange::Of(CURL* easy) {
+  char* exchange = nullptr;
+  curl_easy_getinfo(easy, CURLINFO_PRIVATE, &exchange);
+  return reinterpret_cast<HttpExchange*>(exchange);
+}
+
+absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines, HttpMicros now) {
+  attempt_ = std::move(attempt);
+  requests_ = 0;
+  body_ = HttpBody();
+  error_[0] = '\0';
+  header_lines_ = lines;
+  header_list_.data = header_lines_.data();
+  const storage::v1::HttpTargetRecord& target =
+      attempt_.attempt.context->definition->delivery().target().http();
+  if (uri_ != target.uri()) {
+    uri_ = target.uri();
+    if (curl_easy_setopt(easy_, CURLOPT_URL, uri_.c_str()) != CURLE_OK) {
+      uri_.clear();
+      return absl::InvalidArgumentError("the target's URI cannot be used");
+    }
+  }
+  if (method_ != target.method()) {
+    method_ = target.method();
+    curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, method_ == "POST" ? nullptr : method_.c_str());
+  }
+  const std::string& payload = *attempt_.attempt.context->payload;
+  curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, payload.data());
+  curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(payload.size()));
+  header_list_.next = payload.empty() ? &no_content_type_entry_ : nullptr;
+  curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, &header_list_);
+  curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, attempt_.MillisLeft(now));
+  return absl::OkStatus();
+}
+
+// libcurl asks for the request again, up to five times, whenever a kept connection breaks without
+// an answer. Once is right for one that the consumer had closed as idle; more would be attempts
+// that nobody counts.
+int HttpExchange::BeforeRequest(void* self, char*, char*, int, int) {
+  auto* exchange = static_cast<HttpExchange*>(self);
+  return ++exchange->requests_ > kHttpRequestsMax ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
+  auto* exchange = static_cast<HttpExchange*>(self);
+  const size_t bytes = size * count;
+  exchange->body_.Add({data, bytes});
+  if (!exchange->BodyCut()) return bytes;
+  return 0;  // ends the transfer and its connection; the status is known
+}
+
+DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
+  if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && BodyCut())) {
+    long status = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+    const bool has_token = !attempt_.attempt.token.empty();
+    return ResultOfAnswer(AnswerOf(status, has_token), has_token);
+  }
+  DeliveryResult result;
+  result.status = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL
+                      ? DeliveryStatus::kRejected
+                      : DeliveryStatus::kUnknown;
+  if (code == CURLE_ABORTED_BY_CALLBACK) {
+    result.message = kBrokenTwice;
+    return result;
+  }
+  result.message =
+      CleanText(error_[0] != '\0' ? error_ : curl_easy_strerror(code), kDeliveryMessageBytesMax);
+  return result;
+}
+
+HttpAnswer HttpExchange::AnswerOf(long status, bool with_outcome) const {
+  HttpAnswer answer;
+  answer.status = static_cast<int>(status);
+  answer.body_head = body_.head;
+  if (with_outcome) answer.outcome = Outcome();
+  if (SaysWhenToRetry(answer.status)) {
+    curl_off_t seconds = 0;
+    curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
+    answer.retry_after = absl::Seconds(seconds);
+  }
+  return answer;
+}
+
+// Of several lines the last.
+std::string HttpExchange::Outcome() const {
+  curl_header* header = nullptr;
+  if (curl_easy_header(easy_, kHttpOutcomeHeader, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+    return "";
+  if (header->amount > 1 && curl_easy_header(easy_, kHttpOutcomeHeader, header->amount - 1,
+                                             CURLH_HEADER, -1, &header) != CURLHE_OK)
+    return "";
+  return header->value;
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,384 @@
+#include "services/handler/delivery/http/http_transport.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/synchronization/mutex.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/http/curl_multi.h"
+#include "services/handler/delivery/http/exchange.h"
+#include "services/handler/delivery/http/plain_requests.h"
+#include "services/handler/delivery/http/request.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr int kEventsMax = 256;
+
+// A descriptor that is closed at the end.
+struct Descriptor {
+  explicit Descriptor(int opened) : fd(opened) {}
+  ~Descriptor() { close(fd); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int fd;
+};
+
+struct Queued {
+  HttpAttempt attempt;
+  HttpMicros start_by = 0;  // so that what is left of the timeout is enough for an answer
+};
+
+// Attempts to one origin. Kept while it has any.
+struct Origin {
+  std::string key;
+  std::deque<Queued> waiting;
+  HttpMicros earliest_deadline = kHttpNever;  // a lower bound over `waiting`
+  int in_flight = 0;
+  int in_flight_max = 0;
+  bool ready = false;  // is in Loop::ready_
+};
+
+}  // namespace
+
+// A thread, its multi handle and its queues.
+class HttpTransport::Loop {
+ public:
+  explicit Loop(const Options& options)
+      : options_(options),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        multi_(epoll_.fd, options.connections_max),
+        plain_(options, epoll_.fd, multi_,
+               [this](void* owner, HttpEnd end) { OnEnded(static_cast<Origin*>(owner), end); }) {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.fd = wakeup_.fd;
+    epoll_ctl(epoll_.fd, EPOLL_CTL_ADD, wakeup_.fd, &event);
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  ~Loop() {
+    {
+      absl::MutexLock lock(&mutex_);
+      stopping_ = true;
+    }
+    Wake();
+    thread_.join();
+    AnswerAll();
+  }
+
+  void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) {
+    const HttpMicros now = HttpNow();
+    outstanding_.fetch_add(attempts.size(), std::memory_order_relaxed);
+    bool wake = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      for (DeliveryAttempt& attempt : attempts) {
+        const HttpMicros timeout =
+            std::max<int64_t>(0, absl::ToInt64Microseconds(attempt.context->timeout));
+        inbox_.push_back(
+            {.attempt = {.attempt = std::move(attempt), .sink = sink, .deadline = now + timeout},
+             .start_by = now + timeout / 2});
+      }
+      wake = !std::exchange(woken_, true);
+    }
+    if (wake) Wake();
+  }
+
+  // Whether it can have so many more of one origin in flight at once.
+  bool HasRoom(size_t attempts) const {
+    return outstanding_.load(std::memory_order_relaxed) + attempts <=
+           static_cast<size_t>(options_.in_flight_per_origin_max);
+  }
+
+ private:
+  void Wake() {
+    const uint64_t one = 1;
+    if (write(wakeup_.fd, &one, sizeof(one)) < 0) return;  // its counter is full: awake anyhow
+  }
+
+  void Run() {
+    pthread_setname_np(pthread_self(), "http-transport");
+    epoll_event events[kEventsMax];
+    while (true) {
+      const int count = epoll_wait(epoll_.fd, events, kEventsMax, WaitMillis());
+      for (int i = 0; i < count; ++i) OnEvent(events[i]);
+      if (!TakeInbox()) return;
+      Reap();
+      const HttpMicros now = HttpNow();
+      if (now >= earliest_deadline_) ExpireWaiting(now);
+      StartReady(now);
+      if (now >= plain_.expire_at()) plain_.Expire(now);
+      if (now >= multi_.timer_at()) {
+        multi_.OnTimer();
+        Reap();
+      }
+    }
+  }
+
+  int WaitMillis() const {
+    if (!ready_.empty() && in_flight_count_ < options_.in_flight_max) return 0;
+    const HttpMicros at = std::min({multi_.timer_at(), plain_.expire_at(), earliest_deadline_});
+    if (at == kHttpNever) return -1;
+    return static_cast<int>(std::clamp<HttpMicros>((at - HttpNow() + 999) / 1000, 0, 60'000));
+  }
+
+  void OnEvent(const epoll_event& event) {
+    const int fd = event.data.fd;
+    if (fd == wakeup_.fd) {
+      uint64_t ignored = 0;
+      if (read(wakeup_.fd, &ignored, sizeof(ignored)) < 0) return;
+      return;
+    }
+    plain_.Has(fd) ? plain_.OnEvent(fd, event.events) : multi_.OnEvent(fd, event.events);
+  }
+
+  // False = stop.
+  bool TakeInbox() {
+    std::vector<Queued> arrived;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return false;
+      arrived.swap(inbox_);
+      woken_ = false;
+    }
+    Origin* origin = nullptr;
+    for (Queued& queued : arrived) {
+      const std::string& key = queued.attempt.attempt.context->target_key;
+      if (origin == nullptr || origin->key != key) origin = OriginOf(key);
+      origin->earliest_deadline = std::min(origin->earliest_deadline, queued.start_by);
+      earliest_deadline_ = std::min(earliest_deadline_, queued.start_by);
+      origin->waiting.push_back(std::move(queued));
+      MarkReady(origin);
+    }
+    return true;
+  }
+
+  Origin* OriginOf(const std::string& key) {
+    std::unique_ptr<Origin>& origin = origins_[key];
+    if (origin == nullptr) {
+      origin = std::make_unique<Origin>();
+      origin->key = key;
+      origin->in_flight_max = UnansweredMax();
+    }
+    return origin.get();
+  }
+
+  int UnansweredMax() const {
+    return std::min(options_.in_flight_unanswered_max, options_.in_flight_per_origin_max);
+  }
+
+  // Before the result is given.
+  void OnEnded(Origin* origin, HttpEnd end) {
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    --in_flight_count_;
+    --origin->in_flight;
+    if (end == HttpEnd::kAnswered)
+      origin->in_flight_max =
+          std::min(2 * origin->in_flight_max, options_.in_flight_per_origin_max);
+    if (end == HttpEnd::kTimedOut)
+      origin->in_flight_max = std::min(origin->in_flight_max, UnansweredMax());
+    MarkReady(origin);
+    ForgetIfUnused(origin);
+  }
+
+  void MarkReady(Origin* origin) {
+    if (origin->ready || origin->waiting.empty() || origin->in_flight >= origin->in_flight_max)
+      return;
+    origin->ready = true;
+    ready_.push_back(origin);
+  }
+
+  void ForgetIfUnused(Origin* origin) {
+    if (origin->ready || !origin->waiting.empty() || origin->in_flight > 0) return;
+    origins_.erase(std::string(origin->key));
+  }
+
+  // One of each ready origin in turn, while there is room.
+  void StartReady(HttpMicros now) {
+    while (!ready_.empty() && in_flight_count_ < options_.in_flight_max) {
+      Origin* origin = ready_.front();
+      ready_.pop_front();
+      origin->ready = false;
+      if (!origin->waiting.empty()) {
+        Queued next = std::move(origin->waiting.front());
+        origin->waiting.pop_front();
+        if (origin->waiting.empty()) origin->earliest_deadline = kHttpNever;
+        Start(origin, std::move(next), now);
+      }
+      MarkReady(origin);
+      ForgetIfUnused(origin);
+    }
+  }
+
+  void Start(Origin* origin, Queued queued, HttpMicros now) {
+    if (queued.start_by <= now) return Expire(std::move(queued));
+    HttpAttempt& attempt = queued.attempt;
+    if (const absl::Status status = headers_.SetLines(attempt.attempt, &lines_); !status.ok())
+      return Reject(std::move(attempt), status);
+    attempt.owner = origin;
+    ++origin->in_flight;
+    ++in_flight_count_;
+    const HttpPlace& place =
+        places_.Of(attempt.attempt.context->definition->delivery().target().http().uri());
+    if (place.plain) return plain_.Start(std::move(attempt), place, lines_, now);
+    StartExchange(std::move(attempt), now);
+  }
+
+  void StartExchange(HttpAttempt attempt, HttpMicros now) {
+    if (free_.empty()) free_.push_back(std::make_unique<HttpExchange>(options_, multi_));
+    std::unique_ptr<HttpExchange> exchange = std::move(free_.back());
+    free_.pop_back();
+    const absl::Status status = exchange->Prepare(std::move(attempt), lines_, now);
+    if (!status.ok()) {
+      Finish(*exchange,
+             {.status = DeliveryStatus::kRejected, .message = std::string(status.message())},
+             HttpEnd::kOther);
+      free_.push_back(std::move(exchange));
+      return;
+    }
+    multi_.Add(exchange->easy());
+    exchanges_.emplace(exchange.get(), std::move(exchange));
+  }
+
+  void Finish(HttpExchange& exchange, DeliveryResult result, HttpEnd end) {
+    OnEnded(static_cast<Origin*>(exchange.owner()), end);
+    exchange.Answer(std::move(result));
+  }
+
+  void Reject(HttpAttempt attempt, const absl::Status& why) {
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    attempt.Answer({.status = DeliveryStatus::kRejected, .message = std::string(why.message())});
+  }
+
+  void Expire(Queued queued) {
+    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    queued.attempt.Answer(
+        {.status = DeliveryStatus::kUnsent, .message = "timed out before it could be sent"});
+  }
+
+  // Answers what has waited for too long, and finds when the next one will have.
+  void ExpireWaiting(HttpMicros now) {
+    earliest_deadline_ = kHttpNever;
+    for (auto& [key, origin] : origins_) {
+      if (origin->earliest_deadline <= now) {
+        std::deque<Queued> kept;
+        origin->earliest_deadline = kHttpNever;
+        for (Queued& queued : origin->waiting) {
+          if (queued.start_by <= now) {
+            Expire(std::move(queued));
+            continue;
+          }
+          origin->earliest_deadline = std::min(origin->earliest_deadline, queued.start_by);
+          kept.push_back(std::move(queued));
+        }
+        origin->waiting = std::move(kept);
+      }
+      earliest_deadline_ = std::min(earliest_deadline_, origin->earliest_deadline);
+    }
+  }
+
+  // Answers what has ended.
+  void Reap() {
+    multi_.Reap([this](CURL* easy, CURLcode code) {
+      if (plain_.OnConnected(easy, code)) return;
+      const auto found = exchanges_.find(HttpExchange::Of(easy));
+      std::unique_ptr<HttpExchange> exchange = std::move(found->second);
+      exchanges_.erase(found);
+      DeliveryResult result = exchange->ResultOf(code);
+      multi_.Remove(easy);
+      Finish(*exchange, std::move(result),
+             code == CURLE_OK                   ? HttpEnd::kAnswered
+             : code == CURLE_OPERATION_TIMEDOUT ? HttpEnd::kTimedOut
+                                                : HttpEnd::kOther);
+      free_.push_back(std::move(exchange));
+    });
+  }
+
+  // After the thread has ended: nothing stays without an answer.
+  void AnswerAll() {
+    const DeliveryResult stopped = {.status = DeliveryStatus::kUnknown,
+                                    .message = "the platform is stopping"};
+    for (auto& [key, exchange] : exchanges_) {
+      multi_.Remove(exchange->easy());
+      exchange->Answer(stopped);
+    }
+    plain_.AnswerAll(stopped);
+    for (auto& [key, origin] : origins_) {
+      for (Queued& queued : origin->waiting) queued.attempt.Answer(stopped);
+    }
+    absl::MutexLock lock(&mutex_);
+    for (Queued& queued : inbox_) queued.attempt.Answer(stopped);
+  }
+
+  const Options options_;
+  const Descriptor epoll_;  // the last to be closed
+  const Descriptor wakeup_;
+  std::thread thread_;
+  std::atomic<size_t> outstanding_{0};  // attempts without an answer
+
+  absl::Mutex mutex_;
+  std::vector<Queued> inbox_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // the loop will look at the inbox
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Of the loop's thread only.
+  CurlMulti multi_;
+  PlainRequests plain_;
+  HeaderCache headers_;
+  std::string lines_;  // of the attempt being started
+  PlaceCache places_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Origin>> origins_;
+  std::deque<Origin*> ready_;  // have waiting attempts and room for one
+  absl::flat_hash_map<HttpExchange*, std::unique_ptr<HttpExchange>> exchanges_;  // in flight
+  std::vector<std::unique_ptr<HttpExchange>> free_;
+  int in_flight_count_ = 0;
+  HttpMicros earliest_deadline_ = kHttpNever;  // a lower bound over all that wait
+};
+
+HttpTransport::HttpTransport(const Options& options) {
+  const int threads =
+      std::min({std::max(options.threads, 1), options.in_flight_per_origin_max,
+                options.in_flight_unanswered_max, options.in_flight_max, options.connections_max});
+  Options share = options;
+  share.in_flight_per_origin_max /= threads;
+  share.in_flight_unanswered_max /= threads;
+  share.in_flight_max /= threads;
+  share.connections_max /= threads;
+  for (int i = 0; i < threads; ++i) loops_.push_back(std::make_unique<Loop>(share));
+}
+
+HttpTransport::~HttpTransport() = default;
+
+void HttpTransport::Send(std::vector<DeliveryAttempt> attempts,
+                         std::shared_ptr<DeliverySink> sink) {
+  if (attempts.empty()) return;
+  const size_t home =
+      absl::Hash<std::string>()(attempts.front().context->target_key) % loops_.size();
+  if (loops_.size() == 1 || loops_[home]->HasRoom(attempts.size()))
+    return loops_[home]->Send(std::move(attempts), std::move(sink));
+  auto begin = std::make_move_iterator(attempts.begin());
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    const auto end =
+        std::make_move_iterator(attempts.begin() + attempts.size() * (i + 1) / loops_.size());
+    if (begin != end) loops_[(home + i) % loops_.size()]->Send({begin, end}, sink);
+    begin = end;
+  }
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,308 @@
+#include "services/handler/delivery/http/http_transport.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "services/handler/delivery/http/headers.h"
+#include "tests/fixtures/attempts.h"
+#include "tests/fixtures/collecting_sink.h"
+#include "tests/fixtures/http_receiver.h"
+#include "tests/fixtures/http_request.h"
+
+namespace escapement::handler {
+namespace {
+
+using fixtures::AttemptOptions;
+using fixtures::CollectingSink;
+using fixtures::HttpReceiver;
+using fixtures::MakeAttempts;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Plain requests, and such as libcurl carries, here for a user in the URI.
+class HttpTransportTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  HttpTransportTest() : receiver_(*HttpReceiver::Start({.kept_requests_max = 10}, &receipts_)) {}
+
+  std::string origin() const {
+    return absl::StrReplaceAll(receiver_->origin(), {{"//", absl::StrCat("//", GetParam())}});
+  }
+
+  // Sends one attempt to a path of the receiver and waits for its result.
+  DeliveryResult SendTo(const std::string& path, absl::Duration timeout = absl::Seconds(30)) {
+    const uint64_t tag = next_tag_++;
+    transport_.Send(MakeAttempts({.uri = origin() + path, .timeout = timeout}, tag, 1), sink_);
+    EXPECT_TRUE(sink_->Await(++sent_));
+    return sink_->Only(tag);
+  }
+
+  // All of them arrive, and once each.
+  void SendTenThousand(HttpTransport& transport) {
+    constexpr uint64_t kCount = 10'000;
+    for (uint64_t first = 1; first <= kCount; first += 500) {
+      transport.Send(
+          MakeAttempts({.uri = origin() + "/ok", .payload = std::string(500, 'p')}, first, 500),
+          sink_);
+    }
+    ASSERT_TRUE(sink_->Await(kCount));
+    EXPECT_EQ(sink_->count(), kCount);
+    for (const auto& [tag, results] : sink_->results()) {
+      ASSERT_EQ(results.size(), 1u);
+      ASSERT_EQ(results[0].status, DeliveryStatus::kAccepted);
+    }
+    const fixtures::ReceiptStats stats = receipts_.Stats();
+    EXPECT_EQ(stats.received, kCount);
+    EXPECT_EQ(stats.distinct, kCount);
+  }
+
+  fixtures::Receipts receipts_;
+  std::unique_ptr<HttpReceiver> receiver_;
+  std::shared_ptr<CollectingSink> sink_ = std::make_shared<CollectingSink>();
+  HttpTransport transport_{HttpTransport::Options{}};
+  uint64_t next_tag_ = 1;
+  size_t sent_ = 0;
+};
+
+TEST_P(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
+  const AttemptOptions options = {.uri = origin() + "/hook?x=1",
+                                  .method = "PUT",
+                                  .payload = "hello",
+                                  .content_type = "text/plain",
+                                  .launch_time = absl::FromUnixMicros(1'772'323'200'000'250),
+                                  .run_count = 9};
+  transport_.Send(MakeAttempts(options, 7, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(7).status, DeliveryStatus::kAccepted);
+  const auto requests = receiver_->KeptRequests();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].second, "hello");
+  std::vector<std::string> lines = absl::StrSplit(requests[0].first, "\r\n");
+  if (GetParam()[0] != '\0') {
+    EXPECT_THAT(lines[2], HasSubstr("Authorization: "));
+    lines.erase(lines.begin() + 2);
+  }
+  ASSERT_EQ(lines.size(), 19u);
+  EXPECT_THAT(lines[17], ::testing::MatchesRegex("traceparent: 00-[0-9a-f]{32}-[0-9a-f]{16}-00"));
+  lines.erase(lines.begin() + 17);
+  EXPECT_THAT(lines, ElementsAre("PUT /hook?x=1 HTTP/1.1",                               //
+                                 "Host: 127.0.0.1:" + absl::StrCat(receiver_->port()),   //
+                                 "Accept: */*",                                          //
+                                 "Content-Type: text/plain",                             //
+                                 "X-Team: night shift",                                  //
+                                 "User-Agent: Escapement",                               //
+                                 "ce-specversion: 1.0",                                  //
+                                 "ce-type: escapement.trigger.v1",                       //
+                                 "ce-source: /tenants/default/schedules/nightly",        //
+                                 "ce-time: 2026-03-01T00:00:00.000250Z",                 //
+                                 "Escapement-Launch-Time: 2026-03-01T00:00:00.000250Z",  //
+                                 "Escapement-Count: 9",                                  //
+                                 "ce-id: event-7",                                       //
+                                 "Idempotency-Key: event-7",                             //
+                                 "ce-subject: 2026-03-01T00:00:00Z/7",                   //
+                                 "Escapement-Attempt: 1",                                //
+                                 "Escapement-Index: 7",                                  //
+                                 "Content-Length: 5"));
+}
+
+TEST_P(HttpTransportTest, EmptyBodyHasNoContentType) {
+  const AttemptOptions options = {.uri = origin(), .payload = "", .content_type = "text/plain"};
+  transport_.Send(MakeAttempts(options, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  const auto requests = receiver_->KeptRequests();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].second, "");
+  EXPECT_THAT(requests[0].first, ::testing::Not(HasSubstr("Content-Type")));
+  EXPECT_THAT(requests[0].first, HasSubstr("Content-Length: 0"));
+}
+
+TEST_P(HttpTransportTest, StatusesDecideAsTheContractSays) {
+  EXPECT_EQ(SendTo("/status/204").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);
+  EXPECT_EQ(SendTo("/status/404").status, DeliveryStatus::kFailed);
+  EXPECT_EQ(SendTo("/status/410").status, DeliveryStatus::kRejected);
+  const DeliveryResult failed = SendTo("/status/500/body/40");
+  EXPECT_EQ(failed.status, DeliveryStatus::kFailed);
+  EXPECT_EQ(failed.message, "HTTP 500: " + std::string(40, 'x'));
+  EXPECT_EQ(receiver_->requests(), 5u) << "a redirect was followed";
+}
+
+TEST_P(HttpTransportTest, RetryAfterIsReadFromOverloadAnswersOnly) {
+  EXPECT_EQ(SendTo("/status/503/retryafter/7").retry_after, absl::Seconds(7));
+  EXPECT_EQ(SendTo("/status/429/retryafter/9").retry_after, absl::Seconds(9));
+  EXPECT_EQ(SendTo("/status/429").retry_after, absl::ZeroDuration());
+  EXPECT_EQ(SendTo("/status/500/retryafter/9").retry_after, absl::ZeroDuration());
+  EXPECT_EQ(SendTo("/status/503/retryafter/999999").retry_after, kRetryAfterMax);
+}
+
+TEST_P(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
+  const DeliveryResult result = SendTo("/hang", absl::Milliseconds(30));
+  EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
+  EXPECT_THAT(result.message, HasSubstr("timed out"));
+}
+
+TEST_P(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
+  HttpTransport transport({.in_flight_per_origin_max = 2});
+  transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 2), sink_);
+  transport.Send(MakeAttempts({.uri = origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4),
+                 sink_);
+  ASSERT_TRUE(sink_->Await(4));
+  EXPECT_EQ(receiver_->requests(), 2u);
+  for (uint64_t tag = 3; tag <= 6; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnsent);
+}
+
+TEST_P(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
+  HttpTransport transport({.in_flight_unanswered_max = 4, .in_flight_max = 16});
+  std::vector<std::unique_ptr<HttpReceiver>> hanging;
+  for (uint64_t i = 0; i < 3; ++i) {
+    hanging.push_back(*HttpReceiver::Start({}, &receipts_));
+    transport.Send(MakeAttempts({.uri = hanging.back()->origin() + "/hang"}, 100 * i + 1, 50),
+                   sink_);
+  }
+  // All of them are answered while the others hang.
+  transport.Send(MakeAttempts({.uri = origin() + "/"}, 1001, 50), sink_);
+  ASSERT_TRUE(sink_->Await(50));
+  for (uint64_t tag = 1001; tag <= 1050; ++tag)
+    EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
+  EXPECT_LE(hanging[0]->requests(), 4u);
+}
+
+TEST_P(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
+  HttpTransport transport({.in_flight_per_origin_max = 1});
+  transport.Send(
+      MakeAttempts({.uri = origin() + "/delay/300", .timeout = absl::Milliseconds(500)}, 1, 3),
+      sink_);
+  ASSERT_TRUE(sink_->Await(3));
+  EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kUnsent);
+  EXPECT_EQ(sink_->Only(3).status, DeliveryStatus::kUnsent);
+  EXPECT_EQ(receiver_->requests(), 1u);
+}
+
+TEST_P(HttpTransportTest, AResetConnectionIsUnknown) {
+  EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
+}
+
+TEST_P(HttpTransportTest, AClosedPortIsUnknown) {
+  const std::string closed = origin();
+  receiver_.reset();
+  transport_.Send(MakeAttempts({.uri = closed}, 1, 1), sink_);
+  ASSERT_TRUE(sink_->Await(1));
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kUnknown);
+  EXPECT_THAT(sink_->Only(1).message, HasSubstr("connect"));
+}
+
+TEST_P(HttpTransportTest, WhatNoRequestCanBeMadeOfIsRejected) {
+  transport_.Send(MakeAttempts({.uri = "httpx://host/"}, 1, 1), sink_);
+  transport_.Send(MakeAttempts({.uri = origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1),
+                  sink_);
+  ASSERT_TRUE(sink_->Await(2));
+  EXPECT_EQ(sink_->Only(1).status, DeliveryStatus::kRejected);
+  EXPECT_EQ(sink_->Only(2).status, DeliveryStatus::kRejected);
+  EXPECT_EQ(receiver_->requests(), 0u);
+}
+
+TEST_P(HttpTransportTest, OneConnectionServesAttemptsInSequence) {
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->connections(), 1u);
+}
+
+TEST_P(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
+  EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+  receiver_->ResetConnections();
+  EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(receiver_->connections(), 2u);
+}
+
+TEST_P(HttpTransportTest, NoMoreIdleConnectionsAreKeptThanMayBe) {
+  HttpTransport transport({.connections_max = 1});
+  const std::unique_ptr<HttpReceiver> other = *HttpReceiver::Start({}, &receipts_);
+  const std::vector<std::string> uris = {origin() + "/ok", other->origin() + "/ok",
+                                         origin() + "/ok"};
+  for (size_t i = 0; i < uris.size(); ++i) {
+    transport.Send(MakeAttempts({.uri = uris[i]}, i + 1, 1), sink_);
+    ASSERT_TRUE(sink_->Await(i + 1));
+  }
+  EXPECT_EQ(receiver_->connections(), 2u) << "the first was kept beside the other receiver's";
+}
+
+TEST_P(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBreak) {
+  const auto kept = std::make_shared<CollectingSink>();
+  transport_.Send(MakeAttempts({.uri = origin() + "/delay/20"}, 1, 8), kept);
+  ASSERT_TRUE(kept->Await(8));
+  ASSERT_EQ(receiver_->connections(), 8u);
+  EXPECT_EQ(SendTo("/reset").status, DeliveryStatus::kUnknown);
+  EXPECT_EQ(receiver_->requests(), 8u + 2u);
+  EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
+}
+
+TEST_P(HttpTransportTest, ALargeResponseIsCutAndStillCounts) {
+  EXPECT_EQ(SendTo("/body/1000000").status, DeliveryStatus::kAccepted);
+  EXPECT_EQ(SendTo("/body/1000").status, DeliveryStatus::kAccepted);
+}
+
+TEST_P(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections) {
+  SendTenThousand(transport_);
+  EXPECT_LE(receiver_->connections(), 64u);
+}
+
+TEST_P(HttpTransportTest, SeveralThreadsShareWhatOneMayHaveInFlight) {
+  HttpTransport transport({.threads = 3});
+  SendTenThousand(transport);
+  EXPECT_LE(receiver_->connections(), 64u);
+}
+
+TEST_P(HttpTransportTest, WhatOneThreadCanTakeDoesNotGoToOthers) {
+  HttpTransport transport({.threads = 4});
+  for (uint64_t tag = 1; tag <= 20; ++tag) {
+    transport.Send(MakeAttempts({.uri = origin() + "/ok"}, tag, 1), sink_);
+    ASSERT_TRUE(sink_->Await(tag));
+  }
+  EXPECT_EQ(receiver_->connections(), 1u);
+}
+
+TEST_P(HttpTransportTest, ABatchThatIsTooLargeForOneThreadGoesToAll) {
+  HttpTransport transport(
+      {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4});
+  // Each thread has one of them out, and nothing is answered: four only if all have begun.
+  transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 8), sink_);
+  receiver_->AwaitRequests(4);
+}
+
+TEST_P(HttpTransportTest, DestructionAnswersWhatIsOutstanding) {
+  {
+    HttpTransport transport({.in_flight_per_origin_max = 1});
+    transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 3), sink_);
+    receiver_->AwaitRequests(1);
+  }
+  EXPECT_EQ(sink_->count(), 3u);
+  for (uint64_t tag : {1, 2, 3}) EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
+}
+
+INSTANTIATE_TEST_SUITE_P(PlainAndWithAUser, HttpTransportTest, ::testing::Values("", "somebody@"));
+
+TEST(HttpTransportHeadersTest, TimesAreRfc3339) {
+  const auto text = [](int64_t micros) {
+    std::string out;
+    AppendRfc3339(absl::FromUnixMicros(micros), &out);
+    return out;
+  };
+  EXPECT_EQ(text(0), "1970-01-01T00:00:00Z");
+  EXPECT_EQ(text(-1), "1969-12-31T23:59:59.999999Z");
+  for (const char* time :
+       {"2024-02-29T23:59:59.000001Z", "2000-03-01T00:00:00Z", "2100-02-28T12:34:56Z"}) {
+    absl::Time parsed;
+    std::string error;
+    ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, time, &parsed, &error)) << error;
+    EXPECT_EQ(text(absl::ToUnixMicros(parsed)), time);
+    EXPECT_EQ(fixtures::ParseUtcMicros(time), absl::ToUnixMicros(parsed));
+  }
+}
+
+}  // namespace
+}  // namespace escapement::handler

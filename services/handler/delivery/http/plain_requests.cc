@@ -1,0 +1,236 @@
+#include "services/handler/delivery/http/plain_requests.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/printable_text.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::handler {
+namespace {
+
+// A connection that has been idle for longer is not used again, as with libcurl: who is behind it
+// may have gone without a word.
+constexpr HttpMicros kIdleMax = 118'000'000;
+
+}  // namespace
+
+PlainRequests::PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
+                             std::function<void(void* owner, HttpEnd end)> ended)
+    : options_(options), epoll_(epoll), multi_(multi), ended_(std::move(ended)) {}
+
+PlainRequests::~PlainRequests() {
+  for (auto& [easy, connecting] : connecting_) {
+    multi_.Remove(easy);
+    curl_easy_cleanup(easy);
+  }
+  for (CURL* easy : free_) curl_easy_cleanup(easy);
+}
+
+void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const std::string& lines,
+                          HttpMicros now) {
+  const DeliveryContext& context = *attempt.attempt.context;
+  auto outgoing = std::make_unique<Outgoing>();
+  outgoing->head = RequestHead(context.definition->delivery().target().http().method(), place,
+                               lines, context.payload->size());
+  outgoing->attempt = std::move(attempt);
+  Pool* const pool = PoolOf(place.connect);
+  ++pool->links;
+  Link* const link = TakeIdle(pool, now);
+  if (link == nullptr) return Connect(pool, std::move(outgoing), now);
+  --pool->links;
+  Send(link, std::move(outgoing));
+}
+
+PlainRequests::Pool* PlainRequests::PoolOf(const std::string& url) {
+  std::unique_ptr<Pool>& pool = pools_[url];
+  if (pool == nullptr) {
+    pool = std::make_unique<Pool>();
+    pool->url = url;
+  }
+  return pool.get();
+}
+
+void PlainRequests::LeavePool(Pool* pool) {
+  if (--pool->links == 0) pools_.erase(std::string(pool->url));
+}
+
+PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, HttpMicros now) {
+  while (!pool->idle.empty()) {
+    Link* const link = pool->idle.back();
+    if (now - link->idle_since > kIdleMax) {
+      Close(link);
+      continue;
+    }
+    pool->idle.pop_back();
+    idle_.erase(link->place);
+    link->idle = false;
+    link->reused = true;
+    return link;
+  }
+  return nullptr;
+}
+
+void PlainRequests::Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, HttpMicros now) {
+  CURL* easy = nullptr;
+  if (free_.empty()) {
+    easy = multi_.NewHandle(static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
+    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+  } else {
+    easy = free_.back();
+    free_.pop_back();
+  }
+  auto connecting = std::make_unique<Connecting>();
+  connecting->pool = pool;
+  curl_easy_setopt(easy, CURLOPT_URL, pool->url.c_str());
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, connecting->error);
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, outgoing->attempt.MillisLeft(now));
+  connecting->outgoing = std::move(outgoing);
+  connecting_.emplace(easy, std::move(connecting));
+  multi_.Add(easy);
+}
+
+bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
+  const auto found = connecting_.find(easy);
+  if (found == connecting_.end()) return false;
+  const std::unique_ptr<Connecting> connecting = std::move(found->second);
+  connecting_.erase(found);
+  int fd = -1;
+  if (code == CURLE_OK) {
+    fd = multi_.TakeSocket(easy);
+  } else {
+    multi_.Remove(easy);
+  }
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, nullptr);
+  free_.push_back(easy);
+  if (fd < 0) {
+    LeavePool(connecting->pool);
+    const char* why = connecting->error[0] != '\0' ? connecting->error : curl_easy_strerror(code);
+    End(std::move(connecting->outgoing->attempt),
+        {.status = DeliveryStatus::kUnknown, .message = CleanText(why, kDeliveryMessageBytesMax)},
+        code == CURLE_OPERATION_TIMEDOUT ? HttpEnd::kTimedOut : HttpEnd::kOther);
+    return true;
+  }
+  if (static_cast<size_t>(fd) >= links_.size()) links_.resize(static_cast<size_t>(fd) + 64);
+  auto& link = links_[static_cast<size_t>(fd)];
+  link = std::make_unique<Link>(fd, options_.response_bytes_max);
+  link->pool = connecting->pool;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+  Send(link.get(), std::move(connecting->outgoing));
+  return true;
+}
+
+void PlainRequests::Send(Link* link, std::unique_ptr<Outgoing> outgoing) {
+  expire_at_ = std::min(expire_at_, outgoing->attempt.deadline);
+  link->outgoing = std::move(outgoing);
+  OnProgress(link, link->connection.Begin(link->outgoing->head,
+                                          *link->outgoing->attempt.attempt.context->payload));
+}
+
+bool PlainRequests::Has(int fd) const {
+  return static_cast<size_t>(fd) < links_.size() && links_[static_cast<size_t>(fd)] != nullptr;
+}
+
+void PlainRequests::OnEvent(int fd, uint32_t events) {
+  Link* const link = links_[static_cast<size_t>(fd)].get();
+  // Nothing was asked: the consumer has closed it, or is about to.
+  if (link->idle) return Close(link);
+  auto progress = HttpConnection::Progress::kGoesOn;
+  if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) progress = link->connection.Read();
+  if (progress == HttpConnection::Progress::kGoesOn && (events & EPOLLOUT))
+    progress = link->connection.Write();
+  OnProgress(link, progress);
+}
+
+void PlainRequests::OnProgress(Link* link, HttpConnection::Progress progress) {
+  if (progress == HttpConnection::Progress::kAnswered) return OnAnswered(link);
+  if (progress == HttpConnection::Progress::kBroken) return OnBroken(link);
+  if (link->watches_room == link->connection.writing()) return;
+  link->watches_room = link->connection.writing();
+  epoll_event event = {};
+  event.events = EPOLLIN | (link->watches_room ? uint32_t{EPOLLOUT} : 0);
+  event.data.fd = link->connection.fd();
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, event.data.fd, &event);
+}
+
+void PlainRequests::OnAnswered(Link* link) {
+  HttpAttempt attempt = std::move(link->outgoing->attempt);
+  const bool has_token = !attempt.attempt.token.empty();
+  const HttpAnswer answer = link->connection.TakeAnswer(has_token);
+  link->connection.reusable() ? Rest(link) : Close(link);
+  End(std::move(attempt), ResultOfAnswer(answer, has_token), HttpEnd::kAnswered);
+}
+
+void PlainRequests::OnBroken(Link* link) {
+  std::unique_ptr<Outgoing> outgoing = std::move(link->outgoing);
+  const bool again =
+      link->reused && !link->connection.heard() && outgoing->requests < kHttpRequestsMax;
+  const std::string why = link->connection.why();
+  Pool* const pool = link->pool;
+  if (again) {
+    ++outgoing->requests;
+    ++pool->links;
+    Connect(pool, std::move(outgoing), HttpNow());
+    return Close(link);
+  }
+  Close(link);
+  End(std::move(outgoing->attempt),
+      {.status = DeliveryStatus::kUnknown,
+       .message =
+           outgoing->requests == 1 ? CleanText(why, kDeliveryMessageBytesMax) : kBrokenTwice},
+      HttpEnd::kOther);
+}
+
+void PlainRequests::Rest(Link* link) {
+  link->outgoing = nullptr;
+  link->idle = true;
+  link->idle_since = HttpNow();
+  link->pool->idle.push_back(link);
+  link->place = idle_.insert(idle_.end(), link);
+  if (idle_.size() > static_cast<size_t>(options_.connections_max)) Close(idle_.front());
+}
+
+void PlainRequests::Close(Link* link) {
+  Pool* const pool = link->pool;
+  if (link->idle) {
+    pool->idle.erase(std::find(pool->idle.begin(), pool->idle.end(), link));
+    idle_.erase(link->place);
+  }
+  links_[static_cast<size_t>(link->connection.fd())] = nullptr;
+  LeavePool(pool);
+}
+
+void PlainRequests::Expire(HttpMicros now) {
+  expire_at_ = kHttpNever;
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link == nullptr || link->idle) continue;
+    if (link->outgoing->attempt.deadline > now) {
+      expire_at_ = std::min(expire_at_, link->outgoing->attempt.deadline);
+      continue;
+    }
+    HttpAttempt attempt = std::move(link->outgoing->attempt);
+    Close(link.get());
+    End(std::move(attempt),
+        {.status = DeliveryStatus::kUnknown, .message = "timed out without an answer"},
+        HttpEnd::kTimedOut);
+  }
+}
+
+void PlainRequests::AnswerAll(const DeliveryResult& result) {
+  for (auto& [easy, connecting] : connecting_) connecting->outgoing->attempt.Answer(result);
+  for (const std::unique_ptr<Link>& link : links_) {
+    if (link != nullptr && !link->idle) link->outgoing->attempt.Answer(result);
+  }
+}
+
+void PlainRequests::End(HttpAttempt attempt, DeliveryResult result, HttpEnd end) {
+  ended_(attempt.owner, end);
+  attempt.Answer(std::move(result));
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,110 @@
+// PlainRequests: attempts to http:// targets, each on a connection of its own. libcurl looks names
+// up and connects; from then on the sockets are ours (HttpConnection), which costs an attempt about
+// half of what libcurl takes for it (ADR 10).
+//
+// Threads: one (the transport's).
+
+#ifndef SERVICES_HANDLER_DELIVERY_HTTP_PLAIN_REQUESTS_H_
+#define SERVICES_HANDLER_DELIVERY_HTTP_PLAIN_REQUESTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "services/handler/delivery/http/connection.h"
+#include "services/handler/delivery/http/curl_multi.h"
+#include "services/handler/delivery/http/http_transport.h"
+#include "services/handler/delivery/http/request.h"
+
+namespace escapement::handler {
+
+enum class HttpEnd { kAnswered, kTimedOut, kOther };
+
+class PlainRequests {
+ public:
+  // `epoll` and `multi` outlive it. `ended` is called for each attempt before its result is given.
+  PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
+                std::function<void(void* owner, HttpEnd end)> ended);
+  ~PlainRequests();
+  PlainRequests(const PlainRequests&) = delete;
+  PlainRequests& operator=(const PlainRequests&) = delete;
+
+  // `lines` as RequestHead.
+  void Start(HttpAttempt attempt, const HttpPlace& place, const std::string& lines, HttpMicros now);
+
+  // Whether the socket is one of its own; then what epoll tells of it is for OnEvent.
+  bool Has(int fd) const;
+  void OnEvent(int fd, uint32_t events);
+  // False: the handle is not one of its own.
+  bool OnConnected(CURL* easy, CURLcode code);
+
+  // When Expire is to be called.
+  HttpMicros expire_at() const { return expire_at_; }
+  void Expire(HttpMicros now);
+
+  // Ends all of them with this result.
+  void AnswerAll(const DeliveryResult& result);
+
+ private:
+  struct Outgoing {
+    HttpAttempt attempt;
+    std::string head;
+    int requests = 1;
+  };
+  struct Link;
+  // The connections to one host and port. Kept while there are any.
+  struct Pool {
+    std::string url;
+    std::vector<Link*> idle;  // the one used last at the end
+    size_t links = 0;         // those being made and sought included
+  };
+  struct Link {
+    Link(int fd, size_t body_bytes_max) : connection(fd, body_bytes_max) {}
+    HttpConnection connection;
+    Pool* pool = nullptr;
+    std::unique_ptr<Outgoing> outgoing;  // while it is not idle
+    bool idle = false;
+    bool reused = false;
+    bool watches_room = false;  // EPOLLOUT too
+    HttpMicros idle_since = 0;
+    std::list<Link*>::iterator place = {};  // in idle_, while it is idle
+  };
+  struct Connecting {
+    Pool* pool = nullptr;
+    std::unique_ptr<Outgoing> outgoing;
+    char error[CURL_ERROR_SIZE] = {};
+  };
+
+  Pool* PoolOf(const std::string& url);
+  void LeavePool(Pool* pool);
+  // Null: there is none.
+  Link* TakeIdle(Pool* pool, HttpMicros now);
+  // A connection that the pool counts already.
+  void Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, HttpMicros now);
+  void Send(Link* link, std::unique_ptr<Outgoing> outgoing);
+  void OnProgress(Link* link, HttpConnection::Progress progress);
+  void OnAnswered(Link* link);
+  void OnBroken(Link* link);
+  void Rest(Link* link);
+  void Close(Link* link);
+  void End(HttpAttempt attempt, DeliveryResult result, HttpEnd end);
+
+  const HttpTransport::Options options_;
+  const int epoll_;
+  CurlMulti& multi_;
+  const std::function<void(void*, HttpEnd)> ended_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Pool>> pools_;
+  std::vector<std::unique_ptr<Link>> links_;  // by socket
+  std::list<Link*> idle_;                     // the one used last at the end
+  absl::flat_hash_map<CURL*, std::unique_ptr<Connecting>> connecting_;
+  std::vector<CURL*> free_;
+  HttpMicros expire_at_ = kHttpNever;  // a lower bound over what is out on links
+};
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_DELIVERY_HTTP_PLAIN_REQUESTS_H_

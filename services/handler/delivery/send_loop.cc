@@ -1,0 +1,282 @@
+#include "services/handler/delivery/send_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/micros.h"
+#include "common/runtime/perturb.h"
+
+namespace escapement::handler {
+namespace {
+
+constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
+// What a target may have out whatever it answers, and how often its answers are counted.
+constexpr uint64_t kLimitMin = 256;
+constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
+// Before a count is over its answers count as if it had taken at least so long.
+constexpr absl::Duration kCountMin = absl::Milliseconds(50);
+constexpr size_t kTargetsKeptMax = 4096;
+constexpr absl::Duration kRecheck = absl::Milliseconds(100);
+
+}  // namespace
+
+// Gathers results of any thread; posts at most one closure at a time.
+class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
+ public:
+  struct Result {
+    uint64_t tag;
+    DeliveryResult result;
+  };
+
+  Sink(SendLoop* loop, std::shared_ptr<Executor> executor)
+      : executor_(std::move(executor)), loop_(loop) {}
+
+  void OnResult(uint64_t tag, DeliveryResult result) override {
+    absl::MutexLock lock(&mutex_);
+    results_.push_back({tag, std::move(result)});
+    if (posted_) return;
+    posted_ = true;
+    executor_->Post([self = shared_from_this()] {
+      if (self->loop_ != nullptr) self->loop_->OnResults();
+    });
+  }
+
+  std::vector<Result> Take() {
+    absl::MutexLock lock(&mutex_);
+    posted_ = false;
+    return std::exchange(results_, {});
+  }
+
+  void Detach() { loop_ = nullptr; }
+
+ private:
+  std::shared_ptr<Executor> executor_;
+  SendLoop* loop_;  // on the executor only
+  absl::Mutex mutex_;
+  std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
+  bool posted_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
+                   std::shared_ptr<Executor> executor, DeliveryTransport& transport,
+                   HandlerStats& stats, std::function<void()> on_results)
+    : options_(options),
+      lead_(lead),
+      runtime_(runtime),
+      executor_(std::move(executor)),
+      transport_(transport),
+      stats_(stats),
+      on_results_(std::move(on_results)),
+      sink_(std::make_shared<Sink>(this, executor_)) {}
+
+SendLoop::~SendLoop() { sink_->Detach(); }
+
+// Events in a row mostly go to the same target.
+SendTarget* SendLoop::Find(const std::string& target_key) {
+  if (last_found_ == targets_.end() || last_found_->first != target_key)
+    last_found_ = targets_.find(target_key);
+  return last_found_ == targets_.end() ? nullptr : &last_found_->second;
+}
+
+uint64_t SendLoop::Room(const std::string& target_key) {
+  const uint64_t most_of_all = MostOut();
+  const uint64_t all = most_of_all - std::min(out_, most_of_all);
+  SendTarget* const found = Find(target_key);
+  if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
+  SendTarget& target = *found;
+  const absl::Duration elapsed = runtime_.clock().Elapsed();
+  MoveLimit(target, elapsed);
+  const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
+  const uint64_t most =
+      std::max<uint64_t>((target.limit + early) / (target.slow ? kSlowShare : 1), 1);
+  const uint64_t room = most - std::min(target.out, most);
+  if (room == 0) {
+    if (!target.full_since.has_value()) target.full_since = elapsed;
+    if (elapsed - *target.full_since > options_.slow_target_after) target.slow = true;
+  } else if (target.full_since.has_value()) {
+    target.slow = elapsed - *target.full_since > options_.slow_target_after;
+    target.full_since.reset();
+  }
+  return std::min(all, room);
+}
+
+uint64_t SendLoop::MostOut() const {
+  return static_cast<uint64_t>((1 + lead_.extra_share()) *
+                               static_cast<double>(options_.events_out_max));
+}
+
+void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
+  const absl::Duration counted = elapsed - target.counted_since;
+  const bool over = target.limit == 0 || counted >= kCountEvery;
+  if (!over && target.answers == 0) return;
+  const double rate = target.limit == 0 ? 0
+                                        : static_cast<double>(target.answers) /
+                                              absl::ToDoubleSeconds(std::max(counted, kCountMin));
+  const double answered = rate * absl::ToDoubleSeconds(target.timeout / 4);
+  uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
+  // One that had little to answer has not shown that it could not answer more; before the count is
+  // over it can only show that it answers more.
+  const bool little = !over || 2 * target.most_sent < target.limit;
+  if (little) limit = target.limit;
+  target.rate = little ? std::max(target.rate, rate) : rate;
+  target.limit = answered >= static_cast<double>(options_.target_events_out_max)
+                     ? options_.target_events_out_max
+                     : std::max(limit, static_cast<uint64_t>(answered));
+  if (!over) return;
+  target.most_sent = target.sent;
+  target.answers = 0;
+  target.counted_since = elapsed;
+}
+
+bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
+                        uint64_t answers_before) {
+  SendTarget* const found = Find(context.target_key);
+  const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
+  bool silent = !answered;
+  if (found != nullptr) {
+    SendTarget& target = *found;
+    silent = silent && target.answers_ever == answers_before;
+    target.sent -= std::min<uint64_t>(1, target.sent);
+    if (answered) {
+      ++target.answers;
+      ++target.answers_ever;
+      target.timeout = context.timeout;
+    }
+  }
+  Unreserve(context.target_key, 1);
+  return silent;
+}
+
+bool SendLoop::Slow(const std::string& target_key) {
+  const SendTarget* const found = Find(target_key);
+  return found != nullptr && found->slow;
+}
+
+void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
+  SendTarget* found = Find(target_key);
+  if (found == nullptr) {
+    last_found_ = targets_.try_emplace(target_key).first;
+    found = &last_found_->second;
+  }
+  found->out += events;
+  out_ += events;
+  stats_.events_out.store(out_, std::memory_order_relaxed);
+}
+
+void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
+  SendTarget* const found = Find(target_key);
+  if (found == nullptr) return;
+  found->out -= std::min(events, found->out);
+  out_ -= std::min(events, out_);
+  stats_.events_out.store(out_, std::memory_order_relaxed);
+  if (found->out > 0 || found->slow || targets_.size() <= kTargetsKeptMax) return;
+  targets_.erase(last_found_);
+  last_found_ = targets_.end();
+}
+
+void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
+                   absl::Time due) {
+  waiting_.emplace(
+      due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
+}
+
+std::optional<absl::Time> SendLoop::NextDue() const {
+  if (waiting_.empty()) return std::nullopt;
+  return waiting_.begin()->first;
+}
+
+void SendLoop::SendDue(absl::Time now) {
+  // Keys belong to contexts that the batch holds.
+  std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
+  auto batch = batches.end();  // the last one used
+  std::vector<Waiting> later;
+  const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
+                    Perturb(runtime_, Site::kHandlerSendsHeld);
+  while (!waiting_.empty() && waiting_.begin()->first <= now) {
+    const absl::Time due = waiting_.begin()->first;
+    Waiting waiting = std::move(waiting_.begin()->second);
+    waiting_.erase(waiting_.begin());
+    const std::string& target_key = waiting.claim->entries[waiting.entry].context->target_key;
+    ClaimOwner* owner = waiting.claim->owner;
+    const ClaimOwner::Check check =
+        owner == nullptr ? ClaimOwner::Check::kEnded
+        : held           ? ClaimOwner::Check::kWait
+               : owner->BeforeSend(waiting.claim, waiting.entry, waiting.first, waiting.count);
+    switch (check) {
+      case ClaimOwner::Check::kSend:
+        if (batch == batches.end() || batch->first != target_key)
+          batch = batches.try_emplace(target_key).first;
+        Send(now, due, waiting, batch->second);
+        break;
+      case ClaimOwner::Check::kWait:
+        later.push_back(std::move(waiting));
+        break;
+      case ClaimOwner::Check::kEnded:
+        Unreserve(target_key, waiting.count);
+        break;
+    }
+  }
+  for (Waiting& waiting : later) waiting_.emplace(now + kRecheck, std::move(waiting));
+  for (auto& [target, batch] : batches) transport_.Send(std::move(batch), sink_);
+}
+
+void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
+                    std::vector<DeliveryAttempt>& batch) {
+  const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
+  const int64_t now_micros = ToMicros(now);
+  uint64_t answers_before = 0;
+  if (SendTarget* const target = Find(entry.context->target_key); target != nullptr) {
+    target->sent += waiting.count;
+    target->most_sent = std::max(target->most_sent, target->sent);
+    answers_before = target->answers_ever;
+  }
+  const bool has_token = entry.grant != nullptr && entry.grant->on_release;
+  for (uint64_t i = 0; i < waiting.count; ++i) {
+    uint32_t place = 0;
+    if (free_slots_.empty()) {
+      place = static_cast<uint32_t>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      place = free_slots_.back();
+      free_slots_.pop_back();
+    }
+    Slot& slot = slots_[place];
+    slot.claim = waiting.claim;
+    slot.entry = waiting.entry;
+    slot.index = waiting.first + i;
+    slot.dispatch_micros = now_micros;
+    slot.answers_before = answers_before;
+    batch.push_back({.tag = (uint64_t{slot.uses} << 32) | place,
+                     .context = entry.context,
+                     .event_id = entry.EventId(slot.index),
+                     .index = slot.index,
+                     .attempt = entry.event.attempts() + 1,
+                     .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
+  }
+  HandlerStats::Add(stats_.deliveries, waiting.count);
+  if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
+}
+
+void SendLoop::OnResults() {
+  for (Sink::Result& result : sink_->Take()) {
+    const uint32_t place = static_cast<uint32_t>(result.tag);
+    if (place >= slots_.size() || slots_[place].claim == nullptr ||
+        slots_[place].uses != result.tag >> 32)
+      continue;
+    Slot& slot = slots_[place];
+    const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
+    ++slot.uses;
+    free_slots_.push_back(place);
+    const bool silent =
+        OnAnswer(*claim->entries[slot.entry].context, result.result.status, slot.answers_before);
+    if (claim->owner != nullptr) {
+      claim->owner->OnResult(claim, slot.entry, slot.index, slot.dispatch_micros,
+                             std::move(result.result), silent);
+    }
+  }
+  on_results_();
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,186 @@
+#include "services/handler/delivery/send_loop.h"
+
+#include "common/sim/sim_runtime.h"
+#include "gtest/gtest.h"
+#include "services/handler/testing/handler_world.h"
+
+namespace escapement::handler {
+namespace {
+
+class Owner : public ClaimOwner {
+ public:
+  Check BeforeSend(const std::shared_ptr<Claim>&, uint32_t, uint64_t, uint64_t) override {
+    return check;
+  }
+  void OnResult(const std::shared_ptr<Claim>&, uint32_t, uint64_t index, int64_t, DeliveryResult,
+                bool) override {
+    results.push_back(index);
+  }
+  Check check = Check::kSend;
+  std::vector<uint64_t> results;
+};
+
+class SendLoopTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Claim> MakeClaim(uint64_t count) {
+    auto claim = std::make_shared<Claim>();
+    claim->owner = &owner_;
+    auto context = std::make_shared<DeliveryContext>();
+    context->target_key = "t";
+    context->timeout = absl::Seconds(10);
+    ClaimedEntry entry;
+    entry.context = std::move(context);
+    entry.event.set_version(1);
+    entry.event.set_count(count);
+    claim->entries.push_back(std::move(entry));
+    return claim;
+  }
+  void AddAndSend(uint64_t count) {
+    loop_.Reserve("t", count);
+    loop_.Add(MakeClaim(count), 0, 0, count, now());
+    loop_.SendDue(now());
+  }
+  // Then 100 ms pass: if it answers them, that is 2,500 in a quarter of the timeout.
+  void SendItAHundred() {
+    loop_.Reserve("t", 0);
+    EXPECT_EQ(loop_.Room("t"), 256u);
+    AddAndSend(100);
+    runtime_.AdvanceBy(absl::Milliseconds(100));
+  }
+  absl::Time now() { return runtime_.world().Now(); }
+
+  sim::SimRuntime runtime_{1};
+  ScriptedTransport transport_{runtime_};
+  HandlerOptions options_;
+  HandlerStats stats_;
+  Owner owner_;
+  int result_batches_ = 0;
+  ClaimLead lead_{options_};
+  SendLoop loop_{
+      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, stats_, [this] {
+        ++result_batches_;
+      }};
+};
+
+TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
+  const absl::Time due = now() + absl::Seconds(1);
+  loop_.Reserve("t", 5);
+  loop_.Add(MakeClaim(5), 0, 0, 5, due);
+  loop_.SendDue(due - absl::Microseconds(1));
+  EXPECT_TRUE(transport_.sent.empty());
+  EXPECT_EQ(loop_.NextDue(), due);
+  loop_.SendDue(due);
+  EXPECT_EQ(transport_.sent.size(), 5u);
+}
+
+TEST_F(SendLoopTest, ResultsFreeWhatWasReserved) {
+  AddAndSend(100);
+  EXPECT_EQ(loop_.out(), 100u);
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(owner_.results.size(), 100u);
+  EXPECT_EQ(loop_.out(), 0u);
+}
+
+TEST_F(SendLoopTest, WhatMayNotBeSentNowIsAskedForAgain) {
+  owner_.check = ClaimOwner::Check::kWait;
+  AddAndSend(1);
+  EXPECT_TRUE(transport_.sent.empty());
+  ASSERT_TRUE(loop_.NextDue().has_value());
+  owner_.check = ClaimOwner::Check::kSend;
+  loop_.SendDue(*loop_.NextDue());
+  EXPECT_EQ(transport_.sent.size(), 1u);
+}
+
+TEST_F(SendLoopTest, ResultsForALostShardChangeNothing) {
+  auto claim = MakeClaim(3);
+  loop_.Reserve("t", 3);
+  loop_.Add(claim, 0, 0, 3, now());
+  loop_.SendDue(now());
+  claim->owner = nullptr;
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_TRUE(owner_.results.empty());
+  EXPECT_EQ(loop_.out(), 0u);
+}
+
+TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  SendItAHundred();
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+  // Nothing was asked of it: it is not known to have become slower.
+  runtime_.AdvanceBy(absl::Seconds(1));
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+  // It answers nothing more of all that it may have out.
+  transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  AddAndSend(2500);
+  runtime_.AdvanceBy(absl::Milliseconds(100));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  loop_.Unreserve("t", 2500);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+}
+
+TEST_F(SendLoopTest, ATargetThatAnswersAtOnceHasMoreRoomAtOnce) {
+  loop_.Reserve("t", 0);
+  EXPECT_EQ(loop_.Room("t"), 256u);
+  AddAndSend(100);
+  runtime_.AdvanceBy(absl::Milliseconds(10));
+  ASSERT_EQ(loop_.out(), 0u);
+  EXPECT_EQ(loop_.Room("t"), options_.target_events_out_max) << "as if they had been 2,000/s";
+}
+
+TEST_F(SendLoopTest, ATargetIsNotAskedForAnswersOfWhatIsClaimedAndNotSent) {
+  SendItAHundred();
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+  // The commit of a claim takes long.
+  loop_.Reserve("t", 2500);
+  runtime_.AdvanceBy(absl::Milliseconds(500));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  loop_.Unreserve("t", 2500);
+  EXPECT_EQ(loop_.Room("t"), 2500u);
+}
+
+TEST_F(SendLoopTest, WhatIsClaimedEarlierHasRoomOfItsOwn) {
+  SendItAHundred();
+  lead_.OnCommitted(absl::Milliseconds(96));
+  lead_.Step(now(), runtime_.clock().Elapsed());
+  ASSERT_EQ(lead_.extra(), absl::Milliseconds(100));
+  EXPECT_EQ(loop_.Room("t"), 2500u + 100u) << "1,000 answers a second";
+}
+
+TEST_F(SendLoopTest, AllTargetsTogetherHaveRoomForWhatIsClaimedEarlier) {
+  options_.events_out_max = 1000;
+  loop_.Reserve("t", 999);
+  EXPECT_FALSE(loop_.full());
+  loop_.Reserve("t", 1);
+  EXPECT_TRUE(loop_.full());
+  lead_.OnCommitted(options_.claim_lead_max);
+  lead_.Step(now(), runtime_.clock().Elapsed());
+  loop_.Reserve("t", 919);
+  EXPECT_FALSE(loop_.full()) << "230 ms earlier, of 250";
+  EXPECT_EQ(loop_.Room("u"), 1u);
+  loop_.Reserve("u", 1);
+  EXPECT_TRUE(loop_.full());
+}
+
+TEST_F(SendLoopTest, WhatWasNotSentIsNoAnswer) {
+  transport_.decide = [](const DeliveryAttempt&) {
+    return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = ""};
+  };
+  SendItAHundred();
+  EXPECT_EQ(loop_.Room("t"), 256u);
+}
+
+TEST_F(SendLoopTest, ATargetThatStaysFullIsSlowAndGetsLess) {
+  transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
+  loop_.Room("t");
+  AddAndSend(256);
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  EXPECT_FALSE(loop_.Slow("t"));
+  runtime_.AdvanceBy(absl::Milliseconds(1500));
+  EXPECT_EQ(loop_.Room("t"), 0u);
+  EXPECT_TRUE(loop_.Slow("t"));
+  runtime_.AdvanceBy(absl::Seconds(20));
+  EXPECT_EQ(loop_.Room("t"), 16u) << "all have timed out";
+}
+
+}  // namespace
+}  // namespace escapement::handler

@@ -1,0 +1,395 @@
+#include "services/handler/ends/end_batch.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/base/printable_text.h"
+#include "common/records/retry_end.h"
+#include "common/storage/done_record.h"
+#include "common/storage/done_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/run_table.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+using storage::v1::EventRecord;
+
+constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
+
+void Put(kv::Group& group, ColumnFamily cf, std::string key, std::string value) {
+  group.mutations.push_back(
+      {.cf = cf, .kind = Mutation::Kind::kPut, .key = std::move(key), .value = std::move(value)});
+}
+
+void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
+  group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
+}
+
+// Those of granted events are counted by the owner of their policy shard.
+bool CountsInRun(const ClaimedEntry& entry) {
+  return entry.grant == nullptr && HasRun(entry.event);
+}
+
+std::string PartKey(const ClaimedEntry& entry) {
+  return RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, entry.key.shard);
+}
+
+// The part in `changed`, begun from the one in `parts`.
+storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunParts& parts,
+                                        RunParts& changed) {
+  std::string key = PartKey(entry);
+  const auto before = parts.find(key);
+  const auto [at, added] = changed.try_emplace(std::move(key));
+  if (added && before != parts.end()) at->second = before->second;
+  return at->second;
+}
+
+// `reason`: of what is skipped.
+void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count,
+                const std::string& reason) {
+  switch (kind) {
+    case EndKind::kSucceeded:
+      part.set_succeeded(part.succeeded() + count);
+      break;
+    case EndKind::kFailed:
+      part.set_failed(part.failed() + count);
+      break;
+    case EndKind::kRetry:
+      part.set_retries(part.retries() + count);
+      break;
+    case EndKind::kSkipped:
+      part.set_skipped(part.skipped() + count);
+      part.set_skip_reason(reason);
+      break;
+    case EndKind::kCancelled:
+      part.set_cancelled(part.cancelled() + count);
+      break;
+    case EndKind::kReturn:
+    case EndKind::kPark:
+    case EndKind::kMove:
+    case EndKind::kResend:
+    case EndKind::kGone:
+      break;
+  }
+}
+
+storage::v1::OutcomeKind OutcomeKindOf(EndKind kind) {
+  if (kind == EndKind::kSucceeded) return storage::v1::OUTCOME_KIND_SUCCEEDED;
+  if (kind == EndKind::kFailed) return storage::v1::OUTCOME_KIND_FAILED;
+  if (kind == EndKind::kCancelled) return storage::v1::OUTCOME_KIND_CANCELLED;
+  return storage::v1::OUTCOME_KIND_SKIPPED;
+}
+
+void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count,
+             kv::Group& group) {
+  const EventRecord& event = entry.event;
+  storage::v1::DoneRecord done = DoneRecordOf(event);
+  done.set_count(count);
+  done.set_outcome(OutcomeKindOf(first.kind));
+  done.set_reason(first.reason);
+  done.set_attempts(first.attempts);
+  done.set_dispatch_time_micros(first.dispatch_micros);
+  done.set_complete_time_micros(last.complete_micros);
+  if (entry.claimed_version != 0) done.set_version(entry.claimed_version);
+  if (entry.one_off() && event.event_id().empty()) done.set_lane(entry.key.lane);
+  Put(group, ColumnFamily::kDone,
+      EncodeDoneKey({.shard = entry.key.shard,
+                     .day = DoneDay(FromMicros(event.launch_time_micros())),
+                     .uid = entry.key.uid,
+                     .occurrence = entry.key.occurrence,
+                     .first = first.first}),
+      done.SerializeAsString());
+}
+
+// The row's record for one of its events, with its payload where it has one of its own.
+EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
+  EventRecord event = entry.event;
+  event.set_count(1);
+  event.set_attempts(outcome.attempts);
+  event.set_last_error(CleanText(outcome.reason, kErrorBytesMax));
+  NoteTried(outcome.dispatch_micros, event);
+  if (entry.one_off()) {
+    event.set_event_id(entry.EventId(0));
+    event.set_payload(*entry.context->payload);
+  }
+  // The version that was sent, so that the next attempt need not be judged anew.
+  if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
+  return event;
+}
+
+// A row of `events`, which is in memory too once the group is applied.
+void PutRow(std::string key, std::string value, EndBatch& batch) {
+  batch.rows.emplace_back(key, value, 0);
+  Put(batch.group, ColumnFamily::kEvents, std::move(key), std::move(value));
+}
+
+// The name that a retry gave to a one-off event.
+void DeleteName(const ClaimedEntry& entry, kv::Group& group) {
+  if (entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
+    Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.EventId(0)));
+  }
+}
+
+void PutRetry(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  std::string key = EncodeEventKey({.shard = entry.key.shard,
+                                    .lane = kLaneRetry,
+                                    .due_time = outcome.retry_at,
+                                    .uid = entry.key.uid,
+                                    .occurrence = entry.key.occurrence,
+                                    .first = outcome.first});
+  if (entry.one_off()) {
+    storage::v1::EventNameRecord name;
+    name.set_event_key(key);
+    name.set_launch_time_micros(entry.event.launch_time_micros());
+    Put(batch.group, ColumnFamily::kEventNames,
+        EventNameKey(entry.event.tenant(), entry.EventId(0)), name.SerializeAsString());
+  }
+  PutRow(std::move(key), RecordOfOne(entry, outcome).SerializeAsString(), batch);
+  ++batch.retried;
+}
+
+void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group& group) {
+  storage::v1::DeadLetterRecord letter;
+  letter.set_uid(std::string(entry.key.uid.bytes()));
+  letter.set_occurrence(entry.key.occurrence);
+  letter.set_index(outcome.first);
+  *letter.mutable_event() = RecordOfOne(entry, outcome);
+  letter.set_reason(outcome.reason);
+  letter.set_schedule_id(entry.context->definition->schedule_id());
+  Put(group, ColumnFamily::kDeadLetters,
+      DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros),
+                    entry.EventId(outcome.first)),
+      letter.SerializeAsString());
+}
+
+// The row of a one-off event was left as it is by the claim: it only gets back into memory (where
+// alone is known since when its target could not be reached).
+void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  EventRecord event = entry.event;
+  NoteTried(outcome.dispatch_micros, event);
+  event.set_payload(*entry.context->payload);
+  batch.released_keys.push_back(entry.event_key);
+  batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
+}
+
+// The events from that of `first` on as they were before the claim.
+void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count, EndBatch& batch) {
+  EventKey key = entry.key;
+  key.first = first.first;
+  EventRecord event = entry.event;
+  NoteTried(first.dispatch_micros, event);
+  event.set_count(count);
+  PutRow(EncodeEventKey(key), event.SerializeAsString(), batch);
+}
+
+void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
+               const std::string& payload, kv::Group& group) {
+  EventKey key = entry.key;
+  key.first = first;
+  EventRecord event = entry.event;
+  event.set_count(count);
+  event.set_payload(payload);
+  Put(group, ColumnFamily::kParked, ParkedKey(key.uid, EncodeEventKey(key)),
+      event.SerializeAsString());
+}
+
+// The row of a one-off event goes with its end, and so does the name that a retry gave it.
+void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
+  Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
+  batch.released_keys.push_back(entry.event_key);
+  if (outcome.kind != EndKind::kRetry) DeleteName(entry, batch.group);
+}
+
+void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantReports& reports,
+               EndBatch& batch) {
+  const ClaimedEntry& entry = first.claim->entries[first.entry];
+  reports.Add(entry, first, last, count);
+  switch (ReportKindOf(*entry.grant, first)) {
+    case storage::v1::GrantReportRecord::SUCCEEDED:
+    case storage::v1::GrantReportRecord::COMPLETED:
+      batch.succeeded += count;
+      break;
+    case storage::v1::GrantReportRecord::RETRY:
+      batch.retried += count;
+      break;
+    case storage::v1::GrantReportRecord::FAILED:
+      batch.dead_letters += count;
+      break;
+    default:  // it has not ended
+      break;
+  }
+}
+
+// Outcomes [begin, end) are contiguous, alike, and not of granted events.
+void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count,
+              const RunParts& parts, EndBatch& batch) {
+  const Outcome& first = outcomes[begin];
+  const ClaimedEntry& entry = first.claim->entries[first.entry];
+  switch (first.kind) {
+    case EndKind::kSucceeded:
+    case EndKind::kSkipped:
+    case EndKind::kCancelled:
+      PutDone(entry, first, outcomes[end - 1], count, batch.group);
+      break;
+    case EndKind::kFailed:
+      PutDone(entry, first, outcomes[end - 1], count, batch.group);
+      PutDeadLetter(entry, first, batch.group);
+      ++batch.dead_letters;
+      break;
+    case EndKind::kRetry:
+      PutRetry(entry, first, batch);
+      break;
+    case EndKind::kReturn:
+      if (entry.row_stays) {
+        ReturnStayed(entry, first, batch);
+      } else {
+        PutReturned(entry, first, count, batch);
+      }
+      break;
+    case EndKind::kPark:
+    case EndKind::kMove:
+    case EndKind::kResend:
+    case EndKind::kGone:
+      break;
+  }
+  if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
+  if (first.kind == EndKind::kSkipped) batch.skipped += count;
+  if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
+  if (CountsInRun(entry))
+    CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count, first.reason);
+}
+
+bool Alike(const Outcome& a, const Outcome& b) {
+  // Failures and retries have rows of their own.
+  return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry &&
+         a.work != DeliveryWork::kFailed && a.work == b.work && a.unreachable == b.unreachable &&
+         a.attempts == b.attempts && a.reason == b.reason;
+}
+
+void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_t count) {
+  if (entry.ranges_size() > 0) {
+    auto& last = *entry.mutable_ranges(entry.ranges_size() - 1);
+    if (last.first() + last.count() == first) {
+      last.set_count(last.count() + count);
+      return;
+    }
+  }
+  auto& range = *entry.add_ranges();
+  range.set_first(first);
+  range.set_count(count);
+}
+
+// Outcomes [begin, end) are all of one claim.
+void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, EndBatch& batch) {
+  Claim& claim = *outcomes[begin].claim;
+  storage::v1::ClaimEndRecord record;
+  for (size_t i = begin; i < end; ++i) {
+    const Outcome& outcome = outcomes[i];
+    claim.open -= std::min(outcome.count, claim.open);
+    const int last = record.entries_size() - 1;
+    auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry
+                      ? record.mutable_entries(last)
+                      : record.add_entries();
+    entry->set_entry(outcome.entry);
+    AddRange(*entry, outcome.first, outcome.count);
+  }
+  if (claim.open > 0) {
+    Put(batch.group, ColumnFamily::kInflight, EncodeClaimEndKey(claim.id, claim.ends_written++),
+        record.SerializeAsString());
+    return;
+  }
+  Delete(batch.group, ColumnFamily::kInflight, EncodeClaimKey(claim.id));
+  for (uint32_t i = 0; i < claim.ends_written; ++i) {
+    Delete(batch.group, ColumnFamily::kInflight, EncodeClaimEndKey(claim.id, i));
+  }
+  batch.finished.push_back(outcomes[begin].claim);
+}
+
+}  // namespace
+
+void PutParts(const RunParts& parts, kv::Group& group) {
+  for (const auto& [key, part] : parts)
+    Put(group, ColumnFamily::kRunParts, key, part.SerializeAsString());
+}
+
+std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes) {
+  std::set<std::string> keys;
+  const ClaimedEntry* last = nullptr;
+  for (const Outcome& outcome : outcomes) {
+    const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
+    if (&entry == last || !CountsInRun(entry)) continue;
+    last = &entry;
+    keys.insert(PartKey(entry));
+  }
+  return {keys.begin(), keys.end()};
+}
+
+EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
+                       const ReportOrigin& origin) {
+  std::sort(outcomes.begin(), outcomes.end(), [](const Outcome& a, const Outcome& b) {
+    return std::tie(a.claim->order, a.entry, a.first) < std::tie(b.claim->order, b.entry, b.first);
+  });
+  EndBatch batch;
+  GrantReports reports;
+  batch.group.mutations.reserve(outcomes.size() * 2);
+  size_t claim_begin = 0;
+  size_t begin = 0;
+  uint64_t count = 0;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    const Outcome* next = i + 1 < outcomes.size() ? &outcomes[i + 1] : nullptr;
+    count += outcome.count;
+    const bool same_claim = next != nullptr && next->claim == outcome.claim;
+    const bool goes_on = same_claim && next->entry == outcome.entry &&
+                         next->first == outcome.first + outcome.count && Alike(outcome, *next);
+    if (!goes_on) {
+      if (outcome.claim->entries[outcome.entry].grant != nullptr) {
+        AddReport(outcomes[begin], outcome, count, reports, batch);
+      } else {
+        AddAlike(outcomes, begin, i + 1, count, parts, batch);
+      }
+      begin = i + 1;
+      count = 0;
+    }
+    if (!same_claim) {
+      EndClaim(outcomes, claim_begin, i + 1, batch);
+      claim_begin = i + 1;
+    }
+  }
+  PutParts(batch.parts, batch.group);
+  reports.Put(origin, batch.group);
+  return batch;
+}
+
+void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
+               RunParts& changed) {
+  const ClaimedEntry& entry = end.entry;
+  const uint64_t count = entry.event.count();
+  Delete(group, ColumnFamily::kEvents, entry.event_key);
+  if (end.kind == EndKind::kPark) {
+    PutParked(entry, entry.key.first, count, end.payload, group);
+    return;
+  }
+  if (end.kind == EndKind::kMove)
+    group.mutations.insert(group.mutations.end(), end.moved.begin(), end.moved.end());
+  if (end.kind == EndKind::kGone || end.kind == EndKind::kMove) return;
+  Outcome outcome{.kind = end.kind,
+                  .first = entry.key.first,
+                  .count = count,
+                  .attempts = entry.event.attempts(),
+                  .complete_micros = at_micros,
+                  .reason = end.reason};
+  PutDone(entry, outcome, outcome, count, group);
+  if (outcome.kind == EndKind::kFailed) PutDeadLetter(entry, outcome, group);
+  if (entry.one_off()) DeleteName(entry, group);
+  if (CountsInRun(entry))
+    CountInRun(ChangedPart(entry, parts, changed), outcome.kind, count, outcome.reason);
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,63 @@
+// A token manager that grants what it is told to, for tests of a handler: it puts claims of granted
+// events into queue shards and reads what is reported of them.
+
+#ifndef SERVICES_HANDLER_TESTING_GRANTED_WORLD_H_
+#define SERVICES_HANDLER_TESTING_GRANTED_WORLD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/storage/grant_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/testing/handler_world.h"
+
+namespace escapement::handler {
+
+using GrantReport = storage::v1::GrantReportRecord::Entry;
+
+struct Granted {
+  uint64_t first = 0;
+  uint64_t count = 1;
+  bool on_release = true;
+  std::optional<absl::Time> due = std::nullopt;  // now
+  absl::Duration send_within = absl::Seconds(10);
+  uint32_t attempts = 0;
+  uint64_t claimed_version = 1;
+  std::string occurrence = "o";
+};
+
+class TestTokenManager {
+ public:
+  static constexpr uint16_t kPolicyShard = 3;
+  static constexpr uint64_t kEpoch = 7;
+
+  explicit TestTokenManager(HandlerWorld& world) : world_(world) {}
+
+  // One claim of one grant for each of `grants`, all of events of the schedule. Returns the number
+  // of the first grant; the others follow.
+  uint64_t Grant(const Uid& uid, const std::vector<Granted>& grants, uint16_t queue_shard = 0);
+  // The group that does so, for tests that add to it.
+  kv::Group GrantGroup(const Uid& uid, const std::vector<Granted>& grants, uint16_t queue_shard);
+
+  GrantId Id(uint64_t number) const;
+
+  // What has been reported and not been taken yet, in the order of the rows.
+  std::vector<GrantReport> TakeReports();
+  size_t report_rows() const { return report_rows_; }  // of all TakeReports
+
+ private:
+  HandlerWorld& world_;
+  uint64_t last_grant_ = 0;
+  uint64_t last_claim_ = 0;
+  size_t report_rows_ = 0;
+};
+
+// Events in reports of that kind.
+uint64_t EventsOf(const std::vector<GrantReport>& reports,
+                  storage::v1::GrantReportRecord::Kind kind);
+
+}  // namespace escapement::handler
+
+#endif  // SERVICES_HANDLER_TESTING_GRANTED_WORLD_H_

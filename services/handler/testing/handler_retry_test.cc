@@ -1,0 +1,188 @@
+// Retries and the schedule's next occurrence: what is tried again before it, what is not, and what
+// becomes of a retry that finds nobody until then.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/run_table.h"
+#include "gtest/gtest.h"
+#include "services/handler/testing/handler_world.h"
+
+namespace escapement::handler {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::OUTCOME_KIND_FAILED;
+using storage::v1::OUTCOME_KIND_SUCCEEDED;
+
+constexpr char kReason[] = "busy; not tried again past the next occurrence";
+
+// A schedule that fires every minute; a retry waits for `retry_after`.
+class HandlerRetryTest : public ::testing::Test {
+ protected:
+  HandlerRetryTest() { world_.Advance(absl::Seconds(1)); }
+
+  void Fail(absl::Duration retry_after) {
+    world_.transport("a").decide = [retry_after](const DeliveryAttempt&) {
+      return DeliveryResult{
+          .status = DeliveryStatus::kFailed, .message = "busy", .retry_after = retry_after};
+    };
+  }
+  // The next whole minute; that after it is the next occurrence.
+  absl::Time Minute() {
+    return absl::FromUnixSeconds((absl::ToUnixSeconds(world_.now()) / 60 + 1) * 60);
+  }
+  Uid AddSchedule() {
+    const Uid uid = world_.AddSchedule("s");
+    world_.AddDefinition(uid, 1, "* * * * *");
+    return uid;
+  }
+  std::vector<storage::v1::DeadLetterRecord> DeadLetters() const {
+    std::vector<storage::v1::DeadLetterRecord> letters;
+    for (const auto& [key, value] : world_.Rows(ColumnFamily::kDeadLetters))
+      letters.emplace_back().ParseFromString(value);
+    return letters;
+  }
+  // The event has failed for the sake of the next occurrence, after so many attempts.
+  void ExpectGivenUp(uint32_t attempts) {
+    ASSERT_EQ(world_.Done().size(), 1u);
+    EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
+    EXPECT_EQ(world_.Done()[0].reason(), kReason);
+    EXPECT_EQ(world_.Done()[0].attempts(), attempts);
+    ASSERT_EQ(DeadLetters().size(), 1u);
+    EXPECT_EQ(DeadLetters()[0].reason(), kReason);
+    EXPECT_EQ(DeadLetters()[0].schedule_id(), "s");
+    EXPECT_EQ(DeadLetters()[0].event().attempts(), attempts);
+    EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
+    EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
+  }
+  // A retry is due within the minute, but its handler dies and the next one comes after that.
+  Uid LeaveARetryBehind(bool run) {
+    const Uid uid = AddSchedule();
+    world_.StartHandler("a");
+    world_.Advance(absl::Seconds(1));
+    Fail(absl::Seconds(20));
+    const absl::Time due = Minute();
+    world_.AddRow(uid, {.due = due, .run_count = run ? 2u : 1u});
+    world_.Advance(due + absl::Seconds(5) - world_.now());
+    EXPECT_EQ(world_.Sent().size(), 1u);
+    EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 1u);
+    world_.KillHandler("a");
+    world_.Advance(due + absl::Seconds(60) - world_.now());
+    world_.StartHandler("b");
+    world_.Advance(absl::Seconds(30));
+    return uid;
+  }
+
+  HandlerWorld world_;
+};
+
+TEST_F(HandlerRetryTest, AnEventIsNotTriedAgainAtItsSchedulesNextOccurrence) {
+  const Uid uid = AddSchedule();
+  world_.StartHandler("a");
+  Fail(absl::Seconds(25));
+  const absl::Time due = Minute();
+  world_.AddRow(uid, {.due = due});
+  world_.Advance(absl::Minutes(3));
+  // At 0, 25 and 50 s; the fourth of four attempts would be at 75 s.
+  ASSERT_EQ(world_.Sent().size(), 3u);
+  EXPECT_LT(world_.Sent()[2].at, due + absl::Minutes(1));
+  ExpectGivenUp(3);
+  EXPECT_EQ(world_.handler("a").stats().dead_letters.load(), 1u);
+}
+
+TEST_F(HandlerRetryTest, RetriesThatAreKeptGoOnPastIt) {
+  world_.retry.set_keep(true);
+  const Uid uid = AddSchedule();
+  world_.StartHandler("a");
+  Fail(absl::Seconds(25));
+  world_.AddRow(uid, {.due = Minute()});
+  world_.Advance(absl::Minutes(3));
+  EXPECT_EQ(world_.Sent().size(), 4u);
+  ASSERT_EQ(world_.Done().size(), 1u);
+  EXPECT_EQ(world_.Done()[0].reason(), "busy");
+}
+
+TEST_F(HandlerRetryTest, OneOffEventsHaveNoNextOccurrence) {
+  world_.StartHandler("a");
+  Fail(absl::Seconds(90));
+  world_.AddOneOff("event-1", Minute(), "hello");
+  world_.Advance(absl::Minutes(8));
+  EXPECT_EQ(world_.Sent().size(), 4u);
+}
+
+TEST_F(HandlerRetryTest, TheFirstAttemptIsMadeHoweverLate) {
+  const Uid uid = AddSchedule();
+  const absl::Time due = Minute();
+  world_.AddRow(uid, {.due = due, .nominal_micros = ToMicros(due - absl::Hours(1))});
+  world_.StartHandler("a");
+  Fail(absl::ZeroDuration());
+  world_.Advance(absl::Minutes(5));
+  EXPECT_EQ(world_.Sent().size(), 1u);
+  ExpectGivenUp(1);
+}
+
+// As a backfill sets them off.
+TEST_F(HandlerRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen) {
+  for (const DeliveryStatus status : {DeliveryStatus::kFailed, DeliveryStatus::kUnsent}) {
+    for (const bool ends : {false, true}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(status) << ' ' << ends);
+      HandlerWorld world;
+      world.retry.set_keep(true);
+      world.retry.set_max_attempts(100);
+      world.retry.set_max_age_micros(10'000'000);
+      const Uid uid = world.AddSchedule("s");
+      world.AddRow(uid, {.due = world.now() - absl::Hours(72), .count = 2, .run_count = 2});
+      world.StartHandler("a");
+      std::map<std::string, int> tries;
+      world.transport("a").decide = [&](const DeliveryAttempt& attempt) {
+        const bool well = !ends && ++tries[attempt.event_id] == 3;
+        return DeliveryResult{.status = well ? DeliveryStatus::kAccepted : status,
+                              .message = "busy",
+                              .retry_after = absl::Seconds(4)};
+      };
+      world.Advance(absl::Seconds(30));
+      EXPECT_EQ(world.DoneEvents(ends ? OUTCOME_KIND_FAILED : OUTCOME_KIND_SUCCEEDED), 2u);
+      if (status == DeliveryStatus::kFailed) {
+        EXPECT_EQ(world.Sent().size(), 2u * 3);  // at 0, 4 and 8 s
+      }
+    }
+  }
+}
+
+TEST_F(HandlerRetryTest, ARetryThatFindsNobodyUntilThenEndsWithoutAnAttempt) {
+  LeaveARetryBehind(/*run=*/false);
+  EXPECT_EQ(world_.Sent().size(), 1u);
+  ExpectGivenUp(1);
+  EXPECT_EQ(world_.handler("b").stats().dead_letters.load(), 1u);
+  EXPECT_EQ(world_.handler("b").stats().skipped.load(), 0u);
+}
+
+TEST_F(HandlerRetryTest, AndCountsAsFailedInItsRun) {
+  const Uid uid = LeaveARetryBehind(/*run=*/true);
+  EXPECT_EQ(world_.Sent().size(), 1u);
+  ExpectGivenUp(1);
+  storage::v1::RunPartRecord part;
+  const auto parts = world_.Rows(ColumnFamily::kRunParts);
+  const auto found = parts.find(RunPartKey({.uid = uid, .occurrence = "o1"}, 0));
+  ASSERT_NE(found, parts.end());
+  ASSERT_TRUE(part.ParseFromString(found->second));
+  EXPECT_EQ(part.failed(), 1u);
+  EXPECT_EQ(part.retries(), 1u);
+  EXPECT_EQ(part.skipped(), 0u);
+}
+
+TEST_F(HandlerRetryTest, UnlessItIsKept) {
+  world_.retry.set_keep(true);
+  LeaveARetryBehind(/*run=*/false);
+  EXPECT_EQ(world_.Sent().size(), 2u);
+  EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 1u);
+  EXPECT_TRUE(DeadLetters().empty());
+}
+
+}  // namespace
+}  // namespace escapement::handler

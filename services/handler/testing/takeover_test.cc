@@ -1,0 +1,80 @@
+#include "services/handler/claims/takeover.h"
+
+#include "gtest/gtest.h"
+
+namespace escapement {
+bool operator==(const IndexSlice& a, const IndexSlice& b) {
+  return a.first == b.first && a.count == b.count;
+}
+}  // namespace escapement
+
+namespace escapement::handler {
+namespace {
+
+using Slices = std::vector<IndexSlice>;
+
+const ClaimId kClaim{.shard = 2, .epoch = 7, .number = 5};
+
+kv::Entry ClaimRow(const ClaimId& id, const std::vector<Slices>& entries) {
+  storage::v1::ClaimRecord record;
+  for (const Slices& slices : entries) {
+    auto* entry = record.add_entries();
+    for (const IndexSlice& slice : slices) {
+      auto* range = entry->add_ranges();
+      range->set_first(slice.first);
+      range->set_count(slice.count);
+    }
+  }
+  return {EncodeClaimKey(id), record.SerializeAsString()};
+}
+
+kv::Entry EndRow(const ClaimId& id, uint32_t number, uint32_t entry_index, const Slices& slices) {
+  storage::v1::ClaimEndRecord record;
+  auto* entry = record.add_entries();
+  entry->set_entry(entry_index);
+  for (const IndexSlice& slice : slices) {
+    auto* range = entry->add_ranges();
+    range->set_first(slice.first);
+    range->set_count(slice.count);
+  }
+  return {EncodeClaimEndKey(id, number), record.SerializeAsString()};
+}
+
+TEST(TakeoverTest, SubtractKeepsWhatIsBetween) {
+  EXPECT_EQ(Subtract({{0, 10}}, {{4, 2}, {0, 1}}), Slices({{1, 3}, {6, 4}}));
+  EXPECT_EQ(Subtract({{5, 5}}, {{0, 7}}), Slices({{7, 3}}));
+  EXPECT_EQ(Subtract({{5, 5}}, {{0, 100}}), Slices());
+  EXPECT_EQ(Subtract({{0, 2}, {8, 2}}, {{1, 8}}), Slices({{0, 1}, {9, 1}}));
+}
+
+TEST(TakeoverTest, WhatHasNoEndIsLeft) {
+  const Takeover plan =
+      PlanTakeover({ClaimRow(kClaim, {{{0, 100}}, {{7, 1}}}), EndRow(kClaim, 0, 0, {{0, 40}}),
+                    EndRow(kClaim, 1, 0, {{60, 40}})});
+  ASSERT_EQ(plan.claims.size(), 1u);
+  EXPECT_EQ(plan.claims[0].id, kClaim);
+  EXPECT_EQ(plan.claims[0].ends_written, 2u);
+  EXPECT_EQ(plan.claims[0].entries[0].open, Slices({{40, 20}}));
+  EXPECT_EQ(plan.claims[0].entries[1].open, Slices({{7, 1}}));
+  EXPECT_TRUE(plan.garbage_keys.empty());
+}
+
+TEST(TakeoverTest, EndsWithoutAClaimAndEndedClaimsAreGarbage) {
+  const ClaimId other{.shard = 2, .epoch = 7, .number = 6};
+  const Takeover plan = PlanTakeover({EndRow(other, 0, 0, {{0, 1}}), ClaimRow(kClaim, {{{0, 3}}}),
+                                      EndRow(kClaim, 0, 0, {{0, 3}})});
+  EXPECT_TRUE(plan.claims.empty());
+  EXPECT_EQ(plan.garbage_keys.size(), 3u);
+}
+
+TEST(TakeoverTest, WhatCannotBeReadStays) {
+  kv::Entry broken = ClaimRow(kClaim, {{{0, 3}}});
+  broken.value = "no record";
+  const Takeover plan = PlanTakeover({broken, EndRow(kClaim, 0, 0, {{0, 3}})});
+  EXPECT_TRUE(plan.claims.empty());
+  EXPECT_TRUE(plan.garbage_keys.empty());
+  EXPECT_EQ(plan.broken, 1u);
+}
+
+}  // namespace
+}  // namespace escapement::handler

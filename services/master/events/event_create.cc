@@ -1,0 +1,223 @@
+#include "services/master/events/event_create.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "common/runtime/perturb.h"
+#include "common/status/errors.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/proto_time.h"
+#include "services/master/requests/request_reader.h"
+#include "services/master/requests/resource_name.h"
+
+namespace escapement::master {
+namespace {
+
+// Checks the parts of one request and adds what its event needs to the plan.
+class EventAdder {
+ public:
+  EventAdder(const EventRowBuilder::Options& options, bool single, const InternCache& cache,
+             CreationPlan* plan)
+      : options_(options), single_(single), cache_(cache), plan_(plan), builder_(options) {}
+
+  void Add(const v1::CreateEventRequest& request, int index, kv::Group* group,
+           FieldViolations* violations) {
+    const std::string prefix = single_ ? "" : absl::StrCat("requests[", index, "].");
+    const std::string field = absl::StrCat(prefix, "event");
+    const size_t before = violations->size();
+    CheckClientEventId(request.event_id(), absl::StrCat(prefix, "event_id"), violations);
+    CheckIdIsNew(request.event_id(), index, violations);
+    if (!request.has_event()) {
+      violations->Add(field, "is required");
+      return;
+    }
+    const v1::Event& event = request.event();
+    const std::optional<int64_t> due =
+        ReadDueTime(event, absl::StrCat(field, ".due_time"), violations);
+    CheckPayload(event.payload(), absl::StrCat(field, ".payload"), violations);
+    const storage::v1::DeliveryRecord delivery = ReadDelivery(event, field, violations);
+    const InternedDelivery interned = Intern(delivery);
+    NewEvent fresh;
+    fresh.client_id = request.event_id();
+    fresh.payload = event.payload();
+    fresh.definition_hash = &interned.hash;
+    fresh.priority = ReadPriority(event, field, violations);
+    if (violations->size() > before) return;
+    fresh.nominal_micros = *due;
+    Store(interned);
+    builder_.Add(fresh, group);
+    const std::string id = builder_.event_id();
+    const std::string name = EventName{options_.tenant, id}.ToString();
+    plan_->names_by_condition.resize(group->conditions.size(), name);
+    Show(event, *due, name, id, delivery, fresh.priority);
+  }
+
+ private:
+  void CheckIdIsNew(const std::string& event_id, int index, FieldViolations* violations) {
+    if (event_id.empty()) return;
+    const auto [it, added] = index_of_id_.emplace(event_id, index);
+    if (added) return;
+    violations->Add(absl::StrCat("requests[", index, "].event_id"),
+                    absl::StrCat("repeats requests[", it->second, "].event_id"));
+  }
+
+  void Store(const InternedDelivery& interned) {
+    const bool added = std::find(plan_->interned.begin(), plan_->interned.end(), interned.hash) !=
+                       plan_->interned.end();
+    if (added || cache_.Known(interned.hash)) return;
+    plan_->interned.push_back(interned.hash);
+    plan_->commit.groups.push_back(InternGroup(interned));
+  }
+
+  void Show(const v1::Event& given, int64_t due_micros, const std::string& name,
+            const std::string& id, const storage::v1::DeliveryRecord& delivery, uint32_t priority) {
+    v1::Event* event = plan_->response.add_events();
+    event->set_name(name);
+    event->set_event_id(id);
+    SetTimestamp(due_micros, event->mutable_due_time());
+    event->set_priority(static_cast<int32_t>(priority));
+    event->set_state(v1::PENDING);
+    WriteDelivery(delivery, event);
+    if (single_) event->set_payload(given.payload());
+  }
+
+  const EventRowBuilder::Options& options_;
+  const bool single_;
+  const InternCache& cache_;
+  CreationPlan* const plan_;
+  EventRowBuilder builder_;
+  absl::flat_hash_map<absl::string_view, int> index_of_id_;  // of the ids that clients chose
+};
+
+// Checked before the batch is stored: its client must be able to receive the answer.
+void CheckBytes(const v1::BatchCreateEventsRequest& batch,
+                const v1::BatchCreateEventsResponse& response, FieldViolations* violations) {
+  if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {
+    violations->Add("requests", absl::StrCat("have ", bytes, " bytes together; at most ",
+                                             kBatchBytesMax, " are allowed"));
+  } else if (const size_t answer = response.ByteSizeLong(); answer > kAnswerBytesMax) {
+    violations->Add("requests", absl::StrCat("would need an answer of ", answer, " bytes; at most ",
+                                             kAnswerBytesMax, " are allowed"));
+  }
+}
+
+class Creation : public std::enable_shared_from_this<Creation> {
+ public:
+  Creation(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
+           v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
+           Done<v1::BatchCreateEventsResponse> done)
+      : context_(context),
+        cache_(std::move(cache)),
+        batch_(std::move(batch)),
+        single_(single),
+        mark_(std::move(mark)),
+        done_(std::move(done)) {
+    options_.tenant = std::move(tenant);
+    options_.queue_shards = context_.layout.queue_shards;
+    options_.uid_high = context_.runtime.random().Next();
+    options_.uid_low = context_.runtime.random().Next();
+  }
+
+  void Start() {
+    ReadAnswer<v1::BatchCreateEventsResponse>(
+        context_, mark_,
+        [self = shared_from_this()](
+            absl::StatusOr<std::optional<v1::BatchCreateEventsResponse>> answered) {
+          if (!answered.ok()) return self->done_(answered.status());
+          if (answered->has_value()) return self->done_(*std::move(*answered));
+          self->Write();
+        });
+  }
+
+ private:
+  void Write() {
+    options_.now = context_.client.NowLow();
+    if (Perturb(context_.runtime, Site::kMasterDeliveriesForgotten)) cache_->Clear();
+    absl::StatusOr<CreationPlan> plan = PlanCreation(batch_, single_, mark_, options_, *cache_);
+    if (!plan.ok()) return context_.Refuse(plan.status(), std::move(done_));
+    plan_ = *std::move(plan);
+    context_.client.CommitAsync(
+        std::move(plan_.commit), context_.executor,
+        [self = shared_from_this()](absl::StatusOr<kv::CommitResult> result) {
+          self->OnWritten(std::move(result));
+        });
+  }
+
+  void OnWritten(absl::StatusOr<kv::CommitResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    cache_->Add(plan_.interned);
+    const kv::Verdict& verdict = result->verdicts.back();
+    if (verdict.applied) {
+      context_.metrics.events_created.Increment(plan_.response.events_size());
+      return done_(std::move(plan_.response));
+    }
+    const std::string& name = plan_.names_by_condition[verdict.failed_condition];
+    if (!name.empty()) return done_(AlreadyExists(name));
+    // The same request was answered a moment ago.
+    if (++attempts_ > kChangeAttemptsMax) return done_(Contended("the request"));
+    Start();
+  }
+
+  MasterContext& context_;
+  const std::shared_ptr<InternCache> cache_;
+  const v1::BatchCreateEventsRequest batch_;
+  const bool single_;
+  const RequestMark mark_;
+  Done<v1::BatchCreateEventsResponse> done_;
+  EventRowBuilder::Options options_;
+  CreationPlan plan_;
+  int attempts_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& batch, bool single,
+                                          const RequestMark& mark,
+                                          const EventRowBuilder::Options& options,
+                                          const InternCache& cache) {
+  CreationPlan plan;
+  FieldViolations violations;
+  if (batch.requests().empty() || batch.requests_size() > kBatchCreateEventsMax) {
+    violations.Add("requests", absl::StrCat("must hold 1 to ", kBatchCreateEventsMax, " requests"));
+    return violations.ToStatus();
+  }
+  kv::Group group;
+  EventAdder adder(options, single, cache, &plan);
+  // The request's condition comes first: of two equal requests the second one is answered, not
+  // refused.
+  const size_t request_conditions = mark.active() ? 1 : 0;
+  if (mark.active()) group.conditions.emplace_back();
+  plan.names_by_condition.resize(request_conditions);
+  for (int i = 0; i < batch.requests_size(); ++i) {
+    const v1::CreateEventRequest& request = batch.requests(i);
+    if (!single && !request.parent().empty() && request.parent() != batch.parent()) {
+      violations.Add(absl::StrCat("requests[", i, "].parent"),
+                     "must be the parent of the batch, or empty");
+    }
+    adder.Add(request, i, &group, &violations);
+  }
+  if (!single) CheckBytes(batch, plan.response, &violations);
+  if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
+  if (mark.active()) {
+    kv::Group remembered;
+    mark.AddTo(plan.response, options.now, &remembered);
+    group.conditions[0] = std::move(remembered.conditions[0]);
+    group.mutations.push_back(std::move(remembered.mutations[0]));
+  }
+  plan.commit.groups.push_back(std::move(group));
+  return plan;
+}
+
+void CreateEvents(MasterContext& context, std::shared_ptr<InternCache> cache, std::string tenant,
+                  v1::BatchCreateEventsRequest batch, bool single, RequestMark mark,
+                  Done<v1::BatchCreateEventsResponse> done) {
+  std::make_shared<Creation>(context, std::move(cache), std::move(tenant), std::move(batch), single,
+                             std::move(mark), std::move(done))
+      ->Start();
+}
+
+}  // namespace escapement::master

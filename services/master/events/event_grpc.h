@@ -1,0 +1,26 @@
+// The gRPC services' event half: unary calls and the Ingest stream.
+//
+// Ingest: batches are read ahead of their answers, at most kIngestOutstandingMax at once, and
+// answered in their order. The stream keeps the parent and the defaults that were given last. A
+// refused batch is answered with its error and does not end the stream, but UNAVAILABLE does:
+// another master may serve.
+
+#ifndef SERVICES_MASTER_EVENTS_EVENT_GRPC_H_
+#define SERVICES_MASTER_EVENTS_EVENT_GRPC_H_
+
+#include <memory>
+
+#include "services/master/api/event_api.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace escapement::master {
+
+// `events` outlives it.
+std::unique_ptr<grpc::Service> NewEventGrpc(EventApi& events);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_EVENTS_EVENT_GRPC_H_

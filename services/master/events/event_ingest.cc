@@ -1,0 +1,166 @@
+#include "services/master/events/event_ingest.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "services/master/limits.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr size_t kViolationsShown = 100;
+
+struct Delivery {
+  Uid hash;
+  uint32_t priority = 0;
+};
+
+// Gathers the deliveries of a batch and the groups that store them.
+class DeliverySet {
+ public:
+  DeliverySet(const InternCache& cache, kv::Commit* commit) : cache_(cache), commit_(commit) {}
+
+  Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations* violations) {
+    Delivery delivery;
+    delivery.priority = ReadPriority(event, field, violations);
+    InternedDelivery interned = Intern(ReadDelivery(event, field, violations));
+    delivery.hash = interned.hash;
+    const bool stored = std::find(added_.begin(), added_.end(), interned.hash) != added_.end();
+    if (!stored && !cache_.Known(interned.hash)) {
+      added_.push_back(interned.hash);
+      bytes_ += interned.definition.size();
+      commit_->groups.push_back(InternGroup(interned));
+    }
+    return delivery;
+  }
+  std::vector<Uid> Take() { return std::move(added_); }
+  // Bytes of the deliveries that the batch stores.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const InternCache& cache_;
+  kv::Commit* const commit_;
+  std::vector<Uid> added_;
+  size_t bytes_ = 0;
+};
+
+v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
+  v1::Event event = defaults;
+  if (overrides.has_target()) *event.mutable_target() = overrides.target();
+  if (!overrides.content_type().empty()) event.set_content_type(overrides.content_type());
+  if (overrides.has_delivery_timeout())
+    *event.mutable_delivery_timeout() = overrides.delivery_timeout();
+  if (overrides.has_retry_policy()) *event.mutable_retry_policy() = overrides.retry_policy();
+  if (overrides.has_priority()) event.set_priority(overrides.priority());
+  return event;
+}
+
+void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violations,
+                size_t* bytes) {
+  *bytes += event.payload().size();
+  if (event.has_overrides()) *bytes += event.overrides().ByteSizeLong();
+  // The field's path is only spelt out for what is wrong.
+  if (event.payload().size() > kPayloadBytesMax) {
+    CheckPayload(event.payload(), absl::StrCat("events[", index, "].payload"), violations);
+  }
+  if (event.due_time_micros() < kDueTimeMicrosMin || event.due_time_micros() > kDueTimeMicrosMax) {
+    CheckDueMicros(event.due_time_micros(), absl::StrCat("events[", index, "].due_time_micros"),
+                   violations);
+  }
+  if (!event.event_id().empty()) {
+    CheckClientEventId(event.event_id(), absl::StrCat("events[", index, "].event_id"), violations);
+  }
+}
+
+absl::Status CheckBatch(const v1::IngestRequest& request, size_t* bytes) {
+  FieldViolations violations;
+  if (request.events().empty() || request.events_size() > kIngestEventsMax) {
+    violations.Add("events", absl::StrCat("must hold 1 to ", kIngestEventsMax, " events"));
+    return violations.ToStatus();
+  }
+  for (int i = 0; i < request.events_size() && violations.size() < kViolationsShown; ++i) {
+    CheckEvent(request.events(i), i, &violations, bytes);
+  }
+  if (*bytes > kBatchBytesMax) {
+    violations.Add("events",
+                   absl::StrCat("payloads and overrides have ", *bytes, " bytes together; at most ",
+                                kBatchBytesMax, " are allowed"));
+  }
+  return violations.ToStatus();
+}
+
+}  // namespace
+
+bool InternCache::Known(const Uid& hash) const {
+  absl::MutexLock lock(&mutex_);
+  return known_.contains(hash);
+}
+
+void InternCache::Add(const std::vector<Uid>& hashes) {
+  if (hashes.empty()) return;
+  absl::MutexLock lock(&mutex_);
+  if (known_.size() + hashes.size() > kInternedKnownMax) known_.clear();
+  known_.insert(hashes.begin(), hashes.end());
+}
+
+void InternCache::Clear() {
+  absl::MutexLock lock(&mutex_);
+  known_.clear();
+}
+
+absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
+                                      EventRowBuilder::Options options, const InternCache& cache) {
+  IngestPlan plan;
+  if (absl::Status status = CheckBatch(request, &plan.payload_bytes); !status.ok()) return status;
+  const int64_t now_micros = ToMicros(options.now);
+  FieldViolations violations;
+  DeliverySet deliveries(cache, &plan.commit);
+  // Read only if an event uses them as they are: then every event may override the target.
+  std::optional<Delivery> defaults;
+  EventRowBuilder builder(std::move(options));
+  kv::Group server_made;
+  std::vector<kv::Group> client_chosen;
+  server_made.mutations.reserve(static_cast<size_t>(request.events_size()));
+  for (int i = 0; i < request.events_size() && violations.size() < kViolationsShown; ++i) {
+    const v1::IngestEvent& event = request.events(i);
+    Delivery own;
+    if (event.has_overrides()) {
+      own = deliveries.Read(Overridden(request.defaults(), event.overrides()),
+                            absl::StrCat("events[", i, "].overrides"), &violations);
+    } else if (!defaults.has_value()) {
+      defaults = deliveries.Read(request.defaults(), "defaults", &violations);
+    }
+    if (deliveries.bytes() > kBatchBytesMax) {
+      violations.Add("events", absl::StrCat("distinct deliveries must have at most ",
+                                            kBatchBytesMax, " bytes together, defaults included"));
+      break;
+    }
+    const Delivery& delivery = event.has_overrides() ? own : *defaults;
+    NewEvent fresh;
+    fresh.client_id = event.event_id();
+    fresh.nominal_micros = event.due_time_micros() == 0 ? now_micros : event.due_time_micros();
+    fresh.payload = event.payload();
+    fresh.definition_hash = &delivery.hash;
+    fresh.priority = delivery.priority;
+    if (!event.event_id().empty()) {
+      builder.Add(fresh, &client_chosen.emplace_back());
+      continue;
+    }
+    builder.Add(fresh, &server_made);
+    if (return_ids) plan.event_ids.push_back(builder.event_id());
+    ++plan.server_made_count;
+  }
+  if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
+  if (plan.server_made_count > 0) plan.commit.groups.push_back(std::move(server_made));
+  plan.first_client_group = plan.commit.groups.size();
+  for (kv::Group& group : client_chosen) plan.commit.groups.push_back(std::move(group));
+  plan.interned = deliveries.Take();
+  return plan;
+}
+
+}  // namespace escapement::master

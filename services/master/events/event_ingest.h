@@ -1,0 +1,54 @@
+// One batch of new one-off events → one commit.
+//
+// Server-made ids share one group without conditions; each client-chosen id has a group of its own,
+// so that those that exist already are counted and not overwritten (also within one batch).
+// Deliveries not known to be stored go first, in groups of their own. Pure but for the cache.
+
+#ifndef SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
+#define SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/uid.h"
+#include "common/kv/client/kv_client.h"
+#include "common/storage/one_off_rows.h"
+#include "escapement/v1/event_service.pb.h"
+#include "services/master/events/event_codec.h"
+
+namespace escapement::master {
+
+// Hashes of deliveries that are known to be stored. Threads: any.
+class InternCache {
+ public:
+  bool Known(const Uid& hash) const;
+  void Add(const std::vector<Uid>& hashes);
+  // When the store may be another one than before.
+  void Clear();
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_set<Uid> known_ ABSL_GUARDED_BY(mutex_);
+};
+
+struct IngestPlan {
+  kv::Commit commit;
+  std::vector<Uid> interned;      // stored once the commit is
+  size_t first_client_group = 0;  // groups from here on have one client-chosen event each
+  int server_made_count = 0;
+  size_t payload_bytes = 0;
+  std::vector<std::string> event_ids;  // server-made, if asked for
+};
+
+// INVALID_ARGUMENT with the fields ("events[3].payload") if anything of the batch is wrong.
+absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
+                                      EventRowBuilder::Options options, const InternCache& cache);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_EVENTS_EVENT_INGEST_H_

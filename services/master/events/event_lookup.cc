@@ -1,0 +1,186 @@
+#include "services/master/events/event_lookup.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/one_off_rows.h"
+#include "services/master/errors.h"
+#include "services/master/events/event_codec.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+// An event may change its row a few times while it is looked up (each retry is a new one).
+constexpr int kMovesMax = 10;
+// Claims are made this long before an event is due at the earliest.
+constexpr absl::Duration kClaimedEarlyMax = absl::Minutes(1);
+
+class ClaimSearch : public std::enable_shared_from_this<ClaimSearch> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<bool>, kv::CommitSeq)>;
+  ClaimSearch(MasterContext& context, uint16_t shard, std::string row_key, Found done)
+      : context_(context), shard_(shard), row_key_(std::move(row_key)), done_(std::move(done)) {}
+
+  void Read(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kInflight;
+    scan.begin = std::move(begin);
+    scan.end = InflightShardEnd(shard_);
+    scan.bytes_max = 4 << 20;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                           self->OnPage(std::move(result));
+                         });
+  }
+
+ private:
+  void OnPage(absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(page.status(), 0);
+    if (seq_ == 0) seq_ = page->seq;
+    for (const kv::Entry& entry : page->entries) {
+      const auto key = DecodeInflightKey(entry.key);
+      storage::v1::ClaimRecord claim;
+      if (!key.has_value() || key->is_end) continue;
+      if (!claim.ParseFromString(entry.value)) return done_(BrokenRecord("a claim"), 0);
+      for (const auto& claimed : claim.entries()) {
+        if (claimed.event_key() == row_key_) return done_(true, seq_);
+      }
+    }
+    if (!page->more || page->entries.empty()) return done_(false, seq_);
+    Read(KeyAfter(page->entries.back().key));
+  }
+
+  MasterContext& context_;
+  const uint16_t shard_;
+  const std::string row_key_;
+  Found done_;
+  kv::CommitSeq seq_ = 0;
+};
+
+class EventSearch : public std::enable_shared_from_this<EventSearch> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<EventSighting>)>;
+  EventSearch(MasterContext& context, EventName name, ReadClaims read_claims, Found done)
+      : context_(context),
+        name_(std::move(name)),
+        read_claims_(read_claims),
+        done_(std::move(done)) {
+    if (auto key = ParseServerMadeEventId(name_.event); key.has_value()) {
+      launch_time_ = key->due_time;
+      row_key_ = EncodeEventKey(*key);
+    }
+  }
+
+  void Read() {
+    std::vector<kv::Key> keys = {
+        {ColumnFamily::kEventNames, EventNameKey(name_.tenant, name_.event)}};
+    const auto key = DecodeEventKey(row_key_);
+    if (key.has_value()) {
+      keys.push_back({ColumnFamily::kEvents, row_key_});
+      keys.push_back({ColumnFamily::kDone, EncodeDoneKey({.shard = key->shard,
+                                                          .day = DoneDay(launch_time_),
+                                                          .uid = key->uid,
+                                                          .occurrence = key->occurrence,
+                                                          .first = key->first})});
+      sighting_.key = *key;
+    }
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnRead(std::move(result));
+                             });
+  }
+
+ private:
+  void OnRead(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(result.status());
+    const auto& values = result->values;
+    sighting_.has_name = values[0].has_value();
+    if (values.size() == 3 && values[1].has_value()) return OnRow(*values[1], result->seq);
+    if (values.size() == 3 && values[2].has_value()) {
+      if (!sighting_.done.emplace().ParseFromString(*values[2]))
+        return done_(BrokenRecord("a Done record"));
+      if (sighting_.done->tenant() != name_.tenant) return done_(EventSighting());
+      sighting_.done->set_event_id(name_.event);
+      return done_(std::move(sighting_));
+    }
+    if (values[0].has_value() && ++moves_ <= kMovesMax) {
+      storage::v1::EventNameRecord record;
+      if (!record.ParseFromString(*values[0])) return done_(BrokenRecord("an event's name"));
+      if (record.event_key() != row_key_) {
+        row_key_ = record.event_key();
+        launch_time_ = FromMicros(record.launch_time_micros());
+        return Read();
+      }
+    }
+    done_(EventSighting());
+  }
+
+  void OnRow(const std::string& row, kv::CommitSeq seq) {
+    if (!sighting_.row.emplace().ParseFromString(row)) return done_(BrokenRecord("an event"));
+    // A server-made id names a row, not its tenant.
+    if (sighting_.row->tenant() != name_.tenant) return done_(EventSighting());
+    sighting_.row->set_event_id(name_.event);
+    sighting_.row_key = row_key_;
+    sighting_.row_seq = seq;
+    const kv::Key definition = {ColumnFamily::kDefinitions,
+                                sighting_.row->definition_hash().size() == Uid::kBytes
+                                    ? InternKey(Uid::FromBytes(sighting_.row->definition_hash()))
+                                    : std::string("\0", 1)};
+    context_.client.MultiGet({definition}, context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnDefinition(std::move(result));
+                             });
+  }
+
+  void OnDefinition(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(result.status());
+    if (result->values[0].has_value() &&
+        !sighting_.definition.emplace().ParseFromString(*result->values[0])) {
+      return done_(BrokenRecord("a definition"));
+    }
+    const bool may_be_claimed =
+        sighting_.key.due_time <= context_.client.NowLow() + kClaimedEarlyMax;
+    if (read_claims_ == ReadClaims::kIfDue && !may_be_claimed) return done_(std::move(sighting_));
+    FindClaim(context_, sighting_.key.shard, row_key_,
+              [self = shared_from_this()](absl::StatusOr<bool> claimed, kv::CommitSeq seq) {
+                if (!claimed.ok()) return self->done_(claimed.status());
+                self->sighting_.claimed = *claimed;
+                self->sighting_.claims_seq = seq;
+                self->done_(std::move(self->sighting_));
+              });
+  }
+
+  MasterContext& context_;
+  const EventName name_;
+  const ReadClaims read_claims_;
+  Found done_;
+  std::string row_key_;  // empty until the name tells it
+  absl::Time launch_time_;
+  EventSighting sighting_;
+  int moves_ = 0;
+};
+
+}  // namespace
+
+void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
+                 absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done) {
+  std::make_shared<EventSearch>(context, name, read_claims, std::move(done))->Read();
+}
+
+void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
+               absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done) {
+  std::make_shared<ClaimSearch>(context, shard, std::move(row_key), std::move(done))
+      ->Read(InflightShardBegin(shard));
+}
+
+}  // namespace escapement::master

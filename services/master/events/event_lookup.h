@@ -1,0 +1,53 @@
+// Where a one-off event is: in the queue, claimed, ended, or nowhere.
+//
+// The row, its name and its Done record are read at one snapshot, so an event that moves meanwhile
+// is seen in one place. Claims are read afterwards, all of them after the snapshot `claims_seq`.
+//
+// Threads: the callback runs on the context's executor.
+
+#ifndef SERVICES_MASTER_EVENTS_EVENT_LOOKUP_H_
+#define SERVICES_MASTER_EVENTS_EVENT_LOOKUP_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/kv/kv_store.h"
+#include "common/storage/event_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/master/master_context.h"
+#include "services/master/requests/resource_name.h"
+
+namespace escapement::master {
+
+struct EventSighting {
+  // One of the two, unless the event is unknown.
+  std::optional<storage::v1::EventRecord> row;
+  std::optional<storage::v1::DoneRecord> done;
+  // Of the row.
+  std::string row_key;
+  EventKey key;
+  bool has_name = false;  // an event_names row exists
+  bool claimed = false;
+  kv::CommitSeq row_seq = 0;  // the row was there at this sequence
+  // No claim from before this one was missed (0: claims were not read).
+  kv::CommitSeq claims_seq = 0;
+  std::optional<storage::v1::DefinitionRecord> definition;  // of the row
+};
+
+// kIfDue reads the claims only if the event may be claimed by now.
+enum class ReadClaims { kIfDue, kAlways };
+
+void LookUpEvent(MasterContext& context, const EventName& name, ReadClaims read_claims,
+                 absl::AnyInvocable<void(absl::StatusOr<EventSighting>)> done);
+
+// Calls back with true if a claim of `shard` holds the row; `seq` is the snapshot before which no
+// claim is missed.
+void FindClaim(MasterContext& context, uint16_t shard, std::string row_key,
+               absl::AnyInvocable<void(absl::StatusOr<bool> claimed, kv::CommitSeq seq)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_EVENTS_EVENT_LOOKUP_H_

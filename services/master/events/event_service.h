@@ -1,0 +1,44 @@
+// EventService: one-off events. Check → decide → write → answer; every effect is one commit.
+//
+// Threads: as EventApi. No state but the cache of interned deliveries and the count of bytes under
+// way.
+
+#ifndef SERVICES_MASTER_EVENTS_EVENT_SERVICE_H_
+#define SERVICES_MASTER_EVENTS_EVENT_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "services/master/api/event_api.h"
+#include "services/master/events/event_ingest.h"
+#include "services/master/master_context.h"
+
+namespace escapement::master {
+
+class EventService final : public EventApi {
+ public:
+  // `context` outlives the service.
+  explicit EventService(MasterContext& context)
+      : context_(context), cache_(std::make_shared<InternCache>()) {}
+
+  void CreateEvent(v1::CreateEventRequest request, Done<v1::Event> done) override;
+  void BatchCreateEvents(v1::BatchCreateEventsRequest request,
+                         Done<v1::BatchCreateEventsResponse> done) override;
+  void GetEvent(v1::GetEventRequest request, Done<v1::Event> done) override;
+  void CancelEvent(v1::CancelEventRequest request, Done<v1::Event> done) override;
+  void IngestBatch(std::shared_ptr<const v1::IngestRequest> request, IngestOptions options,
+                   Done<v1::IngestResponse> done) override;
+
+  // The store refused the session: what it holds may be another store's.
+  void ForgetInterned() { cache_->Clear(); }
+
+ private:
+  MasterContext& context_;
+  const std::shared_ptr<InternCache> cache_;
+  std::atomic<int64_t> bytes_under_way_ = 0;  // payloads of batches whose commit is not answered
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_EVENTS_EVENT_SERVICE_H_

@@ -1,0 +1,33 @@
+// Throttling policies: public messages ↔ records, with full validation. Pure.
+
+#ifndef SERVICES_MASTER_POLICIES_POLICY_CODEC_H_
+#define SERVICES_MASTER_POLICIES_POLICY_CODEC_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "google/protobuf/field_mask.pb.h"
+
+namespace escapement::master {
+
+// What a client asked for, checked and with its defaults: all but name, version, state and times.
+// INVALID_ARGUMENT with every field that is wrong ("policy.max_concurrent").
+absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& policy);
+
+// `current` with the fields of `patch` that the mask names; without a mask, with all that are set
+// in `patch`; "*" replaces all. Output-only fields and the name stay. A burst goes with the rate
+// that it belonged to. INVALID_ARGUMENT (update_mask) for a path that is no field.
+absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& current,
+                                                   const v1::ThrottlePolicy& patch, bool has_mask,
+                                                   const google::protobuf::FieldMask& mask);
+
+v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record);
+
+// Quoted: version and creation, since a policy that is made again counts from 1 again.
+std::string PolicyEtag(const storage::v1::PolicyRecord& record);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_POLICIES_POLICY_CODEC_H_

@@ -1,0 +1,61 @@
+// What each change of a throttling policy writes and answers. Pure: (what is stored, request, now)
+// in, one group and an answer out.
+//
+// Every change is one group under the condition that the policy's record is as it was read, and
+// writes it: so it excludes every other change, every grant, and (a record that is made or deleted)
+// every schedule that begins to refer to it.
+
+#ifndef SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
+#define SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/policy_service.pb.h"
+#include "google/protobuf/message.h"
+#include "services/master/requests/resource_name.h"
+
+namespace escapement::master {
+
+struct PolicyDecision {
+  kv::Group group;
+  std::unique_ptr<google::protobuf::Message> response;  // of the RPC's type
+  // By condition of the group: what the caller hears if it is the first that does not hold. OK (or
+  // beyond the end): a race was lost, read again.
+  std::vector<absl::Status> refusals;
+};
+
+struct PolicyInput {
+  const std::optional<storage::v1::PolicyRecord>& current;  // unset: there is none
+  const std::string& bytes;                                 // as stored
+  const PolicyName& name;
+  const kv::Layout& layout;
+  absl::Time now;  // store time
+};
+
+// ALREADY_EXISTS if there is one. `draft` as ReadPolicy gives it.
+absl::StatusOr<PolicyDecision> DecideCreatePolicy(const PolicyInput& input,
+                                                  const storage::v1::PolicyRecord& draft);
+// All others: NOT_FOUND if there is none, ABORTED (ETAG_MISMATCH) if an etag is given and not the
+// current one.
+absl::StatusOr<PolicyDecision> DecideUpdatePolicy(const PolicyInput& input,
+                                                  const v1::UpdatePolicyRequest& request);
+// Refused (errors.h: PolicyHasSchedules, PolicyHasWaiting, PolicyHasHolders) by the group's own
+// conditions. The counts go with it.
+absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
+                                                  const v1::DeletePolicyRequest& request);
+absl::StatusOr<PolicyDecision> DecidePausePolicy(const PolicyInput& input,
+                                                 const v1::PausePolicyRequest& request);
+absl::StatusOr<PolicyDecision> DecideResumePolicy(const PolicyInput& input,
+                                                  const v1::ResumePolicyRequest& request);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_

@@ -1,0 +1,235 @@
+#include "services/master/policies/policy_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/status/errors.h"
+#include "common/storage/policy_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/policies/policy_codec.h"
+#include "services/master/policies/policy_transaction.h"
+#include "services/master/policies/policy_usage.h"
+#include "services/master/requests/page_budget.h"
+#include "services/master/requests/page_token.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/codec/delivery_codec.h"
+#include "services/master/schedules/codec/schedule_codec.h"
+
+namespace escapement::master {
+namespace {
+
+// Turns the transaction's answer into the RPC's.
+template <typename Response>
+PolicyChanged As(Done<Response> done) {
+  return [done = std::move(done)](
+             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+    if (!response.ok()) return done(response.status());
+    done(std::move(static_cast<Response&>(**response)));
+  };
+}
+
+// A change of the policy `name`; the decision sees the request. INVALID_ARGUMENT for what is in
+// `violations` already, too; NOT_FOUND for another tenant.
+template <typename Response, typename Request>
+absl::StatusOr<PolicyChange> ChangeOf(absl::string_view method, absl::string_view name,
+                                      absl::string_view field, const Request& request,
+                                      FieldViolations violations,
+                                      absl::StatusOr<PolicyDecision> (*decide)(const PolicyInput&,
+                                                                               const Request&)) {
+  CheckRequestId(request.request_id(), &violations);
+  absl::StatusOr<PolicyName> parsed = ParsePolicyName(name, field);
+  if (!parsed.ok() && parsed.status().code() != absl::StatusCode::kInvalidArgument)
+    return parsed.status();
+  violations.AddStatus("", parsed.status());
+  if (!violations.empty()) return violations.ToStatus();
+  RequestMark mark(parsed->tenant, method, request.request_id(), request);
+  PolicyChange change{.name = *std::move(parsed), .mark = std::move(mark)};
+  change.decide = [request, decide](const PolicyInput& input) { return decide(input, request); };
+  change.response = std::make_unique<Response>();
+  return change;
+}
+
+absl::StatusOr<v1::ThrottlePolicy> Show(absl::string_view name, const std::string& bytes) {
+  storage::v1::PolicyRecord record;
+  if (!record.ParseFromString(bytes)) return BrokenRecord(name);
+  return ShowPolicy(record);
+}
+
+std::string NewPolicyId(Random& random) {
+  const uint64_t high = random.Next();
+  return Uid::FromHalves(high, random.Next()).ToHex();
+}
+
+// The page of policies in `result`, which has one more than the page if there are more.
+absl::StatusOr<v1::ListPoliciesResponse> PageOf(const kv::ScanResult& result, int32_t size,
+                                                const std::string& list) {
+  v1::ListPoliciesResponse response;
+  PageBudget budget;
+  for (const kv::Entry& entry : result.entries) {
+    const auto key = DecodePolicyKey(entry.key);
+    if (!key.has_value()) return BrokenRecord("a policy");
+    // The last one read begins the next page, unless nothing follows it.
+    const bool last = &entry == &result.entries.back();
+    if (response.policies_size() == size || (last && result.more)) {
+      response.set_next_page_token(EncodePageToken(list, key->policy_id));
+      break;
+    }
+    absl::StatusOr<v1::ThrottlePolicy> policy = Show("a policy", entry.value);
+    if (!policy.ok()) return policy.status();
+    if (!budget.Take(*policy)) {
+      response.set_next_page_token(EncodePageToken(list, key->policy_id));
+      break;
+    }
+    *response.add_policies() = *std::move(policy);
+  }
+  return response;
+}
+
+}  // namespace
+
+void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), &violations);
+  if (!request.policy_id().empty() && !IsPolicyId(request.policy_id())) {
+    violations.Add(
+        "policy_id",
+        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
+  }
+  absl::StatusOr<storage::v1::PolicyRecord> draft = InvalidField("policy", "is required");
+  if (request.has_policy()) draft = ReadPolicy(request.policy());
+  violations.AddStatus("", draft.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const std::string id =
+      request.policy_id().empty() ? NewPolicyId(context_.runtime.random()) : request.policy_id();
+  const std::string remembered = request.validate_only() ? std::string() : request.request_id();
+  PolicyChange change{.name = {*tenant, id},
+                      .mark = RequestMark(*tenant, "CreatePolicy", remembered, request)};
+  change.decide = [draft = *std::move(draft)](const PolicyInput& input) {
+    return DecideCreatePolicy(input, draft);
+  };
+  change.response = std::make_unique<v1::ThrottlePolicy>();
+  change.validate_only = request.validate_only();
+  ChangePolicy(context_, std::move(change), As(std::move(done)));
+}
+
+void PolicyService::GetPolicy(v1::GetPolicyRequest request, Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<PolicyName> name = ParsePolicyName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  context_.client.MultiGet({{kv::ColumnFamily::kPolicies, PolicyKey(name->tenant, name->policy)}},
+                           context_.executor,
+                           [name = name->ToString(),
+                            done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+                             if (!result.ok()) return done(StoreFailed(result.status()));
+                             if (!result->values[0].has_value()) return done(NotFound(name));
+                             done(Show(name, *result->values[0]));
+                           });
+}
+
+void PolicyService::ListPolicies(v1::ListPoliciesRequest request,
+                                 Done<v1::ListPoliciesResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  std::string list = absl::StrCat("ListPolicies ", *tenant);
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  const absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", begin.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  kv::ScanRequest scan;
+  scan.cf = kv::ColumnFamily::kPolicies;
+  scan.begin = begin->empty() ? PolicyPrefix(*tenant) : PolicyKey(*tenant, *begin);
+  scan.end = PrefixEnd(PolicyPrefix(*tenant));
+  scan.limit = static_cast<uint32_t>(*size) + 1;
+  context_.client.Scan(std::move(scan), context_.executor,
+                       [list = std::move(list), size = *size,
+                        done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
+                         if (!result.ok()) return done(StoreFailed(result.status()));
+                         done(PageOf(*result, size, list));
+                       });
+}
+
+void PolicyService::UpdatePolicy(v1::UpdatePolicyRequest request, Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  if (!request.has_policy())
+    return context_.Refuse(InvalidField("policy", "is required"), std::move(done));
+  absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
+      "UpdatePolicy", request.policy().name(), "policy.name", request, {}, &DecideUpdatePolicy);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  change->validate_only = request.validate_only();
+  if (request.validate_only()) change->mark = RequestMark("", "", "", request);
+  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+}
+
+void PolicyService::DeletePolicy(v1::DeletePolicyRequest request,
+                                 Done<google::protobuf::Empty> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<PolicyChange> change = ChangeOf<google::protobuf::Empty>(
+      "DeletePolicy", request.name(), "name", request, {}, &DecideDeletePolicy);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+}
+
+void PolicyService::PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  FieldViolations violations;
+  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, &violations);
+  absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
+      "PausePolicy", request.name(), "name", request, std::move(violations), &DecidePausePolicy);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+}
+
+void PolicyService::ResumePolicy(v1::ResumePolicyRequest request, Done<v1::ThrottlePolicy> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
+      "ResumePolicy", request.name(), "name", request, {}, &DecideResumePolicy);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  ChangePolicy(context_, *std::move(change), As(std::move(done)));
+}
+
+void PolicyService::GetPolicyUsage(v1::GetPolicyUsageRequest request, Done<v1::PolicyUsage> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<PolicyName> name = ParsePolicyName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  std::string list = absl::StrCat("GetPolicyUsage ", request.name());
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  const absl::StatusOr<std::string> position = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", position.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  PolicyUsageQuery query{.name = *std::move(name), .holders_max = static_cast<size_t>(*size)};
+  if (!position->empty()) {
+    KeyReader reader(*position);
+    query.begin.epoch = reader.U64();
+    query.begin.number = reader.U64();
+    query.begin.index = reader.U64();
+    if (!reader.done())
+      return context_.Refuse(InvalidField("page_token", "is malformed"), std::move(done));
+  }
+  ReadPolicyUsage(
+      context_, std::move(query),
+      [list = std::move(list),
+       done = std::move(done)](absl::StatusOr<PolicyUsagePage> page) mutable {
+        if (!page.ok()) return done(page.status());
+        const HolderPosition& next = page->next;
+        if (page->more) {
+          page->usage.set_next_page_token(EncodePageToken(
+              list, KeyWriter().U64(next.epoch).U64(next.number).U64(next.index).Take()));
+        }
+        done(std::move(page->usage));
+      });
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,261 @@
+#include "services/master/policies/policy_usage.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/grant_table.h"
+#include "common/storage/policy_table.h"
+#include "common/storage/schedule_table.h"
+#include "common/storage/waiting_table.h"
+#include "common/tokens/token_handle.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/policies/policy_codec.h"
+#include "services/master/policies/policy_waiters.h"
+#include "services/master/requests/proto_time.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr uint32_t kRowsOfOneScan = 1000;
+
+void ShowCounts(const storage::v1::PolicyCountsRecord& counts, absl::Time now,
+                v1::PolicyUsage* usage) {
+  usage->set_held_count(static_cast<int64_t>(counts.held()));
+  usage->set_granted_count(static_cast<int64_t>(counts.granted()));
+  usage->set_released_count(static_cast<int64_t>(counts.released()));
+  usage->set_expired_count(static_cast<int64_t>(counts.expired()));
+  if (now - FromMicros(counts.measure_time_micros()) > kUsageRatesValid) return;
+  usage->set_grants_per_second(counts.grants_per_second());
+  usage->set_releases_per_second(counts.releases_per_second());
+}
+
+class UsageRead : public std::enable_shared_from_this<UsageRead> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<PolicyUsagePage>)>;
+  UsageRead(MasterContext& context, PolicyUsageQuery query, Read done)
+      : context_(context),
+        query_(std::move(query)),
+        done_(std::move(done)),
+        uid_(PolicyUid(query_.name.tenant, query_.name.policy)),
+        shard_(PolicyShardOf(uid_, context_.layout.policy_shards)) {}
+
+  void ReadPolicy() {
+    context_.client.MultiGet(
+        {{ColumnFamily::kPolicies, PolicyKey(query_.name.tenant, query_.name.policy)},
+         {ColumnFamily::kGrants, PolicyCountsKey(shard_, uid_)}},
+        context_.executor, [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+          if (!result.ok()) return self->done_(StoreFailed(result.status()));
+          self->OnPolicy(std::move(result->values));
+        });
+  }
+
+ private:
+  void OnPolicy(std::vector<std::optional<std::string>> values) {
+    if (!values[0].has_value()) return done_(NotFound(query_.name.ToString()));
+    // Read after the start of the service, on this executor.
+    mint_ = context_.mint;
+    if (mint_ == nullptr) return done_(NotReady());
+    now_ = context_.client.NowLow();
+    storage::v1::PolicyRecord policy;
+    storage::v1::PolicyCountsRecord counts;
+    if (!policy.ParseFromString(*values[0]) ||
+        !counts.ParseFromString(values[1].value_or(std::string()))) {
+      return done_(BrokenRecord(query_.name.ToString()));
+    }
+    *page_.usage.mutable_policy() = ShowPolicy(policy);
+    ShowCounts(counts, now_, &page_.usage);
+    const HolderPosition& begin = query_.begin;
+    ReadGrants(begin.epoch == 0 && begin.number == 0
+                   ? GrantsBegin(shard_, uid_)
+                   : EncodeGrantKey({shard_, uid_, begin.epoch, begin.number}));
+  }
+
+  void ReadGrants(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kGrants;
+    scan.begin = std::move(begin);
+    scan.end = GrantsEnd(shard_, uid_);
+    // Each grant has a holder; the one more tells where to go on.
+    scan.limit = static_cast<uint32_t>(query_.holders_max) + 1;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                           if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                           self->OnGrants(*std::move(result));
+                         });
+  }
+
+  void OnGrants(kv::ScanResult result) {
+    for (const kv::Entry& entry : result.entries) {
+      const std::optional<GrantId> id = DecodeGrantKey(entry.key);
+      storage::v1::GrantRecord grant;
+      if (!id.has_value() || !grant.ParseFromString(entry.value) ||
+          grant.uid().size() != Uid::kBytes) {
+        return done_(BrokenRecord(absl::StrCat("a grant of ", query_.name.ToString())));
+      }
+      AddHolders(*id, grant);
+      if (page_.more) break;
+    }
+    if (!page_.more && result.more && !result.entries.empty())
+      return ReadGrants(KeyAfter(result.entries.back().key));
+    const std::string prefix = WaitingPolicyPrefix(shard_, uid_);
+    waiting_end_ = PrefixEnd(prefix);
+    ReadWaiting(prefix);
+  }
+
+  void AddHolders(const GrantId& id, const storage::v1::GrantRecord& grant) {
+    const bool first_of_page = id.epoch == query_.begin.epoch && id.number == query_.begin.number;
+    for (const auto& range : grant.holders()) {
+      uint64_t i = 0;
+      if (first_of_page && query_.begin.index > range.first())
+        i = query_.begin.index - range.first();
+      for (; i < range.count(); ++i) {
+        if (static_cast<size_t>(page_.usage.holders_size()) == query_.holders_max) {
+          page_.more = true;
+          page_.next = {id.epoch, id.number, range.first() + i};
+          return;
+        }
+        AddHolder(id, grant, range, range.first() + i);
+      }
+    }
+  }
+
+  void AddHolder(const GrantId& id, const storage::v1::GrantRecord& grant,
+                 const storage::v1::GrantRecord::Holders& range, uint64_t index) {
+    v1::PolicyUsage::Holder* holder = page_.usage.add_holders();
+    events_.push_back({Uid::FromBytes(grant.uid()), grant.occurrence(), index});
+    SetTimestamp(grant.grant_time_micros(), holder->mutable_grant_time());
+    SetDuration(std::max<int64_t>(ToMicros(now_) - grant.grant_time_micros(), 0),
+                holder->mutable_age());
+    if (range.delivered_time_micros() != 0)
+      SetTimestamp(range.delivered_time_micros(), holder->mutable_delivered_time());
+    if (range.expire_time_micros() != 0)
+      SetTimestamp(range.expire_time_micros(), holder->mutable_expire_time());
+    holder->set_overdue(range.overdue());
+    if (grant.event().throttle().on_release()) holder->set_token(mint_->Handle({id, index}));
+  }
+
+  void ReadWaiting(std::string begin) {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kWaiting;
+    scan.begin = std::move(begin);
+    scan.end = waiting_end_;
+    scan.limit =
+        static_cast<uint32_t>(std::min<size_t>(kRowsOfOneScan, kUsageRowsMax - waiting_rows_));
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
+                           if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                           self->OnWaiting(*std::move(result));
+                         });
+  }
+
+  void OnWaiting(kv::ScanResult result) {
+    std::string next;
+    for (const kv::Entry& entry : result.entries) {
+      const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
+      storage::v1::EventRecord row;
+      if (!key.has_value() || !row.ParseFromString(entry.value))
+        return done_(BrokenRecord(absl::StrCat("a waiting row of ", query_.name.ToString())));
+      tally_.Add(key->uid, DueOf(*key, row, now_));
+      // The rows of a group are in the order of their due times.
+      next = key->due_time > now_
+                 ? PrefixEnd(WaitingGroupPrefix(shard_, uid_, key->priority, key->uid))
+                 : KeyAfter(entry.key);
+    }
+    waiting_rows_ += result.entries.size();
+    if (result.more && waiting_rows_ < kUsageRowsMax && next < waiting_end_)
+      return ReadWaiting(std::move(next));
+    page_.usage.set_waiting_truncated(result.more && next < waiting_end_);
+    waiters_ = tally_.Largest(kUsageWaitersMax);
+    ReadNames();
+  }
+
+  void ReadNames() {
+    for (const HeldEvent& event : events_) names_[event.schedule];
+    for (const WaitingTally::Waiter& waiter : waiters_) names_[waiter.schedule];
+    if (names_.empty()) return Answer();
+    std::vector<kv::Key> keys;
+    for (const auto& [uid, unread] : names_) keys.push_back({ColumnFamily::kStates, StateKey(uid)});
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               self->OnNames(std::move(result->values));
+                             });
+  }
+
+  void OnNames(std::vector<std::optional<std::string>> values) {
+    size_t i = 0;
+    for (auto& [uid, name] : names_) {
+      const std::optional<std::string>& value = values[i++];
+      storage::v1::StateRecord state;
+      if (!value.has_value()) continue;
+      if (!state.ParseFromString(*value)) return done_(BrokenRecord("the state of a schedule"));
+      name = ScheduleName{state.tenant(), state.schedule_id()};
+    }
+    Answer();
+  }
+
+  // What is left of a schedule without a state has no name.
+  void Answer() {
+    v1::PolicyUsage& usage = page_.usage;
+    for (size_t i = 0; i < events_.size(); ++i) {
+      const std::optional<ScheduleName>& name = names_[events_[i].schedule];
+      if (!name.has_value()) continue;
+      usage.mutable_holders(static_cast<int>(i))
+          ->set_event(absl::StrCat(RunName{*name, events_[i].occurrence}.ToString(), "/events/",
+                                   events_[i].index));
+    }
+    for (const WaitingTally::Waiter& waiter : waiters_) {
+      v1::PolicyUsage::Waiter* shown = usage.add_waiters();
+      if (names_[waiter.schedule].has_value())
+        shown->set_schedule(names_[waiter.schedule]->ToString());
+      shown->set_waiting_count(static_cast<int64_t>(waiter.count));
+      SetTimestamp(ToMicros(waiter.oldest), shown->mutable_oldest_due_time());
+    }
+    usage.set_waiting_count(static_cast<int64_t>(tally_.count()));
+    if (tally_.count() > 0)
+      SetTimestamp(ToMicros(tally_.oldest()), usage.mutable_oldest_waiter_time());
+    done_(std::move(page_));
+  }
+
+  struct HeldEvent {
+    Uid schedule;
+    std::string occurrence;
+    uint64_t index = 0;
+  };
+
+  MasterContext& context_;
+  const PolicyUsageQuery query_;
+  Read done_;
+  const Uid uid_;
+  const uint16_t shard_;
+  std::shared_ptr<const TokenMint> mint_;
+  absl::Time now_;
+  PolicyUsagePage page_;
+  std::vector<HeldEvent> events_;  // of page_.usage.holders, in their order
+  std::string waiting_end_;
+  size_t waiting_rows_ = 0;
+  WaitingTally tally_;
+  std::vector<WaitingTally::Waiter> waiters_;
+  std::map<Uid, std::optional<ScheduleName>> names_;
+};
+
+}  // namespace
+
+void ReadPolicyUsage(MasterContext& context, PolicyUsageQuery query,
+                     absl::AnyInvocable<void(absl::StatusOr<PolicyUsagePage>)> done) {
+  std::make_shared<UsageRead>(context, std::move(query), std::move(done))->ReadPolicy();
+}
+
+}  // namespace escapement::master

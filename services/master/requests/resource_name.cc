@@ -1,0 +1,126 @@
+#include "services/master/requests/resource_name.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/cron/occurrence_id.h"
+#include "common/status/errors.h"
+#include "common/storage/event_id.h"
+#include "services/master/limits.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr absl::string_view kDefaultTenant = "default";
+
+bool IsLowerId(absl::string_view id) {
+  if (id.empty() || id.size() > kResourceIdBytesMax) return false;
+  const auto alnum = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };
+  return alnum(id[0]) && std::all_of(id.begin(), id.end(), [&](char c) {
+           return alnum(c) || c == '-' || c == '_' || c == '.';
+         });
+}
+
+// The variable parts of `name` if it has the form of `pattern` ("tenants/*/schedules/*"), else
+// empty.
+std::vector<absl::string_view> Match(absl::string_view name, absl::string_view pattern) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
+  const std::vector<absl::string_view> wanted = absl::StrSplit(pattern, '/');
+  std::vector<absl::string_view> variables;
+  if (parts.size() != wanted.size()) return {};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (wanted[i] == "*") {
+      if (parts[i].empty()) return {};
+      variables.push_back(parts[i]);
+    } else if (parts[i] != wanted[i]) {
+      return {};
+    }
+  }
+  return variables;
+}
+
+absl::Status WrongForm(absl::string_view name, absl::string_view field, absl::string_view form) {
+  return InvalidField(field, name.empty() ? absl::StrCat("is required: ", form)
+                                          : absl::StrCat("\"", name.substr(0, 100),
+                                                         "\" is not of the form ", form));
+}
+
+absl::Status CheckTenant(absl::string_view tenant) {
+  if (tenant != kDefaultTenant) return NotFound(absl::StrCat("tenants/", tenant));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string ScheduleName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/schedules/", schedule);
+}
+std::string RunName::ToString() const {
+  return absl::StrCat(schedule.ToString(), "/runs/", occurrence);
+}
+std::string EventName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/events/", event);
+}
+std::string PolicyName::ToString() const {
+  return absl::StrCat("tenants/", tenant, "/policies/", policy);
+}
+
+absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*");
+  if (parts.empty() || !IsLowerId(parts[0])) return WrongForm(name, field, "tenants/{tenant}");
+  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
+  return std::string(parts[0]);
+}
+
+absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/schedules/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsScheduleId(parts[1])) {
+    return WrongForm(name, field, "tenants/{tenant}/schedules/{schedule}");
+  }
+  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
+  return ScheduleName{std::string(parts[0]), std::string(parts[1])};
+}
+
+absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/schedules/*/runs/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsScheduleId(parts[1]) ||
+      !cron::ParseOccurrence(std::string(parts[2])).ok()) {
+    return WrongForm(name, field, "tenants/{tenant}/schedules/{schedule}/runs/{occurrence}");
+  }
+  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
+  return RunName{ScheduleName{std::string(parts[0]), std::string(parts[1])}, std::string(parts[2])};
+}
+
+absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/events/*");
+  if (parts.empty() || !IsLowerId(parts[0]) ||
+      (!IsClientEventId(parts[1]) && !ParseServerMadeEventId(parts[1]).has_value())) {
+    return WrongForm(name, field, "tenants/{tenant}/events/{event}");
+  }
+  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
+  return EventName{std::string(parts[0]), std::string(parts[1])};
+}
+
+absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field) {
+  const auto parts = Match(name, "tenants/*/policies/*");
+  if (parts.empty() || !IsLowerId(parts[0]) || !IsPolicyId(parts[1])) {
+    return WrongForm(name, field, "tenants/{tenant}/policies/{policy}");
+  }
+  if (absl::Status status = CheckTenant(parts[0]); !status.ok()) return status;
+  return PolicyName{std::string(parts[0]), std::string(parts[1])};
+}
+
+bool IsScheduleId(absl::string_view id) { return IsLowerId(id); }
+bool IsPolicyId(absl::string_view id) { return IsLowerId(id); }
+
+bool IsClientEventId(absl::string_view id) {
+  if (id.empty() || id.size() > kResourceIdBytesMax) return false;
+  return std::all_of(id.begin(), id.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; }) &&
+         !ParseServerMadeEventId(id).has_value();
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,52 @@
+// Resource names: tenants/{tenant}, …/schedules/{schedule}, …/runs/{occurrence}, …/events/{event or
+// index}, …/policies/{policy}.
+//
+// Parsers answer INVALID_ARGUMENT for `field` if the text has another form, and NOT_FOUND for a
+// tenant that does not exist (only "default" does until tenants have their API). Pure.
+
+#ifndef SERVICES_MASTER_REQUESTS_RESOURCE_NAME_H_
+#define SERVICES_MASTER_REQUESTS_RESOURCE_NAME_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace escapement::master {
+
+struct ScheduleName {
+  std::string tenant, schedule;
+  std::string ToString() const;
+};
+
+struct RunName {
+  ScheduleName schedule;
+  std::string occurrence;
+  std::string ToString() const;
+};
+
+struct EventName {  // of a one-off event
+  std::string tenant, event;
+  std::string ToString() const;
+};
+
+struct PolicyName {
+  std::string tenant, policy;
+  std::string ToString() const;
+};
+
+absl::StatusOr<std::string> ParseTenantName(absl::string_view name, absl::string_view field);
+absl::StatusOr<ScheduleName> ParseScheduleName(absl::string_view name, absl::string_view field);
+absl::StatusOr<RunName> ParseRunName(absl::string_view name, absl::string_view field);
+absl::StatusOr<EventName> ParseEventName(absl::string_view name, absl::string_view field);
+absl::StatusOr<PolicyName> ParsePolicyName(absl::string_view name, absl::string_view field);
+
+// 1–63 of a–z, 0–9, '-', '_', '.', beginning with a letter or digit.
+bool IsScheduleId(absl::string_view id);
+bool IsPolicyId(absl::string_view id);  // the same form
+// 1–63 of a–z, A–Z, 0–9, '-', '_', and not of the form that the server makes.
+bool IsClientEventId(absl::string_view id);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_REQUESTS_RESOURCE_NAME_H_

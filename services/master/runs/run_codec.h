@@ -1,0 +1,41 @@
+// Runs and their events as shown to users. Pure.
+
+#ifndef SERVICES_MASTER_RUNS_RUN_CODEC_H_
+#define SERVICES_MASTER_RUNS_RUN_CODEC_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/storage/event_id.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/runs/single_event.h"
+
+namespace escapement::master {
+
+// Of a run with rows of its own; `counts` is the sum of its parts, `now` (store time) what its ETA
+// is counted from.
+v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
+                const storage::v1::RunPartRecord& counts, absl::Time now);
+// Of a run of one event, or of an occurrence that was skipped as a whole (any n). One of `done` and
+// `row` is set.
+v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
+void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum);
+
+// An event of a run.
+v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,
+                            const storage::v1::DoneRecord& done);
+v1::Event ShowWaitingRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,
+                              const storage::v1::EventRecord& row, v1::EventState state);
+
+// "outcome=FAILED" → FAILED; unset for the empty filter. INVALID_ARGUMENT (filter) for anything
+// else.
+absl::StatusOr<std::optional<v1::Outcome>> ReadOutcomeFilter(absl::string_view filter);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_RUNS_RUN_CODEC_H_

@@ -1,0 +1,126 @@
+#include "services/master/runs/run_filter.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "services/master/requests/proto_time.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr absl::string_view kState = "state";
+constexpr absl::string_view kNominalTime = "nominal_time";
+constexpr absl::string_view kCompleteTime = "complete_time";
+
+bool ReadTime(absl::string_view text, absl::Time* time) {
+  return absl::ParseTime(absl::RFC3339_full, text, time, nullptr);
+}
+
+absl::Time TimeOf(const FilterComparison& comparison) {
+  absl::Time time;
+  ReadTime(comparison.value, &time);
+  return time;
+}
+
+absl::Status Check(const FilterComparison& comparison) {
+  if (comparison.field == kState) {
+    v1::Run::State state;
+    if (!v1::Run::State_Parse(comparison.value, &state) || state == v1::Run::STATE_UNSPECIFIED) {
+      return absl::InvalidArgumentError("state must be ACTIVE, COMPLETED, SKIPPED or CANCELLED");
+    }
+    if (comparison.op != FilterOperator::kEqual && comparison.op != FilterOperator::kNotEqual)
+      return absl::InvalidArgumentError("state takes only = and !=");
+    return absl::OkStatus();
+  }
+  if (comparison.field == kNominalTime || comparison.field == kCompleteTime) {
+    absl::Time time;
+    if (ReadTime(comparison.value, &time)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        comparison.field, R"( must be a time such as "2026-11-25T00:00:00Z", in quotes)"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown field ", comparison.field, "; use ",
+                                                 kState, ", ", kNominalTime, " or ",
+                                                 kCompleteTime));
+}
+
+int Order(absl::Time a, absl::Time b) { return a < b ? -1 : a > b ? 1 : 0; }
+
+// Times of runs are whole microseconds.
+absl::Time ToTime(const google::protobuf::Timestamp& time) {
+  return FromMicros(*TimestampMicros(time));
+}
+
+bool Holds(const v1::Run& run, const FilterComparison& comparison) {
+  if (comparison.field == kState) {
+    const bool same = v1::Run::State_Name(run.state()) == comparison.value;
+    return Compares(same ? 0 : 1, comparison.op);
+  }
+  if (comparison.field == kNominalTime)
+    return Compares(Order(ToTime(run.nominal_time()), TimeOf(comparison)), comparison.op);
+  return run.has_complete_time() &&
+         Compares(Order(ToTime(run.complete_time()), TimeOf(comparison)), comparison.op);
+}
+
+// Nominal times [begin, end); none if begin >= end.
+struct Range {
+  absl::Time begin = absl::InfinitePast();
+  absl::Time end = absl::InfiniteFuture();
+};
+
+Range RangeOf(const FilterComparison& comparison) {
+  if (comparison.field != kNominalTime) return {};
+  const absl::Time time = TimeOf(comparison);
+  const absl::Time after = time + absl::Microseconds(1);
+  switch (comparison.op) {
+    case FilterOperator::kEqual:
+      return {time, after};
+    case FilterOperator::kLess:
+    case FilterOperator::kLessOrEqual:
+      return {absl::InfinitePast(), after};
+    case FilterOperator::kGreater:
+    case FilterOperator::kGreaterOrEqual:
+      return {time, absl::InfiniteFuture()};
+    case FilterOperator::kNotEqual:
+      return {};
+  }
+  return {};
+}
+
+Range RangeOf(const Filter& filter) {
+  if (filter.kind == Filter::Kind::kComparison) return RangeOf(filter.comparison);
+  if (filter.kind == Filter::Kind::kNot || filter.operands.empty()) return {};
+  Range range = RangeOf(filter.operands.front());
+  for (const Filter& operand : filter.operands) {
+    const Range other = RangeOf(operand);
+    const bool both = filter.kind == Filter::Kind::kAnd;
+    range.begin = both ? std::max(range.begin, other.begin) : std::min(range.begin, other.begin);
+    range.end = both ? std::min(range.end, other.end) : std::max(range.end, other.end);
+  }
+  return range;
+}
+
+}  // namespace
+
+absl::StatusOr<RunFilter> RunFilter::Read(absl::string_view text) {
+  absl::StatusOr<Filter> filter = ParseFilter(text);
+  if (!filter.ok()) return InvalidField("filter", filter.status().message());
+  if (absl::Status status = CheckComparisons(*filter, &Check); !status.ok())
+    return InvalidField("filter", status.message());
+  RunFilter read;
+  const Range range = RangeOf(*filter);
+  read.filter_ = *std::move(filter);
+  read.begin_ = range.begin;
+  read.end_ = range.end;
+  return read;
+}
+
+bool RunFilter::Matches(const v1::Run& run) const {
+  return FilterHolds(filter_,
+                     [&](const FilterComparison& comparison) { return Holds(run, comparison); });
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,391 @@
+#include "services/master/runs/run_listing.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/cron/occurrence_id.h"
+#include "common/cron/zone.h"
+#include "common/status/errors.h"
+#include "common/storage/child_rows.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/runs/run_codec.h"
+#include "services/master/runs/run_window.h"
+#include "services/master/runs/throttled_events.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+// Where active runs of one event are looked for.
+constexpr absl::Duration kActiveBehind = absl::Minutes(10);
+constexpr absl::Duration kActiveAhead = absl::Minutes(2);
+constexpr size_t kActiveMax = 2000;
+// Rows of occurrences are written at most so long ahead of their times.
+constexpr absl::Duration kEmittedAhead = absl::Minutes(10);
+// The clock of the master that triggered a run may be behind that of the one that made the
+// schedule.
+constexpr absl::Duration kClocksDiffer = absl::Minutes(1);
+constexpr absl::Duration kWindowMax = absl::Hours(24 * 4);
+constexpr int kWindowFactor = 4;  // by which windows grow and shrink
+// Runs that are read and filtered for one page.
+constexpr size_t kFilteredMax = 1000;
+// Former versions whose time zones are read; with more of them, any zone is allowed for.
+constexpr uint32_t kVersionsMax = 100;
+constexpr uint32_t kVersionBytesMax = 1 << 20;
+
+class Listing : public std::enable_shared_from_this<Listing> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<RunListPage>)>;
+  Listing(MasterContext& context, RunListQuery query, Read done)
+      : context_(context),
+        query_(std::move(query)),
+        done_(std::move(done)),
+        now_(context.client.NowLow()) {
+    // The counts of a page's runs are one read.
+    runs_max_ =
+        std::min(query_.filter.always() ? query_.limit : std::max(query_.limit, kFilteredMax),
+                 kv::kMultiGetKeysMax / PartsOfRun().size());
+    end_ = std::min(now_ + kEmittedAhead, query_.filter.end());
+  }
+
+  void Start() {
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kRuns;
+    scan.begin = RunPrefix(query_.schedule.uid);
+    scan.end = PrefixEnd(scan.begin);
+    scan.limit = 1;
+    scan.keys_only = true;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> first) {
+                           if (!first.ok()) return self->done_(StoreFailed(first.status()));
+                           self->OnFirst(first->entries);
+                         });
+  }
+
+ private:
+  // Backfilled runs are older than their schedule; they have records.
+  void OnFirst(const std::vector<kv::Entry>& entries) {
+    begin_ = FromMicros(query_.schedule.record.create_time_micros()) - kClocksDiffer;
+    const auto key = entries.empty() ? std::nullopt : DecodeRunKey(entries[0].key);
+    const auto first = key.has_value()
+                           ? cron::ParseOccurrence(key->occurrence)
+                           : absl::StatusOr<cron::OccurrenceId>(absl::NotFoundError(""));
+    if (first.ok()) {
+      const absl::Time civil =
+          first->calendar ? absl::FromCivil(first->civil, absl::UTCTimeZone()) : first->instant;
+      begin_ = std::min(begin_, civil - absl::Hours(24));
+    }
+    begin_ = std::max({begin_, query_.oldest, query_.filter.begin()});
+    if (query_.after.has_value()) {
+      position_ = *query_.after;
+    } else {
+      position_ = {query_.newest_first ? end_ : begin_, std::string()};
+    }
+    width_ = FirstWidth();
+    ReadZones();
+  }
+
+  // About as long as runs_max_ occurrences take.
+  absl::Duration FirstWidth() const {
+    const auto next = query_.schedule.definition.timetable.Enumerate(
+        now_, now_ + absl::Hours(24 * 400), /*max=*/2);
+    if (next.size() < 2) return kWindowMax;
+    return std::clamp((next[1].instant - next[0].instant) * static_cast<int64_t>(runs_max_),
+                      absl::Duration(absl::Minutes(1)), kWindowMax);
+  }
+
+  void ReadZones() {
+    AddZone(query_.schedule.definition.record.time_zone());
+    if (query_.schedule.definition.record.version() <= 1) return ReadActive();
+    kv::ScanRequest scan;
+    scan.cf = ColumnFamily::kDefinitions;
+    scan.begin = DefinitionKey(query_.schedule.uid, 0);
+    scan.end = DefinitionKey(query_.schedule.uid, query_.schedule.definition.record.version());
+    scan.limit = kVersionsMax;
+    scan.bytes_max = kVersionBytesMax;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this()](absl::StatusOr<kv::ScanResult> versions) {
+                           if (!versions.ok()) return self->done_(StoreFailed(versions.status()));
+                           self->OnVersions(*versions);
+                         });
+  }
+
+  void OnVersions(const kv::ScanResult& versions) {
+    any_zone_ |= versions.more;
+    for (const kv::Entry& entry : versions.entries) {
+      storage::v1::DefinitionRecord record;
+      if (!record.ParseFromString(entry.value)) return done_(BrokenRecord("a definition"));
+      AddZone(record.time_zone());
+    }
+    ReadActive();
+  }
+
+  void AddZone(const std::string& name) {
+    absl::StatusOr<cron::Zone> zone = cron::Zone::Load(name.empty() ? "UTC" : name);
+    if (zone.ok()) {
+      zones_.push_back(*std::move(zone));
+    } else {
+      any_zone_ = true;
+    }
+  }
+
+  // Of this version or a former one.
+  bool MayHaveJitter() const {
+    const storage::v1::DefinitionRecord& record = query_.schedule.definition.record;
+    return record.timing().jitter_micros() > 0 || record.version() > 1;
+  }
+
+  // Numbers of the parts that a run may have.
+  std::vector<uint16_t> PartsOfRun() const {
+    std::vector<uint16_t> parts = {kMasterRunPart};
+    for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard)
+      parts.push_back(static_cast<uint16_t>(shard));
+    for (uint32_t shard = 0; shard < context_.layout.policy_shards; ++shard)
+      parts.push_back(PolicyRunPart(static_cast<uint16_t>(shard)));
+    return parts;
+  }
+
+  // Before the records of those that have ended: one that ends meanwhile is found there.
+  void ReadActive() {
+    const Definition& definition = query_.schedule.definition;
+    if (definition.record.has_throttle()) return ReadThrottled();
+    std::vector<kv::Key> keys;
+    if (definition.record.event_count() <= 1) {
+      const OccurrenceSource source = SourceOf(definition.record);
+      for (const auto& occurrence : definition.timetable.Enumerate(
+               now_ - kActiveBehind - source.jitter, now_ + kActiveAhead, kActiveMax)) {
+        EmittedOccurrence emitted = ToEmitted(source, definition.timetable, occurrence);
+        AddQueueKeys(source, emitted.id, emitted.launch_time, &keys);
+        asked_.push_back(std::move(emitted.id));
+      }
+    }
+    if (keys.empty()) return Round();
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnActive(std::move(result));
+                             });
+  }
+
+  void AddQueueKeys(const OccurrenceSource& source, const std::string& occurrence, absl::Time due,
+                    std::vector<kv::Key>* keys) const {
+    EventKey key;
+    const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence).EventId(0);
+    key.shard = ShardOfEventId(event_id, context_.layout.queue_shards);
+    key.due_time = due;
+    key.uid = source.uid;
+    key.occurrence = occurrence;
+    for (const uint8_t lane : {source.priority, kLaneCatchUp}) {
+      key.lane = lane;
+      keys->push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
+    }
+  }
+
+  void OnActive(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    for (size_t i = 0; i < asked_.size(); ++i) {
+      const auto& value =
+          result->values[2 * i].has_value() ? result->values[2 * i] : result->values[2 * i + 1];
+      if (!value.has_value()) continue;
+      SingleEvent& single = active_[asked_[i]];
+      single.state = v1::PENDING;
+      if (!single.row.emplace().ParseFromString(*value)) return done_(BrokenRecord("an event"));
+    }
+    Round();
+  }
+
+  void ReadThrottled() {
+    ThrottledQuery throttled;
+    throttled.source = SourceOf(query_.schedule.definition.record);
+    throttled.limit = kActiveMax;
+    throttled.wanted = [](const ThrottledRange& range) { return !HasRun(range.row); };
+    ReadThrottledEvents(
+        context_, std::move(throttled),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+          if (!ranges.ok()) return self->done_(ranges.status());
+          for (ThrottledRange& range : *ranges) {
+            SingleEvent& single = self->active_[range.occurrence];
+            single.state = range.state;
+            single.row = std::move(range.row);
+          }
+          self->Round();
+        });
+  }
+
+  void Round() {
+    if (query_.newest_first ? position_.nominal_time < begin_ : position_.nominal_time >= end_)
+      return ReadCounts(false);
+    // Each page gets on by a window.
+    if (page_.size() >= runs_max_ || (got_on_ && scans_ >= kRunScansMax)) return ReadCounts(true);
+    if (query_.newest_first) {
+      window_end_ = position_.nominal_time;
+      if (!position_.occurrence.empty()) window_end_ += absl::Microseconds(1);
+      window_end_ = std::min(window_end_, end_);
+      window_begin_ = std::max(window_end_ - width_, begin_);
+      if (window_begin_ >= window_end_) return ReadCounts(false);
+    } else {
+      window_begin_ = std::max(position_.nominal_time, begin_);
+      window_end_ = std::min(window_begin_ + width_, end_);
+    }
+    ReadRunWindow(context_, Window(), [self = shared_from_this()](absl::StatusOr<RunWindow> read) {
+      if (!read.ok()) return self->done_(read.status());
+      self->OnWindow(*std::move(read));
+    });
+  }
+
+  RunWindowQuery Window() const {
+    return {.uid = query_.schedule.uid,
+            .begin = window_begin_,
+            .end = window_end_,
+            .zones = any_zone_ ? std::vector<cron::Zone>() : zones_,
+            .jitter = MayHaveJitter() ? kJitterMax : absl::ZeroDuration(),
+            .runs_max = 2 * runs_max_ + 100};
+  }
+
+  void OnWindow(RunWindow window) {
+    scans_ += window.scans;
+    if (window.crowded) {
+      width_ = std::max((window_end_ - window_begin_) / kWindowFactor, kRunWindowMin);
+      return Round();
+    }
+    for (const auto& [occurrence, single] : active_) {
+      const absl::Time nominal = FromMicros(single.row->nominal_time_micros());
+      if (window_begin_ <= nominal && nominal < window_end_)
+        window.runs.try_emplace(occurrence, StoredRunRow{nominal, single, std::nullopt});
+    }
+    EndRound(std::move(window.runs));
+  }
+
+  void EndRound(std::map<std::string, StoredRunRow> found) {
+    std::map<RunListPosition, StoredRunRow> ordered;
+    for (auto& [occurrence, run] : found) {
+      RunListPosition at{run.nominal_time, occurrence};
+      if (query_.newest_first ? at < position_ : position_ < at)
+        ordered.emplace(std::move(at), std::move(run));
+    }
+    const auto take = [&](auto begin, auto end) {
+      for (auto it = begin; it != end; ++it) {
+        if (page_.size() >= runs_max_) return false;
+        position_ = it->first;
+        page_.emplace_back(it->first, std::move(it->second));
+      }
+      return true;
+    };
+    const bool all = query_.newest_first ? take(ordered.rbegin(), ordered.rend())
+                                         : take(ordered.begin(), ordered.end());
+    if (!all) return ReadCounts(true);
+    got_on_ = true;
+    position_ = {query_.newest_first ? window_begin_ : window_end_, std::string()};
+    if (query_.newest_first && window_begin_ <= begin_) return ReadCounts(false);
+    if (found.size() < runs_max_ / kWindowFactor)
+      width_ = std::min(width_ * kWindowFactor, kWindowMax);
+    Round();
+  }
+
+  void ReadCounts(bool more) {
+    result_.more = more;
+    result_.next = position_;
+    std::vector<kv::Key> keys;
+    for (const auto& [at, run] : page_) {
+      if (!run.record.has_value()) continue;
+      const RunKey key = {query_.schedule.uid, at.occurrence};
+      for (const uint16_t part : PartsOfRun())
+        keys.push_back({ColumnFamily::kRunParts, RunPartKey(key, part)});
+    }
+    if (keys.empty()) return Answer({});
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               if (!result.ok()) return self->done_(StoreFailed(result.status()));
+                               self->Answer(std::move(result->values));
+                             });
+  }
+
+  void Answer(std::vector<std::optional<std::string>> parts) {
+    const size_t parts_each = PartsOfRun().size();
+    size_t next_part = 0;
+    for (size_t i = 0; i < page_.size(); ++i) {
+      const auto& [at, run] = page_[i];
+      const RunName name = {query_.name, at.occurrence};
+      v1::Run shown;
+      if (run.record.has_value()) {
+        storage::v1::RunPartRecord sum;
+        for (size_t end = next_part + parts_each; next_part < end; ++next_part) {
+          const std::optional<std::string>& bytes = parts[next_part];
+          storage::v1::RunPartRecord part;
+          if (bytes.has_value() && part.ParseFromString(*bytes)) AddCounts(part, &sum);
+        }
+        shown = ShowRun(name, *run.record, sum, now_);
+      } else {
+        shown = ShowSingleRun(name, run.single);
+      }
+      if (!query_.filter.Matches(shown)) continue;
+      if (result_.runs.size() == query_.limit) {
+        // More match than the page takes.
+        result_.more = true;
+        result_.next = page_[i - 1].first;
+        break;
+      }
+      result_.runs.push_back(std::move(shown));
+    }
+    done_(std::move(result_));
+  }
+
+  MasterContext& context_;
+  RunListQuery query_;
+  Read done_;
+  const absl::Time now_;
+  size_t runs_max_ = 0;  // read for the page
+  // Runs have nominal times in [begin_, end_).
+  absl::Time begin_;
+  absl::Time end_;
+  std::vector<cron::Zone> zones_;
+  bool any_zone_ = false;
+  std::vector<std::string> asked_;             // occurrences that may be in the queue
+  std::map<std::string, SingleEvent> active_;  // runs of one that have not ended, with their rows
+  RunListPosition position_;
+  absl::Duration width_;
+  int scans_ = 0;
+  bool got_on_ = false;  // a window has been read
+  std::vector<std::pair<RunListPosition, StoredRunRow>> page_;
+  RunListPage result_;
+  // Of the round.
+  absl::Time window_begin_;
+  absl::Time window_end_;
+};
+
+}  // namespace
+
+std::string FormatPosition(const RunListPosition& position) {
+  return KeyWriter()
+      .U64(static_cast<uint64_t>(ToMicros(position.nominal_time)))
+      .Text(position.occurrence)
+      .Take();
+}
+
+absl::StatusOr<RunListPosition> ParsePosition(absl::string_view text) {
+  KeyReader reader(text);
+  RunListPosition position;
+  position.nominal_time = FromMicros(static_cast<int64_t>(reader.U64()));
+  position.occurrence = reader.Text();
+  if (!reader.done()) return InvalidField("page_token", "is malformed");
+  return position;
+}
+
+void ListRunsOf(MasterContext& context, RunListQuery query,
+                absl::AnyInvocable<void(absl::StatusOr<RunListPage>)> done) {
+  std::make_shared<Listing>(context, std::move(query), std::move(done))->Start();
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,210 @@
+#include "services/master/runs/run_service.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/event_id.h"
+#include "services/master/errors.h"
+#include "services/master/requests/page_token.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/runs/run_cancel.h"
+#include "services/master/runs/run_codec.h"
+#include "services/master/runs/run_events.h"
+#include "services/master/runs/run_filter.h"
+#include "services/master/runs/run_listing.h"
+#include "services/master/runs/run_reader.h"
+#include "services/master/runs/single_event.h"
+#include "services/master/schedules/codec/delivery_codec.h"
+#include "services/master/schedules/schedule_reader.h"
+
+namespace escapement::master {
+namespace {
+
+struct Paging {
+  int32_t size = 0;
+  std::string position;  // empty: from the beginning
+};
+
+absl::StatusOr<Paging> ReadPaging(int32_t page_size, absl::string_view list,
+                                  absl::string_view token) {
+  const absl::StatusOr<int32_t> size = ReadPageSize(page_size);
+  absl::StatusOr<std::string> position = DecodePageToken(list, token);
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", position.status());
+  if (!violations.empty()) return violations.ToStatus();
+  return Paging{*size, *std::move(position)};
+}
+
+// "nominal_time desc" → newest first. INVALID_ARGUMENT (order_by).
+absl::StatusOr<bool> ReadOrder(absl::string_view order_by) {
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(order_by, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  if (words.empty()) return false;
+  const bool known =
+      words[0] == "nominal_time" &&
+      (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
+  if (!known) return InvalidField("order_by", "must be \"nominal_time\" or \"nominal_time desc\"");
+  return words.back() == "desc";
+}
+
+// The only event of a run, as a list.
+v1::ListRunEventsResponse ListSingle(const RunName& name, const Uid& uid, const SingleEvent& single,
+                                     std::optional<v1::Outcome> outcome) {
+  v1::ListRunEventsResponse response;
+  const RunIdentity identity(name.schedule.tenant, uid, name.occurrence);
+  if (single.done.has_value()) {
+    v1::Event event = ShowEndedRunEvent(name, identity, 0, *single.done);
+    if (!outcome.has_value() || event.outcome() == *outcome)
+      *response.add_events() = std::move(event);
+  } else if (!outcome.has_value() && single.row.has_value() &&
+             (single.row->attempts() > 0 || single.state == v1::RUNNING)) {
+    *response.add_events() = ShowWaitingRunEvent(name, identity, 0, *single.row, single.state);
+  }
+  return response;
+}
+
+v1::ListRunEventsResponse ListPage(absl::string_view list, RunEventsPage page) {
+  v1::ListRunEventsResponse response;
+  for (v1::Event& event : page.events) *response.add_events() = std::move(event);
+  if (page.more) {
+    response.set_next_page_token(
+        EncodePageToken(list, KeyWriter().U64(page.index).U64(page.record_first).Take()));
+  }
+  return response;
+}
+
+}  // namespace
+
+void RunService::GetRun(v1::GetRunRequest request, Done<v1::Run> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  ReadRun(context_, *name,
+          [this, name = *name, done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
+            if (!run.ok()) return done(run.status());
+            done(run->record.has_value()
+                     ? ShowRun(name, *run->record, run->counts, context_.client.NowLow())
+                     : ShowSingleRun(name, run->single));
+          });
+}
+
+void RunService::ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<ScheduleName> name = ParseScheduleName(request.parent(), "parent");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  std::string list =
+      absl::StrCat("ListRuns ", request.parent(), " ", request.order_by(), " ", request.filter());
+  const absl::StatusOr<bool> newest_first = ReadOrder(request.order_by());
+  absl::StatusOr<RunFilter> filter = RunFilter::Read(request.filter());
+  absl::StatusOr<Paging> paging = ReadPaging(request.page_size(), list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", newest_first.status());
+  violations.AddStatus("", filter.status());
+  violations.AddStatus("", paging.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RunListQuery query;
+  query.name = *name;
+  query.newest_first = *newest_first;
+  query.filter = *std::move(filter);
+  query.limit = static_cast<size_t>(paging->size);
+  query.oldest = context_.client.NowLow() - absl::Hours(24) * (run_list_days_ + 1);
+  if (!paging->position.empty()) {
+    absl::StatusOr<RunListPosition> position = ParsePosition(paging->position);
+    if (!position.ok()) return context_.Refuse(position.status(), std::move(done));
+    query.after = *std::move(position);
+  }
+  ReadSchedule(context_, *name,
+               [this, query = std::move(query), list = std::move(list),
+                done = std::move(done)](absl::StatusOr<StoredSchedule> schedule) mutable {
+                 if (!schedule.ok()) return done(schedule.status());
+                 query.schedule = *std::move(schedule);
+                 ListRunsOf(context_, std::move(query),
+                            [list = std::move(list),
+                             done = std::move(done)](absl::StatusOr<RunListPage> page) mutable {
+                              if (!page.ok()) return done(page.status());
+                              v1::ListRunsResponse response;
+                              for (v1::Run& run : page->runs) *response.add_runs() = std::move(run);
+                              if (page->more) {
+                                response.set_next_page_token(
+                                    EncodePageToken(list, FormatPosition(page->next)));
+                              }
+                              done(std::move(response));
+                            });
+               });
+}
+
+void RunService::ListRunEvents(v1::ListRunEventsRequest request,
+                               Done<v1::ListRunEventsResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<RunName> name = ParseRunName(request.parent(), "parent");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  std::string list = absl::StrCat("ListRunEvents ", request.parent(), " ", request.filter());
+  const absl::StatusOr<std::optional<v1::Outcome>> outcome = ReadOutcomeFilter(request.filter());
+  absl::StatusOr<Paging> paging = ReadPaging(request.page_size(), list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", outcome.status());
+  violations.AddStatus("", paging.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RunEventsQuery query;
+  query.name = *name;
+  query.outcome = *outcome;
+  query.limit = static_cast<size_t>(paging->size);
+  if (!paging->position.empty()) {
+    KeyReader reader(paging->position);
+    query.index = reader.U64();
+    query.record_first = reader.U64();
+    if (!reader.done())
+      return context_.Refuse(InvalidField("page_token", "is malformed"), std::move(done));
+  }
+  ReadRun(context_, *name,
+          [this, query = std::move(query), list = std::move(list),
+           done = std::move(done)](absl::StatusOr<StoredRun> run) mutable {
+            if (!run.ok()) return done(run.status());
+            const Uid uid = run->source.uid;
+            query.source = std::move(run->source);
+            const SingleEvent& single = run->single;
+            if (single.done.has_value() && single.done->run_skipped())
+              return done(ListPage(list, SkippedEvents(query, *single.done)));
+            if (!run->record.has_value())
+              return done(ListSingle(query.name, uid, single, query.outcome));
+            query.run = *std::move(run->record);
+            if (query.run.event_count() <= 1) {
+              // Its event is where that of a run without a record would be.
+              auto on_found = [name = query.name, uid, outcome = query.outcome,
+                               done = std::move(done)](absl::StatusOr<SingleEvent> single) mutable {
+                if (!single.ok()) return done(single.status());
+                done(ListSingle(name, uid, *single, outcome));
+              };
+              return FindSingleEvent(context_, std::move(query.source), query.name.occurrence,
+                                     std::move(on_found));
+            }
+            ReadRunEvents(context_, std::move(query),
+                          [list = std::move(list),
+                           done = std::move(done)](absl::StatusOr<RunEventsPage> page) mutable {
+                            if (!page.ok()) return done(page.status());
+                            done(ListPage(list, *std::move(page)));
+                          });
+          });
+}
+
+void RunService::CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), &violations);
+  if (!name.ok() && violations.empty()) return context_.Refuse(name.status(), std::move(done));
+  violations.AddStatus("", name.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  RequestMark mark(name->schedule.tenant, "CancelRun", request.request_id(), request);
+  CancelRunOfSchedule(context_, *std::move(name), std::move(mark), std::move(done));
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,32 @@
+// RunService: what became of the occurrences of schedules.
+//
+// Threads: as RunApi. No state.
+
+#ifndef SERVICES_MASTER_RUNS_RUN_SERVICE_H_
+#define SERVICES_MASTER_RUNS_RUN_SERVICE_H_
+
+#include "services/master/api/run_api.h"
+#include "services/master/master_context.h"
+
+namespace escapement::master {
+
+class RunService final : public RunApi {
+ public:
+  // `context` outlives the service. `run_list_days`: how far back ListRuns goes.
+  RunService(MasterContext& context, int run_list_days)
+      : context_(context), run_list_days_(run_list_days) {}
+
+  void ListRuns(v1::ListRunsRequest request, Done<v1::ListRunsResponse> done) override;
+  void GetRun(v1::GetRunRequest request, Done<v1::Run> done) override;
+  void ListRunEvents(v1::ListRunEventsRequest request,
+                     Done<v1::ListRunEventsResponse> done) override;
+  void CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) override;
+
+ private:
+  MasterContext& context_;
+  const int run_list_days_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_RUNS_RUN_SERVICE_H_

@@ -1,0 +1,142 @@
+#include "services/master/runs/run_window.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/storage/done_table.h"
+#include "common/storage/run_table.h"
+#include "services/master/errors.h"
+#include "services/master/runs/occurrence_ranges.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr uint32_t kRowsAtOnce = 1000;  // of one scan
+
+class WindowRead : public std::enable_shared_from_this<WindowRead> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<RunWindow>)>;
+  WindowRead(MasterContext& context, RunWindowQuery query, Read done)
+      : context_(context), query_(std::move(query)), done_(std::move(done)) {}
+
+  void Start() {
+    const uint32_t first_day = DoneDay(query_.begin);
+    const uint32_t last_day = DoneDay(query_.end - absl::Microseconds(1) + query_.jitter);
+    const Uid& uid = query_.uid;
+    for (const TextRange& range : OccurrenceRanges(query_.begin, query_.end, query_.zones)) {
+      Scan(ColumnFamily::kRuns, EncodeRunKey({uid, range.begin}), EncodeRunKey({uid, range.end}));
+      for (uint32_t day = first_day; day <= last_day; ++day) {
+        for (uint32_t shard = 0; shard < context_.layout.queue_shards; ++shard) {
+          const auto key = [&](const std::string& text) {
+            return DoneRunPrefix(static_cast<uint16_t>(shard), day, uid, text);
+          };
+          Scan(ColumnFamily::kDone, key(range.begin), key(range.end));
+        }
+      }
+    }
+    Close();
+  }
+
+ private:
+  void Scan(ColumnFamily cf, std::string begin, std::string end) {
+    ++open_;
+    ++window_.scans;
+    kv::ScanRequest scan;
+    scan.cf = cf;
+    scan.begin = std::move(begin);
+    scan.end = end;
+    scan.limit = kRowsAtOnce;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), cf,
+                          end = std::move(end)](absl::StatusOr<kv::ScanResult> rows) mutable {
+                           self->OnRows(cf, std::move(end), std::move(rows));
+                           self->Close();
+                         });
+  }
+
+  void OnRows(ColumnFamily cf, std::string end, absl::StatusOr<kv::ScanResult> rows) {
+    if (!rows.ok()) {
+      failed_ = StoreFailed(rows.status());
+      return;
+    }
+    for (const kv::Entry& entry : rows->entries) {
+      if (cf == ColumnFamily::kRuns) {
+        AddRun(entry);
+      } else {
+        AddDone(entry);
+      }
+    }
+    window_.crowded |=
+        window_.runs.size() > query_.runs_max && query_.end - query_.begin > kRunWindowMin;
+    if (!rows->more || window_.crowded || !failed_.ok()) return;
+    Scan(cf, AfterOccurrence(cf, rows->entries.back().key), std::move(end));
+  }
+
+  // A run of many events has many Done records, which are not wanted here.
+  static std::string AfterOccurrence(ColumnFamily cf, const std::string& last) {
+    if (cf == ColumnFamily::kRuns) return KeyAfter(last);
+    const DoneKey key = *DecodeDoneKey(last);
+    return PrefixEnd(DoneRunPrefix(key.shard, key.day, key.uid, key.occurrence));
+  }
+
+  bool InWindow(absl::Time nominal) const {
+    return query_.begin <= nominal && nominal < query_.end;
+  }
+
+  void AddRun(const kv::Entry& entry) {
+    const auto key = DecodeRunKey(entry.key);
+    storage::v1::RunRecord record;
+    if (!key.has_value() || !record.ParseFromString(entry.value)) {
+      failed_ = BrokenRecord("a run");
+      return;
+    }
+    const absl::Time nominal = FromMicros(record.nominal_time_micros());
+    if (!InWindow(nominal)) return;
+    StoredRunRow& run = window_.runs[key->occurrence];
+    run.nominal_time = nominal;
+    run.record = std::move(record);
+  }
+
+  void AddDone(const kv::Entry& entry) {
+    const auto key = DecodeDoneKey(entry.key);
+    storage::v1::DoneRecord record;
+    if (!key.has_value() || !record.ParseFromString(entry.value)) {
+      failed_ = BrokenRecord("a Done record");
+      return;
+    }
+    const absl::Time nominal = FromMicros(record.nominal_time_micros());
+    // If it has a row in `runs` too, that one is shown.
+    if (!InWindow(nominal) || (record.run_count() > 1 && !record.run_skipped())) return;
+    StoredRunRow& run = window_.runs[key->occurrence];
+    run.nominal_time = nominal;
+    run.single.done = std::move(record);
+  }
+
+  // One of the reads has ended.
+  void Close() {
+    if (--open_ > 0) return;
+    if (!failed_.ok()) return done_(failed_);
+    done_(std::move(window_));
+  }
+
+  MasterContext& context_;
+  const RunWindowQuery query_;
+  Read done_;
+  RunWindow window_;
+  int open_ = 1;  // reads under way, and one until all are begun
+  absl::Status failed_;
+};
+
+}  // namespace
+
+void ReadRunWindow(MasterContext& context, RunWindowQuery query,
+                   absl::AnyInvocable<void(absl::StatusOr<RunWindow>)> done) {
+  std::make_shared<WindowRead>(context, std::move(query), std::move(done))->Start();
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,212 @@
+#include "services/master/runs/single_event.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/key_codec.h"
+#include "common/cron/occurrence_id.h"
+#include "common/cron/zone.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/waiting_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/runs/throttled_events.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+// When an occurrence is due; InfinitePast if its zone is not known any more.
+absl::Time InstantOf(const cron::OccurrenceId& id) {
+  if (!id.calendar) return id.instant;
+  const auto zone = cron::Zone::Load(id.zone);
+  if (!zone.ok()) return absl::InfinitePast();
+  const cron::CivilInfo info = zone->Classify(id.civil);
+  if (info.kind == cron::CivilKind::kSkipped)
+    return absl::FromUnixSeconds(zone->spans()[info.gap].begin);
+  const size_t fold = std::min<size_t>(static_cast<size_t>(id.fold), info.instants.size() - 1);
+  return absl::FromUnixSeconds(info.instants[fold]);
+}
+
+class Search : public std::enable_shared_from_this<Search> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)>;
+  Search(MasterContext& context, OccurrenceSource source, std::string occurrence, Found done)
+      : context_(context),
+        source_(std::move(source)),
+        uid_(source_.uid),
+        occurrence_(std::move(occurrence)),
+        done_(std::move(done)) {
+    const std::string event_id = RunIdentity(source_.tenant, uid_, occurrence_).EventId(0);
+    shard_ = ShardOfEventId(event_id, context.layout.queue_shards);
+  }
+
+  void ReadKeys() {
+    const auto id = cron::ParseOccurrence(occurrence_);
+    if (!id.ok()) return done_(SingleEvent());
+    const absl::Time nominal = InstantOf(*id);
+    std::vector<kv::Key> keys;
+    // Jitter, of any version, is at most a day.
+    for (const absl::Duration later : {absl::ZeroDuration(), absl::Hours(24)}) {
+      keys.push_back({ColumnFamily::kDone, EncodeDoneKey({.shard = shard_,
+                                                          .day = DoneDay(nominal + later),
+                                                          .uid = uid_,
+                                                          .occurrence = occurrence_,
+                                                          .first = 0})});
+    }
+    done_keys_ = keys.size();
+    AddQueueKeys(nominal, &keys);
+    // Runs that were triggered are due at their nominal time, others later.
+    const absl::Time launch = LaunchTimeOf(source_, occurrence_, nominal);
+    if (launch != nominal) AddQueueKeys(launch, &keys);
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnKeys(std::move(result));
+                             });
+  }
+
+ private:
+  void AddQueueKeys(absl::Time due, std::vector<kv::Key>* keys) const {
+    for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
+      const std::string key = EncodeEventKey({.shard = shard_,
+                                              .lane = lane,
+                                              .due_time = due,
+                                              .uid = uid_,
+                                              .occurrence = occurrence_,
+                                              .first = 0});
+      keys->push_back({ColumnFamily::kEvents, key});
+      keys->push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    }
+    if (!source_.throttle.has_value()) return;
+    const std::string key = EncodeWaitingKey(KeyWhileWaiting(due));
+    keys->push_back({ColumnFamily::kWaiting, key});
+    keys->push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+  }
+
+  WaitingKey KeyWhileWaiting(absl::Time due) const {
+    storage::v1::EventRecord row;
+    row.set_tenant(source_.tenant);
+    row.set_priority(source_.priority);
+    *row.mutable_throttle() = *source_.throttle;
+    return WaitingKeyOf(row, uid_, occurrence_, /*first=*/0, due, context_.layout.policy_shards);
+  }
+
+  void OnKeys(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    for (size_t i = 0; i < done_keys_; ++i) {
+      if (!result->values[i].has_value()) continue;
+      SingleEvent found;
+      if (!found.done.emplace().ParseFromString(*result->values[i]))
+        return done_(BrokenRecord("a Done record"));
+      return done_(std::move(found));
+    }
+    for (const std::optional<std::string>& value : result->values) {
+      if (value.has_value()) return FoundRow(*value, v1::PENDING);
+    }
+    if (++rounds_ > 2) return done_(SingleEvent());
+    ThrottledQuery query;
+    query.source = source_;
+    query.wanted = [occurrence = occurrence_](const ThrottledRange& range) {
+      return range.occurrence == occurrence;
+    };
+    ReadThrottledEvents(
+        context_, std::move(query),
+        [self = shared_from_this()](absl::StatusOr<std::vector<ThrottledRange>> found) {
+          self->OnThrottled(std::move(found));
+        });
+  }
+
+  void OnThrottled(absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+    if (!ranges.ok()) return done_(ranges.status());
+    if (!ranges->empty()) {
+      SingleEvent found;
+      found.state = (*ranges)[0].state;
+      found.row = std::move((*ranges)[0].row);
+      return done_(std::move(found));
+    }
+    Scan(ColumnFamily::kInflight, InflightShardBegin(shard_), InflightShardEnd(shard_));
+  }
+
+  void FoundRow(const std::string& bytes, v1::EventState state) {
+    SingleEvent found;
+    found.state = state;
+    if (!found.row.emplace().ParseFromString(bytes)) return done_(BrokenRecord("an event"));
+    done_(std::move(found));
+  }
+
+  void Scan(ColumnFamily cf, std::string begin, std::string end) {
+    kv::ScanRequest scan;
+    scan.cf = cf;
+    scan.begin = std::move(begin);
+    scan.end = end;
+    scan.bytes_max = 4 << 20;
+    context_.client.Scan(std::move(scan), context_.executor,
+                         [self = shared_from_this(), cf, end](absl::StatusOr<kv::ScanResult> page) {
+                           self->OnPage(cf, end, std::move(page));
+                         });
+  }
+
+  // True if it was found among the page's entries, and answered.
+  bool Answered(ColumnFamily cf, const kv::Entry& entry) {
+    if (cf == ColumnFamily::kEvents) {
+      const auto key = DecodeEventKey(entry.key);
+      if (!key.has_value() || key->uid != uid_ || key->occurrence != occurrence_) return false;
+      FoundRow(entry.value, v1::PENDING);
+      return true;
+    }
+    storage::v1::ClaimRecord claim;
+    const auto inflight = DecodeInflightKey(entry.key);
+    if (!inflight.has_value() || inflight->is_end || !claim.ParseFromString(entry.value))
+      return false;
+    for (const auto& claimed : claim.entries()) {
+      const auto key = DecodeEventKey(claimed.event_key());
+      if (!key.has_value() || key->uid != uid_ || key->occurrence != occurrence_) continue;
+      SingleEvent found;
+      found.row = claimed.event();
+      found.state = v1::RUNNING;
+      done_(std::move(found));
+      return true;
+    }
+    return false;
+  }
+
+  void OnPage(ColumnFamily cf, const std::string& end, absl::StatusOr<kv::ScanResult> page) {
+    if (!page.ok()) return done_(StoreFailed(page.status()));
+    for (const kv::Entry& entry : page->entries) {
+      if (Answered(cf, entry)) return;
+    }
+    rows_read_ += page->entries.size();
+    if (page->more && !page->entries.empty() && rows_read_ < kLookupRowsMax) {
+      return Scan(cf, KeyAfter(page->entries.back().key), end);
+    }
+    rows_read_ = 0;
+    if (cf == ColumnFamily::kEvents) return ReadKeys();
+    Scan(ColumnFamily::kEvents, EventLaneKey(shard_, kLaneRetry, absl::InfinitePast()),
+         EventLaneKey(shard_, kLaneRetry + 1, absl::InfinitePast()));
+  }
+
+  MasterContext& context_;
+  const OccurrenceSource source_;
+  const Uid uid_;
+  const std::string occurrence_;
+  Found done_;
+  uint16_t shard_ = 0;
+  int rounds_ = 0;
+  size_t done_keys_ = 0;  // of those read, the first ones
+  size_t rows_read_ = 0;
+};
+
+}  // namespace
+
+void FindSingleEvent(MasterContext& context, OccurrenceSource source, std::string occurrence,
+                     absl::AnyInvocable<void(absl::StatusOr<SingleEvent>)> done) {
+  std::make_shared<Search>(context, std::move(source), std::move(occurrence), std::move(done))
+      ->ReadKeys();
+}
+
+}  // namespace escapement::master

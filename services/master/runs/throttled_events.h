@@ -1,0 +1,50 @@
+// The throttled events of a schedule that have not ended: those that wait, those that hold a
+// token, and those that are parked.
+//
+// Looked for where the schedule's present definition has them: what was granted under a former
+// policy, or waits under it or with a former priority and has not been moved yet, is not seen, nor
+// is an event that moves between the reads. Work is bounded: of each place at most kLookupRowsMax
+// rows are read.
+//
+// Threads: the callback runs on the context's executor.
+
+#ifndef SERVICES_MASTER_RUNS_THROTTLED_EVENTS_H_
+#define SERVICES_MASTER_RUNS_THROTTLED_EVENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "common/storage/occurrence_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "escapement/v1/resources.pb.h"
+#include "services/master/master_context.h"
+
+namespace escapement::master {
+
+// Events [first, first + count) of a run.
+struct ThrottledRange {
+  std::string occurrence;
+  uint64_t first = 0;
+  uint64_t count = 0;
+  v1::EventState state = v1::PENDING;  // RUNNING: they hold their token
+  storage::v1::EventRecord row;        // of holders: that from which they were taken
+};
+
+struct ThrottledQuery {
+  OccurrenceSource source;  // of the schedule; nothing is found if it has no throttle
+  // Which ranges are wanted.
+  absl::AnyInvocable<bool(const ThrottledRange&)> wanted = nullptr;
+  size_t limit = 1;  // reads no further when it has found so many
+};
+
+void ReadThrottledEvents(
+    MasterContext& context, ThrottledQuery query,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<ThrottledRange>>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_RUNS_THROTTLED_EVENTS_H_

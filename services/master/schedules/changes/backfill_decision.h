@@ -1,0 +1,86 @@
+// What a backfill writes and answers: runs for the occurrences of a past range that have not fired.
+//
+// Whether one has fired is seen from its run record, its Done record, the launch record that waits,
+// and its only event's row or claim, where the present definition has them. A Done record of an
+// occurrence, or of an only event, that was skipped before it was sent gives way. Not known any
+// more is what the retention has dropped.
+//
+// Its runs are marked as triggered and have run records, for n = 1 too. Of a throttled schedule
+// they wait like others; their window begins now.
+//
+// The rest of a summary record whose first occurrence fires is carried by the first one after it,
+// of those of the version that the record is of, that has not fired and does not fire now.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_BACKFILL_DECISION_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_BACKFILL_DECISION_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/storage/occurrence_rows.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/master/schedules/changes/decision.h"
+#include "services/master/schedules/definition.h"
+
+namespace escapement::master {
+
+struct BackfillRange {
+  absl::Time begin, end;  // end at most now
+  size_t occurrences_max = 0;
+};
+
+struct BackfillOccurrence {
+  EmittedOccurrence emitted;
+  // It has fired or is about to. Found out by who reads; unknown until then.
+  bool present = false;
+  // The keys of its Done record, were it skipped or of an only event, with what is there.
+  std::map<std::string, std::optional<std::string>> done;
+};
+
+// A summary record of a version before the present one, which begins with an occurrence of the
+// range.
+struct FormerSummary {
+  OccurrenceSource source;               // of that version
+  std::vector<BackfillOccurrence> rest;  // those after the first, as many as are worth a look
+};
+
+// What one call looks at.
+struct BackfillScope {
+  OccurrenceSource source;
+  std::vector<BackfillOccurrence> occurrences;  // of the range
+  std::vector<BackfillOccurrence> carriers;     // those after them, as many as are worth a look
+  std::optional<absl::Time> beyond;             // the first one of the range that is not looked at
+  std::map<std::string, FormerSummary> former;  // by the id of their first occurrence
+};
+
+// Only what the emitter has left behind (`covered` of change_builder.h) is in the scope: what it
+// still owes is left to it.
+BackfillScope ScopeOf(const ChangeInput& input, const BackfillRange& range);
+
+// Where the row of an occurrence's only event, or its launch record, would be.
+std::vector<kv::Key> QueueKeys(const OccurrenceSource& source, const BackfillOccurrence& occurrence,
+                               const kv::Layout& layout);
+
+// Takes in what its Done keys hold. DATA_LOSS if that cannot be read.
+absl::Status NoteOutcome(BackfillOccurrence* occurrence);
+
+// The summary record that begins with this occurrence, if it is of another version than `version`.
+std::optional<storage::v1::DoneRecord> FormerSummaryAt(const BackfillOccurrence& first,
+                                                       uint64_t version);
+// `version`: that of the record.
+FormerSummary RestOf(const storage::v1::DoneRecord& summary, const BackfillOccurrence& first,
+                     const Definition& version, const kv::Layout& layout);
+
+// NOT_FOUND, or FAILED_PRECONDITION unless ENABLED. `scope` is of the same snapshot.
+absl::StatusOr<Decision> DecideBackfill(const ChangeInput& input, const BackfillScope& scope);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_BACKFILL_DECISION_H_

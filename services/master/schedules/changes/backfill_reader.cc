@@ -1,0 +1,316 @@
+#include "services/master/schedules/changes/backfill_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/key_codec.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/run_table.h"
+#include "common/storage/schedule_table.h"
+#include "escapement/storage/v1/schedule_records.pb.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/range_reader.h"
+#include "services/master/runs/throttled_events.h"
+#include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/definition.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+class Search : public std::enable_shared_from_this<Search> {
+ public:
+  using Found = absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)>;
+  Search(MasterContext& context, BackfillScope scope, Found done)
+      : context_(context),
+        scope_(std::move(scope)),
+        done_(std::move(done)),
+        sources_({scope_.source}) {}
+
+  void ReadRecords() {
+    for (auto* list : {&scope_.occurrences, &scope_.carriers}) {
+      for (BackfillOccurrence& occurrence : *list) all_.push_back(&occurrence);
+    }
+    std::vector<kv::Key> keys = RecordKeys(all_);
+    if (keys.empty()) return done_(std::move(scope_));
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnRecords(std::move(read));
+             });
+  }
+
+ private:
+  void OnRecords(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    if (absl::Status status = TakeRecords(all_, *values); !status.ok()) return done_(status);
+    for (BackfillOccurrence& occurrence : scope_.occurrences) {
+      if (!occurrence.present) open_[occurrence.emitted.id] = &occurrence;
+    }
+    if (open_.empty()) return done_(std::move(scope_));
+    ReadFormerSummaries();
+  }
+
+  void ReadFormerSummaries() {
+    std::vector<kv::Key> keys;
+    for (const auto& [id, occurrence] : open_) {
+      auto summary = FormerSummaryAt(*occurrence, scope_.source.version);
+      if (!summary.has_value() || summaries_.size() >= kFormerVersionsMax) continue;
+      keys.push_back(
+          {ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, summary->version())});
+      summaries_.push_back({occurrence, *std::move(summary)});
+    }
+    if (keys.empty()) return ReadFormerVersions();
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnSummaryVersions(std::move(read));
+             });
+  }
+
+  void OnSummaryVersions(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    for (size_t i = 0; i < summaries_.size(); ++i) {
+      const auto& [first, summary] = summaries_[i];
+      storage::v1::DefinitionRecord record;
+      if (!(*values)[i].has_value() || !record.ParseFromString(*(*values)[i])) continue;
+      const absl::StatusOr<Definition> version = LoadDefinition(std::move(record));
+      if (!version.ok()) continue;
+      FormerSummary& former = scope_.former[first->emitted.id];
+      former = RestOf(summary, *first, *version, context_.layout);
+      for (BackfillOccurrence& other : former.rest) others_.push_back(&other);
+    }
+    if (others_.empty()) return ReadFormerVersions();
+    ReadKeys(context_, RecordKeys(others_),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnOthers(std::move(read));
+             });
+  }
+
+  void OnOthers(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    if (absl::Status status = TakeRecords(others_, *values); !status.ok()) return done_(status);
+    ReadFormerVersions();
+  }
+
+  // Run and Done records.
+  std::vector<kv::Key> RecordKeys(const std::vector<BackfillOccurrence*>& occurrences) const {
+    std::vector<kv::Key> keys;
+    for (const BackfillOccurrence* occurrence : occurrences) {
+      keys.push_back(
+          {ColumnFamily::kRuns, EncodeRunKey({scope_.source.uid, occurrence->emitted.id})});
+      for (const auto& [key, unread] : occurrence->done) keys.push_back({ColumnFamily::kDone, key});
+    }
+    return keys;
+  }
+
+  static absl::Status TakeRecords(const std::vector<BackfillOccurrence*>& occurrences,
+                                  KeyValues& values) {
+    size_t next = 0;
+    for (BackfillOccurrence* occurrence : occurrences) {
+      occurrence->present = values[next++].has_value();
+      for (auto& [key, value] : occurrence->done) value = std::move(values[next++]);
+      if (absl::Status status = NoteOutcome(occurrence); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // A row stays where the version that made it has put it.
+  void ReadFormerVersions() {
+    std::vector<kv::Key> keys;
+    const uint64_t current = scope_.source.version;
+    for (uint64_t version = current > kFormerVersionsMax ? current - kFormerVersionsMax : 1;
+         version < current; ++version)
+      keys.push_back({ColumnFamily::kDefinitions, DefinitionKey(scope_.source.uid, version)});
+    if (keys.empty()) return ReadQueues();
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnFormerVersions(std::move(read));
+             });
+  }
+
+  void OnFormerVersions(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    for (const std::optional<std::string>& value : *values) {
+      storage::v1::DefinitionRecord definition;
+      if (!value.has_value() || !definition.ParseFromString(*value)) continue;
+      AddPlace(SourceOf(definition));
+    }
+    AddMixedPlaces();
+    ReadQueues();
+  }
+
+  static bool SamePlace(const OccurrenceSource& a, const OccurrenceSource& b) {
+    const auto policy = [](const OccurrenceSource& source) {
+      return source.throttle.has_value() ? std::make_optional(source.throttle->policy_id())
+                                         : std::nullopt;
+    };
+    return a.priority == b.priority && a.jitter == b.jitter && policy(a) == policy(b);
+  }
+
+  // What was moved from one version's place to another's is due as the one has it, and has the
+  // priority and policy of the other.
+  void AddMixedPlaces() {
+    const std::vector<OccurrenceSource> versions = sources_;
+    for (const OccurrenceSource& due : versions) {
+      for (const OccurrenceSource& place : versions) {
+        if (sources_.size() >= kBackfillPlacesMax) return;
+        OccurrenceSource mixed = place;
+        mixed.jitter = due.jitter;
+        AddPlace(std::move(mixed));
+      }
+    }
+  }
+
+  void AddPlace(OccurrenceSource place) {
+    const bool known =
+        std::any_of(sources_.begin(), sources_.end(),
+                    [&](const OccurrenceSource& source) { return SamePlace(source, place); });
+    if (!known) sources_.push_back(std::move(place));
+  }
+
+  void ReadQueues() {
+    owners_.clear();
+    std::vector<kv::Key> keys;
+    for (const auto& [id, occurrence] : open_) {
+      for (const OccurrenceSource& source : sources_) {
+        BackfillOccurrence made;
+        made.emitted = occurrence->emitted;
+        made.emitted.launch_time = LaunchTimeOf(source, id, made.emitted.nominal_time);
+        for (kv::Key& key : QueueKeys(source, made, context_.layout)) {
+          keys.push_back(std::move(key));
+          owners_.push_back(occurrence);
+        }
+      }
+    }
+    ReadKeys(context_, std::move(keys),
+             [self = shared_from_this()](absl::StatusOr<KeyValues> read) {
+               self->OnQueues(std::move(read));
+             });
+  }
+
+  void OnQueues(absl::StatusOr<KeyValues> values) {
+    if (!values.ok()) return done_(values.status());
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      if ((*values)[i].has_value()) Note(owners_[i]->emitted.id);
+    }
+    if (claims_read_) return done_(std::move(scope_));
+    ReadThrottled(0);
+  }
+
+  // What waits, or holds tokens, as of sources_[i] and those after it.
+  void ReadThrottled(size_t i) {
+    const auto new_group = [this](const OccurrenceSource& source) {
+      return source.throttle.has_value() &&
+             groups_read_.insert({source.throttle->policy_id(), source.priority}).second;
+    };
+    while (i < sources_.size() && !new_group(sources_[i])) ++i;
+    if (i == sources_.size()) return ReadClaims();
+    ThrottledQuery query;
+    query.source = sources_[i];
+    query.limit = kLookupRowsMax;
+    query.wanted = [self = shared_from_this()](const ThrottledRange& range) {
+      return self->open_.contains(range.occurrence);
+    };
+    ReadThrottledEvents(
+        context_, std::move(query),
+        [self = shared_from_this(), i](absl::StatusOr<std::vector<ThrottledRange>> ranges) {
+          if (!ranges.ok()) return self->done_(ranges.status());
+          for (const ThrottledRange& range : *ranges) self->Note(range.occurrence);
+          self->ReadThrottled(i + 1);
+        });
+  }
+
+  void ReadClaims() {
+    std::set<uint16_t> shards;
+    for (const auto& [id, occurrence] : open_) {
+      const RunIdentity run(scope_.source.tenant, scope_.source.uid, id);
+      shards.insert(ShardOfEventId(run.EventId(0), context_.layout.queue_shards));
+    }
+    std::vector<KeyRange> ranges;
+    for (const uint16_t shard : shards) {
+      const KeyRange claims = {ColumnFamily::kInflight, InflightShardBegin(shard),
+                               InflightShardEnd(shard)};
+      ranges.push_back(claims);
+      ranges.push_back({ColumnFamily::kEvents,
+                        EventLaneKey(shard, kLaneRetry, absl::InfinitePast()),
+                        EventLaneKey(shard, kLaneRetry + 1, absl::InfinitePast())});
+      ranges.push_back(claims);
+    }
+    // Last: while the schedule is paused, what leaves another place comes here, and stays.
+    const std::string parked = ParkedPrefix(scope_.source.uid);
+    ranges.push_back({ColumnFamily::kParked, parked, PrefixEnd(parked)});
+    ReadRanges(
+        context_, std::move(ranges), kLookupRowsMax,
+        [self = shared_from_this()](const KeyRange& range, kv::Entry& entry) {
+          if (range.cf == ColumnFamily::kEvents) {
+            self->NoteRow(entry.key);
+          } else if (range.cf == ColumnFamily::kParked) {
+            self->NoteParked(entry);
+          } else {
+            self->NoteClaim(entry);
+          }
+          return true;
+        },
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->done_(std::move(status));
+          // What was claimed when the queues were read may have been given back since.
+          self->claims_read_ = true;
+          self->ReadQueues();
+        });
+  }
+
+  void NoteRow(const std::string& event_key) {
+    const auto key = DecodeEventKey(event_key);
+    if (key.has_value() && key->uid == scope_.source.uid) Note(key->occurrence);
+  }
+
+  void NoteParked(const kv::Entry& entry) {
+    const absl::StatusOr<ParkedRow> row = ReadParkedRow(entry);
+    if (row.ok()) Note(row->occurrence);
+  }
+
+  void NoteClaim(const kv::Entry& entry) {
+    storage::v1::ClaimRecord claim;
+    const auto key = DecodeInflightKey(entry.key);
+    if (!key.has_value() || key->is_end || !claim.ParseFromString(entry.value)) return;
+    for (const auto& claimed : claim.entries()) NoteRow(claimed.event_key());
+  }
+
+  void Note(const std::string& occurrence) {
+    const auto found = open_.find(occurrence);
+    if (found == open_.end()) return;
+    found->second->present = true;
+    open_.erase(found);
+  }
+
+  MasterContext& context_;
+  BackfillScope scope_;
+  Found done_;
+  std::set<std::pair<std::string, uint8_t>> groups_read_;  // by policy and priority
+  bool claims_read_ = false;
+  // The present one, and others of other places: former ones, and mixtures of them.
+  std::vector<OccurrenceSource> sources_;
+  std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
+  std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
+  std::vector<BackfillOccurrence*> all_;             // occurrences and carriers
+  std::vector<std::pair<const BackfillOccurrence*, storage::v1::DoneRecord>> summaries_;
+  std::vector<BackfillOccurrence*> others_;  // that summaries of former versions count
+};
+
+}  // namespace
+
+void ReadBackfill(MasterContext& context, BackfillScope scope,
+                  absl::AnyInvocable<void(absl::StatusOr<BackfillScope>)> done) {
+  std::make_shared<Search>(context, std::move(scope), std::move(done))->ReadRecords();
+}
+
+}  // namespace escapement::master

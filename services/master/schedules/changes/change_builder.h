@@ -1,0 +1,123 @@
+// ChangeBuilder: puts together the one group by which a schedule changes.
+//
+// The contract with the emitter and the handlers. `covered` is the instant before which all
+// occurrences of the uid have been emitted (or were never owed): of an enabled schedule the later
+// of the partition's emitted_to and what the last updater noted (StateRecord.covered_to); of a
+// paused one only the latter, since it has no children. A change
+//  - has planned_to, emitted_to, the state and "no cursor" as conditions, each as it was read, and
+//    writes the state, so that it and every emission of the uid, every claim and every other change
+//    exclude each other;
+//  - ends what the former version still owes in [covered, now), with the former version, as the
+//    emitter would have (cron::PlanMissed): fired (catch-up lane where it is late), or skipped with
+//    reason "misfire";
+//  - emits, for the version that holds from now on, what it has in [now, covered) and the former
+//    one had not, and all it has in [max(now, covered), planned_to);
+//  - writes children with from = max(now, covered, planned_to), and notes that instant as
+//    covered_to.
+// Rows that are common to both versions exist already; the handler re-keys them. Those that only
+// the former version had end as skipped (superseded) when they are claimed.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/runs/parked_ends.h"
+#include "services/master/schedules/changes/missed_split.h"
+#include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/changes/schedule_snapshot.h"
+#include "services/master/schedules/changes/waiting_launch.h"
+#include "services/master/schedules/definition.h"
+
+namespace escapement::master {
+
+// `covered` of a schedule that exists.
+absl::Time CoveredTo(const ScheduleSnapshot& snapshot, absl::Time now);
+
+class ChangeBuilder {
+ public:
+  // `snapshot` outlives the builder. Adds the conditions on what was read (of a schedule that does
+  // not exist: that it does not), and makes the partition's checkpoints if nobody has.
+  ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name,
+                const kv::Layout& layout, absl::Time now);
+
+  absl::Time now() const { return now_; }
+  absl::Time planned_to() const { return planned_to_; }
+  absl::Time covered() const { return covered_; }
+  // Where the emitter takes over: children carry it, the state notes it.
+  absl::Time from() const { return std::max({now_, covered_, planned_to_}); }
+
+  // Each: RESOURCE_EXHAUSTED if it is more than one change may write.
+  absl::Status EmitOwed(const Definition& former);
+  // What fires and the records of what does not, `reason`.
+  absl::Status EmitMissed(const Definition& definition, const MissedSplit& missed,
+                          absl::string_view reason);
+  absl::Status EmitAdded(const Definition& former, const Definition& next);  // in [now, covered)
+  // In [max(now, covered), planned_to).
+  absl::Status EmitUpcoming(const Definition& next);
+
+  // How many occurrences of the definition may be emitted besides what there is and the upcoming
+  // ones.
+  size_t RoomBesideUpcoming(const Definition& definition) const;
+
+  void PutChildren(const Definition& definition);
+  // `former`: its timetable ends at FinishOf the state, as that of its children.
+  void DeleteChildren(const Definition& former);
+  void PutSchedule(const storage::v1::ScheduleRecord& record);
+  void DeleteSchedule();
+  void PutDefinition(const Definition& definition);
+  // Counts the change.
+  void PutState(storage::v1::StateRecord state);
+  // Who refers to which policy (ids; empty: none). The group has the condition that `next` is
+  // there.
+  void ChangePolicy(const std::string& former, const std::string& next);
+
+  // What became of parked rows. The group that handles all of them guards that no other is added
+  // meanwhile.
+  void GuardParked();
+  // Where it was or, if the definition wants its events to wait elsewhere, there.
+  void ReturnParked(const ParkedRow& parked, const Definition& definition);
+  absl::Status SkipParked(const ParkedRow& parked, absl::string_view reason);
+  // A launch record's occurrence is skipped; it is still as it was read, and has no run.
+  void SkipLaunch(const WaitingLaunch& launch, absl::string_view reason);
+  // Writes the masters' run parts that SkipParked has counted up.
+  void PutRunParts() { parked_ends_.PutRunParts(&group_); }
+
+  size_t occurrences() const { return occurrences_; }
+  kv::Group& group() { return group_; }
+
+ private:
+  absl::Status Emit(const Definition& definition, absl::Time begin, absl::Time end);
+  void EmitOne(const Definition& definition, const cron::Occurrence& occurrence);
+  // An occurrence that is wanted again, and whose rows are group_.mutations from `written_from` on:
+  // a version before the former one may have emitted it. The rows of that are left over
+  // (common/records/row_judge.h) and count in no run; its run record goes, but for one written
+  // anew.
+  void ForgetRunBefore(const std::string& occurrence, size_t written_from);
+  absl::Status CheckRows() const;
+  void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);
+
+  const ScheduleSnapshot& snapshot_;
+  const ScheduleName name_;
+  const kv::Layout layout_;
+  const absl::Time now_;
+  absl::Time planned_to_;
+  absl::Time covered_;
+  kv::Group group_;
+  size_t occurrences_ = 0;
+  size_t parked_mutations_ = 0;  // of the group; bounded by who reads the parked rows
+  ParkedEnds parked_ends_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_CHANGE_BUILDER_H_

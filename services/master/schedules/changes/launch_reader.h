@@ -1,0 +1,27 @@
+// Reads the launch records of a paused schedule that have fallen due.
+//
+// Threads: callbacks run on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_LAUNCH_READER_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_LAUNCH_READER_H_
+
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "services/master/master_context.h"
+#include "services/master/schedules/changes/decision.h"
+#include "services/master/schedules/changes/waiting_launch.h"
+
+namespace escapement::master {
+
+// Those of the schedule that are due before `input.now`, in order of launch, but for those of
+// occurrences that have been launched already. They stand among those of other schedules of the
+// partition: of these and its own no more than kLaunchRowsMax are read, and what comes after is
+// left out (it is launched as if the schedule had never been paused).
+void ReadWaitingLaunches(MasterContext& context, const ChangeInput& input,
+                         absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_LAUNCH_READER_H_

@@ -1,0 +1,50 @@
+// A row of `parked`: of `events`, or of `waiting` if it is throttled.
+//
+// Pure.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_PARKED_ROW_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_PARKED_ROW_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/layout.h"
+#include "common/storage/event_id.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::master {
+
+struct ParkedRow {
+  kv::Entry entry;  // as stored
+  kv::Key home;     // where it was parked from
+  storage::v1::EventRecord row;
+  Uid uid;
+  std::string occurrence;
+  absl::Time due_time;
+  uint64_t first = 0;  // of the key
+
+  bool throttled() const { return row.has_throttle(); }
+  // Its events: [begin, end).
+  uint64_t begin() const { return first + row.throttle().taken(); }
+  uint64_t end() const { return first + row.count(); }
+};
+
+// Reads the schedule's parked rows from the first one on, as many as one commit takes.
+kv::ScanRequest ScanOfParked(const Uid& uid);
+
+// DATA_LOSS if it cannot be read.
+absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry);
+
+// The row's events by the queue shard that their Done records are in.
+std::vector<std::pair<uint16_t, IndexSlice>> SlicesOf(const ParkedRow& parked,
+                                                      const kv::Layout& layout);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_PARKED_ROW_H_

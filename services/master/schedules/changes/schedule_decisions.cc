@@ -1,0 +1,315 @@
+#include "services/master/schedules/changes/schedule_decisions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/micros.h"
+#include "common/cron/misfire.h"
+#include "common/cron/occurrence_id.h"
+#include "common/status/errors.h"
+#include "common/status/return_if_error.h"
+#include "common/storage/child_rows.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/event_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "common/storage/schedule_table.h"
+#include "google/protobuf/empty.pb.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/proto_time.h"
+#include "services/master/schedules/changes/change_builder.h"
+#include "services/master/schedules/changes/missed_split.h"
+#include "services/master/schedules/codec/throttle_codec.h"
+#include "services/master/schedules/max_runs.h"
+#include "services/master/schedules/schedule_warnings.h"
+
+namespace escapement::master {
+namespace {
+
+using storage::v1::SCHEDULE_STATE_KIND_DELETED;
+using storage::v1::SCHEDULE_STATE_KIND_ENABLED;
+using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
+
+// Of a definition; empty: none.
+const std::string& PolicyOf(const Definition& definition) {
+  return definition.record.throttle().policy_id();
+}
+
+// What ReadSchedule could not know.
+absl::Status FillTimes(absl::Time schedule_create_time, Definition* definition) {
+  if (!definition->anchor_missing) return absl::OkStatus();
+  FillAnchor(definition, schedule_create_time);
+  return CheckFires(*definition);
+}
+
+void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition* definition) {
+  definition->record.set_tenant(input.name.tenant);
+  definition->record.set_schedule_id(input.name.schedule);
+  definition->record.set_uid(std::string(input.snapshot.uid.bytes()));
+  definition->record.set_version(version);
+  definition->record.set_create_time_micros(ToMicros(input.now));
+}
+
+bool Enabled(const ScheduleSnapshot& snapshot) {
+  return snapshot.state.kind() == SCHEDULE_STATE_KIND_ENABLED;
+}
+
+// More rows are parked than one commit takes: a delete that has begun ends them part by part.
+absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder* builder) {
+  for (const ParkedRow& parked : input.snapshot.parked)
+    RETURN_IF_ERROR(builder->SkipParked(parked, "deleted"));
+  builder->PutRunParts();
+  Decision decision = ToDecision(builder, nullptr);
+  decision.partial = true;
+  return decision;
+}
+
+// But for how many runs there are, and how late they are launched.
+bool SameTimes(const storage::v1::DefinitionRecord& a, const storage::v1::DefinitionRecord& b) {
+  const auto times = [](const storage::v1::DefinitionRecord& record) {
+    storage::v1::TimingRecord timing = record.timing();
+    timing.clear_max_runs();
+    timing.clear_jitter_micros();
+    return timing.SerializeAsString();
+  };
+  return a.cron() == b.cron() && a.time_zone() == b.time_zone() && times(a) == times(b);
+}
+
+// Ends the time of a version that another one takes the place of while the schedule is paused: what
+// it had until now and never emitted is skipped, and the pause begins anew for the next version,
+// which fires nothing from before it. What was emitted for then and the next version has, too,
+// counts: a resume will not know it from what had fired. `former` is without the end of max_runs.
+absl::Status EndPausedVersion(const ChangeInput& input, const Definition& former,
+                              const Definition& next, ChangeBuilder* builder,
+                              storage::v1::StateRecord* state) {
+  const absl::Time begin = FromMicros(state->pause_time_micros());
+  const uint64_t max_runs = former.record.timing().max_runs();
+  const bool finished = max_runs > 0 && state->runs_used() >= max_runs;
+  const cron::Timetable& timetable =
+      finished ? input.snapshot.definition->timetable : former.timetable;
+  cron::MisfirePolicy policy = MisfirePolicyOf(former.record.misfire());
+  policy.action = cron::MisfireAction::kSkip;
+  policy.threshold = absl::ZeroDuration();
+  const absl::Time covered = std::clamp(builder->covered(), std::min(begin, input.now), input.now);
+  RETURN_IF_ERROR(builder->EmitMissed(
+      former,
+      SplitMissed(timetable, cron::PlanMissed(timetable, policy, covered, input.now), covered,
+                  input.now, /*fire_max=*/0),
+      "paused"));
+  if (max_runs > 0 && begin < covered) {
+    uint64_t used = state->runs_used();
+    for (const cron::Occurrence& occurrence : timetable.Enumerate(begin, covered, kMaxRunsMax))
+      used += next.timetable.Has(timetable.IdOf(occurrence), occurrence.instant);
+    state->set_runs_used(std::min(used, max_runs));
+  }
+  state->set_pause_time_micros(ToMicros(input.now));
+  state->set_covered_to_micros(ToMicros(std::max(builder->covered(), input.now)));
+  return absl::OkStatus();
+}
+
+// What a resume counts on: every occurrence of the definition in [pause_time, covered_to) has its
+// rows, those beyond the end of max_runs included, since that end may yet move.
+absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder* builder, Definition* next,
+                          storage::v1::StateRecord* state) {
+  absl::StatusOr<Definition> former = LoadDefinition(input.snapshot.definition->record);
+  if (!former.ok()) return former.status();
+  RETURN_IF_ERROR(builder->EmitAdded(*former, *next));
+  if (!SameTimes(former->record, next->record))
+    RETURN_IF_ERROR(EndPausedVersion(input, *former, *next, builder, state));
+  const absl::Time paused_at = FromMicros(state->pause_time_micros());
+  LimitRuns(RunsUsedAt(*state, *former, input.now), paused_at, paused_at, next, state);
+  return absl::OkStatus();
+}
+
+// The answer of Create and Update.
+std::unique_ptr<google::protobuf::Message> AnswerOf(const ChangeInput& input,
+                                                    const storage::v1::ScheduleRecord& record,
+                                                    const storage::v1::StateRecord& state,
+                                                    const Definition& definition) {
+  auto schedule = std::make_unique<v1::Schedule>(ShownAfter(input, record, state, definition));
+  for (std::string& warning : WarningsOf(definition, input.now))
+    *schedule->add_warnings() = std::move(warning);
+  return schedule;
+}
+
+}  // namespace
+
+absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDraft& draft) {
+  if (input.snapshot.record.has_value()) return AlreadyExists(input.name.ToString());
+  ChangeBuilder builder(input.snapshot, input.name, input.layout, input.now);
+  Definition definition = draft.definition;
+  CompleteDefinition(input, 1, &definition);
+  RETURN_IF_ERROR(FillTimes(input.now, &definition));
+  RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
+  storage::v1::ScheduleRecord record = draft.record;
+  record.set_uid(std::string(input.snapshot.uid.bytes()));
+  record.set_create_time_micros(ToMicros(input.now));
+  record.set_update_time_micros(ToMicros(input.now));
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+  state.set_version(1);
+  state.set_covered_to_micros(ToMicros(builder.from()));
+  LimitRuns(/*used=*/0, builder.covered(), builder.from(), &definition, &state);
+  RETURN_IF_ERROR(builder.EmitUpcoming(definition));
+  builder.PutSchedule(record);
+  builder.PutDefinition(definition);
+  builder.PutChildren(definition);
+  builder.PutState(state);
+  builder.ChangePolicy(std::string(), PolicyOf(definition));
+  Decision decision = ToDecision(&builder, AnswerOf(input, record, state, definition));
+  decision.policy_id = PolicyOf(definition);
+  return decision;
+}
+
+absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
+                                      const v1::UpdateScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.schedule().etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  v1::Schedule current =
+      ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
+  ForgetDefaultCompletion(&current);
+  const absl::StatusOr<v1::Schedule> wanted =
+      ApplyMask(current, request.schedule(), request.has_update_mask(), request.update_mask());
+  if (!wanted.ok()) return wanted.status();
+  absl::StatusOr<ScheduleDraft> draft = ReadSchedule(*wanted, input.name.tenant);
+  if (!draft.ok()) return draft.status();
+
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  Definition& next = draft->definition;
+  CompleteDefinition(input, snapshot.state.version() + 1, &next);
+  RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), &next));
+  storage::v1::ScheduleRecord record = draft->record;
+  record.set_uid(snapshot.record->uid());
+  record.set_create_time_micros(snapshot.record->create_time_micros());
+  record.set_update_time_micros(ToMicros(input.now));
+  storage::v1::StateRecord state = NextState(input);
+  state.set_version(next.record.version());
+  const bool paused = snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED;
+  if (!paused) {
+    next.record.set_former_finish_micros(snapshot.state.finish_micros());
+    state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
+    state.set_covered_to_micros(ToMicros(builder.from()));
+  }
+  if (paused) {
+    RETURN_IF_ERROR(UpdatePaused(input, &builder, &next, &state));
+  } else {
+    LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
+              builder.from(), &next, &state);
+    RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+    builder.DeleteChildren(*snapshot.definition);
+    RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
+    RETURN_IF_ERROR(builder.EmitUpcoming(next));
+    builder.PutChildren(next);
+  }
+  builder.PutSchedule(record);
+  builder.PutDefinition(next);
+  builder.PutState(state);
+  builder.ChangePolicy(PolicyOf(*snapshot.definition), PolicyOf(next));
+  Decision decision = ToDecision(&builder, AnswerOf(input, record, state, next));
+  decision.policy_id = PolicyOf(next);
+  return decision;
+}
+
+absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
+                                     const v1::PauseScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  RETURN_IF_ERROR(CheckEnabled(input));
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+  builder.DeleteChildren(*snapshot.definition);
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_PAUSED);
+  state.set_pause_reason(request.reason());
+  state.set_pause_time_micros(ToMicros(input.now));
+  // Not planned_to: what an emitter has planned and not emitted yet it will not emit any more. Not
+  // beyond the finish: it moves if fewer fire, and nothing has rows there.
+  const absl::Time covered = std::min(builder.covered(), FinishOf(snapshot.state));
+  state.set_covered_to_micros(ToMicros(std::max(builder.now(), covered)));
+  state.set_runs_used(RunsUsedAt(snapshot.state, *snapshot.definition, input.now));
+  builder.PutState(state);
+  return ToDecision(&builder, std::make_unique<v1::Schedule>(ShownAfter(
+                                  input, *snapshot.record, state, *snapshot.definition)));
+}
+
+absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
+                                      const v1::DeleteScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
+  if (snapshot.parked_more) return SkipFirstParked(input, &builder);
+  if (Enabled(snapshot)) {
+    RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
+    builder.DeleteChildren(*snapshot.definition);
+  }
+  if (snapshot.state.kind() == SCHEDULE_STATE_KIND_PAUSED) builder.GuardParked();
+  for (const ParkedRow& parked : snapshot.parked)
+    RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
+  builder.PutRunParts();
+  builder.ChangePolicy(PolicyOf(*snapshot.definition), std::string());
+  storage::v1::StateRecord state = NextState(input);
+  state.set_kind(SCHEDULE_STATE_KIND_DELETED);
+  builder.DeleteSchedule();
+  builder.PutState(state);
+  return ToDecision(&builder, std::make_unique<google::protobuf::Empty>());
+}
+
+absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
+                                       const v1::TriggerScheduleRequest& request) {
+  RETURN_IF_ERROR(CheckCurrent(input, std::string()));
+  const ScheduleSnapshot& snapshot = input.snapshot;
+  OccurrenceSource source = SourceOf(snapshot.definition->record);
+  if (request.event_count() != 0) source.event_count = static_cast<uint64_t>(request.event_count());
+  // ListRuns looks for active runs of one event where the schedule's own occurrences are queued. A
+  // triggered one is elsewhere, so it has a record.
+  source.run_kept = true;
+  EmittedOccurrence occurrence;
+  occurrence.id = cron::FormatInstantOccurrence(input.now);
+  occurrence.nominal_time = occurrence.launch_time = input.now;
+  occurrence.triggered = true;
+  Decision decision;
+  kv::Group& group = decision.group;
+  // The state only: a run of its own neither hinders nor needs the emitter.
+  group.conditions.push_back({.cf = kv::ColumnFamily::kStates,
+                              .key = StateKey(snapshot.uid),
+                              .kind = kv::Condition::Kind::kValueEquals,
+                              .value = snapshot.state_bytes});
+  AddOccurrenceRows(source, occurrence, input.layout, input.now, &group.mutations);
+  const auto not_done = [&](uint16_t shard, uint64_t first) -> kv::Condition {
+    return {.cf = kv::ColumnFamily::kDone,
+            .key = EncodeDoneKey({.shard = shard,
+                                  .day = DoneDay(input.now),
+                                  .uid = source.uid,
+                                  .occurrence = occurrence.id,
+                                  .first = first}),
+            .kind = kv::Condition::Kind::kAbsent};
+  };
+  // The identity must be new: no row of it in the queue, no run, no Done record. (A row of many
+  // waiting events has a run.)
+  if (source.throttle.has_value() && source.event_count <= 1) {
+    const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence.id).EventId(0);
+    group.conditions.push_back(not_done(ShardOfEventId(event_id, input.layout.queue_shards), 0));
+  }
+  for (const kv::Mutation& mutation : group.mutations) {
+    group.conditions.push_back(
+        {.cf = mutation.cf, .key = mutation.key, .kind = kv::Condition::Kind::kAbsent});
+    const auto key =
+        mutation.cf == kv::ColumnFamily::kEvents ? DecodeEventKey(mutation.key) : std::nullopt;
+    if (key.has_value()) group.conditions.push_back(not_done(key->shard, key->first));
+  }
+  auto run = std::make_unique<v1::Run>();
+  run->set_name(RunName{input.name, occurrence.id}.ToString());
+  SetTimestamp(ToMicros(input.now), run->mutable_nominal_time());
+  run->set_event_count(static_cast<int64_t>(source.event_count));
+  run->set_version(static_cast<int64_t>(source.version));
+  run->set_state(v1::Run::ACTIVE);
+  decision.response = std::move(run);
+  decision.occurrences = 1;
+  return decision;
+}
+
+}  // namespace escapement::master

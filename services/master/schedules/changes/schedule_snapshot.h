@@ -1,0 +1,42 @@
+// What the store holds of one schedule, as a change reads it. Plain values.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_SNAPSHOT_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_SNAPSHOT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/master/runs/parked_ends.h"
+#include "services/master/schedules/changes/parked_row.h"
+#include "services/master/schedules/definition.h"
+
+namespace escapement::master {
+
+struct ScheduleSnapshot {
+  // Of the schedule, or fresh where there is none.
+  Uid uid;
+  // Unset if there is no such schedule. `state` and `definition` are set with it.
+  std::optional<storage::v1::ScheduleRecord> record;
+  storage::v1::StateRecord state;
+  std::string state_bytes;
+  std::optional<Definition> definition;  // its timetable ends at FinishOf(state)
+
+  // Of the uid's partition, as stored.
+  std::optional<std::string> planned_to;
+  std::optional<std::string> emitted_to;
+  bool cursor_present = false;  // an emitter has committed a part of a window
+
+  // Rows that wait in `parked`; read only for resume and delete of a paused schedule.
+  std::vector<ParkedRow> parked;
+  bool parked_more = false;  // than one commit takes
+  // The masters' parts of the runs of `parked`, by their key.
+  StoredRunParts run_parts;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_SNAPSHOT_H_

@@ -1,0 +1,61 @@
+// ScheduleTransaction: one change of a schedule: read → decide → commit, again from the read while
+// races are lost.
+//
+// A remembered answer (request_id) is given before anything is decided. A partition whose emitter
+// is in the middle of a window (a cursor is present) is waited for, a little longer each time.
+//
+// Threads: runs on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_TRANSACTION_H_
+#define SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_TRANSACTION_H_
+
+#include <memory>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "services/master/api/done.h"
+#include "services/master/master_context.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/changes/decision.h"
+#include "services/master/schedules/changes/schedule_snapshot.h"
+
+namespace escapement::master {
+
+struct ScheduleChange {
+  ScheduleName name;
+  RequestMark mark;
+  // Reads whatever else the decision needs, once for each try, before it; the schedule is there.
+  // Unset: nothing.
+  absl::AnyInvocable<void(const ChangeInput& input, absl::AnyInvocable<void(absl::Status)> done)>
+      read_more = nullptr;
+  // Called with what was read, once for each try.
+  absl::AnyInvocable<absl::StatusOr<Decision>(const ChangeInput& input)> decide = nullptr;
+  std::unique_ptr<google::protobuf::Message> response = nullptr;  // an empty one of the RPC's type
+  bool takes_parked = false;                                      // resume, delete
+  bool waits_for_emitter = true;
+  bool validate_only = false;  // decide and answer, write nothing
+};
+
+using ScheduleChanged =
+    absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<google::protobuf::Message>>)>;
+
+// Turns the transaction's answer into the RPC's.
+template <typename Response>
+ScheduleChanged As(Done<Response> done) {
+  return [done = std::move(done)](
+             absl::StatusOr<std::unique_ptr<google::protobuf::Message>> response) mutable {
+    if (!response.ok()) return done(response.status());
+    done(std::move(static_cast<Response&>(**response)));
+  };
+}
+
+// ABORTED (CONTENDED) after too many lost races.
+void ChangeSchedule(MasterContext& context, ScheduleChange change, ScheduleChanged done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_TRANSACTION_H_

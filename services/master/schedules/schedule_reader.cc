@@ -1,0 +1,181 @@
+#include "services/master/schedules/schedule_reader.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/base/key_codec.h"
+#include "common/status/errors.h"
+#include "common/storage/schedule_table.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/page_budget.h"
+#include "services/master/schedules/max_runs.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+// Definitions are read a few at a time, since each may hold a large payload.
+constexpr size_t kDefinitionsAtOnce = 64;
+
+// Reads states, then definitions, of schedules whose records are known. What has no state or
+// definition any more was deleted or changed meanwhile; it is left out. Ends early, with `next`,
+// once a page's bytes are read.
+class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
+ public:
+  using Read = absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)>;
+  DetailsRead(MasterContext& context, std::vector<StoredSchedule> schedules, bool with_payload,
+              Read done)
+      : context_(context),
+        schedules_(std::move(schedules)),
+        with_payload_(with_payload),
+        done_(std::move(done)) {}
+
+  void Start() {
+    std::vector<kv::Key> keys;
+    for (const StoredSchedule& stored : schedules_)
+      keys.push_back({ColumnFamily::kStates, StateKey(stored.uid)});
+    if (keys.empty()) return done_(SchedulePage());
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnStates(std::move(result));
+                             });
+  }
+
+ private:
+  void OnStates(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    std::vector<StoredSchedule> kept;
+    for (size_t i = 0; i < schedules_.size(); ++i) {
+      storage::v1::StateRecord& state = schedules_[i].state;
+      if (!result->values[i].has_value()) continue;
+      if (!state.ParseFromString(*result->values[i]))
+        return done_(BrokenRecord("the state of a schedule"));
+      if (state.kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED) continue;
+      kept.push_back(std::move(schedules_[i]));
+    }
+    schedules_ = std::move(kept);
+    ReadDefinitions();
+  }
+
+  void ReadDefinitions() {
+    if (next_ == schedules_.size()) return done_(std::move(page_));
+    std::vector<kv::Key> keys;
+    for (size_t i = next_; i < schedules_.size() && keys.size() < kDefinitionsAtOnce; ++i) {
+      const StoredSchedule& stored = schedules_[i];
+      keys.push_back(
+          {ColumnFamily::kDefinitions, DefinitionKey(stored.uid, stored.state.version())});
+    }
+    context_.client.MultiGet(std::move(keys), context_.executor,
+                             [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
+                               self->OnDefinitions(std::move(result));
+                             });
+  }
+
+  void OnDefinitions(absl::StatusOr<kv::GetResult> result) {
+    if (!result.ok()) return done_(StoreFailed(result.status()));
+    for (const std::optional<std::string>& value : result->values) {
+      StoredSchedule& stored = schedules_[next_++];
+      storage::v1::DefinitionRecord record;
+      if (!value.has_value()) continue;
+      if (!record.ParseFromString(*value)) return done_(BrokenRecord("a definition"));
+      if (!with_payload_) record.clear_payload();
+      if (!budget_.Take(record)) {
+        page_.next = stored.state.schedule_id();
+        return done_(std::move(page_));
+      }
+      absl::StatusOr<Definition> definition = LoadDefinition(std::move(record));
+      if (!definition.ok()) return done_(definition.status());
+      definition->timetable = EndingAt(definition->timetable, FinishOf(stored.state));
+      stored.definition = *std::move(definition);
+      page_.schedules.push_back(std::move(stored));
+    }
+    ReadDefinitions();
+  }
+
+  MasterContext& context_;
+  std::vector<StoredSchedule> schedules_;
+  const bool with_payload_;
+  Read done_;
+  size_t next_ = 0;
+  SchedulePage page_;
+  PageBudget budget_;
+};
+
+bool ReadRecord(const std::string& bytes, StoredSchedule* stored) {
+  if (!stored->record.ParseFromString(bytes) || stored->record.uid().size() != Uid::kBytes)
+    return false;
+  stored->uid = Uid::FromBytes(stored->record.uid());
+  return true;
+}
+
+}  // namespace
+
+void ReadSchedule(MasterContext& context, ScheduleName name,
+                  absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done) {
+  const kv::Key key = {ColumnFamily::kSchedules, ScheduleKey(name.tenant, name.schedule)};
+  context.client.MultiGet(
+      {key}, context.executor,
+      [&context, name = name.ToString(),
+       done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        if (!result->values[0].has_value()) return done(NotFound(name));
+        std::vector<StoredSchedule> one(1);
+        if (!ReadRecord(*result->values[0], &one[0])) return done(BrokenRecord(name));
+        auto on_details = [name = std::move(name),
+                           done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
+          if (!read.ok()) return done(read.status());
+          if (read->schedules.empty()) return done(NotFound(name));
+          done(std::move(read->schedules[0]));
+        };
+        std::make_shared<DetailsRead>(context, std::move(one), /*with_payload=*/true,
+                                      std::move(on_details))
+            ->Start();
+      });
+}
+
+void ReadSchedules(MasterContext& context, std::string tenant, std::string begin, int limit,
+                   absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done) {
+  kv::ScanRequest scan;
+  scan.cf = ColumnFamily::kSchedules;
+  scan.begin = begin.empty() ? SchedulePrefix(tenant) : ScheduleKey(tenant, begin);
+  scan.end = PrefixEnd(SchedulePrefix(tenant));
+  scan.limit = static_cast<uint32_t>(limit) + 1;  // the one more tells where to go on
+  context.client.Scan(
+      std::move(scan), context.executor,
+      [&context, limit, done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
+        if (!result.ok()) return done(StoreFailed(result.status()));
+        SchedulePage page;
+        std::vector<StoredSchedule> schedules;
+        for (const kv::Entry& entry : result->entries) {
+          KeyReader reader(entry.key);
+          reader.Text();
+          const std::string id = reader.Text();
+          StoredSchedule stored;
+          if (!reader.done() || !ReadRecord(entry.value, &stored))
+            return done(BrokenRecord("a schedule"));
+          // The last one read begins the next page, unless nothing follows it.
+          const bool last = &entry == &result->entries.back();
+          if (static_cast<int>(schedules.size()) == limit || (last && result->more)) {
+            page.next = id;
+            break;
+          }
+          schedules.push_back(std::move(stored));
+        }
+        auto on_details = [page = std::move(page),
+                           done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
+          if (!read.ok()) return done(read.status());
+          page.schedules = std::move(read->schedules);
+          if (!read->next.empty()) page.next = std::move(read->next);
+          done(std::move(page));
+        };
+        std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false,
+                                      std::move(on_details))
+            ->Start();
+      });
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,42 @@
+// Reads schedules for display.
+//
+// Threads: callbacks run on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULES_SCHEDULE_READER_H_
+#define SERVICES_MASTER_SCHEDULES_SCHEDULE_READER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "services/master/master_context.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/codec/schedule_codec.h"
+
+namespace escapement::master {
+
+struct StoredSchedule {
+  Uid uid;
+  storage::v1::ScheduleRecord record;
+  storage::v1::StateRecord state;
+  Definition definition;  // its timetable ends at FinishOf(state)
+};
+
+// NOT_FOUND if there is none.
+void ReadSchedule(MasterContext& context, ScheduleName name,
+                  absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done);
+
+struct SchedulePage {
+  std::vector<StoredSchedule> schedules;
+  std::string next;  // schedule id to begin with; empty at the end
+};
+// Of a tenant, in the order of the names, from `begin` (a schedule id, or empty) on; at most
+// `limit` and about a page's bytes (page_budget.h), without payloads. Those that are deleted while
+// the page is read are left out.
+void ReadSchedules(MasterContext& context, std::string tenant, std::string begin, int limit,
+                   absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_SCHEDULE_READER_H_

@@ -1,0 +1,287 @@
+#include "services/master/schedules/schedule_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/runtime/perturb.h"
+#include "common/status/errors.h"
+#include "services/master/errors.h"
+#include "services/master/limits.h"
+#include "services/master/requests/page_budget.h"
+#include "services/master/requests/page_token.h"
+#include "services/master/requests/proto_time.h"
+#include "services/master/requests/request_table.h"
+#include "services/master/requests/resource_name.h"
+#include "services/master/schedules/changes/backfill_decision.h"
+#include "services/master/schedules/changes/backfill_reader.h"
+#include "services/master/schedules/changes/launch_reader.h"
+#include "services/master/schedules/changes/resume_decision.h"
+#include "services/master/schedules/changes/schedule_decisions.h"
+#include "services/master/schedules/changes/schedule_transaction.h"
+#include "services/master/schedules/codec/delivery_codec.h"
+#include "services/master/schedules/codec/schedule_codec.h"
+#include "services/master/schedules/preview.h"
+#include "services/master/schedules/schedule_reader.h"
+
+namespace escapement::master {
+namespace {
+
+// A change of the schedule `name`; the decision sees the request. INVALID_ARGUMENT / NOT_FOUND for
+// a wrong name.
+template <typename Response, typename Request>
+absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_view name,
+                                        absl::string_view field, const Request& request,
+                                        absl::StatusOr<Decision> (*decide)(const ChangeInput&,
+                                                                           const Request&)) {
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), &violations);
+  absl::StatusOr<ScheduleName> parsed = ParseScheduleName(name, field);
+  if (!parsed.ok() && parsed.status().code() != absl::StatusCode::kInvalidArgument)
+    return parsed.status();
+  violations.AddStatus("", parsed.status());
+  if (!violations.empty()) return violations.ToStatus();
+  RequestMark mark(parsed->tenant, method, request.request_id(), request);
+  ScheduleChange change{.name = *std::move(parsed), .mark = std::move(mark)};
+  change.decide = [request, decide](const ChangeInput& input) { return decide(input, request); };
+  change.response = std::make_unique<Response>();
+  return change;
+}
+
+v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
+  return ShowSchedule({stored.record, stored.state, stored.definition.record},
+                      NextTime(stored.state, stored.definition, now));
+}
+
+void ReadBound(bool given, const google::protobuf::Timestamp& time, const char* field,
+               absl::Time* bound, FieldViolations* violations) {
+  const std::optional<int64_t> micros = TimestampMicros(time);
+  if (!given) {
+    violations->Add(field, "is required");
+  } else if (!micros.has_value()) {
+    violations->Add(field, "is not a valid time in the years 1 to 9999");
+  } else {
+    *bound = FromMicros(*micros);
+  }
+}
+
+absl::StatusOr<BackfillRange> ReadRange(const v1::BackfillScheduleRequest& request) {
+  FieldViolations violations;
+  BackfillRange range;
+  ReadBound(request.has_start_time(), request.start_time(), "start_time", &range.begin,
+            &violations);
+  ReadBound(request.has_end_time(), request.end_time(), "end_time", &range.end, &violations);
+  if (violations.empty() && range.end <= range.begin)
+    violations.Add("end_time", "must be after start_time");
+  const int32_t max = request.max_occurrences();
+  if (max < 0 || max > kBackfillOccurrencesMax) {
+    violations.Add("max_occurrences", absl::StrCat("must be from 1 to ", kBackfillOccurrencesMax,
+                                                   ", or 0 for ", kBackfillOccurrencesDefault));
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  range.occurrences_max = static_cast<size_t>(max == 0 ? kBackfillOccurrencesDefault : max);
+  return range;
+}
+
+// A new id is as random as the uid that the transaction makes.
+std::string NewScheduleId(Random& random) {
+  const uint64_t high = random.Next();
+  return Uid::FromHalves(high, random.Next()).ToHex();
+}
+
+}  // namespace
+
+void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1::Schedule> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  FieldViolations violations;
+  CheckRequestId(request.request_id(), &violations);
+  if (!request.schedule_id().empty() && !IsScheduleId(request.schedule_id())) {
+    violations.Add(
+        "schedule_id",
+        "must be 1-63 characters of a-z, 0-9, '-', '_', '.', beginning with a letter or digit");
+  }
+  if (!request.has_schedule()) violations.Add("schedule", "is required");
+  absl::StatusOr<ScheduleDraft> draft = absl::InternalError("not read");
+  if (request.has_schedule()) {
+    draft = ReadSchedule(request.schedule(), *tenant);
+    // An error of its own kind is shown as it is, unless there are others.
+    if (!draft.ok() && violations.empty()) return context_.Refuse(draft.status(), std::move(done));
+    violations.AddStatus("", draft.status());
+  }
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  const std::string id = request.schedule_id().empty() ? NewScheduleId(context_.runtime.random())
+                                                       : request.schedule_id();
+  const bool remembered = !request.validate_only();
+  ScheduleChange change{
+      .name = {*tenant, id},
+      .mark = RequestMark(*tenant, "CreateSchedule",
+                          remembered ? request.request_id() : std::string(), request)};
+  change.decide = [draft = *std::move(draft)](const ChangeInput& input) {
+    return DecideCreate(input, draft);
+  };
+  change.response = std::make_unique<v1::Schedule>();
+  change.validate_only = request.validate_only();
+  ChangeSchedule(context_, std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::GetSchedule(v1::GetScheduleRequest request, Done<v1::Schedule> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<ScheduleName> name = ParseScheduleName(request.name(), "name");
+  if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
+  ReadSchedule(context_, *std::move(name),
+               [this, done = std::move(done)](absl::StatusOr<StoredSchedule> stored) mutable {
+                 if (!stored.ok()) return done(stored.status());
+                 done(Show(*stored, context_.client.NowLow()));
+               });
+}
+
+void ScheduleService::ListSchedules(v1::ListSchedulesRequest request,
+                                    Done<v1::ListSchedulesResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
+  if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
+  std::string list = absl::StrCat("ListSchedules ", *tenant);
+  const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
+  absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  FieldViolations violations;
+  violations.AddStatus("", size.status());
+  violations.AddStatus("", begin.status());
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  ReadSchedules(context_, *tenant, *std::move(begin), *size,
+                [this, list = std::move(list),
+                 done = std::move(done)](absl::StatusOr<SchedulePage> page) mutable {
+                  if (!page.ok()) return done(page.status());
+                  v1::ListSchedulesResponse response;
+                  const absl::Time now = context_.client.NowLow();
+                  PageBudget budget;
+                  for (const StoredSchedule& stored : page->schedules) {
+                    v1::Schedule schedule = Show(stored, now);
+                    if (!budget.Take(schedule)) {
+                      page->next = stored.state.schedule_id();
+                      break;
+                    }
+                    *response.add_schedules() = std::move(schedule);
+                  }
+                  if (!page->next.empty())
+                    response.set_next_page_token(EncodePageToken(list, page->next));
+                  done(std::move(response));
+                });
+}
+
+void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  if (!request.has_schedule()) {
+    return context_.Refuse(InvalidField("schedule", "is required"), std::move(done));
+  }
+  absl::StatusOr<ScheduleChange> change = ChangeOf<v1::Schedule>(
+      "UpdateSchedule", request.schedule().name(), "schedule.name", request, &DecideUpdate);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  change->validate_only = request.validate_only();
+  if (request.validate_only()) change->mark = RequestMark("", "", "", request);
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
+                                     Done<google::protobuf::Empty> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<ScheduleChange> change = ChangeOf<google::protobuf::Empty>(
+      "DeleteSchedule", request.name(), "name", request, &DecideDelete);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  change->takes_parked = true;
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  FieldViolations violations;
+  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, &violations);
+  if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
+  absl::StatusOr<ScheduleChange> change =
+      ChangeOf<v1::Schedule>("PauseSchedule", request.name(), "name", request, &DecidePause);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  using Decide = absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::ResumeScheduleRequest&);
+  absl::StatusOr<ScheduleChange> change =
+      ChangeOf<v1::Schedule>("ResumeSchedule", request.name(), "name", request, Decide(nullptr));
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  change->takes_parked = true;
+  auto launches = std::make_shared<std::vector<WaitingLaunch>>();
+  change->read_more = [this, launches](const ChangeInput& input, auto read) {
+    launches->clear();
+    if (input.snapshot.state.kind() != storage::v1::SCHEDULE_STATE_KIND_PAUSED)
+      return read(absl::OkStatus());
+    ReadWaitingLaunches(context_, input,
+                        [launches, read = std::move(read)](
+                            absl::StatusOr<std::vector<WaitingLaunch>> found) mutable {
+                          if (found.ok()) *launches = *std::move(found);
+                          read(found.status());
+                        });
+  };
+  change->decide = [launches, request](const ChangeInput& input) {
+    return DecideResume(input, *launches, request);
+  };
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  if (request.event_count() < 0 || request.event_count() > kEventCountMax) {
+    return context_.Refuse(
+        InvalidField("event_count", absl::StrCat("must be from 1 to ", kEventCountMax,
+                                                 ", or 0 for the schedule's own")),
+        std::move(done));
+  }
+  absl::StatusOr<ScheduleChange> change =
+      ChangeOf<v1::Run>("TriggerSchedule", request.name(), "name", request, &DecideTrigger);
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  change->waits_for_emitter = false;
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
+                                       Done<v1::BackfillScheduleResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  absl::StatusOr<BackfillRange> range = ReadRange(request);
+  if (!range.ok()) return context_.Refuse(range.status(), std::move(done));
+  if (Perturb(context_.runtime, Site::kMasterBackfillOfOne)) range->occurrences_max = 1;
+  using Decide =
+      absl::StatusOr<Decision> (*)(const ChangeInput&, const v1::BackfillScheduleRequest&);
+  absl::StatusOr<ScheduleChange> change = ChangeOf<v1::BackfillScheduleResponse>(
+      "BackfillSchedule", request.name(), "name", request, Decide(nullptr));
+  if (!change.ok()) return context_.Refuse(change.status(), std::move(done));
+  auto scope = std::make_shared<BackfillScope>();
+  change->read_more = [this, scope, range = *range](const ChangeInput& input, auto read) {
+    // Not of a repeat: what another master has accepted need not be past by the clock of this one.
+    if (range.end > input.now) {
+      FieldViolations violations;
+      violations.Add("end_time", "must not be after now");
+      return read(violations.ToStatus());
+    }
+    ReadBackfill(context_, ScopeOf(input, range),
+                 [scope, read = std::move(read)](absl::StatusOr<BackfillScope> found) mutable {
+                   if (found.ok()) *scope = *std::move(found);
+                   read(found.status());
+                 });
+  };
+  change->decide = [scope](const ChangeInput& input) { return DecideBackfill(input, *scope); };
+  change->waits_for_emitter = false;
+  ChangeSchedule(context_, *std::move(change), As(std::move(done)));
+}
+
+void ScheduleService::PreviewSchedule(v1::PreviewScheduleRequest request,
+                                      Done<v1::PreviewScheduleResponse> done) {
+  if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
+  context_.executor->Post([this, request = std::move(request), done = std::move(done)]() mutable {
+    done(Preview(request, context_.client.NowLow()));
+  });
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,40 @@
+// ScheduleService: the schedules of tenants. Check → decide → write → answer; every change is one
+// commit (schedule_transaction.h).
+//
+// Threads: as ScheduleApi. No state.
+
+#ifndef SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
+#define SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_
+
+#include "services/master/api/schedule_api.h"
+#include "services/master/master_context.h"
+
+namespace escapement::master {
+
+class ScheduleService final : public ScheduleApi {
+ public:
+  // `context` outlives the service.
+  explicit ScheduleService(MasterContext& context) : context_(context) {}
+
+  void CreateSchedule(v1::CreateScheduleRequest request, Done<v1::Schedule> done) override;
+  void GetSchedule(v1::GetScheduleRequest request, Done<v1::Schedule> done) override;
+  void ListSchedules(v1::ListSchedulesRequest request,
+                     Done<v1::ListSchedulesResponse> done) override;
+  void UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) override;
+  void DeleteSchedule(v1::DeleteScheduleRequest request,
+                      Done<google::protobuf::Empty> done) override;
+  void PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) override;
+  void ResumeSchedule(v1::ResumeScheduleRequest request, Done<v1::Schedule> done) override;
+  void TriggerSchedule(v1::TriggerScheduleRequest request, Done<v1::Run> done) override;
+  void BackfillSchedule(v1::BackfillScheduleRequest request,
+                        Done<v1::BackfillScheduleResponse> done) override;
+  void PreviewSchedule(v1::PreviewScheduleRequest request,
+                       Done<v1::PreviewScheduleResponse> done) override;
+
+ private:
+  MasterContext& context_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_SCHEDULE_SERVICE_H_

@@ -1,0 +1,411 @@
+// One-off events: creation, ingest, look-up and cancel over a store in memory.
+
+#include "services/master/events/event_service.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/micros.h"
+#include "common/status/errors.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/name_tables.h"
+#include "gtest/gtest.h"
+#include "services/master/testing/master_world.h"
+
+namespace escapement::master {
+namespace {
+
+using kv::ColumnFamily;
+
+v1::GetEventRequest GetRequest(const std::string& name) {
+  v1::GetEventRequest request;
+  request.set_name(name);
+  return request;
+}
+
+v1::CancelEventRequest CancelRequest(const std::string& name, const std::string& request_id = "") {
+  v1::CancelEventRequest request;
+  request.set_name(name);
+  request.set_request_id(request_id);
+  return request;
+}
+
+std::string FirstField(const absl::Status& status) {
+  const auto violations = FieldViolationsOf(status);
+  return violations.empty() ? status.ToString() : violations[0].first;
+}
+
+// As the handler: a claim of the row, with the shard's mark.
+void Claim(MasterWorld* fixture, const EventKey& key) {
+  storage::v1::ClaimRecord claim;
+  claim.add_entries()->set_event_key(EncodeEventKey(key));
+  claim.mutable_entries(0)->set_row_stays(true);
+  kv::Group group;
+  group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                              .key = EncodeEventKey(key),
+                              .kind = kv::Condition::Kind::kPresent});
+  group.mutations.push_back({.cf = ColumnFamily::kInflight,
+                             .key = EncodeClaimKey({key.shard, 1, 1}),
+                             .value = claim.SerializeAsString()});
+  group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
+  fixture->Commit({group});
+}
+
+TEST(EventService, ACreatedEventIsOneRowAndOneInternedDefinition) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  const auto event = fixture.Call(&EventApi::CreateEvent, ValidEvent(due));
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(event->name(), "tenants/default/events/" + event->event_id());
+  const auto events = fixture.Events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].first, *ParseServerMadeEventId(event->event_id()));
+  EXPECT_EQ(events[0].first.lane, 5);
+  EXPECT_EQ(events[0].first.due_time, due);
+  EXPECT_EQ(events[0].second.event_id(), "");  // the key tells it
+  EXPECT_EQ(events[0].second.payload(), "payload");
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 1u);
+  EXPECT_TRUE(fixture.Rows(ColumnFamily::kEventNames).empty());
+
+  const auto got = fixture.Call(&EventApi::GetEvent, GetRequest(event->name()));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->state(), v1::PENDING);
+  EXPECT_EQ(got->payload(), "payload");
+  EXPECT_EQ(got->target().grpc().uri(), "dns:///localhost:50051");
+  EXPECT_EQ(got->delivery_timeout().seconds(), 10);
+
+  // The same delivery again needs no second definition.
+  ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(due)).ok());
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 1u);
+  EXPECT_EQ(fixture.Events().size(), 2u);
+}
+
+TEST(EventService, AnEventThatIsLateAlreadyIsDueNow) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() - absl::Hours(48);
+  ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(due, "late")).ok());
+  const auto events = fixture.Events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_GT(events[0].first.due_time, fixture.Now() - absl::Seconds(1));
+  EXPECT_LE(events[0].first.due_time, fixture.Now());
+  EXPECT_EQ(events[0].second.nominal_time_micros(), ToMicros(due));
+}
+
+TEST(EventService, AClientChosenIdIsTakenOnce) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(due, "mine")).ok());
+  const std::string before = fixture.Dump();
+  const auto again = fixture.Call(&EventApi::CreateEvent, ValidEvent(due + absl::Hours(1), "mine"));
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ErrorMetadataValue(again.status(), "resource"), "tenants/default/events/mine");
+  EXPECT_EQ(fixture.Dump(), before);
+  const auto got = fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/mine"));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->due_time().seconds(), absl::ToUnixSeconds(due));
+}
+
+TEST(EventService, ABatchIsCreatedWholeOrNotAtAll) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(due, "b")).ok());
+  const std::string before = fixture.Dump();
+  v1::BatchCreateEventsRequest batch;
+  batch.set_parent("tenants/default");
+  for (const char* id : {"a", "b", "c"}) *batch.add_requests() = ValidEvent(due, id);
+  const auto refused = fixture.Call(&EventApi::BatchCreateEvents, batch);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ErrorMetadataValue(refused.status(), "resource"), "tenants/default/events/b");
+  EXPECT_EQ(fixture.Dump(), before);
+  batch.mutable_requests(1)->set_event_id("");
+  const auto created = fixture.Call(&EventApi::BatchCreateEvents, batch);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->events_size(), 3);
+  EXPECT_EQ(created->events(2).name(), "tenants/default/events/c");
+  EXPECT_TRUE(created->events(0).payload().empty());
+  EXPECT_EQ(fixture.Events().size(), 4u);
+}
+
+TEST(EventService, BadEventsAreRefusedByFieldAndNothingIsWritten) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  const std::string before = fixture.Dump();
+  v1::CreateEventRequest event = ValidEvent(due);
+  event.mutable_event()->clear_due_time();
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event.due_time");
+  event = ValidEvent(due, "no spaces");
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event_id");
+  event = ValidEvent(due);
+  event.mutable_event()->clear_target();
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event.target");
+  event = ValidEvent(due);
+  event.clear_event();
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event");
+  event = ValidEvent(due);
+  event.set_parent("tenants");
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "parent");
+  event = ValidEvent(absl::FromUnixSeconds(7'258'118'400));
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event.due_time");
+  v1::BatchCreateEventsRequest batch;
+  batch.set_parent("tenants/default");
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::BatchCreateEvents, batch).status()), "requests");
+  *batch.add_requests() = ValidEvent(due);
+  *batch.add_requests() = ValidEvent(due);
+  batch.mutable_requests(1)->mutable_event()->set_payload(std::string(262'145, 'x'));
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::BatchCreateEvents, batch).status()),
+            "requests[1].event.payload");
+  // An id that looks as if the server had made it would be looked for at another place.
+  event = ValidEvent(due, ServerMadeEventId({.shard = 1,
+                                             .lane = 5,
+                                             .due_time = due,
+                                             .uid = Uid::FromHalves(1, 2),
+                                             .occurrence = ""}));
+  EXPECT_EQ(FirstField(fixture.Call(&EventApi::CreateEvent, event).status()), "event_id");
+  EXPECT_EQ(fixture.Dump(), before);
+}
+
+TEST(EventService, TheSameRequestIdGivesTheSameAnswerAndOneEffect) {
+  MasterWorld fixture;
+  v1::CreateEventRequest request = ValidEvent(fixture.Now() + absl::Hours(1));
+  request.set_request_id("r-1");
+  const auto first = fixture.Call(&EventApi::CreateEvent, request);
+  ASSERT_TRUE(first.ok());
+  const std::string before = fixture.Dump();
+  const auto second = fixture.Call(&EventApi::CreateEvent, request);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
+  request.mutable_event()->set_payload("other");
+  const auto other = fixture.Call(&EventApi::CreateEvent, request);
+  EXPECT_EQ(ErrorReason(other.status()), "REQUEST_ID_REUSED");
+  EXPECT_EQ(fixture.Dump(), before);
+}
+
+TEST(EventService, TwoEqualRequestsAtTheSameMomentHaveOneEffect) {
+  MasterWorld fixture;
+  v1::CreateEventRequest request = ValidEvent(fixture.Now() + absl::Hours(1));
+  request.set_request_id("r");
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i) {
+    fixture.master->events().CreateEvent(request, [&](absl::StatusOr<v1::Event> event) {
+      ASSERT_TRUE(event.ok()) << event.status();
+      names.push_back(event->name());
+    });
+  }
+  ASSERT_TRUE(fixture.runtime.RunUntil([&] { return names.size() == 3; }, absl::Minutes(1)));
+  EXPECT_EQ(names, std::vector<std::string>(3, names[0]));
+  EXPECT_EQ(fixture.Events().size(), 1u);
+}
+
+TEST(EventService, IngestCountsNewAndExistingEventsAndReturnsServerMadeIds) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  v1::IngestRequest batch = ValidBatch(due, 4);
+  batch.set_batch_number(7);
+  batch.mutable_events(1)->set_event_id("x");
+  batch.mutable_events(2)->set_event_id("x");  // twice in one batch
+  const auto first = fixture.Ingest(batch, /*return_ids=*/true);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->batch_number(), 7u);
+  EXPECT_EQ(first->created_count(), 3);
+  EXPECT_EQ(first->existing_count(), 1);
+  ASSERT_EQ(first->event_ids_size(), 2);
+  const auto got = fixture.Call(&EventApi::GetEvent,
+                                GetRequest("tenants/default/events/" + first->event_ids(1)));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->payload(), "payload 3");
+
+  batch.mutable_events(1)->set_payload("changed");
+  const auto second = fixture.Ingest(batch);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->created_count(), 2);
+  EXPECT_EQ(second->existing_count(), 2);
+  EXPECT_EQ(second->event_ids_size(), 0);
+  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/x"))->payload(),
+            "payload 1");
+  EXPECT_EQ(fixture.Events().size(), 5u);
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kDefinitions).size(), 1u);
+}
+
+TEST(EventService, IngestOverridesOnlyWhatDiffers) {
+  MasterWorld fixture;
+  v1::IngestRequest batch = ValidBatch(fixture.Now() + absl::Hours(1), 2);
+  batch.mutable_defaults()->mutable_delivery_timeout()->set_seconds(3);
+  batch.mutable_events(1)->mutable_overrides()->set_priority(0);
+  batch.mutable_events(1)->mutable_overrides()->mutable_target()->mutable_http()->set_uri(
+      "http://h/");
+  const auto answer = fixture.Ingest(batch, true);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto got = fixture.Call(&EventApi::GetEvent,
+                                GetRequest("tenants/default/events/" + answer->event_ids(1)));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->target().http().uri(), "http://h/");
+  EXPECT_EQ(got->delivery_timeout().seconds(), 3);
+  EXPECT_EQ(got->priority(), 0);
+}
+
+TEST(EventService, ABadIngestBatchIsRefusedWholeAndNamesTheEvent) {
+  MasterWorld fixture;
+  const absl::Time due = fixture.Now() + absl::Hours(1);
+  const std::string before = fixture.Dump();
+  v1::IngestRequest batch = ValidBatch(due, 3);
+  batch.mutable_events(1)->set_payload(std::string(262'145, 'x'));
+  EXPECT_EQ(FirstField(fixture.Ingest(batch).status()), "events[1].payload");
+  batch = ValidBatch(due, 3);
+  batch.mutable_defaults()->clear_target();
+  EXPECT_EQ(FirstField(fixture.Ingest(batch).status()), "defaults.target");
+  batch = ValidBatch(due, 0);
+  EXPECT_EQ(FirstField(fixture.Ingest(batch).status()), "events");
+  batch = ValidBatch(due, 5001);
+  EXPECT_EQ(FirstField(fixture.Ingest(batch).status()), "events");
+  batch = ValidBatch(due, 3);
+  batch.mutable_events(2)->mutable_overrides()->set_priority(11);
+  EXPECT_EQ(FirstField(fixture.Ingest(batch).status()), "events[2].overrides.priority");
+  batch = ValidBatch(due, 3);
+  batch.set_parent("");
+  EXPECT_EQ(FirstField(fixture.Ingest(batch).status()), "parent");
+  EXPECT_EQ(fixture.Dump(), before);
+}
+
+TEST(EventService, CancelEndsAWaitingEvent) {
+  MasterWorld fixture;
+  const auto event =
+      fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now() + absl::Hours(1)));
+  ASSERT_TRUE(event.ok());
+  const auto cancelled = fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name(), "c"));
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->state(), v1::ENDED);
+  EXPECT_EQ(cancelled->outcome(), v1::CANCELLED);
+  EXPECT_TRUE(fixture.Events().empty());
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kDone).size(), 1u);
+  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest(event->name()))->outcome(), v1::CANCELLED);
+  // Repeated with its request_id it is the same answer; without it, too late.
+  EXPECT_TRUE(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name(), "c")).ok());
+  EXPECT_EQ(
+      ErrorReason(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name())).status()),
+      "EVENT_ENDED");
+  EXPECT_TRUE(absl::IsNotFound(
+      fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/none")).status()));
+}
+
+TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
+  MasterWorld fixture;
+  ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e")).ok());
+  Claim(&fixture, fixture.Events()[0].first);
+  const std::string before = fixture.Dump();
+  const auto cancelled =
+      fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/e"));
+  EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorReason(cancelled.status()), "EVENT_RUNNING");
+  EXPECT_EQ(fixture.Dump(), before);
+  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest("tenants/default/events/e"))->state(),
+            v1::RUNNING);
+}
+
+TEST(EventService, OfAClaimAndACancelAtTheSameMomentOneWins) {
+  // The claim is committed at every step of the cancel; whatever the order, the event is not both
+  // claimed and gone.
+  int cancelled_count = 0;
+  int running_count = 0;
+  for (int steps = 0; steps < 60; ++steps) {
+    MasterWorld fixture;
+    ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e")).ok());
+    const EventKey key = fixture.Events()[0].first;
+    std::optional<absl::StatusOr<v1::Event>> answer;
+    fixture.master->events().CancelEvent(
+        CancelRequest("tenants/default/events/e"),
+        [&](absl::StatusOr<v1::Event> event) { answer = std::move(event); });
+    for (int i = 0; i < steps && fixture.runtime.world().Step(); ++i) {
+    }
+    if (fixture.Events().empty()) {
+      ++cancelled_count;
+      continue;  // cancelled before the claim: a claim would fail on the row
+    }
+    bool claimed = false;
+    {
+      storage::v1::ClaimRecord claim;
+      claim.add_entries()->set_event_key(EncodeEventKey(key));
+      kv::Group group;
+      group.conditions.push_back({.cf = ColumnFamily::kEvents,
+                                  .key = EncodeEventKey(key),
+                                  .kind = kv::Condition::Kind::kPresent});
+      group.mutations.push_back({.cf = ColumnFamily::kInflight,
+                                 .key = EncodeClaimKey({key.shard, 1, 1}),
+                                 .value = claim.SerializeAsString()});
+      group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
+      std::optional<bool> applied;
+      fixture.TryCommit({group}, [&](bool all) { applied = all; });
+      ASSERT_TRUE(fixture.runtime.RunUntil(
+          [&] { return applied.has_value() && answer.has_value(); }, absl::Minutes(1)));
+      claimed = *applied;
+    }
+    EXPECT_NE(claimed, answer->ok()) << steps;
+    EXPECT_EQ(fixture.Events().empty(), answer->ok()) << steps;
+    ++(answer->ok() ? cancelled_count : running_count);
+  }
+  EXPECT_GT(cancelled_count, 0);
+  EXPECT_GT(running_count, 0);
+}
+
+TEST(EventService, ARetriedEventIsFoundByItsName) {
+  MasterWorld fixture;
+  const auto event = fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now()));
+  ASSERT_TRUE(event.ok());
+  auto [key, row] = fixture.Events()[0];
+  const std::string old_key = EncodeEventKey(key);
+  // As the handler after a failed attempt: the row moves to the retry lane, the name tells where.
+  key.lane = kLaneRetry;
+  key.due_time += absl::Hours(1);
+  row.set_attempts(1);
+  row.set_last_error("503");
+  storage::v1::EventNameRecord name;
+  name.set_event_key(EncodeEventKey(key));
+  name.set_launch_time_micros(row.launch_time_micros());
+  kv::Group group;
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .kind = kv::Mutation::Kind::kDelete, .key = old_key});
+  group.mutations.push_back(
+      {.cf = ColumnFamily::kEvents, .key = EncodeEventKey(key), .value = row.SerializeAsString()});
+  group.mutations.push_back({.cf = ColumnFamily::kEventNames,
+                             .key = EventNameKey("default", event->event_id()),
+                             .value = name.SerializeAsString()});
+  fixture.Commit({group});
+  const auto got = fixture.Call(&EventApi::GetEvent, GetRequest(event->name()));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->state(), v1::PENDING);
+  EXPECT_EQ(got->attempts(), 1);
+  EXPECT_EQ(got->reason(), "503");
+  ASSERT_TRUE(fixture.Call(&EventApi::CancelEvent, CancelRequest(event->name())).ok());
+  EXPECT_TRUE(fixture.Rows(ColumnFamily::kEventNames).empty());
+  EXPECT_EQ(fixture.Call(&EventApi::GetEvent, GetRequest(event->name()))->outcome(), v1::CANCELLED);
+}
+
+TEST(EventService, RememberedAnswersAreDroppedAfterADay) {
+  MasterWorld fixture;
+  v1::CreateEventRequest request = ValidEvent(fixture.Now() + absl::Hours(1));
+  request.set_request_id("r");
+  ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, request).ok());
+  fixture.runtime.AdvanceBy(absl::Hours(23));
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kRequests).size(), 1u);
+  fixture.runtime.AdvanceBy(absl::Hours(2));
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kRequests).size(), 0u);
+}
+
+// There may be more than a page of them.
+TEST(EventService, HoweverManyAnswersWereRememberedTheyAreDropped) {
+  MasterWorld fixture;
+  storage::v1::RequestRecord record;
+  record.set_time_micros(ToMicros(fixture.Now() - absl::Hours(25)));
+  record.set_response(std::string(10'000, 'r'));
+  for (int i = 0; i < 3000; ++i) {
+    fixture.Put(ColumnFamily::kRequests, RequestKey("default", absl::StrCat("r", i)),
+                record.SerializeAsString());
+  }
+  fixture.runtime.AdvanceBy(absl::Hours(3));
+  EXPECT_EQ(fixture.Rows(ColumnFamily::kRequests).size(), 0u);
+}
+
+}  // namespace
+}  // namespace escapement::master

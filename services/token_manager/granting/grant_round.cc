@@ -1,0 +1,425 @@
+#include "services/token_manager/granting/grant_round.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/records/retry_end.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/inflight_table.h"
+#include "services/token_manager/judging/record_reader.h"
+#include "services/token_manager/waiting/window_plan.h"
+
+namespace escapement::token_manager {
+namespace {
+
+constexpr uint64_t kGrantEventsMax = 64;              // of one grant
+constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back one by one
+constexpr uint64_t kVisitEventsMax = 1024;  // of one policy before the next one has its turn
+constexpr size_t kVisitsMax = 10'000;       // of one round
+// A claim goes to one queue shard; so much of a round goes there before the next one's turn.
+constexpr uint64_t kClaimEventsTurn = 256;
+constexpr int kClaimEntriesTurn = 64;
+constexpr size_t kClaimBytesMax = 1 << 20;
+constexpr size_t kFetchingMax = 2000;  // schedules of one policy
+// Policies of the shard: more would be judged anew after each read.
+constexpr size_t kPoliciesFetchingMax = 2000;
+// A policy that grants nothing judges so many groups in one turn, pauses before the next turn
+// (10,000 groups take two seconds), and begins again after a longer pause.
+constexpr size_t kJudgedOnlyMax = 256;
+constexpr absl::Duration kJudgeNextGroups = absl::Milliseconds(50);
+constexpr absl::Duration kJudgeAgain = absl::Seconds(5);
+
+}  // namespace
+
+GrantRound::GrantRound(ShardState& state, RowActions& actions)
+    : state_(state),
+      actions_(actions),
+      events_max_(Perturb(state.core.runtime, Site::kTokensGrantOfOne)
+                      ? 1
+                      : state.core.options.grant_events_max),
+      claim_events_turn_(
+          Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
+
+bool GrantRound::Full() const {
+  return events_ >= events_max_ || made_.size() >= state_.core.options.grant_rows_max;
+}
+
+void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
+  std::deque<Resend> waiting = std::exchange(resends, {});
+  for (; !waiting.empty(); waiting.pop_front()) {
+    if (Full() || !Resume(waiting.front(), round)) resends.push_back(waiting.front());
+  }
+  std::deque<Uid>& ready = state_.ready;
+  for (size_t visits = std::min(ready.size(), kVisitsMax);
+       visits > 0 && !ready.empty() && !Full() && !actions_.full(); --visits) {
+    PolicyState* policy = state_.Find(ready.front());
+    ready.pop_front();
+    if (policy == nullptr) continue;
+    policy->ready = false;
+    if (state_.fetching.size() >= kPoliciesFetchingMax) {
+      awaits_records_ = true;
+      state_.MakeReady(*policy);
+      break;
+    }
+    const Visited visited = Visit(*policy, round);
+    state_.Plan(*policy);
+    if (visited != Visited::kDone) state_.MakeReady(*policy);
+    if (no_room_) break;
+    // What the commit changes must not be read anew before it has applied.
+    if (visited == Visited::kDone && !round.touched.contains(policy->uid))
+      state_.DropIfIdle(*policy);
+  }
+}
+
+GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
+  policy.grant_next = absl::InfiniteFuture();
+  if (policy.queue.empty() || !policy.known) return Visited::kDone;
+  JudgeChanged(policy, round);
+  if (!policy.grants_tokens()) {
+    JudgeOnly(policy, round);
+    return Visited::kDone;
+  }
+  const absl::Time now = round.now + state_.core.options.grant_lead;
+  const auto passed_over = [&](const Uid& schedule) {
+    return PassedOver(policy, schedule, round.now);
+  };
+  policy.queue.BeginRound();
+  uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
+  std::string refused_row;
+  while (!Full() && !actions_.full()) {
+    const uint64_t free = policy.Free();
+    if (free == 0) {  // until one is given back
+      JudgeOnly(policy, round);
+      return Visited::kDone;
+    }
+    const uint64_t allowed = policy.rate.Allowed(round.now);
+    if (allowed == 0) {
+      JudgeOnly(policy, round);
+      policy.grant_next = std::min(policy.grant_next, policy.rate.NextAt(round.now));
+      return Visited::kDone;
+    }
+    if (budget == 0) return Visited::kMore;
+    const uint64_t tokens = std::min({free, allowed, budget});
+    const std::optional<FairQueue::Turn> turn =
+        policy.queue.Next(now, policy.fairness(), tokens, passed_over);
+    if (!turn.has_value()) {
+      const std::optional<absl::Time> next = policy.queue.NextEligible(now);
+      if (next.has_value()) policy.grant_next = *next - state_.core.options.grant_lead;
+      return Visited::kDone;
+    }
+    const std::string key = turn->slice->key;
+    const uint64_t taken = Take(policy, *turn, tokens, round);
+    if (no_room_) return Visited::kMore;
+    budget -= std::min(budget, taken);
+    // What is not granted now stands aside or is not in the queue any more.
+    if (taken == 0 && key == std::exchange(refused_row, key)) return Visited::kDone;
+    if (policy.fetching.size() > kFetchingMax) return Visited::kDone;
+  }
+  return Visited::kMore;
+}
+
+std::string GrantRound::PassedOver(const PolicyState& policy, const Uid& schedule, absl::Time now) {
+  if (policy.fetching.contains(schedule)) return kBeingRead;
+  const TargetBackoff& backoff = state_.core.backoff;
+  if (backoff.unhealthy() == 0) return std::string();
+  const auto state = state_.core.cache.StateIfKnown(schedule);
+  if (state == nullptr || !state->record.has_value()) return std::string();
+  const auto definition = state_.core.cache.Definition(schedule, state->record->version());
+  if (definition == nullptr || definition->record == nullptr ||
+      backoff.Allowed(definition->target_key, now) > 0)
+    return std::string();
+  state_.aside[definition->target_key].insert(policy.uid);
+  return definition->target_key;
+}
+
+uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
+                          Round& round) {
+  const std::string key = turn.slice->key;
+  uint64_t count = std::min(turn.count, tokens);
+  WaitingRow* row = policy.RowOf(key);
+  if (row == nullptr) {  // not so: the queue has what is in memory
+    policy.queue.Remove(key);
+    return 0;
+  }
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row->source->uid,
+                                                row->source->occurrence, row->source->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, policy, row->source->uid);
+    return 0;
+  }
+  const absl::Time superseded_ends_at = SupersededEndsAt(row->source->event);
+  if (judged.superseded() && round.now < superseded_ends_at) {
+    policy.Postpone(key, *row, superseded_ends_at);
+    return 0;
+  }
+  if (!actions_.PartKnown(policy, *row)) return 0;
+  if (judged.action != RowJudgement::Action::kSend) {
+    // What it has granted to the row in this very round must be known to have been.
+    if (!row->busy) actions_.Add(policy, key, *row, judged);
+    return 0;
+  }
+  if (row->raised) {
+    policy.NoteLooked(key, *row);
+    state_.MayReadOn(policy, {row->priority, row->source->uid});
+    return 0;
+  }
+  if (RetryIsOver(row->source->event, *judged.definition->record,
+                  judged.definition->timetable.get(), judged.state.get(), round.now)) {
+    if (!row->busy) actions_.Fail(policy, key, *row, judged);
+    return 0;
+  }
+  const std::string& target = judged.definition->target_key;
+  count = std::min(
+      {count, state_.core.backoff.Allowed(target, round.now), events_max_ - events_,
+       row->source->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
+  if (count == 0) {
+    state_.aside[target].insert(policy.uid);
+    return 0;
+  }
+  Claim* claim = OpenClaim(round.now);
+  if (claim == nullptr) {
+    no_room_ = true;
+    return 0;
+  }
+  count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, round.now));
+  state_.core.stats.AddWait(round.now - turn.slice->due, count);
+  Make(policy, key, *row, count, judged, *claim, round);
+  return count;
+}
+
+GrantRound::Claim* GrantRound::OpenClaim(absl::Time now, std::optional<uint16_t> theirs) {
+  const QueueShards& shards = state_.core.queue_shards;
+  if (!claims_.empty()) {
+    Claim& open = claims_.back();
+    const bool turn_over =
+        open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
+    if (open.bytes < kClaimBytesMax &&
+        (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
+        (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
+      return &open;
+  }
+  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
+  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now)) shard = theirs;
+  if (!shard.has_value()) return nullptr;
+  state_.last_queue_shard = *shard;
+  claims_.push_back(
+      {.queue_shard = *shard, .number = GrantedClaimNumber(state_.shard, ++state_.used.claims)});
+  return &claims_.back();
+}
+
+void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
+                      const RowJudgement& judged, Claim& claim, Round& round) {
+  const TokenManagerOptions& options = state_.core.options;
+  const int64_t due = ToMicros(row.due);
+  // Its key is in use as long as the row is there.
+  const bool key_stays = row.taken == 0 && count < row.count;
+  Grant grant{.epoch = state_.lease.epoch,
+              .number = ++state_.used.grants,
+              .source = row.source,
+              .claimed_version = judged.definition->record->version(),
+              .grant_micros = round.micros,
+              .send_before_micros = ToMicros(round.now + options.send_within),
+              .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
+              .return_due_micros = key_stays ? due - 1 : due,
+              .queue_shard = claim.queue_shard,
+              .claim_epoch = state_.lease.epoch,
+              .claim_number = claim.number,
+              .holders = {{.first = row.first + row.taken, .count = count}}};
+  AddEntry(claim, policy, grant, key, row.Record(), row.first + row.taken, count);
+  RequireState(row.source->uid, *judged.state);
+  RequirePolicy(policy);
+  if (!row.source->part_key.empty()) state_.parts.Pin(row.source->part_key);
+  rate_before_.try_emplace(policy.uid, policy.rate);
+  policy.rate.Take(count, round.now);
+  state_.core.backoff.OnGranted(judged.definition->target_key, count,
+                                {state_.lease.index, grant.epoch, grant.number}, round.now);
+  Count(policy, grant, count, round);
+  made_.push_back({.policy = policy.uid,
+                   .grant = {grant.epoch, grant.number},
+                   .row_key = key,
+                   .count = count,
+                   .target = judged.definition->target_key});
+  rows_.try_emplace(key, policy.uid);
+  row.taken += count;
+  row.stored.clear();
+  row.busy = true;
+  policy.grants.Add(std::move(grant));
+  policy.queue.Advance(key, count);
+  events_ += count;
+}
+
+void GrantRound::AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant,
+                          std::string event_key, storage::v1::EventRecord event, uint64_t first,
+                          uint64_t count) {
+  claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
+  claim.events += count;
+  claim.timeout_max =
+      std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
+  auto& entry = *claim.record.add_entries();
+  entry.set_event_key(std::move(event_key));
+  *entry.mutable_event() = std::move(event);
+  entry.set_claimed_version(grant.claimed_version);
+  auto& range = *entry.add_ranges();
+  range.set_first(first);
+  range.set_count(count);
+  auto& ref = *entry.mutable_grant();
+  ref.set_policy_shard(state_.shard);
+  ref.set_policy_uid(std::string(policy.uid.bytes()));
+  ref.set_epoch(grant.epoch);
+  ref.set_number(grant.number);
+  ref.set_send_before_micros(grant.send_before_micros);
+}
+
+void GrantRound::RequireState(const Uid& schedule, const CachedState& state) {
+  if (!states_required_.insert(schedule).second) return;
+  group_.conditions.push_back(StateUnchanged(schedule, state));
+  condition_of_.push_back(schedule);
+  of_policy_.push_back(false);
+}
+
+void GrantRound::RequirePolicy(const PolicyState& policy) {
+  if (policy.implicit() || !policies_required_.insert(policy.uid).second) return;
+  group_.conditions.push_back(policy.RecordUnchanged());
+  condition_of_.push_back(policy.uid);
+  of_policy_.push_back(true);
+}
+
+void GrantRound::Count(PolicyState& policy, const Grant& grant, uint64_t count, Round& round) {
+  counted_.insert(policy.uid);
+  policy.counts.set_granted(policy.counts.granted() + count);
+  policy.granted_rate.Add(count, round.micros);
+  const std::string& part_key = grant.source->part_key;
+  if (part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
+  if (part == nullptr) return;  // PartKnown was asked
+  parts_before_.try_emplace(part_key, *part);
+  // Whoever has begun an attempt has been granted before.
+  if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
+  part->set_running(part->running() + count);
+  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
+}
+
+bool GrantRound::Resume(const Resend& resend, Round& round) {
+  PolicyState* policy = state_.Find(resend.policy);
+  const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
+  if (grant == nullptr) return true;
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, grant->source->uid,
+                                                grant->source->occurrence, grant->source->event);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, *policy, grant->source->uid);
+    return false;
+  }
+  // The consumer may have it, so its token is not another's yet: the consumer's word ends it, or
+  // the silence of all.
+  if (judged.action != RowJudgement::Action::kSend ||
+      judged.definition->record->version() != grant->claimed_version)
+    return true;
+  for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
+    if (range.delivered_micros != 0) continue;
+    Claim* claim = OpenClaim(round.now, grant->queue_shard);
+    if (claim == nullptr) {
+      no_room_ = true;
+      return false;
+    }
+    reclaimed_.try_emplace({policy->uid, resend.grant},
+                           FormerClaim{.queue_shard = grant->queue_shard,
+                                       .epoch = grant->claim_epoch,
+                                       .number = grant->claim_number,
+                                       .send_before_micros = grant->send_before_micros});
+    policy->grants.Reclaim(resend.grant, claim->queue_shard, state_.lease.epoch, claim->number,
+                           ToMicros(round.now + state_.core.options.send_within));
+    grant = policy->grants.Find(resend.grant);
+    storage::v1::EventRecord event = grant->source->event;
+    event.set_count(range.count);
+    if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
+    AddEntry(*claim, *policy, *grant, ReturnedKey(state_.shard, policy->uid, *grant, range.first),
+             std::move(event), range.first, range.count);
+    RequireState(grant->source->uid, *judged.state);
+    resumed_.push_back(
+        {.policy = policy->uid, .grant = resend.grant, .first = range.first, .count = range.count});
+    events_ += range.count;
+  }
+  state_.Plan(*policy);
+  return true;
+}
+
+// A policy that is not there, is paused, has no token free or has used up its rate grants nothing.
+// Rows of schedules that are elsewhere by now, that have another priority or are gone must not wait
+// for it.
+void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
+  if (round.now < policy.judge_next) {
+    policy.grant_next = policy.judge_next;
+    return;
+  }
+  const size_t groups = std::min(policy.groups.size(), kJudgedOnlyMax);
+  auto next = policy.groups.upper_bound(policy.judged_to);
+  bool again = false;  // something goes, or is being read
+  bool all = groups == policy.groups.size();
+  for (size_t judged_only = 0; judged_only < groups && !actions_.full(); ++judged_only) {
+    if (next == policy.groups.end()) {
+      next = policy.groups.begin();
+      all = true;
+    }
+    policy.judged_to = next->first;
+    again |= JudgeGroup(policy, (next++)->second, round);
+  }
+  policy.grant_next = round.now + (all ? kJudgeAgain : kJudgeNextGroups);
+  policy.judge_next = again ? round.now : policy.grant_next;
+}
+
+void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
+  std::erase_if(policy.changed, [&](const Uid& schedule) {
+    bool again = false;  // something goes, or is being read
+    for (RowGroup* group : policy.GroupsOf(schedule)) again |= JudgeGroup(policy, *group, round);
+    return !again;
+  });
+}
+
+namespace {
+
+// Its row need not wait for its due time: nothing that happens until then changes what becomes of
+// it.
+bool MayGoBeforeDue(const RowJudgement& judged) {
+  return judged.action == RowJudgement::Action::kMove ||
+         (judged.action == RowJudgement::Action::kSkip && !judged.superseded());
+}
+
+// Rows of a run that is cancelled may stand behind rows of other runs that stay.
+bool CancelsSingleRuns(const RowJudgement& judged) {
+  return judged.state != nullptr && judged.state->record.has_value() &&
+         !judged.state->record->cancelled_runs().empty();
+}
+
+}  // namespace
+
+// Up to the first row that may stay; where CancelRun has cancelled runs, past such rows.
+bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round) {
+  bool any = false;
+  for (auto& [key, row] : group.rows) {
+    if (row.busy) continue;
+    if (actions_.full()) break;
+    // Schedules of rows to come are not read for this alone.
+    const bool due = row.due <= round.now;
+    if (!due && state_.core.cache.StateIfKnown(row.source->uid) == nullptr) break;
+    const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
+                                                  row.source->occurrence, row.source->event);
+    if (judged.action == RowJudgement::Action::kFetch) {
+      AwaitRecords(state_, policy, row.source->uid);
+      return true;
+    }
+    if (judged.action == RowJudgement::Action::kSend ||
+        (judged.superseded() && round.now < SupersededEndsAt(row.source->event)) ||
+        (!due && !MayGoBeforeDue(judged))) {
+      if (CancelsSingleRuns(judged)) continue;
+      break;
+    }
+    any = true;
+    if (!actions_.PartKnown(policy, row)) break;
+    actions_.Add(policy, key, row, judged);
+  }
+  return any;
+}
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,158 @@
+#include "services/token_manager/holding/end_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/base/printable_text.h"
+#include "common/records/retry_end.h"
+#include "common/storage/done_record.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_id.h"
+#include "common/storage/name_tables.h"
+#include "common/storage/queue_shard_slices.h"
+#include "common/storage/waiting_table.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+using storage::v1::EventRecord;
+
+constexpr size_t kErrorBytesMax = 256;  // EventRecord.last_error
+
+bool SameRun(const EndedRange& a, const EndedRange& b) {
+  return a.source == b.source ||
+         (a.source->uid == b.source->uid && a.source->occurrence == b.source->occurrence);
+}
+
+bool Continues(const EndedRange& a, const EndedRange& b) {
+  return a.outcome == b.outcome && a.outcome != storage::v1::OUTCOME_KIND_FAILED &&
+         a.first + a.count == b.first && a.attempts == b.attempts && a.version == b.version &&
+         a.reason == b.reason && a.output == b.output && SameRun(a, b);
+}
+
+void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
+             std::vector<kv::Mutation>* mutations) {
+  const EventRecord& event = end.source->event;
+  storage::v1::DoneRecord done = DoneRecordOf(event);
+  done.set_count(slice.count);
+  done.set_outcome(end.outcome);
+  done.set_reason(end.reason);
+  done.set_attempts(end.attempts);
+  done.set_dispatch_time_micros(end.dispatch_micros);
+  done.set_complete_time_micros(end.complete_micros);
+  if (end.version != 0) done.set_version(end.version);
+  done.set_output(end.output);
+  mutations->push_back(
+      {.cf = ColumnFamily::kDone,
+       .key = EncodeDoneKey({.shard = shard,
+                             .day = DoneDay(FromMicros(event.launch_time_micros())),
+                             .uid = end.source->uid,
+                             .occurrence = end.source->occurrence,
+                             .first = slice.first}),
+       .value = done.SerializeAsString()});
+}
+
+EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
+                        absl::string_view error) {
+  EventRecord event = source.event;
+  event.set_count(1);
+  event.set_attempts(attempts);
+  event.set_last_error(CleanText(error, kErrorBytesMax));
+  if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
+  // The version that was sent, so that the next attempt need not be judged anew.
+  if (!event.triggered() && version != 0) event.set_version(version);
+  return event;
+}
+
+void PutDeadLetter(const EndedRange& end, const RunIdentity& run, uint64_t index,
+                   std::vector<kv::Mutation>* mutations) {
+  storage::v1::DeadLetterRecord letter;
+  letter.set_uid(std::string(end.source->uid.bytes()));
+  letter.set_occurrence(end.source->occurrence);
+  letter.set_index(index);
+  *letter.mutable_event() = RecordOfOne(*end.source, end.version, end.attempts, end.reason);
+  letter.set_reason(end.reason);
+  letter.set_schedule_id(end.schedule_id);
+  mutations->push_back({.cf = ColumnFamily::kDeadLetters,
+                        .key = DeadLetterKey(end.source->event.tenant(),
+                                             FromMicros(end.complete_micros), run.EventId(index)),
+                        .value = letter.SerializeAsString()});
+}
+
+std::string KeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source, uint64_t first,
+                  int64_t due_micros) {
+  return EncodeWaitingKey({.policy_shard = policy_shard,
+                           .policy = policy,
+                           .priority = static_cast<uint8_t>(source.event.priority()),
+                           .uid = source.uid,
+                           .due_time = FromMicros(due_micros),
+                           .occurrence = source.occurrence,
+                           .first = first});
+}
+
+}  // namespace
+
+void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
+             std::vector<kv::Mutation>* mutations) {
+  std::sort(ends.begin(), ends.end(), [](const EndedRange& a, const EndedRange& b) {
+    return std::tie(a.source->uid, a.source->occurrence, a.first) <
+           std::tie(b.source->uid, b.source->occurrence, b.first);
+  });
+  std::optional<RunIdentity> run;
+  const EndedRange* of_run = nullptr;
+  for (size_t i = 0; i < ends.size();) {
+    EndedRange& end = ends[i];
+    size_t next = i + 1;
+    while (next < ends.size() && Continues(end, ends[next])) {
+      end.count += ends[next].count;
+      end.complete_micros = ends[next].complete_micros;
+      ++next;
+    }
+    i = next;
+    if (of_run == nullptr || !SameRun(*of_run, end))
+      run.emplace(end.source->event.tenant(), end.source->uid, end.source->occurrence);
+    of_run = &end;
+    const auto slices = SplitByQueueShard(*run, end.source->event.run_count(),
+                                          {.first = end.first, .count = end.count}, queue_shards);
+    for (const auto& [shard, slice] : slices) {
+      if (end.outcome != storage::v1::OUTCOME_KIND_FAILED) {
+        PutDone(end, shard, slice, mutations);
+        continue;
+      }
+      for (uint64_t index = slice.first; index < slice.first + slice.count; ++index) {
+        PutDone(end, shard, {.first = index, .count = 1}, mutations);
+        PutDeadLetter(end, *run, index, mutations);
+      }
+    }
+  }
+}
+
+WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
+                    uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
+                    int64_t retry_at_micros, int64_t tried_micros) {
+  EventRecord event = RecordOfOne(source, version, attempts, error);
+  NoteTried(tried_micros, event);
+  return {.key = KeyOf(policy_shard, policy, source, index, retry_at_micros),
+          .value = event.SerializeAsString()};
+}
+
+std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
+                        uint64_t first) {
+  return KeyOf(policy_shard, policy, *grant.source, first, grant.return_due_micros);
+}
+
+WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
+                       uint64_t count, int64_t tried_micros) {
+  EventRecord event = grant.source->event;
+  NoteTried(tried_micros, event);
+  event.set_count(count);
+  if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
+  return {.key = ReturnedKey(policy_shard, policy, grant, first),
+          .value = event.SerializeAsString()};
+}
+
+}  // namespace escapement::token_manager

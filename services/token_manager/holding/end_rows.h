@@ -1,0 +1,61 @@
+// What the ends of granted or waiting events leave in the store: Done records, dead letters, and
+// the rows by which events wait again.
+//
+// Pure: adds to a batch, decides nothing.
+
+#ifndef SERVICES_TOKEN_MANAGER_HOLDING_END_ROWS_H_
+#define SERVICES_TOKEN_MANAGER_HOLDING_END_ROWS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/kv/kv_store.h"
+#include "services/token_manager/holding/grant_set.h"
+
+namespace escapement::token_manager {
+
+// Events [first, first + count) of a run have ended.
+struct EndedRange {
+  std::shared_ptr<const RowSource> source = nullptr;
+  uint64_t version = 0;  // of the definition that was sent; 0: the row's
+  uint64_t first = 0;
+  uint64_t count = 0;
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
+  uint32_t attempts = 0;
+  int64_t dispatch_micros = 0;
+  int64_t complete_micros = 0;
+  std::string reason = {};
+  std::string output = {};
+  std::string schedule_id = {};  // of failures, for their dead letters
+};
+
+// Done records: contiguous alike events of a run together, but never across the slices of the queue
+// shards; of failures one for each event, with its dead letter. Sorts `ends`.
+void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
+             std::vector<kv::Mutation>* mutations);
+
+struct WaitingPut {
+  std::string key;
+  std::string value;
+};
+
+// Event `index` waits for its next attempt. `attempts`: that have begun. `version`: that was sent.
+// `tried`: when the attempt began, or it was heard of; of the first one it is noted.
+WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
+                    uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
+                    int64_t retry_at_micros, int64_t tried_micros);
+
+// Events [first, first + count) of the grant wait as they did before it. `tried`: when their target
+// could not be reached; 0: that is not why.
+WaitingPut ReturnedRow(uint16_t policy_shard, const Uid& policy, const Grant& grant, uint64_t first,
+                       uint64_t count, int64_t tried_micros);
+// The key of that row.
+std::string ReturnedKey(uint16_t policy_shard, const Uid& policy, const Grant& grant,
+                        uint64_t first);
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_HOLDING_END_ROWS_H_

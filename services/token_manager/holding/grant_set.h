@@ -1,0 +1,177 @@
+// GrantSet: who holds tokens of one policy: grants, and of each the ranges of its events that still
+// hold theirs. A set, never a counter: `held` is the size of it.
+//
+// It is what the policy's GrantRecords say, plus what the commit being built changes; the caller
+// puts (or, of a grant without holders, deletes) the record of every grant it has touched.
+//
+// Pure. Threads: one.
+
+#ifndef SERVICES_TOKEN_MANAGER_HOLDING_GRANT_SET_H_
+#define SERVICES_TOKEN_MANAGER_HOLDING_GRANT_SET_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "escapement/storage/v1/records.pb.h"
+
+namespace escapement::token_manager {
+
+// Of all policies together.
+struct Totals {
+  std::vector<uint64_t>
+      undelivered_by_shard;  // granted and not known to be delivered; by queue shard
+  uint64_t undelivered = 0;
+  uint64_t held = 0;
+  uint64_t rows = 0;  // of `waiting`, in memory
+};
+
+// The row that events were taken from; shared by its grants.
+struct RowSource {
+  storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
+  Uid uid;
+  std::string occurrence;
+  std::string part_key;  // of the run part it counts in; empty: in none
+};
+std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
+                                             std::string occurrence, uint16_t policy_shard);
+
+// Events [first, first + count) that hold their token.
+struct HeldRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  int64_t delivered_micros = 0;  // 0: not (known to be) delivered
+  int64_t expire_micros = 0;     // of delivered ones: end of their hold time
+  bool overdue = false;          // it has passed, and they hold on
+
+  friend bool operator==(const HeldRange&, const HeldRange&) = default;
+};
+
+struct Grant {
+  uint64_t epoch = 0;
+  uint64_t number = 0;
+  std::shared_ptr<const RowSource> source = nullptr;
+  uint64_t claimed_version = 0;
+  int64_t grant_micros = 0;
+  int64_t send_before_micros = 0;
+  int64_t delivery_timeout_micros = 0;
+  int64_t return_due_micros = 0;
+  uint16_t queue_shard = 0;  // of the claim under which they were last given to a handler
+  uint64_t claim_epoch = 0;
+  uint64_t claim_number = 0;
+  std::vector<HeldRange> holders = {};  // ascending, disjoint
+};
+
+// The grant as its record has it, for one of policy shard `policy_shard`; nullopt if that makes no
+// sense.
+std::optional<Grant> DecodeGrant(uint16_t policy_shard, uint64_t epoch, uint64_t number,
+                                 const std::string& value);
+std::string EncodeGrant(const Grant& grant);
+
+class GrantSet {
+ public:
+  using Key = std::pair<uint64_t, uint64_t>;  // epoch, number
+
+  // Of a grant of which nobody has said a word so long after its last attempt must have been
+  // answered the holders are silent. `totals` outlives the set.
+  GrantSet(absl::Duration undelivered_slack, Totals* totals)
+      : slack_micros_(absl::ToInt64Microseconds(undelivered_slack)), totals_(totals) {}
+  ~GrantSet();
+  GrantSet(const GrantSet&) = delete;
+  GrantSet& operator=(const GrantSet&) = delete;
+
+  // It is not there yet, and has a holder.
+  void Add(Grant grant);
+  // nullptr: there is none. Until the next change.
+  const Grant* Find(const Key& key) const;
+
+  // Those of [first, first + count) that are held, as they are.
+  std::vector<HeldRange> Held(const Key& key, uint64_t first, uint64_t count) const;
+  // The same, and they hold no more. A grant without holders is kept until Sweep.
+  std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
+  // Marks those that are not delivered yet. Of the rest the hold time ends no sooner than
+  // `expire_micros`: they may have been extended before this was told, or were sent twice.
+  struct Delivered {
+    uint64_t events = 0;   // by this
+    bool changed = false;  // the grant is to be written
+  };
+  Delivered Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
+                    int64_t expire_micros);
+  // Sets the end of the hold time. Of what is released by the consumer it is delivered by that, if
+  // it was not: only who has it can say so. Of the rest, what is undelivered has no hold time yet.
+  struct Extended {
+    uint64_t events = 0;     // that hold
+    uint64_t delivered = 0;  // of them: by this
+  };
+  Extended Extend(const Key& key, uint64_t first, uint64_t count, int64_t now_micros,
+                  int64_t expire_micros);
+  // Those that are overdue have a time at which their hold is over again: the same.
+  void ForgetOverdue();
+  // Those whose hold time has passed hold on, overdue; returns how many that are.
+  uint64_t MarkOverdue(const Key& key, int64_t now_micros);
+  // Its holders have been claimed again.
+  void Reclaim(const Key& key, uint16_t queue_shard, uint64_t claim_epoch, uint64_t claim_number,
+               int64_t send_before_micros);
+  // Forgets the grant if it has no holder; true if so (or if it is not there).
+  bool Sweep(const Key& key);
+  // It was not made after all.
+  void Forget(const Key& key);
+
+  uint64_t held() const { return held_; }
+  bool empty() const { return entries_.empty(); }
+  // Calls visit(const Grant&) for each, in the order of their keys.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [key, entry] : entries_) visit(entry.grant);
+  }
+
+  // When the first hold time, or wait for a word, ends.
+  std::optional<int64_t> NextDeadline() const;
+  // At most `grants_max` of the grants of which one has ended.
+  std::vector<Key> DueBy(int64_t now_micros, size_t grants_max) const;
+  // Of a grant: the ranges whose hold time has passed (overdue ones were told already), and those
+  // that are silent.
+  std::vector<HeldRange> HoldsOver(const Key& key, int64_t now_micros) const;
+  std::vector<HeldRange> Silent(const Key& key, int64_t now_micros) const;
+
+ private:
+  struct Entry {
+    Grant grant;
+    int64_t deadline = 0;  // as it stands in deadlines_; the greatest int64: none
+  };
+  int64_t SilentFrom(const Grant& grant) const;
+  int64_t DeadlineOf(const Grant& grant) const;
+  void Changed(const Key& key, Entry& entry);
+  void AddHeld(uint64_t count) {
+    held_ += count;
+    totals_->held += count;
+  }
+  void TakeHeld(uint64_t count) {
+    held_ -= count;
+    totals_->held -= count;
+  }
+  void AddUndelivered(const Grant& grant, uint64_t count);
+  void TakeUndelivered(const Grant& grant, uint64_t count);
+  // Splits the holders so that [first, first + count) is whole ranges, and calls visit(range) for
+  // those within it.
+  template <typename Visit>
+  void VisitWithin(Grant& grant, uint64_t first, uint64_t count, Visit visit);
+
+  const int64_t slack_micros_;
+  Totals* const totals_;
+  std::map<Key, Entry> entries_;
+  std::set<std::pair<int64_t, Key>> deadlines_;
+  uint64_t held_ = 0;
+  bool any_overdue_ = false;  // or there were
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_HOLDING_GRANT_SET_H_

@@ -1,0 +1,135 @@
+#include "services/token_manager/holding/grant_set.h"
+
+#include "gtest/gtest.h"
+
+namespace escapement::token_manager {
+namespace {
+
+Grant GrantOf(uint64_t number, uint64_t first, uint64_t count) {
+  auto source = std::make_shared<RowSource>();
+  source->event.set_run_count(100);
+  source->uid = Uid::FromHalves(1, 2);
+  source->occurrence = "o";
+  return {.epoch = 1,
+          .number = number,
+          .source = source,
+          .send_before_micros = 1000,
+          .delivery_timeout_micros = 500,
+          .queue_shard = 1,
+          .holders = {{.first = first, .count = count}}};
+}
+
+class GrantSetTest : public ::testing::Test {
+ protected:
+  Totals totals_{.undelivered_by_shard = {0, 0}};
+  GrantSet set_{absl::Microseconds(100), &totals_};
+};
+
+TEST_F(GrantSetTest, AHolderIsRemovedOnce) {
+  set_.Add(GrantOf(1, 10, 10));
+  EXPECT_EQ(set_.held(), 10);
+  EXPECT_EQ(set_.Remove({1, 1}, 12, 3).size(), 1);
+  EXPECT_TRUE(set_.Remove({1, 1}, 12, 3).empty());
+  EXPECT_EQ(set_.held(), 7);
+  EXPECT_TRUE(set_.Remove({1, 2}, 12, 3).empty());
+  const std::vector<HeldRange> rest = set_.Remove({1, 1}, 0, ~uint64_t{0});
+  ASSERT_EQ(rest.size(), 2);
+  EXPECT_EQ(rest[0].first, 10);
+  EXPECT_EQ(rest[0].count, 2);
+  EXPECT_EQ(rest[1].first, 15);
+  EXPECT_EQ(rest[1].count, 5);
+  EXPECT_EQ(set_.held(), 0);
+  EXPECT_TRUE(set_.Sweep({1, 1}));
+  EXPECT_TRUE(set_.empty());
+  EXPECT_EQ(totals_.held, 0);
+}
+
+TEST_F(GrantSetTest, UndeliveredOnesAreCountedByQueueShard) {
+  set_.Add(GrantOf(1, 0, 10));
+  EXPECT_EQ(totals_.undelivered_by_shard[1], 10);
+  EXPECT_EQ(set_.Deliver({1, 1}, 3, 4, 50, 60).events, 4);
+  EXPECT_EQ(set_.Deliver({1, 1}, 3, 5, 50, 60).events, 1);
+  EXPECT_EQ(totals_.undelivered_by_shard[1], 5);
+  set_.Reclaim({1, 1}, 0, 1, 7, 2000);
+  EXPECT_EQ(totals_.undelivered_by_shard[1], 0);
+  EXPECT_EQ(totals_.undelivered_by_shard[0], 5);
+  set_.Remove({1, 1}, 0, 4);
+  EXPECT_EQ(totals_.undelivered_by_shard[0], 2);
+  set_.Forget({1, 1});
+  EXPECT_EQ(totals_.undelivered_by_shard[0], 0);
+  EXPECT_EQ(totals_.undelivered, 0);
+  EXPECT_EQ(totals_.held, 0);
+}
+
+TEST_F(GrantSetTest, DeadlinesFollowWhatIsKnown) {
+  set_.Add(GrantOf(1, 0, 2));
+  EXPECT_EQ(set_.NextDeadline(), 1600);
+  EXPECT_TRUE(set_.Silent({1, 1}, 1599).empty());
+  EXPECT_EQ(set_.Silent({1, 1}, 1600).size(), 1);
+  set_.Deliver({1, 1}, 0, 1, 50, 5000);
+  EXPECT_EQ(set_.NextDeadline(), 1600);
+  set_.Deliver({1, 1}, 1, 1, 50, 6000);
+  EXPECT_EQ(set_.NextDeadline(), 5000);
+  EXPECT_EQ(set_.Extend({1, 1}, 0, 2, 60, 9000).events, 2);
+  EXPECT_EQ(set_.NextDeadline(), 9000);
+  EXPECT_EQ(set_.DueBy(8999, 10).size(), 0);
+  ASSERT_EQ(set_.DueBy(9000, 10).size(), 1);
+  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000)[0].count, 2);
+  EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 2);
+  EXPECT_EQ(set_.MarkOverdue({1, 1}, 9000), 0);
+  EXPECT_FALSE(set_.NextDeadline().has_value());
+  EXPECT_EQ(set_.Extend({1, 1}, 0, 1, 70, 9500).events, 1);
+  EXPECT_EQ(set_.NextDeadline(), 9500);
+  set_.ForgetOverdue();
+  EXPECT_EQ(set_.NextDeadline(), 9000);
+  EXPECT_EQ(set_.HoldsOver({1, 1}, 9000).size(), 1);
+}
+
+// The consumer has what it extends, whenever the handler's word of the delivery comes.
+TEST_F(GrantSetTest, WhatIsExtendedBeforeItsDeliveryIsNotedIsDelivered) {
+  for (const bool on_release : {true, false}) {
+    GrantSet set(absl::Microseconds(100), &totals_);
+    Grant grant = GrantOf(1, 0, 2);
+    RowSource source = *grant.source;
+    source.event.mutable_throttle()->set_on_release(on_release);
+    grant.source = std::make_shared<RowSource>(source);
+    set.Add(std::move(grant));
+    const GrantSet::Extended extended = set.Extend({1, 1}, 0, 1, 40, 9000);
+    EXPECT_EQ(extended.events, 1);
+    EXPECT_EQ(extended.delivered, on_release ? 1 : 0);
+    EXPECT_EQ(set.Deliver({1, 1}, 0, 2, 50, 5000).events, on_release ? 1 : 2);
+    EXPECT_EQ(set.HoldsOver({1, 1}, 5000)[0].count, on_release ? 1 : 2);
+    EXPECT_EQ(totals_.undelivered, 0);
+    // It takes nothing away either.
+    set.Forget({1, 1});
+    set.Add(GrantOf(1, 0, 1));
+    set.Extend({1, 1}, 0, 1, 40, 3000);
+    set.Deliver({1, 1}, 0, 1, 50, 5000);
+    EXPECT_EQ(set.NextDeadline(), 5000);
+    // As it may arrive twice, or be told of twice.
+    for (const bool changed : {true, false}) {
+      const GrantSet::Delivered again = set.Deliver({1, 1}, 0, 1, 60, 6000);
+      EXPECT_EQ(again.events, 0);
+      EXPECT_EQ(again.changed, changed);
+      EXPECT_EQ(set.NextDeadline(), 6000);
+    }
+  }
+}
+
+TEST_F(GrantSetTest, ARecordIsReadAsItWasWritten) {
+  set_.Add(GrantOf(1, 0, 10));
+  set_.Deliver({1, 1}, 3, 2, 50, 60);
+  set_.Remove({1, 1}, 8, 1);
+  const Grant& grant = *set_.Find({1, 1});
+  const std::optional<Grant> read = DecodeGrant(3, 1, 1, EncodeGrant(grant));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->holders, grant.holders);
+  EXPECT_EQ(read->source->uid, grant.source->uid);
+  EXPECT_FALSE(read->source->part_key.empty());
+  EXPECT_EQ(read->send_before_micros, grant.send_before_micros);
+  EXPECT_FALSE(DecodeGrant(3, 1, 1, "no record").has_value());
+  EXPECT_FALSE(DecodeGrant(3, 1, 1, "").has_value());
+}
+
+}  // namespace
+}  // namespace escapement::token_manager

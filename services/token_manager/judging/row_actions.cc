@@ -1,0 +1,310 @@
+#include "services/token_manager/judging/row_actions.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/backoff/retry_plan.h"
+#include "common/base/micros.h"
+#include "common/storage/child_rows.h"
+#include "common/storage/event_table.h"
+#include "common/storage/occurrence_rows.h"
+#include "services/token_manager/judging/record_reader.h"
+#include "services/token_manager/waiting/window_plan.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+constexpr size_t kActionsMax = 1000;  // of one commit
+constexpr char kWindowClosed[] = "window_closed";
+
+bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
+  if (action.state == nullptr) return true;  // whatever the schedule is
+  return action.state->record.has_value() &&
+         action.state->record->version() != row.source->event.version();
+}
+
+}  // namespace
+
+bool RowActions::full() const { return pending_.size() >= kActionsMax; }
+
+bool RowActions::PartKnown(PolicyState& policy, const WaitingRow& row) {
+  if (row.source->part_key.empty() || state_.parts.Find(row.source->part_key) != nullptr)
+    return true;
+  AwaitRecords(state_, policy, row.source->uid);
+  return false;
+}
+
+void RowActions::Withhold(PolicyState& policy, WaitingRow& row, RowAction action) {
+  policy.Withhold(action.key, row);
+  action.part_key = row.source->part_key;
+  if (!action.part_key.empty()) state_.parts.Pin(action.part_key);
+  pending_.push_back(std::move(action));
+}
+
+bool RowActions::Add(PolicyState& policy, const std::string& key, WaitingRow& row,
+                     const RowJudgement& judged) {
+  RowAction action{.policy = policy.uid, .key = key};
+  action.state = judged.state;
+  switch (judged.action) {
+    case RowJudgement::Action::kSend:
+    case RowJudgement::Action::kFetch:
+      return false;
+    case RowJudgement::Action::kPark:
+      action.kind = RowAction::Kind::kPark;
+      break;
+    case RowJudgement::Action::kSkip:
+      action.kind = RowAction::Kind::kSkip;
+      action.outcome = judged.outcome;
+      action.reason = judged.reason;
+      break;
+    case RowJudgement::Action::kDrop:
+      action.kind = RowAction::Kind::kDrop;
+      break;
+    case RowJudgement::Action::kMove:
+      action.kind = RowAction::Kind::kMove;
+      action.definition = judged.definition;
+      break;
+  }
+  Withhold(policy, row, std::move(action));
+  return true;
+}
+
+void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
+                      const RowJudgement& judged) {
+  Withhold(policy, row,
+           {.kind = RowAction::Kind::kFail,
+            .policy = policy.uid,
+            .key = key,
+            .reason = PastNextOccurrence(row.source->event.last_error()),
+            .state = judged.state,
+            .definition = judged.definition});
+}
+
+bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row,
+                             absl::Time now) {
+  const storage::v1::EventRecord record = row.Record();
+  const WindowClose close = CloseAction(record, now);
+  if (close == WindowClose::kOpen || close == WindowClose::kFinishLate) {
+    policy.FinishLate(key, row);
+    return true;
+  }
+  if (!PartKnown(policy, row)) return false;
+  const RowJudgement judged =
+      JudgeScheduledRow(state_.core.cache, row.source->uid, row.source->occurrence, record);
+  if (judged.action == RowJudgement::Action::kFetch) {
+    AwaitRecords(state_, policy, row.source->uid);
+    return false;
+  }
+  // Unless another row stands for its events, or it is not for this policy to end it.
+  if (close == WindowClose::kDrop && judged.action != RowJudgement::Action::kDrop &&
+      judged.action != RowJudgement::Action::kMove) {
+    Withhold(policy, row,
+             {.kind = RowAction::Kind::kExpire,
+              .policy = policy.uid,
+              .key = key,
+              .reason = kWindowClosed,
+              .state = judged.state});
+    return true;
+  }
+  if (Add(policy, key, row, judged)) return true;
+  std::optional<storage::v1::EventRecord> carried = CarryOver(
+      record, row.first, *judged.definition->record, FinishOf(*judged.state->record), now);
+  if (!carried.has_value()) {
+    policy.FinishLate(key, row);
+    return true;
+  }
+  RowAction action{.kind = RowAction::Kind::kCarryOver, .policy = policy.uid, .key = key};
+  action.state = judged.state;
+  action.carried = *std::move(carried);
+  Withhold(policy, row, std::move(action));
+  return true;
+}
+
+void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
+  std::map<Uid, Group> by_schedule;
+  for (size_t n = 0; n < kActionsMax && !pending_.empty(); ++n) {
+    RowAction action = std::move(pending_.front());
+    pending_.pop_front();
+    PolicyState* policy = state_.Find(action.policy);
+    const WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
+    if (row == nullptr) continue;
+    Group& group = by_schedule[row->source->uid];
+    group.schedule = row->source->uid;
+    group.actions.push_back(std::move(action));
+  }
+  for (auto& [uid, group] : by_schedule) {
+    kv::Group out;
+    for (RowAction& action : group.actions) AddTo(group, action, round, out);
+    for (const auto& [key, before] : group.parts_before) PutPart(state_, key, out);
+    groups->push_back(std::move(out));
+    committing_.push_back(std::move(group));
+  }
+}
+
+void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out) {
+  const WaitingRow& row = *state_.Find(action.policy)->RowOf(action.key);
+  action.former = OfFormerVersion(action, row);
+  if (action.former) {
+    out.conditions.push_back({.cf = ColumnFamily::kWaiting,
+                              .key = action.key,
+                              .kind = kv::Condition::Kind::kValueEquals,
+                              .value = row.Bytes()});
+  }
+  if (action.state != nullptr)
+    out.conditions.push_back(StateUnchanged(row.source->uid, *action.state));
+  if (action.kind == RowAction::Kind::kCarryOver) {
+    out.mutations.push_back({.cf = ColumnFamily::kWaiting,
+                             .key = action.key,
+                             .value = action.carried.SerializeAsString()});
+    return;
+  }
+  out.mutations.push_back(
+      {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = action.key});
+  switch (action.kind) {
+    case RowAction::Kind::kPark:
+      out.mutations.push_back({.cf = ColumnFamily::kParked,
+                               .key = ParkedKey(row.source->uid, action.key),
+                               .value = row.Record().SerializeAsString()});
+      break;
+    case RowAction::Kind::kSkip:
+      End(group, row, action.outcome, action, round, out);
+      break;
+    case RowAction::Kind::kExpire:
+      End(group, row, storage::v1::OUTCOME_KIND_EXPIRED, action, round, out);
+      break;
+    case RowAction::Kind::kFail:
+      End(group, row, storage::v1::OUTCOME_KIND_FAILED, action, round, out);
+      break;
+    case RowAction::Kind::kMove: {
+      const size_t begin = out.mutations.size();
+      AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source->occurrence,
+                  row.first, row.due, state_.core.layout, round.now, &out.mutations);
+      for (size_t i = begin; i < out.mutations.size(); ++i) {
+        if (out.mutations[i].cf == ColumnFamily::kWaiting)
+          group.moved_to.push_back(out.mutations[i].key);
+      }
+      break;
+    }
+    case RowAction::Kind::kDrop:
+    case RowAction::Kind::kCarryOver:
+      break;
+  }
+}
+
+void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
+                     const RowAction& action, const Round& round, kv::Group& out) {
+  std::vector<EndedRange> ends = {{.source = row.source,
+                                   .first = row.first + row.taken,
+                                   .count = row.left(),
+                                   .outcome = outcome,
+                                   .attempts = row.source->event.attempts(),
+                                   .complete_micros = round.micros,
+                                   .reason = action.reason}};
+  if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
+  AddEnds(ends, state_.core.layout.queue_shards, &out.mutations);
+  if (row.source->part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state_.parts.Find(row.source->part_key);
+  if (part == nullptr) return;  // PartKnown was asked
+  group.parts_before.try_emplace(row.source->part_key, *part);
+  if (outcome == storage::v1::OUTCOME_KIND_EXPIRED) {
+    part->set_expired(part->expired() + row.left());
+  } else if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
+    part->set_failed(part->failed() + row.left());
+  } else if (outcome == storage::v1::OUTCOME_KIND_CANCELLED) {
+    part->set_cancelled(part->cancelled() + row.left());
+  } else {
+    part->set_skipped(part->skipped() + row.left());
+    part->set_skip_reason(action.reason);
+  }
+  part->set_last_end_time_micros(std::max(part->last_end_time_micros(), round.micros));
+}
+
+void RowActions::OnCommitted(const std::vector<bool>& applied) {
+  const std::vector<Group> groups = std::exchange(committing_, {});
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i < applied.size() && applied[i]) {
+      Applied(groups[i]);
+    } else {
+      Refused(groups[i]);
+    }
+    for (const RowAction& action : groups[i].actions) {
+      if (!action.part_key.empty()) state_.parts.Unpin(action.part_key);
+    }
+  }
+}
+
+void RowActions::Applied(const Group& group) {
+  TokenManagerStats& stats = state_.core.stats;
+  for (const RowAction& action : group.actions) {
+    PolicyState* policy = state_.Find(action.policy);
+    WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
+    if (row == nullptr) continue;
+    switch (action.kind) {
+      case RowAction::Kind::kPark:
+        TokenManagerStats::Add(stats.parked, 1);
+        break;
+      case RowAction::Kind::kSkip:
+        TokenManagerStats::Add(stats.skipped, row->left());
+        break;
+      case RowAction::Kind::kExpire:
+        TokenManagerStats::Add(stats.dropped, row->left());
+        break;
+      case RowAction::Kind::kFail:
+        TokenManagerStats::Add(stats.failed, row->left());
+        break;
+      case RowAction::Kind::kMove:
+        TokenManagerStats::Add(stats.moved, 1);
+        break;
+      case RowAction::Kind::kCarryOver:
+        TokenManagerStats::Add(stats.carried_over, 1);
+        break;
+      case RowAction::Kind::kDrop:
+        break;
+    }
+    const bool told = row->told;
+    if (action.kind == RowAction::Kind::kCarryOver) {
+      policy->ReplaceRow(action.key, action.carried);
+      if (told) state_.ReadBack(*policy, action.key);
+      state_.hungry.insert({policy->uid, {row->priority, row->source->uid}});
+    } else {
+      const GroupKey group_key{row->priority, row->source->uid};
+      state_.NoteDeleted(action.key, row->read_seq);
+      policy->RemoveRow(action.key);
+      policy->DropEmptyGroup(group_key);
+      state_.hungry.insert({policy->uid, group_key});
+      // What was written there since was not taken in while the row was here: the schedule may have
+      // been changed back, or resumed.
+      if (action.former || told || action.kind == RowAction::Kind::kPark)
+        state_.ReadAnew(action.key);
+    }
+    state_.MakeReady(*policy);
+    state_.Plan(*policy);
+  }
+  for (const std::string& key : group.moved_to) state_.core.on_row_written(key);
+}
+
+void RowActions::Refused(const Group& group) {
+  state_.core.cache.ForgetState(group.schedule);
+  for (const auto& [key, before] : group.parts_before) {
+    if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
+  }
+  for (const RowAction& action : group.actions) {
+    PolicyState* policy = state_.Find(action.policy);
+    WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
+    if (row == nullptr) continue;
+    if (action.former || row->told) {
+      state_.ReadBack(*policy, action.key);
+      continue;
+    }
+    policy->Queue(action.key, *row);
+    state_.MayReadOn(*policy, {row->priority, row->source->uid});
+    state_.MakeReady(*policy);
+    state_.Plan(*policy);
+  }
+}
+
+}  // namespace escapement::token_manager

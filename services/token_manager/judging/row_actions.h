@@ -1,0 +1,89 @@
+// RowActions: rows that are not granted but parked, skipped, dropped, moved, ended or carried over:
+// because of the state of their schedule (row_judge.h) or the end of their window.
+//
+// The rows of one schedule are one group of a commit, on condition that the schedule is still as it
+// was when they were judged. While they wait for that and while it is under way they are busy.
+//
+// A row of a former version may have been written anew since it was read: a change back to its
+// definition makes the same keys. So what is done with it is also on condition that it is as it
+// was, and the key is read again after that (ShardState::to_read).
+//
+// Threads: one, the token manager's executor.
+
+#ifndef SERVICES_TOKEN_MANAGER_JUDGING_ROW_ACTIONS_H_
+#define SERVICES_TOKEN_MANAGER_JUDGING_ROW_ACTIONS_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/records/row_judge.h"
+#include "services/token_manager/round.h"
+
+namespace escapement::token_manager {
+
+struct RowAction {
+  enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kFail };
+  Kind kind = Kind::kSkip;
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // of kSkip
+  Uid policy = {};
+  std::string key = {};
+  std::string reason = {};                                       // of kSkip, kExpire, kFail
+  std::shared_ptr<const CachedState> state = nullptr;            // null: whatever it is
+  std::shared_ptr<const CachedDefinition> definition = nullptr;  // of kMove, kFail
+  storage::v1::EventRecord carried = {};                         // of kCarryOver
+  std::string part_key = {};                                     // pinned while it is in hand
+  bool former = false;  // the row may have been written anew: set when it is built
+};
+
+class RowActions {
+ public:
+  explicit RowActions(ShardState& state) : state_(state) {}
+
+  bool empty() const { return pending_.empty(); }
+  // No more are taken at the moment.
+  bool full() const;
+
+  // What is to be done with the row instead of granting it (kSend, kFetch: nothing, false). The
+  // row is busy from then on. Its run part must be known (see NeedsPart).
+  bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
+           const RowJudgement& judged);
+  // The row waits for another attempt, and its schedule's next occurrence has come (retry_end.h).
+  // As Add.
+  void Fail(PolicyState& policy, const std::string& key, WaitingRow& row,
+            const RowJudgement& judged);
+  // The row's window has closed by `now`. False: a record is being read, ask again after that.
+  bool CloseWindow(PolicyState& policy, const std::string& key, WaitingRow& row, absl::Time now);
+  // False: the part that the row counts in is being read.
+  bool PartKnown(PolicyState& policy, const WaitingRow& row);
+
+  // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
+  void Build(const Round& round, std::vector<kv::Group>* groups);
+  // `applied`: of each of Build's groups, in order.
+  void OnCommitted(const std::vector<bool>& applied);
+
+ private:
+  struct Group {
+    Uid schedule;
+    std::vector<RowAction> actions;
+    std::map<std::string, storage::v1::RunPartRecord> parts_before;
+    std::vector<std::string> moved_to;  // rows of `waiting`
+  };
+  void Withhold(PolicyState& policy, WaitingRow& row, RowAction action);
+  void AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out);
+  void End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
+           const RowAction& action, const Round& round, kv::Group& out);
+  void Applied(const Group& group);
+  void Refused(const Group& group);
+
+  ShardState& state_;
+  std::deque<RowAction> pending_;
+  std::vector<Group> committing_;
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_JUDGING_ROW_ACTIONS_H_

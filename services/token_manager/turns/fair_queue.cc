@@ -1,0 +1,384 @@
+#include "services/token_manager/turns/fair_queue.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "services/token_manager/turns/waiting_group.h"
+
+namespace escapement::token_manager {
+
+// Every group is in `heads`, a ready one also in its level, one that stands aside in `aside_`.
+// Before what it is ordered by changes a group is lifted out of the former; Settle puts it where it
+// belongs.
+class FairQueue::State {
+ public:
+  void Add(QueuedSlice added);
+  bool Remove(absl::string_view key);
+  void Advance(absl::string_view key, uint64_t taken);
+  void BeginRound() { quanta_.clear(); }
+  std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
+                           absl::FunctionRef<std::string(const Uid&)> passed_over);
+  bool Reconsider(absl::string_view reason);
+  void ReconsiderAll();
+  std::optional<absl::Time> NextEligible(absl::Time now);
+  std::optional<absl::Time> NextChange(absl::Time now);
+
+  absl::flat_hash_set<std::unique_ptr<WaitingSlice>, SliceHash, SliceEq> slices;
+  absl::flat_hash_map<std::pair<uint8_t, Uid>, std::unique_ptr<WaitingGroup>> groups;
+  absl::btree_set<WaitingGroup*, HeadOrder> heads;
+  size_t groups_aside = 0;
+  uint64_t events = 0;
+
+ private:
+  using Levels = absl::btree_map<uint8_t, WaitingLevel>;
+  using Aside = std::map<std::string, absl::btree_set<WaitingGroup*, IdOrder>, std::less<>>;
+  struct First {
+    WaitingGroup* group = nullptr;
+    uint8_t its_class = 0;
+    size_t class_groups = 0;
+    // kFifo: when the first event of the next group of the class became eligible.
+    absl::Time next_head_at = absl::InfiniteFuture();
+  };
+
+  void Replace(WaitingSlice* slice, QueuedSlice added);
+  void Refresh(absl::Time now);
+  uint8_t ClassOf(uint8_t priority, const WaitingLevel& level) const;
+  First FirstOfAll(Fairness fairness) const;
+  void Lift(WaitingGroup* group);
+  void Settle(WaitingGroup* group);
+  void Enter(WaitingGroup* group);
+  void LeaveLevel(WaitingGroup* group);
+  void Discard(WaitingGroup* group);
+  void SetAside(WaitingGroup* group, std::string reason);
+  void Reconsider(Aside::iterator it);
+
+  absl::Time now_ = absl::InfinitePast();
+  uint64_t turns_ = 0;
+  Levels levels_;                              // none is empty
+  absl::btree_map<uint8_t, uint64_t> quanta_;  // of this round: class → events of a turn
+  Aside aside_;
+};
+
+// Its effective priority.
+uint8_t FairQueue::State::ClassOf(uint8_t priority, const WaitingLevel& level) const {
+  absl::Duration rest;
+  const int64_t steps =
+      absl::IDivDuration(now_ - (*level.by_head.begin())->head_at, kAgeingStep, &rest);
+  return static_cast<uint8_t>(priority - std::min<int64_t>(steps, priority));
+}
+
+void FairQueue::State::LeaveLevel(WaitingGroup* group) {
+  const auto it = levels_.find(group->priority);
+  it->second.by_turn.erase(group);
+  it->second.by_head.erase(group);
+  if (it->second.by_turn.empty()) levels_.erase(it);
+}
+
+void FairQueue::State::Lift(WaitingGroup* group) {
+  heads.erase(group);
+  if (group->standing == Standing::kReady) LeaveLevel(group);
+}
+
+void FairQueue::State::Settle(WaitingGroup* group) {
+  if (group->slices.empty()) return Discard(group);
+  group->head_at = (*group->slices.begin())->eligible_at;
+  heads.insert(group);
+  if (group->standing == Standing::kAside) return;
+  if (group->head_at > now_) {
+    group->standing = Standing::kWaiting;
+  } else if (group->standing == Standing::kWaiting) {
+    Enter(group);
+  } else {
+    WaitingLevel& level = levels_[group->priority];
+    level.by_turn.insert(group);
+    level.by_head.insert(group);
+  }
+}
+
+// The last to have its turn.
+void FairQueue::State::Enter(WaitingGroup* group) {
+  group->standing = Standing::kReady;
+  group->turn = ++turns_;
+  group->credit = 0;
+  WaitingLevel& level = levels_[group->priority];
+  level.by_turn.insert(group);
+  level.by_head.insert(group);
+}
+
+// It has been lifted.
+void FairQueue::State::Discard(WaitingGroup* group) {
+  if (group->standing == Standing::kAside) {
+    const auto it = aside_.find(*group->reason);
+    it->second.erase(group);
+    if (it->second.empty()) aside_.erase(it);
+    --groups_aside;
+  }
+  groups.erase({group->priority, group->uid});
+}
+
+void FairQueue::State::Add(QueuedSlice added) {
+  const auto known = slices.find(added.key);
+  if (known != slices.end()) {
+    const QueuedSlice& former = (*known)->slice;
+    if (added.first < added.end && added.group == former.group &&
+        added.priority == former.priority) {
+      return Replace(known->get(), std::move(added));
+    }
+    Remove(added.key);
+  }
+  if (added.first >= added.end) return;
+  std::unique_ptr<WaitingGroup>& group = groups[{added.priority, added.group}];
+  if (group == nullptr) {
+    group = std::make_unique<WaitingGroup>();
+    group->uid = added.group;
+    group->priority = added.priority;
+  } else {
+    Lift(group.get());
+  }
+  events += added.end - added.first;
+  auto slice = std::make_unique<WaitingSlice>();
+  slice->slice = std::move(added);
+  slice->eligible_at = EligibleAt(slice->slice);
+  slice->group = group.get();
+  group->slices.insert(slice.get());
+  slices.insert(std::move(slice));
+  Settle(group.get());
+}
+
+// The group keeps its place.
+void FairQueue::State::Replace(WaitingSlice* slice, QueuedSlice added) {
+  WaitingGroup* group = slice->group;
+  Lift(group);
+  group->slices.erase(slice);
+  events -= slice->slice.end - slice->slice.first;
+  events += added.end - added.first;
+  slice->slice = std::move(added);
+  slice->eligible_at = EligibleAt(slice->slice);
+  group->slices.insert(slice);
+  Settle(group);
+}
+
+bool FairQueue::State::Remove(absl::string_view key) {
+  const auto it = slices.find(key);
+  if (it == slices.end()) return false;
+  WaitingSlice* slice = it->get();
+  WaitingGroup* group = slice->group;
+  Lift(group);
+  group->slices.erase(slice);
+  events -= slice->slice.end - slice->slice.first;
+  slices.erase(it);
+  Settle(group);
+  return true;
+}
+
+void FairQueue::State::Advance(absl::string_view key, uint64_t taken) {
+  const auto it = slices.find(key);
+  if (it == slices.end() || taken == 0) return;
+  WaitingSlice* slice = it->get();
+  WaitingGroup* group = slice->group;
+  taken = std::min(taken, slice->slice.end - slice->slice.first);
+  Lift(group);
+  group->slices.erase(slice);
+  events -= taken;
+  slice->slice.first += taken;
+  if (slice->slice.first < slice->slice.end) {
+    slice->eligible_at = EligibleAt(slice->slice);
+    group->slices.insert(slice);
+  } else {
+    slices.erase(it);
+  }
+  if (group->credit > 0) {
+    group->credit -= std::min(group->credit, taken);
+    if (group->credit == 0) group->turn = ++turns_;
+  }
+  Settle(group);
+}
+
+// What has become eligible, in the order of its time.
+void FairQueue::State::Refresh(absl::Time now) {
+  if (now <= now_) return;
+  const absl::Time before = std::exchange(now_, now);
+  for (auto it = heads.upper_bound(before); it != heads.end() && (*it)->head_at <= now; ++it) {
+    if ((*it)->standing == Standing::kWaiting) Enter(*it);
+  }
+}
+
+// There are as many levels as priorities: few.
+FairQueue::State::First FairQueue::State::FirstOfAll(Fairness fairness) const {
+  First first;
+  for (const auto& [priority, level] : levels_) {
+    const uint8_t its_class = ClassOf(priority, level);
+    if (first.group != nullptr && its_class > first.its_class) continue;
+    if (first.group == nullptr || its_class < first.its_class)
+      first = First{.its_class = its_class};
+    first.class_groups += level.by_turn.size();
+    if (fairness == Fairness::kBySchedule) {
+      WaitingGroup* group = *level.by_turn.begin();
+      if (first.group == nullptr || TurnOrder()(group, first.group)) first.group = group;
+      continue;
+    }
+    WaitingGroup* group = *level.by_head.begin();
+    const bool better = first.group == nullptr || HeadOrder()(group, first.group);
+    if (better && first.group != nullptr) first.next_head_at = first.group->head_at;
+    if (!better) first.next_head_at = std::min(first.next_head_at, group->head_at);
+    if (!better) continue;
+    first.group = group;
+    if (level.by_head.size() > 1)
+      first.next_head_at =
+          std::min(first.next_head_at, (*std::next(level.by_head.begin()))->head_at);
+  }
+  return first;
+}
+
+std::optional<FairQueue::Turn> FairQueue::State::Next(
+    absl::Time now, Fairness fairness, uint64_t tokens,
+    absl::FunctionRef<std::string(const Uid&)> passed_over) {
+  Refresh(now);
+  if (tokens == 0) return std::nullopt;
+  while (!levels_.empty()) {
+    const First first = FirstOfAll(fairness);
+    WaitingGroup& group = *first.group;
+    if (std::string reason = passed_over(group.uid); !reason.empty()) {
+      SetAside(&group, std::move(reason));
+      continue;
+    }
+    const QueuedSlice& slice = (*group.slices.begin())->slice;
+    absl::Time until = now_;
+    if (fairness == Fairness::kFifo) {
+      // Not before others that became eligible earlier than its later events.
+      until = std::min(until, first.next_head_at);
+      if (group.slices.size() > 1)
+        until = std::min(until, (*std::next(group.slices.begin()))->eligible_at);
+    }
+    uint64_t count = std::min(tokens, std::min(slice.pacing.EndAt(until), slice.end) - slice.first);
+    if (fairness == Fairness::kBySchedule) {
+      const uint64_t share = std::max<uint64_t>(1, tokens / first.class_groups);
+      const uint64_t quantum = quanta_.try_emplace(first.its_class, share).first->second;
+      group.credit = group.credit == 0 ? quantum : std::min(group.credit, quantum);
+      count = std::min(count, group.credit);
+    }
+    return Turn{&slice, count};
+  }
+  return std::nullopt;
+}
+
+void FairQueue::State::SetAside(WaitingGroup* group, std::string reason) {
+  LeaveLevel(group);
+  group->standing = Standing::kAside;
+  const auto it = aside_.try_emplace(std::move(reason)).first;
+  group->reason = &it->first;
+  it->second.insert(group);
+  ++groups_aside;
+}
+
+void FairQueue::State::Reconsider(Aside::iterator it) {
+  const auto back = std::move(aside_.extract(it).mapped());
+  groups_aside -= back.size();
+  for (WaitingGroup* group : back) {
+    group->standing = Standing::kWaiting;
+    if (group->head_at <= now_) Enter(group);
+  }
+}
+
+bool FairQueue::State::Reconsider(absl::string_view reason) {
+  const auto it = aside_.find(reason);
+  if (it == aside_.end()) return false;
+  Reconsider(it);
+  return true;
+}
+
+void FairQueue::State::ReconsiderAll() {
+  while (!aside_.empty()) Reconsider(aside_.begin());
+}
+
+std::optional<absl::Time> FairQueue::State::NextEligible(absl::Time now) {
+  Refresh(now);
+  const auto it = heads.upper_bound(now_);
+  if (it == heads.end() || (*it)->head_at == absl::InfiniteFuture()) return std::nullopt;
+  return (*it)->head_at;
+}
+
+std::optional<absl::Time> FairQueue::State::NextChange(absl::Time now) {
+  std::optional<absl::Time> next = NextEligible(now);
+  for (const auto& [priority, level] : levels_) {
+    const uint8_t its_class = ClassOf(priority, level);
+    if (its_class == 0) continue;
+    const absl::Time rises =
+        (*level.by_head.begin())->head_at + kAgeingStep * (priority - its_class + 1);
+    next = std::min(next.value_or(rises), rises);
+  }
+  return next;
+}
+
+FairQueue::FairQueue() = default;
+FairQueue::~FairQueue() = default;
+FairQueue::FairQueue(FairQueue&&) noexcept = default;
+FairQueue& FairQueue::operator=(FairQueue&&) noexcept = default;
+
+void FairQueue::Add(QueuedSlice slice) {
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  state_->Add(std::move(slice));
+  if (state_->slices.empty()) state_ = nullptr;
+}
+
+bool FairQueue::Remove(absl::string_view key) {
+  if (state_ == nullptr || !state_->Remove(key)) return false;
+  if (state_->slices.empty()) state_ = nullptr;
+  return true;
+}
+
+void FairQueue::Advance(absl::string_view key, uint64_t taken) {
+  if (state_ == nullptr) return;
+  state_->Advance(key, taken);
+  if (state_->slices.empty()) state_ = nullptr;
+}
+
+const QueuedSlice* FairQueue::Find(absl::string_view key) const {
+  if (state_ == nullptr) return nullptr;
+  const auto it = state_->slices.find(key);
+  return it == state_->slices.end() ? nullptr : &(*it)->slice;
+}
+
+void FairQueue::BeginRound() {
+  if (state_ != nullptr) state_->BeginRound();
+}
+
+std::optional<FairQueue::Turn> FairQueue::Next(
+    absl::Time now, Fairness fairness, uint64_t tokens,
+    absl::FunctionRef<std::string(const Uid& group)> passed_over) {
+  if (state_ == nullptr) return std::nullopt;
+  return state_->Next(now, fairness, tokens, passed_over);
+}
+
+bool FairQueue::Reconsider(absl::string_view reason) {
+  return state_ != nullptr && state_->Reconsider(reason);
+}
+
+void FairQueue::ReconsiderAll() {
+  if (state_ != nullptr) state_->ReconsiderAll();
+}
+
+std::optional<absl::Time> FairQueue::NextEligible(absl::Time now) {
+  return state_ == nullptr ? std::nullopt : state_->NextEligible(now);
+}
+
+std::optional<absl::Time> FairQueue::NextChange(absl::Time now) {
+  return state_ == nullptr ? std::nullopt : state_->NextChange(now);
+}
+
+size_t FairQueue::rows() const { return state_ == nullptr ? 0 : state_->slices.size(); }
+size_t FairQueue::groups() const { return state_ == nullptr ? 0 : state_->groups.size(); }
+size_t FairQueue::groups_aside() const { return state_ == nullptr ? 0 : state_->groups_aside; }
+uint64_t FairQueue::events() const { return state_ == nullptr ? 0 : state_->events; }
+
+std::optional<absl::Time> FairQueue::oldest_due() const {
+  if (state_ == nullptr) return std::nullopt;
+  return (*state_->heads.begin())->head_at;
+}
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,105 @@
+// FairQueue: which of the events that wait under one policy is next (docs/design/throttling.md,
+// "Whose turn").
+//
+// The rows of a schedule and priority are a *group*. An event is eligible from the later of its
+// row's due time and its place in an even window. Groups with an eligible event are ordered by
+// effective priority: priority − ⌊waiting time / 10 s⌋, at least 0. Waiting time is that of the
+// event that has been eligible longest among all of this priority: what is equally urgent grows
+// older together. (If each group did so for itself, one that always has old events, because it has
+// a million of them, would go before all others of its priority for as long as those need to reach
+// class 0.) Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups)
+// events; who becomes eligible stands last. kFifo: the group with the event that became eligible
+// first. Within a group: rows in the order in which their first event became (or becomes)
+// eligible, then of their keys. Other ties are broken by (priority, uid).
+//
+// A round of grants:
+//   queue.BeginRound();
+//   while (auto turn = queue.Next(now, fairness, tokens, passed_over)) {
+//     // grant n ≤ turn->count of its events
+//     const std::string key = turn->slice->key;
+//     queue.Advance(key, n);  tokens -= n;
+//   }
+// What is not granted after all (the commit failed) is put back by Add.
+//
+// Time in the queue is the latest `now` it was given: it does not go back. Every call costs
+// O(log n) amortized, n being the rows (Next also looks at each priority); of a group that is
+// passed over nothing is looked at until Reconsider. Pure; same calls, same answers.
+
+#ifndef SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
+#define SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "services/token_manager/turns/queued_slice.h"
+
+namespace escapement::token_manager {
+
+// A waiter rises by one class of priority each time it has waited this long.
+inline constexpr absl::Duration kAgeingStep = absl::Seconds(10);
+
+enum class Fairness : uint8_t { kBySchedule, kFifo };
+
+class FairQueue {
+ public:
+  FairQueue();
+  ~FairQueue();
+  FairQueue(FairQueue&&) noexcept;
+  FairQueue& operator=(FairQueue&&) noexcept;
+
+  // Replaces the slice with the same key; an empty one only removes it.
+  void Add(QueuedSlice slice);
+  // False: there is none.
+  bool Remove(absl::string_view key);
+  // The first `taken` of its events are granted: they count for the group's turn. The slice is
+  // gone when it is empty.
+  void Advance(absl::string_view key, uint64_t taken);
+  // nullptr: there is none. Until the next change.
+  const QueuedSlice* Find(absl::string_view key) const;
+
+  struct Turn {
+    const QueuedSlice* slice;  // until the next change
+    uint64_t count;            // grant at most this many, from slice->first on; at least 1
+  };
+  // From now on turns are shares of the tokens that Next is given.
+  void BeginRound();
+  // Whose turn it is; nullopt: nobody's who is eligible (or tokens = 0). The same answer until
+  // Advance. `passed_over` says why the schedule cannot be granted anything now, such as its
+  // target's key, or "" if it can; it may be asked again at each call. A group that is passed over
+  // stands aside, however long, until Reconsider of that reason.
+  std::optional<Turn> Next(absl::Time now, Fairness fairness, uint64_t tokens,
+                           absl::FunctionRef<std::string(const Uid& group)> passed_over);
+  // The groups that stand aside for this reason take part again, as if just eligible (their
+  // ageing goes on). False: there are none.
+  bool Reconsider(absl::string_view reason);
+  void ReconsiderAll();
+
+  // The next instant after `now` at which a group that has nothing eligible gets something: what to
+  // sleep for when tokens are left. (Of a group that has something, Next gives it.)
+  std::optional<absl::Time> NextEligible(absl::Time now);
+  // The same, or a change of order by ageing, which lets nothing go that could not go before.
+  std::optional<absl::Time> NextChange(absl::Time now);
+
+  bool empty() const { return rows() == 0; }
+  size_t rows() const;
+  size_t groups() const;
+  size_t groups_aside() const;
+  uint64_t events() const;  // not granted
+  // When the event that has been eligible longest became so (or the first will).
+  std::optional<absl::Time> oldest_due() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;  // nullptr: empty
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_

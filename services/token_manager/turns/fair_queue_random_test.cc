@@ -1,0 +1,300 @@
+// FairQueue against one that computes everything anew, by random calls.
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "services/token_manager/turns/fair_queue.h"
+
+namespace escapement::token_manager {
+namespace {
+
+absl::Time At(double seconds) {
+  return absl::FromUnixSeconds(1'800'000'000) + absl::Seconds(seconds);
+}
+Uid Schedule(uint64_t n) { return Uid::FromHalves(0, n); }
+
+QueuedSlice Row(std::string key, uint64_t schedule, absl::Time due, uint64_t events,
+                uint8_t priority = 5) {
+  QueuedSlice slice;
+  slice.key = std::move(key);
+  slice.priority = priority;
+  slice.group = Schedule(schedule);
+  slice.due = due;
+  slice.end = events;
+  return slice;
+}
+
+// What FairQueue promises, computed anew at every step.
+class NaiveQueue {
+ public:
+  void Add(const QueuedSlice& slice) {
+    Group& group = groups_[{slice.priority, slice.group}];
+    for (auto& [id, other] : groups_) {
+      if (&other != &group) other.slices.erase(slice.key);
+    }
+    group.slices[slice.key] = slice;
+    Settle();
+  }
+  void Remove(const std::string& key) {
+    for (auto& [id, group] : groups_) group.slices.erase(key);
+    Settle();
+  }
+  void Advance(const std::string& key, uint64_t taken) {
+    for (auto& [id, group] : groups_) {
+      const auto it = group.slices.find(key);
+      if (it == group.slices.end()) continue;
+      it->second.first += taken;
+      if (it->second.first >= it->second.end) group.slices.erase(it);
+      if (group.credit > 0) {
+        group.credit -= std::min(group.credit, taken);
+        if (group.credit == 0) group.turn = ++turns_;
+      }
+    }
+    Settle();
+  }
+  void BeginRound() { quanta_.clear(); }
+  void Reconsider(const std::string& reason) {
+    for (auto& [id, group] : groups_) {
+      if (group.reason == reason) group.reason.clear();
+    }
+    Settle();
+  }
+  std::optional<std::pair<std::string, uint64_t>> Next(
+      absl::Time now, Fairness fairness, uint64_t tokens,
+      absl::FunctionRef<std::string(const Uid&)> passed_over) {
+    Refresh(now);
+    fairness_ = fairness;
+    if (tokens == 0) return std::nullopt;
+    while (true) {
+      Group* best = nullptr;
+      for (auto& [id, group] : groups_) {
+        if (group.ready && (best == nullptr || Before(group, *best))) best = &group;
+      }
+      if (best == nullptr) return std::nullopt;
+      best->reason = passed_over(best->uid);
+      if (best->reason.empty()) return Of(*best, tokens);
+      best->ready = false;
+    }
+  }
+  std::optional<absl::Time> NextEligible(absl::Time now) {
+    Refresh(now);
+    std::optional<absl::Time> next;
+    for (const auto& [id, group] : groups_) {
+      const absl::Time head = HeadAt(group);
+      if (head > now_ && (!next.has_value() || head < *next)) next = head;
+    }
+    return next;
+  }
+  size_t rows() const {
+    size_t rows = 0;
+    for (const auto& [id, group] : groups_) rows += group.slices.size();
+    return rows;
+  }
+  uint64_t events() const {
+    uint64_t events = 0;
+    for (const auto& [id, group] : groups_) {
+      for (const auto& [key, slice] : group.slices) events += slice.end - slice.first;
+    }
+    return events;
+  }
+  std::vector<std::string> Keys() const {
+    std::vector<std::string> keys;
+    for (const auto& [id, group] : groups_) {
+      for (const auto& [key, slice] : group.slices) keys.push_back(key);
+    }
+    return keys;
+  }
+
+ private:
+  struct Group {
+    Uid uid;
+    uint8_t priority = 0;
+    std::map<std::string, QueuedSlice> slices;
+    bool ready = false;
+    uint64_t turn = 0, credit = 0;
+    std::string reason;
+  };
+
+  static absl::Time At(const QueuedSlice& slice, uint64_t index) {
+    return std::max(slice.due, slice.pacing.At(index));
+  }
+  static const QueuedSlice& Head(const Group& group) {
+    const QueuedSlice* head = nullptr;
+    for (const auto& [key, slice] : group.slices) {
+      if (head == nullptr || At(slice, slice.first) < At(*head, head->first)) head = &slice;
+    }
+    return *head;
+  }
+  static absl::Time HeadAt(const Group& group) { return At(Head(group), Head(group).first); }
+  int ClassOf(const Group& group) const {
+    absl::Time oldest = now_;
+    for (const auto& [id, other] : groups_) {
+      if (other.ready && other.priority == group.priority) oldest = std::min(oldest, HeadAt(other));
+    }
+    return std::max<int>(0, group.priority - static_cast<int>((now_ - oldest) / kAgeingStep));
+  }
+  bool Before(const Group& a, const Group& b) const {
+    if (ClassOf(a) != ClassOf(b)) return ClassOf(a) < ClassOf(b);
+    if (fairness_ == Fairness::kBySchedule) return a.turn < b.turn;
+    if (HeadAt(a) != HeadAt(b)) return HeadAt(a) < HeadAt(b);
+    return std::make_pair(a.priority, a.uid) < std::make_pair(b.priority, b.uid);
+  }
+  void Enter(Group& group) {
+    group.ready = true;
+    group.turn = ++turns_;
+    group.credit = 0;
+  }
+  // After a change of slices.
+  void Settle() {
+    std::erase_if(groups_, [](const auto& entry) { return entry.second.slices.empty(); });
+    for (auto& [id, group] : groups_) {
+      group.priority = id.first;
+      group.uid = id.second;
+      if (!group.reason.empty()) continue;
+      const bool eligible = HeadAt(group) <= now_;
+      if (eligible && !group.ready) Enter(group);
+      group.ready = eligible;
+    }
+  }
+  void Refresh(absl::Time now) {
+    if (now <= now_) return;
+    const absl::Time before = std::exchange(now_, now);
+    std::vector<std::pair<absl::Time, Group*>> due;
+    for (auto& [id, group] : groups_) {
+      const absl::Time head = HeadAt(group);
+      if (group.reason.empty() && head > before && head <= now) due.emplace_back(head, &group);
+    }
+    std::stable_sort(due.begin(), due.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [time, group] : due) Enter(*group);
+  }
+  std::pair<std::string, uint64_t> Of(Group& group, uint64_t tokens) {
+    const QueuedSlice& slice = Head(group);
+    uint64_t count = 0;
+    absl::Time until = now_;
+    if (fairness_ == Fairness::kFifo && slice.pacing.count > 0) {
+      for (const auto& [id, other] : groups_) {
+        if (other.ready && ClassOf(other) == ClassOf(group) && &other != &group)
+          until = std::min(until, HeadAt(other));
+      }
+      for (const auto& [key, other] : group.slices) {
+        if (&other != &slice) until = std::min(until, At(other, other.first));
+      }
+    }
+    for (uint64_t i = slice.first; i < slice.end && At(slice, i) <= until; ++i) ++count;
+    count = std::min(count, tokens);
+    if (fairness_ == Fairness::kBySchedule) {
+      uint64_t groups = 0;
+      for (const auto& [id, other] : groups_)
+        groups += other.ready && ClassOf(other) == ClassOf(group);
+      const uint64_t quantum =
+          quanta_.try_emplace(ClassOf(group), std::max<uint64_t>(1, tokens / groups)).first->second;
+      group.credit = group.credit == 0 ? quantum : std::min(group.credit, quantum);
+      count = std::min(count, group.credit);
+    }
+    return {slice.key, count};
+  }
+
+  std::map<std::pair<uint8_t, Uid>, Group> groups_;
+  std::map<int, uint64_t> quanta_;
+  absl::Time now_ = absl::InfinitePast();
+  Fairness fairness_ = Fairness::kBySchedule;
+  uint64_t turns_ = 0;
+};
+
+class FairQueueRandomTest : public testing::TestWithParam<int> {};
+
+TEST_P(FairQueueRandomTest, DoesWhatTheNaiveOneDoes) {
+  std::mt19937_64 random(GetParam());
+  const auto dice = [&random](uint64_t n) { return random() % n; };
+  FairQueue queue;
+  NaiveQueue naive;
+  // Keeps both from being emptied: then a FairQueue forgets its time and turns.
+  queue.Add(Row("end", 99, absl::InfiniteFuture(), 1));
+  naive.Add(Row("end", 99, absl::InfiniteFuture(), 1));
+  absl::Time now = At(0);
+  Fairness fairness = Fairness::kBySchedule;
+  uint64_t turns = 0;
+  const auto passed_over = [&](const Uid& group) {
+    const uint64_t n = static_cast<unsigned char>(group.bytes()[15]);
+    return (n + static_cast<uint64_t>(absl::ToUnixSeconds(now)) / 7) % 5 == 0
+               ? absl::StrCat("down", n % 3)
+               : std::string();
+  };
+  for (int step = 0; step < 3000; ++step) {
+    now += absl::Milliseconds(dice(4) == 0 ? dice(4000) : dice(300));
+    switch (dice(8)) {
+      case 0:
+      case 1:
+      case 2: {
+        QueuedSlice slice = Row(absl::StrCat("k", dice(60)), dice(12),
+                                now + absl::Milliseconds(static_cast<int>(dice(6000)) - 4000),
+                                1 + dice(40), static_cast<uint8_t>(dice(4)));
+        slice.first = dice(slice.end);
+        if (dice(3) == 0) {
+          slice.pacing = {.begin = now,
+                          .duration = absl::Milliseconds(1 + dice(20'000)),
+                          .first = dice(3),
+                          .count = 1 + dice(50)};
+        }
+        queue.Add(slice);
+        naive.Add(slice);
+        break;
+      }
+      case 3: {
+        const std::string key = absl::StrCat("k", dice(60));
+        queue.Remove(key);
+        naive.Remove(key);
+        break;
+      }
+      case 4: {
+        const std::string reason = absl::StrCat("down", dice(3));
+        queue.Reconsider(reason);
+        naive.Reconsider(reason);
+        break;
+      }
+      case 5:
+        if (dice(10) == 0)
+          fairness = fairness == Fairness::kFifo ? Fairness::kBySchedule : Fairness::kFifo;
+        break;
+      default: {
+        uint64_t tokens = dice(30);
+        queue.BeginRound();
+        naive.BeginRound();
+        for (int i = 0; i < 20; ++i) {
+          const auto turn = queue.Next(now, fairness, tokens, passed_over);
+          const auto expected = naive.Next(now, fairness, tokens, passed_over);
+          ASSERT_EQ(turn.has_value(), expected.has_value()) << "step " << step;
+          if (!turn.has_value()) break;
+          ++turns;
+          ASSERT_EQ(turn->slice->key, expected->first) << "step " << step;
+          ASSERT_EQ(turn->count, expected->second) << "step " << step;
+          ASSERT_GE(turn->count, 1u);
+          const uint64_t taken = dice(4) == 0 ? 1 + dice(turn->count) : turn->count;
+          tokens -= taken;
+          queue.Advance(expected->first, taken);
+          naive.Advance(expected->first, taken);
+        }
+      }
+    }
+    ASSERT_EQ(queue.rows(), naive.rows());
+    ASSERT_EQ(queue.events(), naive.events());
+    const auto next = naive.NextEligible(now);
+    ASSERT_EQ(queue.NextEligible(now), next == absl::InfiniteFuture() ? std::nullopt : next);
+  }
+  EXPECT_GT(turns, 1000u);
+  for (const std::string& key : naive.Keys()) EXPECT_TRUE(queue.Remove(key));
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.groups(), 0u);
+  EXPECT_EQ(queue.events(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FairQueueRandomTest, testing::Range(0, 30));
+
+}  // namespace
+}  // namespace escapement::token_manager

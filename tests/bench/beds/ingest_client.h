@@ -1,0 +1,43 @@
+// IngestClient: pours one-off events into EventService.Ingest as fast as they are taken.
+
+#ifndef TESTS_BENCH_BEDS_INGEST_CLIENT_H_
+#define TESTS_BENCH_BEDS_INGEST_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "escapement/v1/resources.pb.h"
+
+namespace escapement::bench {
+
+struct IngestOptions {
+  std::string master;  // "host:port"
+  v1::Target target;
+  uint64_t events = 100'000;
+  size_t payload_bytes = 500;
+  size_t batch_events = 1000;
+  int batches_unanswered_max = 8;
+  // The first half of each payload is random bytes, the second one letter: what compression gets of
+  // what people send. Else all of it is one letter.
+  bool half_random = false;
+  // The events have ids of the client's choice that begin so; empty: the server makes them.
+  std::string client_id_prefix = {};
+  absl::Duration delivery_timeout = absl::Seconds(30);
+  // The due time of the i-th event.
+  std::function<absl::Time(uint64_t i)> due_time;
+};
+
+// Returns how long it took from the first batch written to the last one acknowledged as durable. An
+// error if the stream broke or a batch was refused.
+absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options);
+
+// The payload of the i-th event of one that is half random.
+std::string HalfRandomPayload(size_t bytes, uint64_t i);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_BEDS_INGEST_CLIENT_H_

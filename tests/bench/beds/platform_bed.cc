@@ -1,0 +1,115 @@
+#include "tests/bench/beds/platform_bed.h"
+
+#include <filesystem>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "tests/bench/figures/process_stats.h"
+#include "tests/integration/http_get.h"
+
+namespace escapement::bench {
+namespace {
+
+constexpr absl::Duration kStopMax = absl::Seconds(60);
+
+std::vector<std::string> NamesOf(const PlatformBed::Options& options) {
+  if (!options.separate) return {"standalone"};
+  std::vector<std::string> names = {"store", "master", "emitter", "token_manager", "handler"};
+  for (int i = 2; i <= options.emitters; ++i) names.push_back(absl::StrCat("emitter.", i));
+  for (int i = 2; i <= options.handlers; ++i) names.push_back(absl::StrCat("handler.", i));
+  return names;
+}
+
+std::string Made(const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+// The sum of a metric's samples in the text of /metrics.
+double SumOf(const std::string& text, const std::string& name) {
+  double total = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, name) || line.empty()) continue;
+    if (line[0] != ' ' && line[0] != '{') continue;
+    double value = 0;
+    if (absl::SimpleAtod(line.substr(line.rfind(' ') + 1), &value)) total += value;
+  }
+  return total;
+}
+
+}  // namespace
+
+PlatformBed::PlatformBed(const Options& options)
+    : options_(options),
+      mode_(options.separate ? "separate" : "standalone"),
+      names_(NamesOf(options)),
+      platform_({.bin = options.bin,
+                 .folder = Made(options.folder),
+                 .extra_arguments = options.extra_arguments}) {}
+
+absl::Status PlatformBed::Start() { return platform_.Start(names_); }
+
+absl::Status PlatformBed::Stop() {
+  for (auto name = names_.rbegin(); name != names_.rend(); ++name) {
+    const auto code = platform_.Terminate(*name, kStopMax);
+    if (!code.ok()) return code.status();
+    if (*code != 0) return absl::InternalError(absl::StrCat(*name, " ended with ", *code));
+  }
+  return absl::OkStatus();
+}
+
+void PlatformBed::KillAll() {
+  for (const std::string& name : names_) platform_.Kill(name);
+}
+
+const std::string& PlatformBed::front(const std::string& service) const {
+  return platform_.grpc_address(options_.separate ? service : "standalone");
+}
+
+absl::StatusOr<double> PlatformBed::Metric(const std::string& service,
+                                           const std::string& name) const {
+  double total = 0;
+  for (const std::string& process : names_) {
+    if (options_.separate && process.substr(0, process.find('.')) != service) continue;
+    const auto value = MetricOf(process, name);
+    if (!value.ok()) return value;
+    total += *value;
+  }
+  return total;
+}
+
+absl::StatusOr<double> PlatformBed::MetricOf(const std::string& process,
+                                             const std::string& name) const {
+  const auto answer = integration::HttpGet(platform_.http_address(process), "/metrics");
+  if (!answer.ok()) return answer.status();
+  return SumOf(answer->body, name);
+}
+
+double PlatformBed::CpuSeconds() const {
+  double seconds = 0;
+  for (const std::string& name : names_) seconds += CpuSeconds(name);
+  return seconds;
+}
+
+double PlatformBed::CpuSeconds(const std::string& name) const {
+  return CpuSecondsOf(platform_.pid(name));
+}
+
+uint64_t PlatformBed::ResidentBytes() const {
+  uint64_t bytes = 0;
+  for (const std::string& name : names_) bytes += ResidentBytes(name);
+  return bytes;
+}
+
+uint64_t PlatformBed::ResidentBytes(const std::string& name) const {
+  return ResidentBytesOf(platform_.pid(name));
+}
+
+absl::Status PlatformBed::AwaitIdle(double share, absl::Duration timeout) const {
+  return bench::AwaitIdle([this] { return CpuSeconds(); }, share, timeout);
+}
+
+}  // namespace escapement::bench

@@ -1,0 +1,74 @@
+// PlatformBed: the platform to be measured, as one standalone process or as five and more, with
+// what its processes use.
+//
+// Threads: none of its own; the main thread only (it starts processes).
+
+#ifndef TESTS_BENCH_BEDS_PLATFORM_BED_H_
+#define TESTS_BENCH_BEDS_PLATFORM_BED_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tests/bench/figures/process_stats.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::bench {
+
+class PlatformBed {
+ public:
+  struct Options {
+    std::string bin;     // holds services/{service}/{service}
+    std::string folder;  // made if it is missing; two beds may have it one after the other
+    bool separate = false;
+    int handlers = 1;  // if separate
+    int emitters = 1;
+    std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
+  };
+  explicit PlatformBed(const Options& options);
+
+  // All processes; returns when each is ready. Also after Stop and KillAll.
+  absl::Status Start();
+  // SIGTERM, in the reverse order; an error unless each ends with 0.
+  absl::Status Stop();
+  // SIGKILL.
+  void KillAll();
+
+  // "standalone" or "separate".
+  const std::string& mode() const { return mode_; }
+  // Of the processes: services, "handler.2"…
+  const std::vector<std::string>& names() const { return names_; }
+  // The address of whoever is that service.
+  const std::string& front(const std::string& service) const;
+  integration::Platform& platform() { return platform_; }
+  const std::string& folder() const { return options_.folder; }
+  std::string data_folder() const { return options_.folder + "/data"; }
+
+  // Metrics of that name (all labels, buckets left out), summed over the processes of the service.
+  absl::StatusOr<double> Metric(const std::string& service, const std::string& name) const;
+  // The same of one process.
+  absl::StatusOr<double> MetricOf(const std::string& process, const std::string& name) const;
+  // Of all processes since their start.
+  double CpuSeconds() const;
+  double CpuSeconds(const std::string& name) const;
+  uint64_t ResidentBytes() const;
+  uint64_t ResidentBytes(const std::string& name) const;
+
+  // Waits until all processes together have used less than `share` of a core for a second: what
+  // they do behind the work (compaction…) is over.
+  absl::Status AwaitIdle(double share = kQuietShare, absl::Duration timeout = kQuietMax) const;
+
+ private:
+  const Options options_;
+  const std::string mode_;
+  std::vector<std::string> names_;
+  integration::Platform platform_;
+};
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_BEDS_PLATFORM_BED_H_

@@ -1,0 +1,22 @@
+// What the platform's processes hold: rows of the store, and memory.
+
+#ifndef TESTS_BENCH_BEDS_STORE_ROWS_H_
+#define TESTS_BENCH_BEDS_STORE_ROWS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace escapement::bench {
+
+// Rows of each column family of the store at "host:port" that hold work (not leases and such).
+absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& store);
+
+// Resident memory of this process' child of that program's name, in bytes.
+absl::StatusOr<uint64_t> ResidentBytes(const std::string& program);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_BEDS_STORE_ROWS_H_

@@ -1,0 +1,308 @@
+#include "tests/bench/beds/stored_schedules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/civil_time.h"
+#include "common/base/key_codec.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/rocks/rocks_kv_store.h"
+#include "common/metrics/metrics.h"
+#include "common/runtime/system_runtime.h"
+#include "common/storage/children_table.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "services/emitter/emission/emission_plan.h"
+#include "services/emitter/emission/emission_window.h"
+#include "services/emitter/metrics.h"
+#include "services/master/master_service.h"
+
+namespace escapement::bench {
+namespace {
+
+using kv::ColumnFamily;
+
+constexpr int kUnderWayMax = 1000;
+constexpr int kEmissionHour = 3;
+constexpr int kOtherHours = 17;
+
+struct When {
+  std::string cron;
+  std::string zone = "UTC";
+};
+
+// A schedule that fires at hour:minute UTC on `day`, of the kind-th kind; one kind at a second hour
+// too.
+When FiresAt(absl::CivilDay day, int hour, int second_hour, int minute, int64_t kind) {
+  const std::string time = absl::StrCat(minute, " ", hour);
+  const int weekday = (static_cast<int>(absl::GetWeekday(day)) + 1) % 7;  // 0: Sunday
+  switch (kind % 10) {
+    case 5:
+      return {absl::StrCat(time, " * * ", weekday, ",", (weekday + 2) % 7)};
+    case 6:
+      return {absl::StrCat(time, " ", day.day(), " * *")};
+    case 7:
+      return {absl::StrCat(time, " ", day.day(), " ", day.month(), " *")};
+    case 8:
+      return {absl::StrCat(minute, " ", hour, ",", second_hour, " * * *")};
+    case 9: {
+      const int local = (hour * 60 + minute + 330) % 1440;
+      return {absl::StrCat(local % 60, " ", local / 60, " * * *"), "Asia/Kolkata"};
+    }
+    default:
+      return {absl::StrCat(time, " * * *")};
+  }
+}
+
+// Waits for one answer.
+template <typename T>
+class Answer {
+ public:
+  auto Callback() {
+    return [this](absl::StatusOr<T> value) {
+      value_ = std::move(value);
+      done_.Notify();
+    };
+  }
+  absl::StatusOr<T> Wait() {
+    done_.WaitForNotification();
+    return std::move(value_);
+  }
+
+ private:
+  absl::StatusOr<T> value_ = absl::UnknownError("no answer");
+  absl::Notification done_;
+};
+
+}  // namespace
+
+struct StoredSchedules::Parts {
+  Options options;
+  SystemRuntime runtime;
+  std::unique_ptr<kv::RocksKvStore> store;
+  std::unique_ptr<master::MasterService> master;
+  std::shared_ptr<Executor> executor;
+  std::unique_ptr<kv::KvClient> client;
+  Metrics metrics;
+  std::unique_ptr<emitter::EmitterMetrics> emitter_metrics;
+  kv::Layout layout;
+  absl::CivilDay day;                  // of the windows
+  std::vector<emitter::InUse> in_use;  // by partition; empty until first needed
+
+  absl::Mutex mutex;
+  int64_t under_way ABSL_GUARDED_BY(mutex) = 0;
+  absl::Status failure ABSL_GUARDED_BY(mutex);
+
+  ~Parts() {
+    client.reset();
+    if (executor) executor->Stop();
+    master.reset();
+  }
+
+  When WhenOf(int64_t number) const {
+    const int64_t due = options.due_per_window * options.windows;
+    const int first = options.other_hours_begin;
+    const int second_hour = (first + kOtherHours) % 24;
+    if (number < due) {
+      return FiresAt(day, kEmissionHour, second_hour,
+                     static_cast<int>(number / options.due_per_window), number);
+    }
+    // Spread over days, hours and minutes by multipliers without a common factor with their number.
+    const auto spread = static_cast<uint64_t>(number) * 2654435761u;
+    return FiresAt(day + static_cast<int>(spread / 7 % 365),
+                   (first + static_cast<int>(spread % kOtherHours)) % 24, second_hour,
+                   static_cast<int>(spread / kOtherHours % 60), number);
+  }
+
+  v1::CreateScheduleRequest RequestOf(int64_t number) const {
+    v1::CreateScheduleRequest request;
+    request.set_parent("tenants/default");
+    request.set_schedule_id(absl::StrCat("s", number));
+    const When when = WhenOf(number);
+    request.mutable_schedule()->set_cron(when.cron);
+    request.mutable_schedule()->set_time_zone(when.zone);
+    request.mutable_schedule()->mutable_target()->mutable_grpc()->set_uri("dns:///localhost:1");
+    return request;
+  }
+
+  absl::StatusOr<kv::ScanResult> Scan(ColumnFamily cf, std::string begin, std::string end) {
+    kv::ScanRequest request;
+    request.cf = cf;
+    request.begin = std::move(begin);
+    request.end = std::move(end);
+    Answer<kv::ScanResult> answer;
+    client->Scan(std::move(request), executor, answer.Callback());
+    return answer.Wait();
+  }
+
+  // All ranges at once, as the windows do.
+  absl::Status ScanAll(const std::vector<emitter::EmissionWindow::Options>& windows,
+                       int64_t* rows) {
+    absl::Mutex scans;
+    size_t running = 0;
+    absl::Status status;
+    for (const auto& options : windows) running += options.ranges.size();
+    for (const auto& options : windows) {
+      for (const emitter::KeyRange& range : options.ranges) {
+        kv::ScanRequest request;
+        request.cf = ColumnFamily::kChildren;
+        request.begin = range.begin;
+        request.end = range.end;
+        client->Scan(std::move(request), executor, [&](absl::StatusOr<kv::ScanResult> result) {
+          absl::MutexLock lock(&scans);
+          --running;
+          status.Update(result.status());
+          if (result.ok()) *rows += static_cast<int64_t>(result->entries.size());
+        });
+      }
+    }
+    absl::MutexLock lock(&scans);
+    scans.Await(absl::Condition(
+        +[](size_t* left) { return *left == 0; }, &running));
+    return status;
+  }
+
+  absl::Status ReadInUse() {
+    for (uint32_t partition = in_use.size(); partition < layout.partitions; ++partition) {
+      const std::string prefix = ChildrenPartitionPrefix(static_cast<uint16_t>(partition));
+      emitter::InUse found;
+      for (std::string begin = prefix;;) {
+        const auto result = Scan(ColumnFamily::kInUse, begin, PrefixEnd(prefix));
+        if (!result.ok()) return result.status();
+        for (const kv::Entry& entry : result->entries) emitter::AddInUse(entry.key, &found);
+        if (!result->more || result->entries.empty()) break;
+        begin = KeyAfter(result->entries.back().key);
+      }
+      in_use.push_back(std::move(found));
+    }
+    return absl::OkStatus();
+  }
+};
+
+StoredSchedules::StoredSchedules(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+StoredSchedules::~StoredSchedules() = default;
+
+absl::StatusOr<std::unique_ptr<StoredSchedules>> StoredSchedules::Make(Options options) {
+  auto parts = std::make_unique<Parts>();
+  parts->options = std::move(options);
+  kv::RocksKvStore::Options store;
+  store.data_dir = parts->options.folder;
+  auto opened = kv::RocksKvStore::Open(std::move(store), parts->runtime.clock());
+  if (!opened.ok()) return opened.status();
+  parts->store = *std::move(opened);
+  parts->layout = parts->store->info().layout;
+  parts->day = absl::ToCivilDay(parts->store->info().store_time, absl::UTCTimeZone()) + 1;
+  parts->master = std::make_unique<master::MasterService>(master::MasterOptions{}, *parts->store,
+                                                          parts->runtime);
+  parts->master->Start();
+  parts->executor = parts->runtime.NewExecutor("bench");
+  kv::KvClient::Options client;
+  client.name = "bench";
+  client.session_executor = parts->executor;
+  parts->client = std::make_unique<kv::KvClient>(*parts->store, parts->runtime, std::move(client));
+  parts->emitter_metrics = std::make_unique<emitter::EmitterMetrics>(parts->metrics);
+  while (!parts->master->Ready()) absl::SleepFor(absl::Milliseconds(1));
+  return std::unique_ptr<StoredSchedules>(new StoredSchedules(std::move(parts)));
+}
+
+absl::StatusOr<std::vector<double>> StoredSchedules::Create() {
+  Parts& parts = *parts_;
+  std::vector<double> seconds;
+  absl::Time begin = absl::Now();
+  const int64_t total = parts.options.schedules;
+  for (int64_t number = 0; number < total; ++number) {
+    {
+      absl::MutexLock lock(&parts.mutex);
+      parts.mutex.Await(absl::Condition(
+          +[](Parts* p)
+               ABSL_EXCLUSIVE_LOCKS_REQUIRED(p->mutex) { return p->under_way < kUnderWayMax; },
+          &parts));
+      if (!parts.failure.ok()) return parts.failure;
+      ++parts.under_way;
+    }
+    parts.master->schedules().CreateSchedule(parts.RequestOf(number),
+                                             [&parts](absl::StatusOr<v1::Schedule> made) {
+                                               absl::MutexLock lock(&parts.mutex);
+                                               --parts.under_way;
+                                               parts.failure.Update(made.status());
+                                             });
+    if ((number + 1) % std::max<int64_t>(total / 10, 1) == 0) {
+      absl::MutexLock lock(&parts.mutex);
+      parts.mutex.Await(absl::Condition(
+          +[](Parts* p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(p->mutex) { return p->under_way == 0; },
+          &parts));
+      if (!parts.failure.ok()) return parts.failure;
+      seconds.push_back(absl::ToDoubleSeconds(absl::Now() - begin));
+      begin = absl::Now();
+    }
+  }
+  return seconds;
+}
+
+absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
+  Parts& parts = *parts_;
+  if (absl::Status status = parts.ReadInUse(); !status.ok()) return status;
+  const absl::Time begin = absl::FromCivil(
+      absl::CivilMinute(parts.day) + kEmissionHour * 60 + window, absl::UTCTimeZone());
+  const absl::Time end = begin + absl::Minutes(1);
+  std::vector<emitter::EmissionWindow::Options> windows;
+  for (uint32_t p = 0; p < parts.layout.partitions; ++p) {
+    const auto partition = static_cast<uint16_t>(p);
+    Answer<kv::GetResult> emitted;
+    parts.client->MultiGet({{ColumnFamily::kCheckpoints, EmittedToKey(partition)}}, parts.executor,
+                           emitted.Callback());
+    const auto got = emitted.Wait();
+    if (!got.ok()) return got.status();
+    if (!got->values[0].has_value()) continue;  // no schedule has come into it
+    emitter::EmissionWindow::Options& options = windows.emplace_back();
+    options.partition = partition;
+    // As many conditions as an emitter's: they hold.
+    for (const char* absent : {"lease", "rules"}) {
+      options.fence.push_back(
+          {.cf = ColumnFamily::kMeta, .key = absent, .kind = kv::Condition::Kind::kAbsent});
+    }
+    options.emitted_to = DecodeCheckpoint(*got->values[0]);
+    options.begin = begin;
+    options.end = end;
+    options.layout = parts.layout;
+    options.ranges = emitter::RangesToRead(partition, parts.in_use[p], begin, end).ranges;
+  }
+
+  Emitted result;
+  absl::Time start = absl::Now();
+  if (absl::Status status = parts.ScanAll(windows, &result.raw_rows); !status.ok()) return status;
+  result.raw_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+
+  const emitter::EmitterMetrics& metrics = *parts.emitter_metrics;
+  const double read_before = metrics.rows_read.Value();
+  const double emitted_before = metrics.occurrences_emitted.Value();
+  absl::Mutex mutex;
+  size_t running = windows.size();
+  absl::Status status;
+  start = absl::Now();
+  for (auto& options : windows) {
+    auto emission = std::make_shared<emitter::EmissionWindow>(
+        *parts.client, parts.executor, *parts.emitter_metrics, std::move(options),
+        [&](absl::Status ended, bool) {
+          absl::MutexLock lock(&mutex);
+          --running;
+          status.Update(ended);
+        });
+    parts.executor->Post([emission] { emission->Start(); });
+  }
+  {
+    absl::MutexLock lock(&mutex);
+    mutex.Await(absl::Condition(
+        +[](size_t* left) { return *left == 0; }, &running));
+  }
+  result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  if (!status.ok()) return status;
+  result.rows_read = static_cast<int64_t>(metrics.rows_read.Value() - read_before);
+  result.occurrences = static_cast<int64_t>(metrics.occurrences_emitted.Value() - emitted_before);
+  return result;
+}
+
+}  // namespace escapement::bench

@@ -1,0 +1,58 @@
+// A store of its own, in a folder, that holds many schedules, and the emission of single windows
+// over it: services/emitter's own EmissionWindow for each partition, on RocksDB with synced
+// commits.
+//
+// Of the schedules `due_per_window` fire in each of the first `windows` minutes after 03:00 UTC of
+// the day after the store was made; all others in the 18 hours from `other_hours_begin` on, UTC.
+// All kinds of LaunchExpressions take part in both, in the same shares.
+//
+// Threads: one; the calls block.
+
+#ifndef TESTS_BENCH_BEDS_STORED_SCHEDULES_H_
+#define TESTS_BENCH_BEDS_STORED_SCHEDULES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace escapement::bench {
+
+class StoredSchedules {
+ public:
+  struct Options {
+    std::string folder;
+    int64_t schedules = 10'000;
+    int64_t due_per_window = 600;
+    int windows = 12;
+    int other_hours_begin = 6;  // to 23
+  };
+  static absl::StatusOr<std::unique_ptr<StoredSchedules>> Make(Options options);
+  ~StoredSchedules();
+
+  // Creates them all through the master's API, 1,000 under way at once; seconds that each tenth
+  // took.
+  absl::StatusOr<std::vector<double>> Create();
+
+  struct Emitted {
+    double seconds = 0;  // from the start of all partitions' windows to the last one's end
+    int64_t rows_read = 0;
+    int64_t occurrences = 0;
+    double raw_seconds = 0;  // to scan the same ranges, without evaluating or writing anything
+    int64_t raw_rows = 0;
+  };
+  // The minute that begins `window` minutes after 03:00; each once, in ascending order.
+  absl::StatusOr<Emitted> Emit(int window);
+
+ private:
+  struct Parts;
+  explicit StoredSchedules(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_BEDS_STORED_SCHEDULES_H_

@@ -1,0 +1,50 @@
+// RunBench: the main of every benchmark, with the flags that all have:
+//
+//   --bin=FOLDER      holds services/ and tests/ as built
+//   --repetitions=N   medians of so many, interleaved (0: as many as the benchmark thinks right)
+//   --quick           small: the stages work, their figures are coarse
+//   --only=WORDS      only stages whose name contains this
+//   --json=FILE       also writes the figures there, with the machine and the versions
+//   --commit=NAME     of what was built; it goes into that file
+//
+// Everything is in a temporary folder, which is removed at the end. Exit code: 0, or 1 if something
+// could not be measured. (A bound that is missed is told, and is no failure of the program.)
+
+#ifndef TESTS_BENCH_FIGURES_BENCH_RUN_H_
+#define TESTS_BENCH_FIGURES_BENCH_RUN_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tests/bench/figures/figures.h"
+
+namespace escapement::bench {
+
+struct BenchSetting {
+  std::string bin;
+  std::string folder;  // exists, empty
+  bool quick = false;
+  int repetitions = 1;
+  std::string only;
+  bool Wanted(absl::string_view stage) const;
+  // Measures the stage if it is wanted; what keeps it from that is noted, and the others go on.
+  void Measure(absl::string_view stage, Figures& figures,
+               absl::FunctionRef<absl::Status()> measure) const;
+};
+
+struct Bench {
+  std::string name;
+  std::string usage;
+  int repetitions = 1;  // if no flag says otherwise
+  int quick_repetitions = 1;
+  std::function<absl::Status(const BenchSetting& setting, Figures& figures)> run;
+};
+
+int RunBench(int argc, char** argv, const Bench& bench);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_FIGURES_BENCH_RUN_H_

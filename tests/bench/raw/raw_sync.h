@@ -1,0 +1,19 @@
+// What the disk does with small synchronous writes: the raw limit of everything that is durable.
+
+#ifndef TESTS_BENCH_RAW_RAW_SYNC_H_
+#define TESTS_BENCH_RAW_RAW_SYNC_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "tests/fixtures/latency_histogram.h"
+
+namespace escapement::bench {
+
+// For so long, 50 times a second: overwrites 4 KiB of a file of its own in `folder` and syncs it.
+// How long each took, in microseconds; empty if the file cannot be written.
+fixtures::LatencyHistogram RawSyncs(const std::string& folder, absl::Duration duration);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_RAW_RAW_SYNC_H_

@@ -1,0 +1,21 @@
+// The handler's transports alone, without store and services: deliveries per second.
+
+#ifndef TESTS_BENCH_RAW_TRANSPORT_RATES_H_
+#define TESTS_BENCH_RAW_TRANSPORT_RATES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "services/handler/delivery/delivery_transport.h"
+
+namespace escapement::bench {
+
+// Keeps `outstanding` attempts with the transport, sent in batches as the handler does, until
+// `deliveries` were accepted. 0 if one was not.
+double TransportRate(handler::DeliveryTransport& transport, const std::string& uri,
+                     uint64_t deliveries, size_t payload_bytes, uint64_t outstanding);
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_RAW_TRANSPORT_RATES_H_

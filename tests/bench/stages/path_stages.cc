@@ -1,0 +1,195 @@
+#include "tests/bench/stages/path_stages.h"
+
+#include <algorithm>
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/bench/beds/ingest_client.h"
+#include "tests/bench/raw/raw_timer.h"
+#include "tests/integration/api_client.h"
+
+namespace escapement::bench {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+// The handler's counter of events whose success is durable.
+constexpr char kEndedCounter[] = "escapement_handler_succeeded_total";
+
+// How long after the ingest the events of a stage fall due.
+constexpr absl::Duration kLead = absl::Seconds(2);
+// Of a stage that measures lateness: the disk is to be done with the ingest, which writes six times
+// as much as the delivery.
+constexpr absl::Duration kQuietLead = absl::Seconds(15);
+constexpr double kTimersPerSecond = 1000;
+// Time that is left for the ingest of an event: at first, and at least. Twice what the last one
+// took.
+constexpr absl::Duration kIngestTimeFirst = absl::Microseconds(30);
+constexpr absl::Duration kIngestTimeMin = absl::Microseconds(15);
+constexpr int kIngestTriesMax = 3;
+
+absl::Duration StageMax(uint64_t events) {
+  return absl::Seconds(60) + absl::Microseconds(100) * static_cast<int64_t>(events);
+}
+
+}  // namespace
+
+PathStages::PathStages(const Options& options, PlatformBed* bed, ReceiverProcess* receiver)
+    : options_(options), bed_(bed), receiver_(receiver), ingest_time_(kIngestTimeFirst) {}
+
+absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
+  const absl::Time due = absl::Now() + absl::Hours(24);
+  const auto took =
+      Ingest({.master = bed_->front("master"),
+              .target = integration::GrpcTo(receiver_->grpc_target()),
+              .events = events,
+              .payload_bytes = options_.payload_bytes,
+              .client_id_prefix = ids == Ids::kClientChosen ? absl::StrCat("order-", ++made_) : "",
+              .due_time = [due](uint64_t i) { return due + absl::Microseconds(i); }});
+  if (!took.ok()) return took.status();
+  return static_cast<double>(events) / absl::ToDoubleSeconds(*took);
+}
+
+absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t events) {
+  // All are stored before the first is due.
+  const auto stored = StoreBeforeDue(target, events, absl::ZeroDuration(), kLead);
+  if (!stored.ok()) return stored.status();
+  return RateOfAll(stored->ended_before, events);
+}
+
+absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t events) {
+  if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
+  integration::ApiClient client(bed_->front("master"));
+  const auto ended_before = Ended();
+  if (!ended_before.ok()) return ended_before.status();
+  const std::string id = absl::StrCat("bench-", ++made_);
+  v1::Schedule schedule;
+  schedule.set_cron("0 0 1 1 *");  // fires when it is told to
+  schedule.set_event_count(static_cast<int64_t>(events));
+  *schedule.mutable_target() = target;
+  schedule.set_payload(std::string(options_.payload_bytes, 'b'));
+  schedule.mutable_delivery_timeout()->set_seconds(30);
+  if (const auto created = client.CreateSchedule(id, schedule); !created.ok())
+    return created.status();
+  const absl::Time begin = absl::Now();
+  if (const auto run = client.TriggerSchedule(id); !run.ok()) return run.status();
+  const double trigger_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const auto rate = RateOfAll(*ended_before, events);
+  if (!rate.ok()) return rate.status();
+  return RunResult{trigger_seconds, *rate};
+}
+
+absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double per_second,
+                                                uint64_t events) {
+  const absl::Duration step = absl::Seconds(1 / per_second);
+  const auto stored = StoreBeforeDue(target, events, step, kQuietLead);
+  if (!stored.ok()) return stored.status();
+  const absl::Time begin = stored->begin;
+  // Asking the receiver while it works would make it late.
+  absl::SleepFor(begin - absl::Now());
+  const double seconds = static_cast<double>(events) / per_second;
+  Lateness late;
+  std::future<MachineLimits> machine = MeasureMachineLimits(bed_->folder(), absl::Seconds(seconds));
+  late.timer = RawTimer(static_cast<uint64_t>(seconds * kTimersPerSecond), kTimersPerSecond);
+  late.machine = machine.get();
+  const auto counts = AwaitArrivals(events);
+  if (!counts.ok()) return counts.status();
+  late.p50 = counts->late_p50;
+  late.p99 = counts->late_p99;
+  late.p999 = counts->late_p999;
+  late.max = counts->late_max;
+  late.early = counts->early;
+  const absl::Time last_due = begin + step * static_cast<int64_t>(events - 1);
+  late.last = absl::ToDoubleMicroseconds(absl::FromUnixMicros(counts->last_wall_micros) - last_due);
+  return late;
+}
+
+absl::StatusOr<PathStages::Stored> PathStages::StoreBeforeDue(const v1::Target& target,
+                                                              uint64_t events, absl::Duration step,
+                                                              absl::Duration lead) {
+  for (int i = 0; i < kIngestTriesMax; ++i) {
+    if (absl::Status status = receiver_->Clear(); !status.ok()) return status;
+    const auto ended_before = Ended();
+    if (!ended_before.ok()) return ended_before.status();
+    const absl::Time begin = absl::Now() + lead + ingest_time_ * static_cast<int64_t>(events);
+    const auto took = Ingest(
+        {.master = bed_->front("master"),
+         .target = target,
+         .events = events,
+         .payload_bytes = options_.payload_bytes,
+         .due_time = [begin, step](uint64_t n) { return begin + step * static_cast<int64_t>(n); }});
+    if (!took.ok()) return took.status();
+    ingest_time_ = std::max(kIngestTimeMin, 2 * *took / static_cast<int64_t>(events));
+    if (absl::Now() < begin) return Stored{begin, *ended_before};
+    // These are no measurement: they go first.
+    if (const auto counts = AwaitArrivals(events); !counts.ok()) return counts.status();
+    const double ended = *ended_before + static_cast<double>(events);
+    if (absl::Status status = AwaitEnded(ended, events); !status.ok()) return status;
+  }
+  return absl::DeadlineExceededError("the ingest took longer than the time until the first is due");
+}
+
+absl::StatusOr<ReceiverCounts> PathStages::AwaitArrivals(uint64_t events) {
+  const absl::Duration timeout = StageMax(events);
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    const auto counts = receiver_->Counts();
+    if (!counts.ok() || counts->distinct >= events) return counts;
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          counts->distinct, " of ", events, " events arrived in ", absl::FormatDuration(timeout)));
+    }
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<double> PathStages::Ended() const { return bed_->Metric("handler", kEndedCounter); }
+
+absl::Status PathStages::AwaitEnded(double ended, uint64_t events) {
+  const absl::Time deadline = absl::Now() + StageMax(events);
+  while (true) {
+    const auto now = Ended();
+    if (!now.ok()) return now.status();
+    if (*now >= ended) return absl::OkStatus();
+    if (absl::Now() > deadline)
+      return absl::DeadlineExceededError("the ends of all events did not become durable");
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<double> PathStages::RateOfAll(double ended_before, uint64_t events) {
+  const auto counts = AwaitArrivals(events);
+  if (!counts.ok()) return counts.status();
+  if (counts->early > 0)
+    return absl::InternalError(absl::StrCat(counts->early, " events were early"));
+  const double ended = ended_before + static_cast<double>(events);
+  if (absl::Status status = AwaitEnded(ended, events); !status.ok()) return status;
+  const absl::Time end =
+      std::max(absl::Now() - kPoll, absl::FromUnixMicros(counts->last_wall_micros));
+  return static_cast<double>(events) /
+         absl::ToDoubleSeconds(end - absl::FromUnixMicros(counts->first_wall_micros));
+}
+
+void AddLateness(const std::string& name, const Lateness& late, const Bound& p99,
+                 Figures& figures) {
+  const auto add = [&](const char* what, double micros, int64_t timer_micros, const Bound& bound) {
+    const std::string row = absl::StrCat(name, what);
+    figures.Add(row, "ms", micros / 1e3, bound);
+    figures.AddRaw(row, "ms", "bare timer, same time", static_cast<double>(timer_micros) / 1e3);
+  };
+  add("p50", late.p50, late.timer.Percentile(0.5), {});
+  add("p99", late.p99, late.timer.Percentile(0.99), p99);
+  add("p99.9", late.p999, late.timer.Percentile(0.999), {});
+  add("max", late.max, late.timer.max(), {});
+  AddMachineLimits(name, late.machine, figures);
+  const std::string early = name + "early events";
+  figures.Add(early, "", static_cast<double>(late.early), {.at_most = 0});
+  // One in any repetition is one too many.
+  if (late.early > 0)
+    figures.AddFailure(early, absl::InternalError(absl::StrCat(late.early, " were early")));
+}
+
+}  // namespace escapement::bench

@@ -1,0 +1,246 @@
+#include "tests/bench/stages/throttle_stages.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/bench/beds/store_rows.h"
+
+namespace escapement::bench {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kRecordMax = absl::Seconds(60);
+constexpr char kWhenTold[] = "0 0 1 1 *";
+
+std::string SourceOf(const std::string& id) {
+  return absl::StrCat("/tenants/default/schedules/", id);
+}
+
+absl::StatusOr<uint64_t> TotalRows(const std::string& store) {
+  const auto rows = CountRows(store);
+  if (!rows.ok()) return rows.status();
+  uint64_t total = 0;
+  for (const auto& [family, count] : *rows) total += count;
+  return total;
+}
+
+}  // namespace
+
+ThrottleStages::ThrottleStages(const Options& options)
+    : options_(options), platform_({.bin = options.bin, .folder = options.folder}) {}
+
+const std::string& ThrottleStages::front(const std::string& service) const {
+  return platform_.grpc_address(options_.separate ? service : "standalone");
+}
+
+absl::Status ThrottleStages::Start() {
+  const std::vector<std::string> separate = {"store", "master", "emitter", "token_manager",
+                                             "handler"};
+  const absl::Status status =
+      platform_.Start(options_.separate ? separate : std::vector<std::string>{"standalone"});
+  if (!status.ok()) return status;
+  api_ = std::make_unique<integration::ApiClient>(front("master"));
+  policies_ = std::make_unique<fixtures::PolicyClient>(front("master"));
+  return absl::OkStatus();
+}
+
+std::string ThrottleStages::NewId() { return absl::StrCat("throttle-", ++ids_); }
+
+absl::StatusOr<std::unique_ptr<ReceiverProcess>> ThrottleStages::StartReceiver(
+    const BatchOptions& options, bool record) const {
+  return ReceiverProcess::Start(
+      options_.bin,
+      {"--worker", absl::StrCat("--token_addresses=", front("token_manager")),
+       absl::StrCat("--grpc_behaviour=/work/", absl::ToInt64Milliseconds(options.work)),
+       absl::StrCat("--concurrent=", options.concurrent),
+       absl::StrCat("--completions_per_second=", options.completions_per_second),
+       record ? "--record" : "--norecord"});
+}
+
+absl::StatusOr<std::string> ThrottleStages::CreatePolicy(int64_t concurrent) {
+  v1::ThrottlePolicy policy;
+  policy.set_max_concurrent(concurrent);
+  return policies_->Create(NewId(), policy);
+}
+
+absl::Status ThrottleStages::CreateSchedule(const std::string& id, const ReceiverProcess& receiver,
+                                            const std::string& policy, const BatchOptions& options,
+                                            std::optional<absl::Time> due) {
+  v1::Schedule schedule;
+  schedule.set_cron(due ? absl::FormatTime("%-S %-M %-H %-d %-m *", *due, absl::UTCTimeZone())
+                        : kWhenTold);
+  schedule.set_event_count(options.events);
+  *schedule.mutable_target() = integration::GrpcTo(receiver.grpc_target());
+  schedule.set_payload(std::string(options_.payload_bytes, 't'));
+  schedule.mutable_delivery_timeout()->set_seconds(30);
+  schedule.set_policy(policy);
+  if (!policy.empty()) schedule.set_completion(options.completion);
+  return api_->CreateSchedule(id, schedule).status();
+}
+
+absl::StatusOr<WorkCounts> ThrottleStages::AwaitEnded(const ReceiverProcess& receiver,
+                                                      const BatchOptions& options,
+                                                      const std::function<void()>& meanwhile) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  const auto events = static_cast<uint64_t>(options.events);
+  while (true) {
+    const auto work = receiver.Work();
+    if (!work.ok() || work->ended >= events) return work;
+    if (meanwhile) meanwhile();
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(work->ended, " of ", events, " events ended in ",
+                       absl::FormatDuration(options.timeout), ", ", work->distinct, " arrived"));
+    }
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<absl::Time> ThrottleStages::AwaitSucceeded(const std::string& id, int64_t events) {
+  const absl::Time deadline = absl::Now() + kRecordMax;
+  while (true) {
+    const auto runs = api_->ListRuns(id);
+    if (!runs.ok()) return runs.status();
+    const int64_t succeeded = runs->empty() ? 0 : runs->front().succeeded_count();
+    if (succeeded >= events) return absl::Now();
+    if (absl::Now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the run's record says ", succeeded, " of ", events, " succeeded"));
+    }
+    absl::SleepFor(kPoll / 4);
+  }
+}
+
+absl::StatusOr<BatchResult> ThrottleStages::Batch(const BatchOptions& options) {
+  const auto receiver = StartReceiver(options, /*record=*/false);
+  if (!receiver.ok()) return receiver.status();
+  std::string policy;
+  if (options.concurrent > 0) {
+    auto created = CreatePolicy(options.concurrent);
+    if (!created.ok()) return created.status();
+    policy = *std::move(created);
+  }
+  const std::string id = NewId();
+  const absl::Time due =
+      absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + absl::Seconds(2)) + 1);
+  if (auto status = CreateSchedule(id, **receiver, policy, options, due); !status.ok())
+    return status;
+  absl::SleepFor(due - absl::Now());
+  if (options.when_due) options.when_due();
+  const auto work = AwaitEnded(**receiver, options);
+  if (!work.ok()) return work.status();
+  const auto durable = AwaitSucceeded(id, options.events);
+  if (!durable.ok()) return durable.status();
+
+  const absl::Time first = absl::FromUnixMicros(work->first_wall_micros);
+  const absl::Time last = absl::FromUnixMicros(work->last_wall_micros);
+  const auto events = static_cast<double>(options.events);
+  const double span = absl::ToDoubleSeconds(last - first);
+  return BatchResult{
+      .work = *work,
+      .per_second = events / span,
+      .durable_per_second = events / absl::ToDoubleSeconds(*durable - first),
+      .busy = options.concurrent == 0
+                  ? 0
+                  : work->out_event_seconds / static_cast<double>(options.concurrent) / span,
+      .took_seconds = absl::ToDoubleSeconds(last - due)};
+}
+
+absl::StatusOr<uint64_t> ThrottleStages::AwaitRows(uint64_t before) {
+  const absl::Time deadline = absl::Now() + kRecordMax;
+  uint64_t last = 0;
+  while (absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(500));
+    const auto rows = TotalRows(front("store"));
+    if (!rows.ok()) return rows.status();
+    if (*rows > before && *rows == last) return *rows - before;
+    last = *rows;
+  }
+  return absl::DeadlineExceededError("the emission left no rows that stay the same");
+}
+
+absl::StatusOr<BigBatchResult> ThrottleStages::BigBatch(int64_t events, int64_t concurrent) {
+  const BatchOptions options = {
+      .events = events, .concurrent = concurrent, .timeout = absl::Seconds(400)};
+  const auto receiver = StartReceiver(options, /*record=*/false);
+  if (!receiver.ok()) return receiver.status();
+  const auto policy = CreatePolicy(concurrent);
+  if (!policy.ok()) return policy.status();
+  if (auto status = policies_->Pause(*policy); !status.ok()) return status;
+  const std::string id = NewId();
+  if (auto status = CreateSchedule(id, **receiver, *policy, options, std::nullopt); !status.ok())
+    return status;
+
+  BigBatchResult result;
+  const std::vector<std::string> services = {"token_manager", "handler"};
+  for (const std::string& service : services) {
+    const auto bytes = ResidentBytes(service);
+    if (!bytes.ok()) return bytes.status();
+    result.before[service] = result.peak[service] = *bytes;
+  }
+  const auto rows_before = TotalRows(front("store"));
+  if (!rows_before.ok()) return rows_before.status();
+  if (const auto run = api_->TriggerSchedule(id); !run.ok()) return run.status();
+  const auto rows = AwaitRows(*rows_before);
+  if (!rows.ok()) return rows.status();
+  result.rows = *rows;
+  if (auto status = policies_->Resume(*policy); !status.ok()) return status;
+  const auto work = AwaitEnded(**receiver, options, [&result, &services] {
+    for (const std::string& service : services) {
+      const auto bytes = ResidentBytes(service);
+      if (bytes.ok()) result.peak[service] = std::max(result.peak[service], *bytes);
+    }
+  });
+  if (!work.ok()) return work.status();
+  if (const auto durable = AwaitSucceeded(id, events); !durable.ok()) return durable.status();
+  result.per_second = static_cast<double>(events) * 1e6 /
+                      static_cast<double>(work->last_wall_micros - work->first_wall_micros);
+  return result;
+}
+
+absl::StatusOr<FairnessResult> ThrottleStages::Fairness(int64_t large, int64_t small,
+                                                        int64_t concurrent, absl::Duration work) {
+  BatchOptions options = {.events = large, .concurrent = concurrent, .work = work};
+  const auto receiver = StartReceiver(options, /*record=*/true);
+  if (!receiver.ok()) return receiver.status();
+  const auto policy = CreatePolicy(concurrent);
+  if (!policy.ok()) return policy.status();
+  const std::string large_id = NewId();
+  if (auto status = CreateSchedule(large_id, **receiver, *policy, options, std::nullopt);
+      !status.ok()) {
+    return status;
+  }
+  const std::string small_id = NewId();
+  options.events = small;
+  if (auto status = CreateSchedule(small_id, **receiver, *policy, options, std::nullopt);
+      !status.ok()) {
+    return status;
+  }
+  if (const auto run = api_->TriggerSchedule(large_id); !run.ok()) return run.status();
+  // The large one has the pool for itself for a while.
+  BatchOptions begun = options;
+  begun.events = 4 * concurrent;
+  if (const auto ended = AwaitEnded(**receiver, begun); !ended.ok()) return ended.status();
+  if (const auto run = api_->TriggerSchedule(small_id); !run.ok()) return run.status();
+  if (const auto end = AwaitSucceeded(small_id, small); !end.ok()) return end.status();
+  const auto lateness = (*receiver)->Lateness(SourceOf(small_id));
+  if (!lateness.ok()) return lateness.status();
+  if (lateness->size() != static_cast<size_t>(small))
+    return absl::InternalError(absl::StrCat(lateness->size(), " arrivals of the small schedule"));
+  if (auto status = api_->DeleteSchedule(large_id); !status.ok()) return status;
+
+  const double share =
+      static_cast<double>(concurrent) / absl::ToDoubleSeconds(work) / 2;  // events a second
+  double sum = 0;
+  for (const int64_t micros : *lateness) sum += static_cast<double>(micros) / 1e6;
+  const auto n = static_cast<double>(small);
+  return FairnessResult{
+      .mean = sum / n / ((n + 1) / 2 / share),
+      .max = static_cast<double>(*std::max_element(lateness->begin(), lateness->end())) / 1e6 /
+             (n / share)};
+}
+
+}  // namespace escapement::bench

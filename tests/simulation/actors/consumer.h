@@ -1,0 +1,69 @@
+// The receiving end: a consumer that accepts, fails, refuses, dawdles or says nothing, as the seed
+// decides, and the handlers' transport to it over the simulated network.
+//
+// The consumer is the truth about what arrived: it writes the receipts.
+
+#ifndef TESTS_SIMULATION_ACTORS_CONSUMER_H_
+#define TESTS_SIMULATION_ACTORS_CONSUMER_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "tests/simulation/actors/worker.h"
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+// Of a million attempts; the rest is accepted at once.
+struct ConsumerHabits {
+  uint32_t fails = 0;
+  uint32_t asks_for_delay = 0;  // fails with retry_after
+  uint32_t rejects = 0;
+  uint32_t hangs = 0;    // takes it and never answers
+  uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
+  absl::Duration dawdle_max = absl::Seconds(3);
+};
+
+class Consumer {
+ public:
+  Consumer(sim::SimNetwork& network, ConsumerHabits habits)
+      : network_(network), process_(network.world(), "consumer"), habits_(habits) {}
+
+  // A transport for one incarnation of a handler, called `sender` in receipts.
+  std::unique_ptr<handler::DeliveryTransport> NewTransport(sim::SimProcess& handler,
+                                                           std::string sender);
+
+  void set_habits(ConsumerHabits habits) { habits_ = habits; }
+  // Takes throttled events; outlives the consumer's processes. Null: there are none.
+  void set_worker(Worker* worker) { worker_ = worker; }
+  sim::SimProcess& process() { return process_; }
+  const std::vector<Receipt>& receipts() const { return receipts_; }
+
+ private:
+  class Transport;
+  struct Sending;
+  void Receive(const std::shared_ptr<Sending>& sending);
+  void Arrive(const std::shared_ptr<Sending>& sending);
+  void Hang(const std::shared_ptr<Sending>& sending);
+  void Accept(const std::shared_ptr<Sending>& sending, absl::Duration after);
+  void Answer(const std::shared_ptr<Sending>& sending, handler::DeliveryResult result,
+              absl::Duration after);
+
+  sim::SimNetwork& network_;
+  sim::SimProcess process_;
+  ConsumerHabits habits_;
+  Worker* worker_ = nullptr;
+  std::vector<Receipt> receipts_;
+  std::set<std::string> hung_;  // attempts: event id "/" number
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_ACTORS_CONSUMER_H_

@@ -1,0 +1,55 @@
+// A user who makes one-off events in all ways there are, and cancels some of them.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_ACTORS_EVENT_USER_H_
+#define TESTS_SIMULATION_ACTORS_EVENT_USER_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/simulation/actors/user_calls.h"
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+class EventUser {
+ public:
+  struct Options {
+    std::string name;
+    int calls = 12;
+    absl::Duration rest_max = absl::Seconds(4);  // between two calls
+    absl::Duration ahead_max = absl::Seconds(15);
+    int batch_max = 12;
+  };
+
+  // `calls` outlives the user.
+  EventUser(UserCalls& calls, Options options) : calls_(calls), options_(std::move(options)) {}
+  void Start() { Next(); }
+  bool finished() const { return made_ >= options_.calls && open_ == 0; }
+
+  const std::vector<OneOff>& events() const { return events_; }
+  const std::vector<std::string>& complaints() const { return complaints_; }
+
+ private:
+  void Next();
+  void CreateOne();
+  void CreateBatch();
+  void Ingest();
+  void Created(std::string event_id, absl::Time due, absl::Time called);
+  void MayCancel(size_t event);
+  v1::Event DrawEvent(absl::Time* due);
+  void Complain(absl::string_view call, const absl::Status& status);
+
+  UserCalls& calls_;
+  const Options options_;
+  int made_ = 0;  // calls
+  int open_ = 0;  // calls that are not answered, and cancels to come
+  int last_id_ = 0;
+  std::vector<OneOff> events_;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_ACTORS_EVENT_USER_H_

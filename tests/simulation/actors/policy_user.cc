@@ -1,0 +1,128 @@
+#include "tests/simulation/actors/policy_user.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "escapement/v1/policy_service.pb.h"
+
+namespace escapement::simulation {
+
+void PolicyUser::Next() {
+  const absl::Duration rest = finishing_ ? absl::Milliseconds(500)
+                              : calm_    ? absl::Seconds(1)
+                                         : calls_.Between(options_.rest_min, options_.rest_max);
+  calls_.After(rest, [this] {
+    if (paused_) return Resume();
+    if (finishing_) return Delete();
+    if (calm_) return Next();
+    return calls_.random().Below(4) == 0 ? Pause() : Update();
+  });
+}
+
+void PolicyUser::Known(absl::string_view call, const absl::Status& status,
+                       std::function<void()> then) {
+  if (status.ok()) {
+    then();
+  } else {
+    complaints_.push_back(absl::StrCat(call, " of policy ", options_.id, " at ",
+                                       absl::FormatTime(calls_.Now(), absl::UTCTimeZone()), ": ",
+                                       status.ToString()));
+  }
+  Next();
+}
+
+void PolicyUser::DrawLimits(v1::ThrottlePolicy* policy) {
+  sim::SimRandom& random = calls_.random();
+  const uint64_t span = static_cast<uint64_t>(options_.limit_max - options_.limit_min + 1);
+  policy->set_max_concurrent(options_.limit_min + static_cast<int64_t>(random.Below(span)));
+  policy->set_max_per_second(0);
+  if (!options_.rates || random.Below(3) != 0) return;
+  policy->set_max_per_second(static_cast<double>(1 + random.Below(400)) / 2);
+  policy->set_burst(1 + static_cast<int64_t>(random.Below(10)));
+  if (random.Below(3) == 0) policy->set_max_concurrent(0);
+}
+
+void PolicyUser::Create() {
+  v1::CreatePolicyRequest request;
+  request.set_parent("tenants/default");
+  request.set_policy_id(options_.id);
+  DrawLimits(request.mutable_policy());
+  request.mutable_policy()->mutable_hold_timeout()->set_seconds(
+      2 + static_cast<int64_t>(calls_.random().Below(4)));
+  if (calls_.random().Below(4) == 0)
+    request.mutable_policy()->set_on_expiry(v1::ThrottlePolicy::HOLD);
+  if (calls_.random().Below(3) == 0)
+    request.mutable_policy()->set_fairness(v1::ThrottlePolicy::FIFO);
+  request.set_request_id(calls_.NewRequestId());
+  calls_.UntilKnown<v1::ThrottlePolicy>(
+      [request](MasterApis& master, auto done) {
+        master.policies->CreatePolicy(request, std::move(done));
+      },
+      [this](absl::StatusOr<v1::ThrottlePolicy> answer) {
+        Known("CreatePolicy", answer.status(), [this] { made_ = true; });
+      });
+}
+
+void PolicyUser::Update() {
+  v1::UpdatePolicyRequest request;
+  request.mutable_policy()->set_name(name());
+  DrawLimits(request.mutable_policy());
+  for (const char* path : {"max_concurrent", "max_per_second", "burst"})
+    request.mutable_update_mask()->add_paths(path);
+  request.set_request_id(calls_.NewRequestId());
+  calls_.Note(absl::StrCat("policy ", options_.id, " to ", request.policy().ShortDebugString()));
+  calls_.UntilKnown<v1::ThrottlePolicy>(
+      [request](MasterApis& master, auto done) {
+        master.policies->UpdatePolicy(request, std::move(done));
+      },
+      [this](absl::StatusOr<v1::ThrottlePolicy> answer) {
+        Known("UpdatePolicy", answer.status(), [] {});
+      });
+}
+
+void PolicyUser::Pause() {
+  v1::PausePolicyRequest request;
+  request.set_name(name());
+  request.set_request_id(calls_.NewRequestId());
+  calls_.UntilKnown<v1::ThrottlePolicy>(
+      [request](MasterApis& master, auto done) {
+        master.policies->PausePolicy(request, std::move(done));
+      },
+      [this](absl::StatusOr<v1::ThrottlePolicy> answer) {
+        Known("PausePolicy", answer.status(), [this] { paused_ = true; });
+      });
+}
+
+void PolicyUser::Resume() {
+  v1::ResumePolicyRequest request;
+  request.set_name(name());
+  request.set_request_id(calls_.NewRequestId());
+  calls_.UntilKnown<v1::ThrottlePolicy>(
+      [request](MasterApis& master, auto done) {
+        master.policies->ResumePolicy(request, std::move(done));
+      },
+      [this](absl::StatusOr<v1::ThrottlePolicy> answer) {
+        Known("ResumePolicy", answer.status(), [this] { paused_ = false; });
+      });
+}
+
+void PolicyUser::Delete() {
+  v1::DeletePolicyRequest request;
+  request.set_name(name());
+  request.set_request_id(calls_.NewRequestId());
+  calls_.UntilKnown<google::protobuf::Empty>(
+      [request](MasterApis& master, auto done) {
+        master.policies->DeletePolicy(request, std::move(done));
+      },
+      [this](absl::StatusOr<google::protobuf::Empty> answer) {
+        // As long as something waits or is out under it.
+        if (absl::IsFailedPrecondition(answer.status())) return Next();
+        if (answer.ok()) {
+          finished_ = true;
+          return;
+        }
+        Known("DeletePolicy", answer.status(), [] {});
+      });
+}
+
+}  // namespace escapement::simulation

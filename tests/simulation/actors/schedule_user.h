@@ -1,0 +1,98 @@
+// A user who makes a schedule, changes, pauses, resumes and triggers it at random, may delete it
+// and make it anew, and deletes it in the end.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_ACTORS_SCHEDULE_USER_H_
+#define TESTS_SIMULATION_ACTORS_SCHEDULE_USER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/actors/user_calls.h"
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+class ScheduleUser {
+ public:
+  // Of schedules whose events wait for tokens.
+  struct Throttling {
+    std::vector<std::string> policies;  // full names; not empty
+    std::function<bool()> ready;        // they are there
+    int64_t count_max = 2000;
+    int64_t batch = 0;  // > 0: n of every definition
+  };
+  struct Options {
+    std::string id;
+    absl::Duration first_call_max = absl::Seconds(12);  // the schedule is made within it
+    absl::Duration rest_min = absl::Seconds(1);         // between two calls
+    absl::Duration rest_max = absl::Seconds(9);
+    bool changes = true;  // else it is made and deleted
+    // Its definitions have at most 100 occurrences in such a time; zero: any.
+    absl::Duration leap = absl::ZeroDuration();
+    int64_t count_max = 40;
+    // Definitions of all kinds, with all policies, and ranges that are fired belatedly.
+    bool times = false;
+    bool cancels = false;            // runs
+    bool minute_lists = false;       // … and cron expressions of several children
+    std::vector<std::string> zones;  // not empty
+    std::optional<Throttling> throttling = std::nullopt;
+    std::string target = "consumer.test";
+  };
+
+  // `calls` outlives the user.
+  ScheduleUser(UserCalls& calls, Options options) : calls_(calls), options_(std::move(options)) {}
+  void Start();
+  // Ends with a delete. Changes that are under way are finished before.
+  void Finish() { finishing_ = true; }
+  bool finished() const { return finished_; }
+
+  const std::vector<ScheduleLife>& lives() const { return lives_; }
+  // Answers that a user had no reason to expect.
+  const std::vector<std::string>& complaints() const { return complaints_; }
+
+ private:
+  enum class State { kNone, kEnabled, kPaused };
+
+  void Next();
+  void Create();
+  void Update();
+  void Pause();
+  void Resume();
+  void Delete();
+  void Trigger();
+  void BackfillRange();
+  void CancelRun();
+  void CancelOne(const std::string& run);
+  template <typename T>
+  void Change(ScheduleChange change, State state, UserCalls::Invoke<T> invoke,
+              std::function<void(const T&)> then = nullptr);
+  void Complain(absl::string_view call, const absl::Status& status);
+
+  Definition DrawDefinition();
+  void DrawThrottle(bool* frequent, Definition* definition);
+  void DrawWindow(Definition* definition);
+  std::string DrawCron(bool* frequent);
+  std::string DrawMinuteList();
+  v1::Schedule Message(const Definition& definition);
+  std::string Name() const { return "tenants/default/schedules/" + options_.id; }
+
+  UserCalls& calls_;
+  const Options options_;
+  State state_ = State::kNone;
+  bool finishing_ = false;
+  bool finished_ = false;
+  int definitions_ = 0;
+  Definition current_;
+  v1::Schedule throttle_;  // policy, window and completion of the last definition
+  bool may_drop_ = false;  // of any
+  std::vector<ScheduleLife> lives_;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_ACTORS_SCHEDULE_USER_H_

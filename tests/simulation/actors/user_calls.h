@@ -1,0 +1,131 @@
+// How users call masters over the simulated network: again, under the same request_id and at any
+// master, until the answer is known; and some of them once more, to see whether the answer is the
+// same.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_ACTORS_USER_CALLS_H_
+#define TESTS_SIMULATION_ACTORS_USER_CALLS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/stable_hash.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "common/sim/sim_rpc.h"
+#include "services/master/api/event_api.h"
+#include "services/master/api/policy_api.h"
+#include "services/master/api/run_api.h"
+#include "services/master/api/schedule_api.h"
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+struct MasterApis {
+  master::ScheduleApi* schedules = nullptr;
+  master::EventApi* events = nullptr;
+  master::PolicyApi* policies = nullptr;
+  master::RunApi* runs = nullptr;
+};
+
+class UserCalls {
+ public:
+  using Endpoint = sim::SimEndpoint<MasterApis>;
+
+  // All outlive the calls. `masters` is not empty.
+  UserCalls(sim::SimNetwork& network, sim::SimProcess& user, std::vector<const Endpoint*> masters)
+      : network_(network), user_(user), masters_(std::move(masters)) {}
+
+  template <typename T>
+  using Invoke = std::function<void(MasterApis&, std::function<void(absl::StatusOr<T>)>)>;
+
+  // `done` has the answer that is known: OK, or an error that another try would not change.
+  // It is taken to be called under the last of NewRequestId(), if that has not been used yet.
+  template <typename T>
+  void UntilKnown(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done) {
+    Try<T>(std::move(invoke), std::move(done), std::exchange(new_request_, std::string()));
+  }
+
+  // From now on OK answers are written down, and one call in so many is made again later. No calls
+  // may be repeated after a day. `answers` outlives this.
+  void Repeat(uint64_t one_in, std::vector<Answer>* answers) {
+    repeats_one_in_ = one_in;
+    answers_ = answers;
+  }
+
+  void After(absl::Duration delay, Closure closure) {
+    sim::SimWorld& world = network_.world();
+    world.At(world.Elapsed() + delay, user_.state(), world.NewLine(), "user", std::move(closure));
+  }
+
+  absl::Duration Between(absl::Duration low, absl::Duration high) {
+    return user_.random().Between(low, high);
+  }
+  sim::SimRandom& random() { return user_.random(); }
+  absl::Time Now() const { return network_.world().Now(); }
+  // Shows in the trace.
+  void Note(absl::string_view what) { network_.world().Note(absl::StrCat("user: ", what)); }
+  std::string NewRequestId() { return new_request_ = absl::StrCat("r", ++last_request_); }
+
+ private:
+  template <typename T>
+  void Try(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done, std::string request) {
+    const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
+    sim::SimCall<T, MasterApis>(
+        network_, user_.state(), master, absl::Milliseconds(1500), invoke,
+        [this, invoke, done, request](absl::StatusOr<T> answer) {
+          if (answer.ok() || !Unknown(answer.status())) {
+            if (answer.ok() && Answered(request, *answer)) Again<T>(invoke, request);
+            return done(std::move(answer));
+          }
+          After(Between(absl::Milliseconds(50), absl::Milliseconds(400)),
+                [this, invoke, done, request] { Try<T>(invoke, done, request); });
+        });
+  }
+
+  // True if it is to be asked for again.
+  template <typename T>
+  bool Answered(const std::string& request, const T& answer) {
+    if (answers_ == nullptr || request.empty()) return false;
+    answers_->push_back(
+        {absl::StrCat("default/", request), Now(), StableHash64(answer.SerializeAsString())});
+    return user_.random().Below(repeats_one_in_) == 0;
+  }
+
+  // No answer is as good as another here.
+  template <typename T>
+  void Again(Invoke<T> invoke, std::string request) {
+    After(Between(absl::ZeroDuration(), absl::Seconds(5)), [this, invoke, request] {
+      const Endpoint& master = *masters_[user_.random().Below(masters_.size())];
+      sim::SimCall<T, MasterApis>(network_, user_.state(), master, absl::Milliseconds(1500), invoke,
+                                  [this, request](absl::StatusOr<T> answer) {
+                                    if (answer.ok()) Answered(request, *answer);
+                                  });
+    });
+  }
+
+  static bool Unknown(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsAborted(status) ||
+           absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status);
+  }
+
+  sim::SimNetwork& network_;
+  sim::SimProcess& user_;
+  const std::vector<const Endpoint*> masters_;
+  uint64_t last_request_ = 0;
+  std::string new_request_;
+  uint64_t repeats_one_in_ = 1;
+  std::vector<Answer>* answers_ = nullptr;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_ACTORS_USER_CALLS_H_

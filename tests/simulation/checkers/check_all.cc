@@ -1,0 +1,76 @@
+#include "tests/simulation/checkers/check_all.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include "tests/simulation/checkers/check_acknowledged.h"
+#include "tests/simulation/checkers/check_attempts.h"
+#include "tests/simulation/checkers/check_clock.h"
+#include "tests/simulation/checkers/check_doubled.h"
+#include "tests/simulation/checkers/check_early.h"
+#include "tests/simulation/checkers/check_lost.h"
+#include "tests/simulation/checkers/check_overdue.h"
+#include "tests/simulation/checkers/check_overlap.h"
+#include "tests/simulation/checkers/check_requests.h"
+#include "tests/simulation/checkers/check_times.h"
+#include "tests/simulation/checkers/commits/check_cancelled.h"
+#include "tests/simulation/checkers/commits/check_checkpoint.h"
+#include "tests/simulation/checkers/commits/check_children.h"
+#include "tests/simulation/checkers/commits/check_claimed.h"
+#include "tests/simulation/checkers/commits/check_final.h"
+#include "tests/simulation/checkers/commits/check_paused.h"
+#include "tests/simulation/checkers/commits/check_stale_epoch.h"
+#include "tests/simulation/checkers/model/expectations.h"
+#include "tests/simulation/checkers/tokens/check_cap.h"
+#include "tests/simulation/checkers/tokens/check_holds.h"
+#include "tests/simulation/checkers/tokens/check_idle.h"
+#include "tests/simulation/checkers/tokens/check_sink.h"
+#include "tests/simulation/checkers/tokens/check_token_end.h"
+#include "tests/simulation/record/store_times.h"
+
+namespace escapement::simulation {
+namespace {
+
+using Check = std::vector<Violation> (*)(const History&);
+
+void Run(std::initializer_list<Check> checks, const History& history,
+         std::vector<Violation>* violations) {
+  for (const Check check : checks) {
+    for (Violation& violation : check(history)) violations->push_back(std::move(violation));
+  }
+}
+
+template <std::vector<Violation> (*check)(const History&, const Expectations&)>
+void ByExpectations(const History& history, const Expectations& expected,
+                    std::vector<Violation>* violations) {
+  for (Violation& violation : check(history, expected)) violations->push_back(std::move(violation));
+}
+
+}  // namespace
+
+std::vector<Violation> CheckAll(const History& history) {
+  std::vector<Violation> violations;
+  const auto run_due = [&](const History& in_store_time) {
+    const Expectations expected = Expect(in_store_time);
+    for (const auto check : {&ByExpectations<CheckLost>, &ByExpectations<CheckEarly>,
+                             &ByExpectations<CheckCheckpoint>, &ByExpectations<CheckOverdue>})
+      check(in_store_time, expected, &violations);
+    if (history.calendar) ByExpectations<CheckTimes>(history, expected, &violations);
+  };
+  // What is due is due by the store's clock.
+  if (history.clock_leaps) {
+    run_due(InStoreTime(history));
+    Run({CheckDoubled}, InTrueTime(history), &violations);
+  } else {
+    run_due(history);
+    Run({CheckDoubled}, history, &violations);
+  }
+  Run({CheckStaleEpoch, CheckCap, CheckTokenEnd, CheckHolds, CheckIdle, CheckSink, CheckClock,
+       CheckAcknowledged, CheckFinal, CheckPaused, CheckClaimed, CheckRequests, CheckAttempts,
+       CheckChildren, CheckCancelled},
+      history, &violations);
+  if (history.calendar) Run({CheckOverlap}, history, &violations);
+  return violations;
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,75 @@
+#include "tests/simulation/checkers/check_clock.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement::simulation {
+namespace {
+
+// A commit is decided this long before it is durable at most: the store may stand still meanwhile,
+// for 4 s and, before it has done anything, once more.
+constexpr absl::Duration kDecidedBefore = absl::Seconds(10);
+constexpr double kSlewMax = 500e-6;
+
+bool Confirmed(const History& history, absl::Time from, absl::Time to) {
+  return std::any_of(history.clock_confirmed.begin(), history.clock_confirmed.end(),
+                     [&](absl::Time at) { return at >= from && at <= to; });
+}
+
+// A step forward of minutes may be followed once it has lasted for five seconds; a larger one, if
+// also the kernel calls it synchronised and all other machines show it.
+constexpr absl::Duration kStepMax = absl::Minutes(10);
+constexpr absl::Duration kStepStable = absl::Seconds(5);
+
+bool Followed(const History& history, const Commit& commit, absl::Duration leap) {
+  const bool large = leap > kStepMax + kDecidedBefore;
+  return std::any_of(history.clock_set.begin(), history.clock_set.end(), [&](const ClockSet& set) {
+    const ClockSet* next = &set + 1;
+    const bool lasted = next == history.clock_set.data() + history.clock_set.size() ||
+                        next->time >= set.time + kStepStable;
+    const bool evidence = set.synchronised && set.everywhere;
+    return lasted && set.time + kStepStable <= commit.time && (!large || evidence);
+  });
+}
+
+bool Plans(const Commit& commit) {
+  return std::any_of(commit.checkpoints.begin(), commit.checkpoints.end(),
+                     [](const CheckpointWrite& write) {
+                       return absl::StartsWith(write.checkpoint, "planned_to/");
+                     });
+}
+
+}  // namespace
+
+std::vector<Violation> CheckClock(const History& history) {
+  std::vector<Violation> violations;
+  auto report = [&](const Commit& commit, const std::string& why) {
+    violations.push_back(
+        {"clock", absl::StrCat("commit ", commit.seq, " at ",
+                               absl::FormatTime(commit.time, absl::UTCTimeZone()), ": ", why)});
+  };
+  const Commit* before = nullptr;
+  bool held = false;
+  for (const Commit& commit : history.commits) {
+    if (before != nullptr) {
+      const absl::Duration passed = commit.store_time - before->store_time;
+      const absl::Duration real = commit.time - before->time + kDecidedBefore;
+      if (passed < absl::ZeroDuration())
+        report(commit,
+               absl::StrCat("the store's time went back by ", absl::FormatDuration(-passed)));
+      if (passed > real + real * kSlewMax &&
+          !Confirmed(history, before->time - kDecidedBefore, commit.time) &&
+          !Followed(history, commit, passed - real))
+        report(commit, absl::StrCat("the store's time leapt by ", absl::FormatDuration(passed)));
+    }
+    before = &commit;
+    if (held && Plans(commit) && commit.clock_hold.value_or(true))
+      report(commit, "it plans while the clock is held");
+    held = commit.clock_hold.value_or(held);
+  }
+  return violations;
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,209 @@
+#include "tests/simulation/checkers/check_overdue.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/model/expectations.h"
+#include "tests/simulation/record/store_times.h"
+
+namespace escapement::simulation {
+namespace {
+
+using Kind = StateWrite::Kind;
+
+constexpr absl::Duration kOverdueMax = absl::Seconds(30);
+
+class OverdueChecker {
+ public:
+  OverdueChecker(const History& history, const Expectations& expected)
+      : history_(history), expected_(expected.runs), times_(history.commits) {}
+
+  std::vector<Violation> Run() {
+    if (history_.calm == absl::InfiniteFuture() || history_.commits.empty()) return {};
+    for (const Commit& commit : history_.commits) {
+      now_ = commit.time;
+      for (const QueueWrite& write : commit.queue)
+        std::visit([this](const auto& one) { Take(one); }, write);
+      for (const TimesWrite& write : commit.times) Emit(write);
+    }
+    for (const auto& [key, row] : rows_) CheckRow(row);
+    for (const auto& [claim, open] : claims_) CheckClaim(claim, open);
+    CheckEmitted();
+    return std::move(violations_);
+  }
+
+ private:
+  struct Row {
+    QueuePut put;
+    absl::Time since;  // it is there
+  };
+  struct Claim {
+    ClaimPut put;
+    absl::Time since;
+  };
+  struct State {
+    Kind kind = Kind::kGone;
+    absl::Time since;
+  };
+
+  template <typename... Parts>
+  void Report(const Parts&... parts) {
+    violations_.push_back({"overdue", absl::StrCat(parts...)});
+  }
+
+  static std::string Text(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
+
+  void CheckRow(const Row& row) {
+    absl::Time from = std::max({times_.ShownBy(row.put.due), row.since, history_.calm});
+    if (!row.put.uid.empty()) {
+      const State& state = states_[row.put.uid];
+      // Of what is paused or deleted the rows go their own way.
+      if (state.kind != Kind::kEnabled && state.kind != Kind::kFinished) return;
+      from = std::max(from, state.since);
+    } else if (claimed_.count(row.put.occurrence) > 0) {
+      return;  // the row stays until its claim ends
+    } else if (const auto it = last_claimed_.find(row.put.occurrence); it != last_claimed_.end()) {
+      from = std::max(from, it->second);
+    }
+    if (now_ - from <= kOverdueMax) return;
+    Report(row.put.uid, " ", row.put.occurrence, "[", row.put.events.first, " +",
+           row.put.events.count, "] due ", Text(row.put.due), " was not claimed from ", Text(from),
+           " to ", Text(now_));
+  }
+
+  void CheckClaim(const ClaimId& id, const Claim& claim) {
+    const absl::Time from = std::max(claim.since, history_.calm);
+    if (now_ - from <= claim.put.timeout + kOverdueMax) return;
+    Report("claim ", id.shard, "/", id.epoch, ".", id.number, " was open from ", Text(from), " to ",
+           Text(now_));
+  }
+
+  void Take(const QueuePut& put) {
+    if (put.table != RowWrite::Table::kEvents) return;
+    // Put again it is another one.
+    Drop(put.key);
+    rows_[put.key] = {put, now_};
+    if (put.uid.empty()) one_offs_[put.occurrence] = put.key;
+  }
+
+  void Take(const QueueGone& gone) { Drop(gone.key); }
+
+  void Drop(uint64_t key) {
+    const auto row = rows_.find(key);
+    if (row == rows_.end()) return;
+    if (now_ > history_.calm) CheckRow(row->second);
+    rows_.erase(row);
+  }
+
+  void Take(const ClaimPut& put) {
+    claims_[put.claim] = {put, now_};
+    for (const ClaimedEvents& events : put.events) {
+      if (!events.uid.empty()) continue;
+      // So far it has waited.
+      const auto row = rows_.find(one_offs_[events.occurrence]);
+      if (row != rows_.end() && now_ > history_.calm) CheckRow(row->second);
+      claimed_.insert(events.occurrence);
+      last_claimed_[events.occurrence] = now_;
+    }
+  }
+
+  void Take(const ClaimGone& gone) {
+    const auto claim = claims_.find(gone.claim);
+    if (claim == claims_.end()) return;
+    if (now_ > history_.calm) CheckClaim(claim->first, claim->second);
+    for (const ClaimedEvents& events : claim->second.put.events) {
+      if (events.uid.empty()) claimed_.erase(events.occurrence);
+    }
+    claims_.erase(claim);
+  }
+
+  void Take(const StateWrite& write) {
+    State& state = states_[write.uid];
+    if (state.kind != write.kind) state.since = now_;
+    state.kind = write.kind;
+  }
+
+  void Take(const ChildWrite&) {}
+  void Take(const InUseWrite&) {}
+  void Take(const RequestWrite&) {}
+  void Take(const OneOffEnd&) {}
+
+  void Emit(const TimesWrite& write) {
+    if (const auto* emission = std::get_if<EmissionWrite>(&write)) {
+      emitted_.try_emplace(absl::StrCat(emission->uid, " ", emission->occurrence), now_);
+    } else if (const auto* outcome = std::get_if<OutcomeWrite>(&write);
+               outcome != nullptr && !outcome->deleted) {
+      emitted_.try_emplace(absl::StrCat(outcome->uid, " ", outcome->occurrence), now_);
+      if (outcome->occurrences > 1)
+        summaries_[outcome->uid].emplace_back(outcome->nominal, outcome->last);
+    }
+  }
+
+  bool InSummary(const std::string& uid, absl::Time due) const {
+    const auto of_life = summaries_.find(uid);
+    return of_life != summaries_.end() &&
+           std::any_of(of_life->second.begin(), of_life->second.end(), [&](const auto& summary) {
+             return due >= summary.first && due <= summary.second;
+           });
+  }
+
+  // Whether it has an outcome in the end is for check_lost. Of pauses it is the resume that tells.
+  void CheckEmitted() {
+    for (const auto& [name, run] : expected_) {
+      const absl::Time due = times_.ShownBy(run.due);
+      if (!run.required || run.backfilled || due <= history_.calm) continue;
+      const auto it = emitted_.find(absl::StrCat(name.first, " ", name.second));
+      const absl::Time emitted = it == emitted_.end() ? now_ : it->second;
+      if (emitted - due <= kOverdueMax || PausedAt(name.first, run.due) ||
+          (it == emitted_.end() && InSummary(name.first, run.due)))
+        continue;
+      Report(name.first, " ", name.second, " due ", Text(run.due), " was not emitted until ",
+             Text(emitted));
+    }
+  }
+
+  bool PausedAt(const std::string& uid, absl::Time due) const {
+    for (const ScheduleLife& life : history_.schedules) {
+      if (life.uid != uid) continue;
+      bool paused = false;
+      for (const ScheduleChange& change : life.changes) {
+        if (change.called > due) break;
+        if (change.kind == ScheduleChange::Kind::kPause) paused = true;
+        // What fell due while it was resumed may follow either side.
+        if (change.kind == ScheduleChange::Kind::kResume && change.answered < due) paused = false;
+      }
+      return paused;
+    }
+    return false;
+  }
+
+  const History& history_;
+  const ExpectedRuns& expected_;
+  const StoreTimes times_;
+  absl::Time now_;
+  std::unordered_map<uint64_t, Row> rows_;  // by key
+  std::map<ClaimId, Claim> claims_;
+  std::unordered_map<std::string, uint64_t> one_offs_;        // keys of their rows
+  std::unordered_set<std::string> claimed_;                   // one-off events
+  std::unordered_map<std::string, absl::Time> last_claimed_;  // one-off events
+  std::unordered_map<std::string, State> states_;             // by uid
+  std::unordered_map<std::string, absl::Time> emitted_;       // by run: when first
+  std::map<std::string, std::vector<std::pair<absl::Time, absl::Time>>> summaries_;  // by uid
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckOverdue(const History& history, const Expectations& expected) {
+  return OverdueChecker(history, expected).Run();
+}
+
+std::vector<Violation> CheckOverdue(const History& history) {
+  return CheckOverdue(history, Expect(history));
+}
+
+}  // namespace escapement::simulation

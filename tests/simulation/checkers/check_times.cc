@@ -1,0 +1,238 @@
+#include "tests/simulation/checkers/check_times.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/checkers/model/life_model.h"
+
+namespace escapement::simulation {
+namespace {
+
+// Of a catch-up: from the moment that it judges by to its commit, where only emitters are down.
+constexpr absl::Duration kJudgedBefore = absl::Seconds(3);
+
+struct Life {
+  const ScheduleLife* life;
+  const LifeModel& model;
+  absl::Duration jitter_max = absl::ZeroDuration();  // of all versions
+};
+
+// So many occurrences after this one are missed, too: all that were due before `missed_before`.
+size_t LaterMissed(const LifeModel::Version& version, absl::Time due, absl::Time missed_before) {
+  const auto first = std::upper_bound(version.instants.begin(), version.instants.end(), due);
+  const auto last =
+      std::lower_bound(version.instants.begin(), version.instants.end(), missed_before);
+  return last > first ? last - first : 0;
+}
+
+// Of those that the policy fires although they are missed, at most so many.
+size_t FiredOfMissed(const Definition& definition) {
+  switch (definition.misfire) {
+    case Definition::Misfire::kFireAll:
+      return definition.max_catch_up;
+    case Definition::Misfire::kFireLatest:
+      return 1;
+    case Definition::Misfire::kSkip:
+      return 0;
+  }
+  return 0;
+}
+
+class TimesChecker {
+ public:
+  TimesChecker(const History& history, const Expectations& expected) : history_(history) {
+    for (size_t i = 0; i < history.schedules.size(); ++i) {
+      const ScheduleLife& life = history.schedules[i];
+      Life& known = lives_.try_emplace(life.uid, Life{&life, expected.models[i], {}}).first->second;
+      for (const LifeModel::Version& version : known.model.versions())
+        known.jitter_max = std::max(known.jitter_max, version.definition.jitter);
+    }
+  }
+
+  std::vector<Violation> Run() {
+    for (const Commit& commit : history_.commits) {
+      commit_ = &commit;
+      for (const TimesWrite& write : commit.times) {
+        if (const auto* emission = std::get_if<EmissionWrite>(&write)) CheckEmission(*emission);
+        if (const auto* outcome = std::get_if<OutcomeWrite>(&write)) CheckOutcome(*outcome);
+      }
+    }
+    for (const Receipt& receipt : history_.receipts) {
+      if (receipt.time < receipt.launch)
+        violations_.push_back(
+            {"times", absl::StrCat("event ", receipt.event_id, " ", receipt.occurrence, " of ",
+                                   receipt.uid, " was received before its launch time")});
+    }
+    return std::move(violations_);
+  }
+
+ private:
+  template <typename Write, typename... Parts>
+  void Report(const Write& write, const Parts&... parts) {
+    violations_.push_back(
+        {"times", absl::StrCat("commit ", commit_->seq, " at ",
+                               absl::FormatTime(commit_->store_time, absl::UTCTimeZone()), ": ",
+                               write.occurrence, " of ", write.uid, " ", parts...)});
+  }
+
+  const Life* Find(const std::string& uid) const {
+    const auto it = lives_.find(uid);
+    return it == lives_.end() ? nullptr : &it->second;
+  }
+
+  void CheckEmission(const EmissionWrite& write) {
+    const Life* life = Find(write.uid);
+    if (life == nullptr || write.triggered) return;
+    if (write.launch < write.nominal || write.launch > write.nominal + life->jitter_max)
+      Report(write, "is launched at ", absl::FormatTime(write.launch, absl::UTCTimeZone()));
+    if (!emitted_.insert({write.uid, write.occurrence}).second || !history_.only_downtimes) return;
+    const LifeModel::Version* version = life->model.Numbered(write.version);
+    if (version == nullptr) return Report(write, "is of version ", write.version);
+    // Which of them is the last one is not known.
+    if (version->definition.max_runs > 0) return;
+    const absl::Time missed_before =
+        commit_->store_time - kJudgedBefore - version->definition.threshold;
+    if (write.nominal >= missed_before || PausedAt(*life, write.nominal)) return;
+    if (LaterMissed(*version, write.nominal, missed_before) >= FiredOfMissed(version->definition))
+      Report(write, "is fired late against its misfire policy");
+  }
+
+  void CheckOutcome(const OutcomeWrite& write) {
+    const auto key = std::make_tuple(write.uid, write.occurrence);
+    if (write.deleted) {
+      skipped_.erase(key);
+      return;
+    }
+    const auto skipped = skipped_.find(key);
+    if (skipped != skipped_.end()) {
+      const bool counts_up = write.run_skipped && write.reason == skipped->second.reason &&
+                             write.occurrences > skipped->second.occurrences;
+      if (!counts_up) Report(write, "was skipped as a whole, and ends again, ", write.reason);
+    }
+    if (write.run_skipped) {
+      skipped_[key] = write;
+      if (ended_.count(key) > 0) Report(write, "has ended, and is skipped as a whole");
+    } else {
+      ended_.insert(key);
+    }
+    if (write.outcome == Outcome::kSkipped) CheckReason(write);
+  }
+
+  void CheckReason(const OutcomeWrite& write) {
+    const Life* life = Find(write.uid);
+    if (life == nullptr) return Report(write, "is of no schedule that anybody made");
+    if (write.reason == "misfire") return CheckMisfire(*life, write);
+    if (write.reason == "paused") return CheckPaused(*life, write);
+    if (write.reason == "deleted") {
+      if (!Deleted(*life)) Report(write, "is skipped (deleted), and nobody deleted its schedule");
+      return;
+    }
+    if (write.reason == "superseded") {
+      if (!Superseded(*life, write)) Report(write, "is skipped (superseded), and was not");
+      return;
+    }
+    if (write.reason != "overlap")
+      Report(write, "is skipped for an unknown reason: ", write.reason);
+  }
+
+  // A record of its own, or a summary's last one: what is before that is not wanted either. In a
+  // pause the misfire policy's threshold does not count.
+  bool Unwanted(const Life& life, const OutcomeWrite& write, bool in_pause) {
+    const LifeModel::Version* version = life.model.Numbered(write.version);
+    if (version == nullptr) {
+      Report(write, "is skipped for version ", write.version, ", which is not known");
+      return true;
+    }
+    const Definition& definition = version->definition;
+    const absl::Time missed_before =
+        commit_->store_time - (in_pause ? absl::ZeroDuration() : definition.threshold);
+    if (write.last >= missed_before) return false;
+    const size_t fired =
+        write.occurrences > 1 ? definition.max_catch_up : FiredOfMissed(definition);
+    return LaterMissed(*version, write.last, missed_before) >= fired;
+  }
+
+  void CheckMisfire(const Life& life, const OutcomeWrite& write) {
+    if (!write.run_skipped) return Report(write, "has rows, and is skipped (misfire)");
+    if (!Unwanted(life, write, /*in_pause=*/false))
+      Report(write, "is skipped (misfire) against its policy");
+  }
+
+  // What a resume does not fire: of the pause, as the policy wants; of before, whatever has not
+  // been launched. What an update of a paused schedule finds: all.
+  void CheckPaused(const Life& life, const OutcomeWrite& write) {
+    bool explained = false;
+    bool wanted = false;
+    for (const LifeModel::Phase& phase : life.model.phases()) {
+      if (!phase.paused || phase.begins_first > commit_->time || write.nominal >= phase.ends_last)
+        continue;
+      const bool before = write.nominal < phase.begins_first;
+      if (before && write.run_skipped && !MayWait(life)) continue;
+      if (!phase.owed()) continue;
+      const bool policy_counts =
+          !before && write.run_skipped && !phase.replaced && phase.version + 1 == write.version;
+      if (!policy_counts || Unwanted(life, write, /*in_pause=*/true)) {
+        explained = true;
+      } else {
+        wanted = true;
+      }
+    }
+    if (explained) return;
+    Report(write, wanted ? "is skipped (paused) against its policy"
+                         : "is skipped (paused), and fell due in no pause");
+  }
+
+  // For its launch.
+  static bool MayWait(const Life& life) {
+    return std::any_of(life.model.versions().begin(), life.model.versions().end(),
+                       [](const LifeModel::Version& version) {
+                         return version.definition.overlap != Definition::Overlap::kAllow;
+                       });
+  }
+
+  bool PausedAt(const Life& life, absl::Time due) const {
+    return std::any_of(
+        life.model.phases().begin(), life.model.phases().end(),
+        [&](const LifeModel::Phase& phase) { return phase.paused && phase.May(due); });
+  }
+
+  bool Deleted(const Life& life) const {
+    const ScheduleChange& last = life.life->changes.back();
+    return last.kind == ScheduleChange::Kind::kDelete && last.called <= commit_->time;
+  }
+
+  bool Superseded(const Life& life, const OutcomeWrite& write) const {
+    return std::any_of(life.model.phases().begin(), life.model.phases().end(),
+                       [&](const LifeModel::Phase& phase) {
+                         const LifeModel::Version& version = life.model.versions()[phase.version];
+                         return (phase.version > 0 || version.definition.max_runs > 0) &&
+                                life.model.versions()[phase.version].called <= commit_->time &&
+                                !life.model.SurelyHas(phase, write.occurrence, write.nominal);
+                       });
+  }
+
+  const History& history_;
+  std::map<std::string, Life> lives_;
+  const Commit* commit_ = nullptr;
+  std::set<std::pair<std::string, std::string>> emitted_;
+  std::map<std::tuple<std::string, std::string>, OutcomeWrite> skipped_;
+  std::set<std::tuple<std::string, std::string>> ended_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckTimes(const History& history, const Expectations& expected) {
+  return TimesChecker(history, expected).Run();
+}
+
+std::vector<Violation> CheckTimes(const History& history) {
+  return CheckTimes(history, Expect(history));
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,133 @@
+#include "tests/simulation/checkers/commits/check_final.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace escapement::simulation {
+namespace {
+
+// Far more than any run has: a broken record must not take all memory.
+constexpr uint64_t kIndexMax = 1'000'000;
+
+class FinalChecker {
+ public:
+  std::vector<Violation> Run(const History& history) {
+    for (const Commit& commit : history.commits) {
+      commit_ = &commit;
+      // What a commit takes back it may put anew.
+      for (const TimesWrite& write : commit.times) {
+        const auto* outcome = std::get_if<OutcomeWrite>(&write);
+        if (outcome != nullptr && outcome->deleted) TakeBack(*outcome);
+      }
+      for (const QueueWrite& write : commit.queue) CheckQueue(write);
+      for (const TimesWrite& write : commit.times) {
+        const auto* outcome = std::get_if<OutcomeWrite>(&write);
+        if (outcome != nullptr && !outcome->deleted) End(*outcome);
+      }
+      for (const QueueWrite& write : commit.queue) {
+        if (const auto* end = std::get_if<OneOffEnd>(&write))
+          End({"", end->event_id}, {0, 1}, end->reason);
+      }
+      // An end and a row or claim in one commit. A row may be there for the time of the commit.
+      std::set<uint64_t> gone;
+      for (auto write = commit.queue.rbegin(); write != commit.queue.rend(); ++write) {
+        if (const auto* row = std::get_if<QueueGone>(&*write)) gone.insert(row->key);
+        const auto* put = std::get_if<QueuePut>(&*write);
+        if (put == nullptr || gone.count(put->key) == 0) CheckQueue(*write);
+      }
+    }
+    return std::move(violations_);
+  }
+
+ private:
+  using Name = std::pair<std::string, std::string>;  // uid, occurrence; empty, event id
+  struct Ended {
+    uint64_t seq = 0;           // of the last end
+    bool whole = false;         // skipped as a whole
+    uint64_t occurrences = 0;   // of a summary
+    std::vector<bool> indices;  // that have ended
+    bool told = false;          // one violation of each run is enough
+  };
+
+  template <typename... Parts>
+  void Report(const Name& name, Ended* ended, const Parts&... parts) {
+    if (std::exchange(ended->told, true)) return;
+    violations_.push_back(
+        {"final", absl::StrCat("commit ", commit_->seq, ": ", name.first, " ", name.second, " ",
+                               parts..., ", and had ended with commit ", ended->seq)});
+  }
+
+  static bool Any(const Ended& ended, const Indices& events) {
+    if (ended.whole) return true;
+    const uint64_t last = std::min<uint64_t>(events.first + events.count, ended.indices.size());
+    for (uint64_t i = events.first; i < last; ++i) {
+      if (ended.indices[i]) return true;
+    }
+    return false;
+  }
+
+  void CheckGoes(const Name& name, const Indices& events, const char* what) {
+    const auto ended = ended_.find(name);
+    if (ended == ended_.end() || !Any(ended->second, events)) return;
+    Report(name, &ended->second, "[", events.first, " +", events.count, "] ", what);
+  }
+
+  void CheckQueue(const QueueWrite& write) {
+    if (const auto* claim = std::get_if<ClaimPut>(&write)) {
+      for (const ClaimedEvents& events : claim->events)
+        CheckGoes({events.uid, events.occurrence}, events.events, "is claimed");
+    } else if (const auto* row = std::get_if<QueuePut>(&write)) {
+      CheckGoes({row->uid, row->occurrence}, row->events, "is put into a queue");
+    }
+  }
+
+  void TakeBack(const OutcomeWrite& outcome) {
+    const auto it = ended_.find({outcome.uid, outcome.occurrence});
+    if (it == ended_.end()) return;
+    Ended& ended = it->second;
+    if (ended.whole) {
+      ended_.erase(it);
+    } else if (outcome.first < ended.indices.size()) {
+      // What it stood for is not on record; one record of each run of events is enough here.
+      for (uint64_t i = outcome.first; i < ended.indices.size() && ended.indices[i]; ++i)
+        ended.indices[i] = false;
+    }
+  }
+
+  void End(const OutcomeWrite& outcome) {
+    const Name name{outcome.uid, outcome.occurrence};
+    if (!outcome.run_skipped) return End(name, {outcome.first, outcome.count}, outcome.reason);
+    Ended& ended = ended_[name];
+    const bool counts_up = ended.whole && outcome.occurrences > ended.occurrences;
+    if ((ended.whole && !counts_up) || !ended.indices.empty())
+      Report(name, &ended, "is skipped as a whole (", outcome.reason, ")");
+    ended.whole = true;
+    ended.occurrences = outcome.occurrences;
+    ended.seq = commit_->seq;
+  }
+
+  void End(const Name& name, const Indices& events, const std::string& reason) {
+    Ended& ended = ended_[name];
+    if (Any(ended, events))
+      Report(name, &ended, "[", events.first, " +", events.count, "] ends again (", reason, ")");
+    const uint64_t last = std::min(events.first + events.count, kIndexMax);
+    if (ended.indices.size() < last) ended.indices.resize(last);
+    for (uint64_t i = events.first; i < last; ++i) ended.indices[i] = true;
+    ended.seq = commit_->seq;
+  }
+
+  const Commit* commit_ = nullptr;
+  std::map<Name, Ended> ended_;
+  std::vector<Violation> violations_;
+};
+
+}  // namespace
+
+std::vector<Violation> CheckFinal(const History& history) { return FinalChecker().Run(history); }
+
+}  // namespace escapement::simulation

@@ -1,0 +1,24 @@
+// One writer for each epoch, judged from the store's own log of commits, in commit order:
+//  - a lease's epoch never decreases, and grows by one with each new owner; and no new one begins
+//    before the lease was given up or has run out, by the store's time;
+//  - no commit applies under an epoch that is not the current one;
+//  - what only the owner of a lease may write is written under its fence, and claims carry the
+//    current epoch in their key;
+//  - checkpoints never go back, and what has ended does not end again.
+//
+// Pure.
+
+#ifndef TESTS_SIMULATION_CHECKERS_COMMITS_CHECK_STALE_EPOCH_H_
+#define TESTS_SIMULATION_CHECKERS_COMMITS_CHECK_STALE_EPOCH_H_
+
+#include <vector>
+
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+std::vector<Violation> CheckStaleEpoch(const History& history);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_CHECKERS_COMMITS_CHECK_STALE_EPOCH_H_

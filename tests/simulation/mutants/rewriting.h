@@ -1,0 +1,148 @@
+// What mutants are made of: a store in front of the store, which changes what one kind of process
+// says to it and hears from it. The services are unchanged.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_MUTANTS_REWRITING_H_
+#define TESTS_SIMULATION_MUTANTS_REWRITING_H_
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/kv/client/kv_client.h"
+#include "common/kv/kv_store.h"
+#include "tests/simulation/mutants/mutants.h"
+
+namespace escapement::simulation {
+
+// What is changed. Empty functions change nothing. Made anew at each start of a process: what they
+// count begins anew then, too.
+struct Rewrite {
+  // Of a commit that goes out; once for each, not for its resends.
+  std::function<void(kv::CommitRequest*)> commit = nullptr;
+  // Takes out of a commit what is committed on its own, `gap` after the rest and before the answer.
+  std::function<std::optional<kv::Commit>(kv::CommitRequest*)> split = nullptr;
+  // Is it answered as applied at once? It is sent `gap` later.
+  std::function<bool(const kv::CommitRequest&)> unawaited = nullptr;
+  absl::Duration gap = absl::ZeroDuration();
+  // A commit whose answer is unknown is sent again as a new one, in another session.
+  bool resends_anew = false;
+  // An unknown answer is taken for a refusal.
+  bool refuses_unknown = false;
+  // Of every value that is read, scanned or watched.
+  std::function<void(kv::ColumnFamily, const std::string& key, std::string* value)> value = nullptr;
+  std::function<void(const kv::ScanRequest&, kv::ScanResult*)> scan = nullptr;
+  std::function<void(kv::WatchRequest*)> watch = nullptr;
+  // Is a batch of a watch of this column family heard of?
+  std::function<bool(kv::ColumnFamily)> hears = nullptr;
+  bool ignores_lag = false;
+  // Of the store's time, as it is told.
+  absl::Duration ahead = absl::ZeroDuration();
+  // What the store announces of half pace is not heard.
+  bool ignores_slow_phase = false;
+  // Of every commit.
+  absl::Duration delay = absl::ZeroDuration();
+};
+
+// For processes whose name begins with `service`.
+StoreDecorator Rewriting(std::string service, std::function<Rewrite()> make);
+
+// True of every n-th call.
+class Every {
+ public:
+  explicit Every(int n) : n_(n) {}
+  bool operator()() { return ++calls_ % n_ == 0; }
+
+ private:
+  int n_;
+  int calls_ = 0;
+};
+
+inline bool IsPut(const kv::Mutation& mutation) {
+  return mutation.kind == kv::Mutation::Kind::kPut ||
+         mutation.kind == kv::Mutation::Kind::kPutStamped;
+}
+
+template <typename Predicate>
+void EraseMutations(kv::Group* group, Predicate predicate) {
+  group->mutations.erase(
+      std::remove_if(group->mutations.begin(), group->mutations.end(), predicate),
+      group->mutations.end());
+}
+
+template <typename Predicate>
+void EraseMutations(kv::CommitRequest* request, Predicate predicate) {
+  for (kv::Group& group : request->groups) EraseMutations(&group, predicate);
+}
+
+// Takes them out of the commit; each in a group of its own.
+template <typename Predicate>
+std::optional<kv::Commit> TakeMutations(kv::CommitRequest* request, Predicate predicate) {
+  kv::Commit taken;
+  for (kv::Group& group : request->groups) {
+    kv::Group own;
+    for (const kv::Mutation& mutation : group.mutations) {
+      if (predicate(mutation)) own.mutations.push_back(mutation);
+    }
+    EraseMutations(&group, predicate);
+    if (!own.mutations.empty()) taken.groups.push_back(std::move(own));
+  }
+  if (taken.groups.empty()) return std::nullopt;
+  return taken;
+}
+
+template <typename Predicate>
+bool AnyMutation(const kv::CommitRequest& request, Predicate predicate) {
+  return std::any_of(request.groups.begin(), request.groups.end(), [&](const kv::Group& group) {
+    return std::any_of(group.mutations.begin(), group.mutations.end(), predicate);
+  });
+}
+
+// Conditions that the predicate names hold whatever is in the store.
+template <typename Predicate>
+void WaiveConditions(kv::CommitRequest* request, Predicate predicate) {
+  const auto waive = [&](std::vector<kv::Condition>& conditions) {
+    for (kv::Condition& condition : conditions) {
+      if (!predicate(condition)) continue;
+      condition = {.cf = kv::ColumnFamily::kMembers,
+                   .key = "\xff nobody",
+                   .kind = kv::Condition::Kind::kAbsent};
+    }
+  };
+  waive(request->fence);
+  for (kv::Group& group : request->groups) waive(group.conditions);
+}
+
+// What is put there, as a message; `edit` may change it, and the mutation.
+template <typename Record, typename Edit>
+void EditPuts(kv::CommitRequest* request, kv::ColumnFamily cf, Edit edit) {
+  for (kv::Group& group : request->groups) {
+    for (kv::Mutation& mutation : group.mutations) {
+      Record record;
+      if (mutation.cf != cf || !IsPut(mutation) || !record.ParseFromString(mutation.value))
+        continue;
+      edit(&mutation, &record);
+      mutation.value = record.SerializeAsString();
+    }
+  }
+}
+
+// A value that is read, as a message.
+template <typename Record, typename Edit>
+void EditValue(std::string* value, Edit edit) {
+  Record record;
+  if (!record.ParseFromString(*value)) return;
+  edit(&record);
+  *value = record.SerializeAsString();
+}
+
+// Every n-th commit of those processes ignores their leases' epochs.
+StoreDecorator Unfenced(std::string service, int n);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_MUTANTS_REWRITING_H_

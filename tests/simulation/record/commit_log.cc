@@ -1,0 +1,349 @@
+#include "tests/simulation/record/commit_log.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/big_endian.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/kv/meta_keys.h"
+#include "common/lease/lease_table.h"
+#include "common/storage/children_table.h"
+#include "common/storage/done_table.h"
+#include "common/storage/event_table.h"
+#include "common/storage/grant_table.h"
+#include "common/storage/inflight_table.h"
+#include "common/storage/one_off_rows.h"
+#include "common/storage/run_table.h"
+#include "common/storage/waiting_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "tests/simulation/record/queue_log.h"
+#include "tests/simulation/record/throttle_log.h"
+#include "tests/simulation/record/times_log.h"
+#include "tests/simulation/world/outcome_of.h"
+#include "tests/simulation/world/store_observer.h"
+
+namespace escapement::simulation {
+namespace {
+
+using kv::ColumnFamily;
+using kv::Condition;
+using kv::Mutation;
+
+// kind "/" index without leading zeros, as the rest of the history names leases.
+std::optional<std::string> LeaseName(absl::string_view key) {
+  for (const char* kind : {"partition", "queue_shard", "policy_shard"}) {
+    if (const auto index = lease::LeaseIndexOf(kind, key)) return absl::StrCat(kind, "/", *index);
+  }
+  return std::nullopt;
+}
+
+void ReadFence(const Condition& condition, Commit* commit) {
+  if (condition.cf != ColumnFamily::kLeases || condition.kind != Condition::Kind::kValuePrefix)
+    return;
+  const auto name = LeaseName(condition.key);
+  if (name.has_value() && condition.value.size() >= 8) {
+    commit->fence.push_back({*name, ReadBigEndian<uint64_t>(condition.value)});
+  }
+}
+
+void ReadCheckpoint(const kv::Group& group, const Mutation& mutation, Commit* commit) {
+  if (mutation.key.size() < 3 || mutation.value.size() != 8) return;
+  const uint16_t partition = ReadBigEndian<uint16_t>(mutation.key);
+  const bool planned = mutation.key == PlannedToKey(partition);
+  if (!planned && mutation.key != EmittedToKey(partition)) return;
+  const std::string name = absl::StrCat(planned ? "planned_to/" : "emitted_to/", partition);
+  commit->checkpoints.push_back({name, ToMicros(DecodeCheckpoint(mutation.value))});
+  // Whoever needs the first ones may make them.
+  for (const Condition& condition : group.conditions) {
+    if (condition.kind == Condition::Kind::kAbsent && condition.key == mutation.key) return;
+  }
+  commit->owned.push_back({name, absl::StrCat("partition/", partition), std::nullopt});
+}
+
+void ReadInflight(const Mutation& mutation, Commit* commit) {
+  const auto key = DecodeInflightKey(mutation.key);
+  if (!key.has_value()) return;
+  OwnedWrite write;
+  write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".",
+                            key->claim.number);
+  write.lease = absl::StrCat("queue_shard/", key->claim.shard);
+  // Of events that hold tokens the claim is put by the owner of their policy shard.
+  if (IsGranted(key->claim) && !key->is_end && mutation.kind == Mutation::Kind::kPut) {
+    write.lease =
+        absl::StrCat("policy_shard/", static_cast<uint16_t>(key->claim.number >> 40 & 0x7fff));
+  }
+  // The ends of a claim may be written by its next owner.
+  if (!key->is_end && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
+  commit->owned.push_back(std::move(write));
+}
+
+// The one policy shard under whose fence the commit was made; empty if there is none.
+std::string PolicyShardFence(const Commit& commit) {
+  for (const FenceSeen& fence : commit.fence) {
+    if (absl::StartsWith(fence.lease, "policy_shard/")) return fence.lease;
+  }
+  return "";
+}
+
+void ReadDoneWrite(const Mutation& mutation, bool put, Commit* commit) {
+  const auto key = DecodeDoneKey(mutation.key);
+  storage::v1::DoneRecord record;
+  if (!key.has_value()) return;
+  const std::string name =
+      absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first, "]");
+  if (mutation.kind == Mutation::Kind::kDelete) commit->done.push_back({name, "", true});
+  if (!put || !record.ParseFromString(mutation.value)) return;
+  // A summary is counted up.
+  if (record.skipped_occurrences() > 1) return;
+  commit->done.push_back(
+      {name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
+  const Outcome outcome = OutcomeOf(record.outcome());
+  // Deliveries are ended by their shard's owner only or, of throttled events, by the owner of their
+  // policy shard; cancelling and skipping is also done by the master.
+  if (outcome == Outcome::kSucceeded || outcome == Outcome::kFailed) {
+    const std::string policy_shard = PolicyShardFence(*commit);
+    commit->owned.push_back(
+        {absl::StrCat("outcome of ", name),
+         policy_shard.empty() ? absl::StrCat("queue_shard/", key->shard) : policy_shard,
+         std::nullopt});
+  }
+}
+
+// Grants, run parts of throttled runs, and handlers' reports.
+void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
+  if (mutation.cf == ColumnFamily::kGrants) {
+    // The counts of a policy go with it, by whoever deletes it.
+    if (!put && DecodePolicyCountsKey(mutation.key).has_value()) return;
+    OwnedWrite write;
+    write.what = absl::StrCat("row of grants ", absl::BytesToHexString(mutation.key));
+    write.lease = absl::StrCat("policy_shard/", ReadBigEndian<uint16_t>(mutation.key));
+    commit->owned.push_back(std::move(write));
+  } else if (mutation.cf == ColumnFamily::kWaiting && put && IsReportKey(mutation.key)) {
+    KeyReader reader(mutation.key);
+    reader.U16();
+    reader.U8();
+    const uint16_t origin = reader.U16();
+    const uint64_t epoch = reader.U64();
+    if (origin == kReportFromDoor) return;
+    commit->owned.push_back({absl::StrCat("report ", absl::BytesToHexString(mutation.key)),
+                             absl::StrCat("queue_shard/", origin), epoch});
+  } else if (mutation.cf == ColumnFamily::kRunParts && put && mutation.key.size() > 2) {
+    const uint16_t part =
+        ReadBigEndian<uint16_t>(absl::string_view(mutation.key).substr(mutation.key.size() - 2));
+    if (part == kMasterRunPart) return;
+    commit->owned.push_back({absl::StrCat("run part ", part),
+                             part >= 0x8000 ? absl::StrCat("policy_shard/", part & 0x7fff)
+                                            : absl::StrCat("queue_shard/", part),
+                             std::nullopt});
+  }
+}
+
+void ReadMutation(const kv::Group& group, const Mutation& mutation, absl::string_view stamped,
+                  Commit* commit) {
+  const bool put =
+      mutation.kind == Mutation::Kind::kPut || mutation.kind == Mutation::Kind::kPutStamped;
+  ReadThrottleWrites(mutation, &commit->throttle);
+  ReadThrottleOwners(mutation, put, commit);
+  switch (mutation.cf) {
+    case ColumnFamily::kLeases:
+      if (const auto name = LeaseName(mutation.key); name.has_value() && put) {
+        const auto row =
+            lease::DecodeLeaseValue(stamped.empty() ? absl::string_view(mutation.value) : stamped);
+        if (row.has_value()) commit->leases.push_back({*name, row->epoch, row->owner, row->end});
+      }
+      break;
+    case ColumnFamily::kCheckpoints:
+      if (put) ReadCheckpoint(group, mutation, commit);
+      break;
+    case ColumnFamily::kInflight:
+      ReadInflight(mutation, commit);
+      break;
+    case ColumnFamily::kMeta:
+      if (mutation.key == kv::kClockHoldKey) commit->clock_hold = put;
+      break;
+    case ColumnFamily::kDone:
+      ReadDoneWrite(mutation, put, commit);
+      break;
+    default:
+      break;
+  }
+}
+
+std::string Describe(const EventKey& key) {
+  return absl::StrCat("shard ", key.shard, " lane ", key.lane, " due ",
+                      absl::FormatTime(key.due_time, absl::UTCTimeZone()), " uid ", key.uid.ToHex(),
+                      " ", key.occurrence, "[", key.first, "]");
+}
+
+std::string Describe(const Mutation& mutation) {
+  const char* verb = mutation.kind == Mutation::Kind::kDelete        ? "-"
+                     : mutation.kind == Mutation::Kind::kDeleteRange ? "--"
+                                                                     : "+";
+  switch (mutation.cf) {
+    case ColumnFamily::kEvents:
+      if (const auto key = DecodeEventKey(mutation.key))
+        return absl::StrCat(verb, "event ", Describe(*key));
+      break;
+    case ColumnFamily::kParked:
+      if (const auto key = DecodeEventKey(EventKeyOfParked(mutation.key))) {
+        return absl::StrCat(verb, "parked ", Describe(*key));
+      }
+      break;
+    case ColumnFamily::kInflight:
+      if (const auto key = DecodeInflightKey(mutation.key)) {
+        return absl::StrCat(verb, key->is_end ? "end of claim " : "claim ", key->claim.shard, "/",
+                            key->claim.epoch, ".", key->claim.number);
+      }
+      break;
+    case ColumnFamily::kDone:
+      if (const auto key = DecodeDoneKey(mutation.key)) {
+        storage::v1::DoneRecord record;
+        record.ParseFromString(mutation.value);
+        return absl::StrCat(verb, "done ", key->uid.ToHex(), " ", key->occurrence, "[", key->first,
+                            " +", record.count(), "] outcome ", static_cast<int>(record.outcome()),
+                            " ", record.reason());
+      }
+      break;
+    case ColumnFamily::kStates: {
+      storage::v1::StateRecord record;
+      const std::string text = absl::StrCat(verb, "state ", absl::BytesToHexString(mutation.key));
+      if (!record.ParseFromString(mutation.value) || record.cancelled_before_micros() == 0)
+        return text;
+      return absl::StrCat(
+          text, " cancelled before ",
+          absl::FormatTime(FromMicros(record.cancelled_before_micros()), absl::UTCTimeZone()));
+    }
+    case ColumnFamily::kCheckpoints:
+      if (const auto launch = DecodeLaunchKey(mutation.key)) {
+        return absl::StrCat(verb, "launch ", launch->uid.ToHex(), " ", launch->occurrence, " due ",
+                            absl::FormatTime(launch->launch_time, absl::UTCTimeZone()));
+      }
+      if (const auto run = DecodeActiveRunKey(mutation.key))
+        return absl::StrCat(verb, "active ", run->uid.ToHex(), " ", run->occurrence);
+      break;
+    case ColumnFamily::kLeases:
+      return absl::StrCat(verb, "lease ", LeaseName(mutation.key).value_or(""));
+    default:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string DescribeCommit(const kv::CommitRecord& record) {
+  std::string text;
+  for (size_t i = 0; i < record.request->groups.size(); ++i) {
+    if (i >= record.verdicts.size() || !record.verdicts[i].applied) continue;
+    for (const Mutation& mutation : record.request->groups[i].mutations) {
+      std::string one = Describe(mutation);
+      const std::string throttle = DescribeThrottle(mutation);
+      if (!throttle.empty()) absl::StrAppend(&one, one.empty() ? "" : ", ", throttle);
+      if (!one.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", one);
+    }
+  }
+  if (text.empty()) return text;
+  return absl::StrCat("commit ", record.seq, " (session ", record.request->session, " number ",
+                      record.request->number, "): ", text);
+}
+
+Commit ReadCommit(const kv::CommitRecord& record, absl::Time now) {
+  Commit commit;
+  commit.time = now;
+  commit.seq = record.seq;
+  commit.store_time = record.store_time;
+  commit.session = record.request->session;
+  commit.number = record.request->number;
+  commit.verdicts = HashOfVerdicts(record.verdicts);
+  commit.queue = ReadQueueWrites(record);
+  commit.times = ReadTimesWrites(record);
+  for (const Condition& condition : record.request->fence) ReadFence(condition, &commit);
+  size_t stamped = 0;
+  for (size_t i = 0; i < record.request->groups.size(); ++i) {
+    const kv::Group& group = record.request->groups[i];
+    if (i >= record.verdicts.size() || !record.verdicts[i].applied) continue;
+    for (const Condition& condition : group.conditions) ReadFence(condition, &commit);
+    for (const Mutation& mutation : group.mutations) {
+      absl::string_view value;
+      if (mutation.kind == Mutation::Kind::kPutStamped && stamped < record.stamped.size()) {
+        value = record.stamped[stamped++];
+      }
+      ReadMutation(group, mutation, value, &commit);
+    }
+  }
+  return commit;
+}
+
+std::vector<DoneRow> ReadDone(const kv::MemDisk& disk) {
+  std::vector<DoneRow> rows;
+  for (const auto& [key_bytes, value] : disk.families[static_cast<size_t>(ColumnFamily::kDone)]) {
+    const auto key = DecodeDoneKey(key_bytes);
+    storage::v1::DoneRecord record;
+    DoneRow row;
+    if (!key.has_value() || !record.ParseFromString(value)) {
+      row.event_id = absl::StrCat("broken row ", absl::BytesToHexString(key_bytes));
+      rows.push_back(row);
+      continue;
+    }
+    const bool one_off = key->occurrence.empty();
+    if (one_off) {
+      row.event_id = EndedEventId(*key, record);
+    } else {
+      row.uid = key->uid.ToHex();
+    }
+    row.occurrence = key->occurrence;
+    row.first = key->first;
+    row.count = record.count();
+    row.shard = key->shard;
+    row.outcome = OutcomeOf(record.outcome());
+    row.reason = record.reason();
+    row.nominal = FromMicros(record.nominal_time_micros());
+    row.version = record.version();
+    row.attempts = record.attempts();
+    row.run_skipped = record.run_skipped();
+    row.occurrences = std::max<uint64_t>(record.skipped_occurrences(), 1);
+    row.last = row.occurrences > 1 ? FromMicros(record.last_nominal_time_micros()) : row.nominal;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> ReadLeftover(const kv::MemDisk& disk) {
+  std::vector<std::string> rows;
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kEvents)]) {
+    const auto event = DecodeEventKey(key);
+    rows.push_back(absl::StrCat(
+        "events: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kParked)]) {
+    const auto event = DecodeEventKey(EventKeyOfParked(key));
+    rows.push_back(absl::StrCat(
+        "parked: ", event.has_value() ? Describe(*event) : absl::BytesToHexString(key)));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kInflight)]) {
+    const auto claim = DecodeInflightKey(key);
+    if (!claim.has_value()) {
+      rows.push_back(absl::StrCat("inflight: ", absl::BytesToHexString(key)));
+      continue;
+    }
+    rows.push_back(absl::StrCat("inflight: shard ", claim->claim.shard, " claim ",
+                                claim->claim.epoch, ".", claim->claim.number,
+                                claim->is_end ? " end" : ""));
+  }
+  for (const auto& [key, value] : disk.families[static_cast<size_t>(ColumnFamily::kChildren)]) {
+    const auto cron = DecodeChildKey(key);
+    const auto instant = DecodeInstantChildKey(key);
+    rows.push_back(absl::StrCat("children: ", cron.has_value()      ? cron->uid.ToHex()
+                                              : instant.has_value() ? instant->uid.ToHex()
+                                                                    : absl::BytesToHexString(key)));
+  }
+  for (std::string& row : ReadThrottleLeftover(disk)) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,31 @@
+// From the store's records to the values of a history.
+
+#ifndef TESTS_SIMULATION_RECORD_COMMIT_LOG_H_
+#define TESTS_SIMULATION_RECORD_COMMIT_LOG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/engine/commit_engine.h"
+#include "common/kv/memory/mem_kv_store.h"
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+// What the checkers look at of a durable commit: leases, fences, what only owners write,
+// checkpoints, ends, and the way of throttled events. `now`: true time.
+Commit ReadCommit(const kv::CommitRecord& record, absl::Time now);
+
+// What it did to queues, claims and Done, in one line, for traces; empty if nothing.
+std::string DescribeCommit(const kv::CommitRecord& record);
+
+// All rows of Done.
+std::vector<DoneRow> ReadDone(const kv::MemDisk& disk);
+
+// Rows of `events`, `inflight`, `waiting`, `grants`, `parked` and `children`, as text.
+std::vector<std::string> ReadLeftover(const kv::MemDisk& disk);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_RECORD_COMMIT_LOG_H_

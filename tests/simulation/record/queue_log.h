@@ -1,0 +1,18 @@
+// From the store's records to what a history says of claims, queues, states and requests.
+
+#ifndef TESTS_SIMULATION_RECORD_QUEUE_LOG_H_
+#define TESTS_SIMULATION_RECORD_QUEUE_LOG_H_
+
+#include <vector>
+
+#include "common/kv/engine/commit_engine.h"
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+// What the applied groups of a commit did to them.
+std::vector<QueueWrite> ReadQueueWrites(const kv::CommitRecord& record);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_RECORD_QUEUE_LOG_H_

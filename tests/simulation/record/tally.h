@@ -1,0 +1,42 @@
+// What the runs of many seeds amount to.
+//
+// Threads: one at a time.
+
+#ifndef TESTS_SIMULATION_RECORD_TALLY_H_
+#define TESTS_SIMULATION_RECORD_TALLY_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "tests/simulation/record/coverage.h"
+#include "tests/simulation/scenario.h"
+
+namespace escapement::simulation {
+
+class Tally {
+ public:
+  void Add(const ScenarioOptions& options, const ScenarioResult& result);
+
+  uint64_t failed() const { return failed_.size(); }
+  // What must happen in a large run of the cast of everything, and has not.
+  std::vector<std::string> Uncovered() const { return Missing(coverage_); }
+  // `took`: processor time of the runs, their judgement included.
+  std::string Text(absl::Duration took) const;
+
+ private:
+  uint64_t seeds_ = 0;
+  std::vector<uint64_t> failed_;
+  absl::Duration simulated_;
+  uint64_t receipts_ = 0, outcomes_ = 0, commits_ = 0, steps_ = 0, killed_ = 0;
+  Coverage coverage_;
+  std::array<uint64_t, kSiteCount> hits_ = {};
+  std::array<uint64_t, kSiteCount> passages_ = {};
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_RECORD_TALLY_H_

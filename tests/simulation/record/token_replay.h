@@ -1,0 +1,93 @@
+// TokenReplay: commits in order, replayed to who waits, who holds and what has ended.
+//
+// Pure.
+
+#ifndef TESTS_SIMULATION_RECORD_TOKEN_REPLAY_H_
+#define TESTS_SIMULATION_RECORD_TOKEN_REPLAY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/record/history.h"
+
+namespace escapement::simulation {
+
+class TokenReplay {
+ public:
+  using Run = std::pair<std::string, std::string>;  // uid, occurrence
+
+  // Where an event is: in how many rows of `waiting`, in how many grants, how often ended. The
+  // last of its grants.
+  struct Place {
+    uint16_t waiting = 0;
+    uint16_t held = 0;
+    uint16_t ended = 0;
+    GrantName grant = {};
+  };
+  struct Grant {
+    Run run;
+    std::vector<Indices> holders;
+    absl::Time grant_time;
+    absl::Time return_due;
+    absl::Time send_before;
+  };
+  struct HolderChange {
+    GrantName grant;
+    Run run;
+    Indices events;
+    bool fresh = false;   // of added ones: the commit made the grant
+    bool reused = false;  // … whose name had been in use, and was given up
+    absl::Time grant_time;
+    absl::Time return_due;
+  };
+  struct RowChange {
+    Run run;
+    Indices events;
+  };
+  struct Changes {
+    std::vector<HolderChange> added,
+        removed;                           // as far as they lie between the commit's begin and end
+    std::vector<RowChange> waiting_added;  // by rows of `waiting`
+  };
+
+  Changes Apply(const Commit& commit);
+
+  const std::map<std::string, PolicyWrite>& policies() const { return policies_; }
+  uint64_t held(const std::string& policy) const;
+  // Rows of a policy by key; nullptr if it has none.
+  const std::map<std::string, RowWrite>* waiting(const std::string& policy) const;
+  // The run's schedule is enabled, or is paused and the run was triggered since.
+  bool goes_on(const Run& run) const;
+  const Grant* grant(const GrantName& name) const;
+  Place place(const Run& run, uint64_t index) const;
+  // Has it ever waited? Only of those runs places are known.
+  bool throttled(const Run& run) const { return runs_.count(run) > 0; }
+
+ private:
+  void Write(const PolicyWrite& write);
+  void Write(const ScheduleStateWrite& write) { states_[write.uid] = write; }
+  void Write(const GrantWrite& write, std::map<GrantName, Grant>* before);
+  void Write(const RowWrite& write, Changes* changes);
+  void Write(const EndWrite& write);
+  void Count(const Run& run, const Indices& events, uint16_t Place::*field, int by);
+  void AddChanges(const std::map<GrantName, Grant>& before, Changes* changes);
+
+  std::map<std::string, PolicyWrite> policies_;
+  std::map<std::string, ScheduleStateWrite> states_;  // by uid
+  std::map<Run, absl::Time> trigger_times_;           // of runs that were triggered
+  std::map<GrantName, Grant> grants_;
+  std::map<GrantName, bool> given_up_;
+  std::map<std::string, uint64_t> held_;
+  std::map<std::string, std::map<std::string, RowWrite>> waiting_;  // by policy
+  std::map<Run, std::vector<Place>> runs_;
+};
+
+// The parts of `from` that are in none of `without`.
+std::vector<Indices> Without(const Indices& from, const std::vector<Indices>& without);
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_RECORD_TOKEN_REPLAY_H_

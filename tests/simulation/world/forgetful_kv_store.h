@@ -1,0 +1,59 @@
+// ForgetfulKvStore: the store's front, which can be told to forget its sessions: clients of
+// sessions that were open then are refused (ABORTED), drop their leases and begin anew.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_WORLD_FORGETFUL_KV_STORE_H_
+#define TESTS_SIMULATION_WORLD_FORGETFUL_KV_STORE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "common/kv/forwarding_kv_store.h"
+
+namespace escapement::simulation {
+
+class ForgetfulKvStore final : public kv::ForwardingKvStore {
+ public:
+  // What must survive a restart of the store.
+  struct Memory {
+    uint64_t last_session = 0;
+    uint64_t forgotten_to = 0;  // sessions up to this one
+    // (To plant a fault.) What clients tell of their machines' wall clocks is not noted.
+    bool forgets_hosts = false;
+  };
+
+  // Both outlive it.
+  ForgetfulKvStore(kv::KvStore& inner, Memory& memory)
+      : ForwardingKvStore(inner), memory_(memory) {}
+
+  void OpenSession(uint64_t incarnation, kv::CommitSeq seen,
+                   Callback<kv::SessionInfo> done) override {
+    inner_.OpenSession(incarnation, seen,
+                       [this, done = std::move(done)](absl::StatusOr<kv::SessionInfo> info) {
+                         if (info.ok())
+                           memory_.last_session = std::max(memory_.last_session, info->session);
+                         done(std::move(info));
+                       });
+  }
+  using KvStore::Commit;
+  void Commit(std::shared_ptr<const kv::CommitRequest> request,
+              Callback<kv::CommitResult> done) override {
+    if (request->session <= memory_.forgotten_to)
+      return done(absl::AbortedError("the session is not known"));
+    inner_.Commit(std::move(request), std::move(done));
+  }
+  void AskClock(kv::ClockCall call, Callback<kv::ClockState> done) override {
+    if (memory_.forgets_hosts) call.host.reset();
+    inner_.AskClock(std::move(call), std::move(done));
+  }
+
+ private:
+  Memory& memory_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_WORLD_FORGETFUL_KV_STORE_H_

@@ -1,0 +1,120 @@
+#include "tests/simulation/world/hosts.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/kv/meta_keys.h"
+
+namespace escapement::simulation {
+
+void StoreHost::Start() {
+  sim::SimProcess::Options options;
+  options.wall_clock_offset = wall_clock_offset_;
+  options.wall_synchronised = wall_synchronised_;
+  if (knows_boot_) options.boot_id = name_;
+  options.incarnation = ++incarnation_;
+  options.perturbations = perturbations_;
+  process_ = std::make_unique<sim::SimProcess>(world_, name_, options);
+  if (clock_fault_ == ClockFault::kBeginsAtWallClock)
+    disk_->families[static_cast<size_t>(kv::ColumnFamily::kMeta)].erase(std::string(kv::kClockKey));
+  store_ = std::make_unique<kv::MemKvStore>(*process_, options_, disk_);
+  memory_.forgets_hosts = clock_fault_ == ClockFault::kIgnoresOtherHosts;
+  front_ = std::make_unique<ForgetfulKvStore>(*store_, memory_);
+  endpoint_.service = front_.get();
+}
+
+void StoreHost::Kill() {
+  if (!up()) return;
+  process_->Kill();
+  endpoint_.service = nullptr;
+  store_.reset();
+  front_.reset();
+  process_.reset();
+  if (forget_) forget_(*disk_);
+}
+
+void StoreHost::SetWallClockOffset(absl::Duration offset, Evidence evidence) {
+  if (up()) {
+    process_->StepWallClock(offset - wall_clock_offset_);
+    process_->SetWallSynchronised(evidence.synchronised);
+  }
+  wall_clock_offset_ = offset;
+  wall_synchronised_ = evidence.synchronised;
+  clock_set_.push_back({world_.Now(), offset, evidence.synchronised, evidence.everywhere});
+  if (up() && clock_fault_ == ClockFault::kFollowsAtOnce) store_->ConfirmClock();
+}
+
+void StoreHost::ConfirmClock() {
+  if (!up()) return;
+  clock_confirmed_.push_back(world_.Now());
+  store_->ConfirmClock();
+}
+
+void StoreHost::KillAfterSync() {
+  if (!up()) return;
+  endpoint_.service = nullptr;
+  store_->Crash(kv::MemKvStore::Unsynced::kKept);
+  world_.After(absl::Milliseconds(1), "store dies", [this] { Kill(); });
+}
+
+void ServiceHost::Start() {
+  sim::SimWorld& world = network_.world();
+  ++incarnation_;
+  // No two machines agree on the time of day, on when they were started or on how long a second is.
+  sim::SimRandom random(world.seed(), absl::StrCat("clock of ", name_));
+  sim::SimProcess::Options options;
+  options.elapsed_offset = random.Between(absl::ZeroDuration(), absl::Hours(1000));
+  options.wall_clock_offset = random.Between(-absl::Hours(30), absl::Hours(30));
+  if (options_.tells_clock) {
+    options.wall_clock_offset = wall_clock_offset_ + options.wall_clock_offset / (30 * 3600 * 4);
+    options.boot_id = name_;
+  }
+  options.elapsed_rate_ppm = static_cast<int32_t>(random.Below(401)) - 200;
+  options.incarnation = incarnation_;
+  options.perturbations = options_.perturbations;
+  process_ = std::make_unique<sim::SimProcess>(world, name_, options);
+  store_ = std::make_unique<sim::SimNetKvStore>(network_, *process_, store_endpoint_,
+                                                sim::SimNetKvStore::Options());
+  const std::string instance = absl::StrCat(name_, "#", incarnation_);
+  kv::KvStore* way = store_.get();
+  if (options_.observations != nullptr) {
+    observed_ = std::make_unique<StoreObserver>(
+        *way, instance, [&world] { return world.Now(); }, options_.observations);
+    way = observed_.get();
+  }
+  if (options_.decorate) decorated_ = options_.decorate(*way, *process_);
+  service_ = options_.make(*process_, decorated_ != nullptr ? *decorated_ : *way, instance);
+}
+
+void ServiceHost::SetWallClockOffset(absl::Duration offset) {
+  if (!options_.tells_clock) return;
+  if (up()) process_->StepWallClock(offset - wall_clock_offset_);
+  wall_clock_offset_ = offset;
+}
+
+void ServiceHost::Kill() {
+  if (!up()) return;
+  process_->Kill();
+  if (options_.on_down) options_.on_down();
+  service_ = {};
+  decorated_.reset();
+  observed_.reset();
+  store_.reset();
+  process_.reset();
+}
+
+void ServiceHost::Stop(std::function<void()> done) {
+  if (!up() || !service_.stop) {
+    Kill();
+    return done();
+  }
+  const uint64_t incarnation = incarnation_;
+  service_.stop([this, incarnation, done = std::move(done)] {
+    // Not from within the service.
+    network_.world().After(absl::ZeroDuration(), "exit", [this, incarnation, done] {
+      if (incarnation != incarnation_ || !up()) return;  // killed meanwhile
+      Kill();
+      done();
+    });
+  });
+}
+
+}  // namespace escapement::simulation

@@ -1,0 +1,167 @@
+// Machines of the simulation: each runs one service in a process that can be killed, paused and
+// started again.
+//
+// Threads: the world's.
+
+#ifndef TESTS_SIMULATION_WORLD_HOSTS_H_
+#define TESTS_SIMULATION_WORLD_HOSTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/kv/kv_store.h"
+#include "common/kv/memory/mem_kv_store.h"
+#include "common/sim/sim_net_kv_store.h"
+#include "common/sim/sim_network.h"
+#include "common/sim/sim_process.h"
+#include "common/sim/sim_world.h"
+#include "tests/simulation/record/history.h"
+#include "tests/simulation/world/forgetful_kv_store.h"
+#include "tests/simulation/world/store_observer.h"
+
+namespace escapement::simulation {
+
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void Start() = 0;  // not while it is up
+  virtual void Kill() = 0;   // as kill -9; nothing if it is down
+  // Ends in order, then calls `done`; after it the host is down. By default the same as Kill.
+  virtual void Stop(std::function<void()> done) {
+    Kill();
+    done();
+  }
+  // Its machine's wall clock is wrong by so much from now on, if the host tells of it.
+  virtual void SetWallClockOffset(absl::Duration) {}
+  bool up() const { return process_ != nullptr; }
+  const std::string& name() const { return name_; }
+  void Pause(absl::Duration duration) {
+    if (up()) process_->Pause(duration);
+  }
+
+ protected:
+  explicit Host(std::string name) : name_(std::move(name)) {}
+  const std::string name_;
+  uint64_t incarnation_ = 0;
+  std::unique_ptr<sim::SimProcess> process_;
+};
+
+// What a developer of the store's clock could do wrong (to plant a fault).
+enum class ClockFault {
+  kNone,
+  kFollowsAtOnce,      // any step of the wall clock, as if it had been confirmed
+  kIgnoresOtherHosts,  // it does not note what they tell
+  kBeginsAtWallClock,  // a restart forgets where store time stood
+};
+
+// The store: its disk outlives its processes.
+class StoreHost final : public Host {
+ public:
+  // `perturbations` may be null.
+  StoreHost(sim::SimWorld& world, kv::MemKvStore::Options options, Perturbations* perturbations)
+      : Host("store"), world_(world), options_(std::move(options)), perturbations_(perturbations) {}
+
+  void Start() override;
+  void Kill() override;
+  // As Kill, but what is just being synced becomes durable though nobody is told.
+  void KillAfterSync();
+  // All sessions that are open are refused from now on.
+  void ForgetSessions() { memory_.forgotten_to = memory_.last_session; }
+  // From its next start on it knows its boot, as the services of hosts with `tells_clock` do.
+  void set_knows_boot(bool knows) { knows_boot_ = knows; }
+  void PlantClockFault(ClockFault fault) { clock_fault_ = fault; }
+  // Its machine's wall clock is wrong by so much from now on. `evidence`: what its kernel says of
+  // it, and whether all other machines show the same.
+  struct Evidence {
+    bool synchronised = false;
+    bool everywhere = false;
+  };
+  void SetWallClockOffset(absl::Duration offset, Evidence evidence);
+  void SetWallClockOffset(absl::Duration offset) override {
+    SetWallClockOffset(offset, Evidence());
+  }
+  absl::Duration wall_clock_offset() const { return wall_clock_offset_; }
+  // The operator says that the wall clock is right.
+  void ConfirmClock();
+  // When that was done, while it was up.
+  const std::vector<absl::Time>& clock_confirmed() const { return clock_confirmed_; }
+  const std::vector<ClockSet>& clock_set() const { return clock_set_; }
+  // (To plant a fault.) Its disk says that it has synced what it has not: whenever the store is
+  // killed, `forget` takes from the disk what is lost.
+  void LieAboutSyncs(std::function<void(kv::MemDisk&)> forget) { forget_ = std::move(forget); }
+
+  const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
+  const kv::MemDisk& disk() const { return *disk_; }
+
+ private:
+  sim::SimWorld& world_;
+  const kv::MemKvStore::Options options_;
+  Perturbations* const perturbations_;
+  const std::shared_ptr<kv::MemDisk> disk_ = std::make_shared<kv::MemDisk>();
+  absl::Duration wall_clock_offset_ = absl::ZeroDuration();
+  bool wall_synchronised_ = false;
+  bool knows_boot_ = false;
+  ClockFault clock_fault_ = ClockFault::kNone;
+  std::vector<absl::Time> clock_confirmed_;
+  std::vector<ClockSet> clock_set_;
+  std::function<void(kv::MemDisk&)> forget_;
+  ForgetfulKvStore::Memory memory_;
+  std::unique_ptr<kv::MemKvStore> store_;
+  std::unique_ptr<ForgetfulKvStore> front_;
+  sim::SimStoreEndpoint endpoint_{"store", nullptr};
+};
+
+// A process with a service that reaches the store over the network.
+class ServiceHost final : public Host {
+ public:
+  struct Service {
+    std::shared_ptr<void> service;
+    // Drains the service, then calls `done` on one of its executors; empty if it has no such thing.
+    std::function<void(Closure done)> stop;
+  };
+  struct Options {
+    std::string name;
+    std::function<Service(sim::SimProcess&, kv::KvStore&, const std::string& instance)> make;
+    std::function<void()> on_down;  // may be empty
+    // Wraps the way to the store (to plant a fault); may be empty.
+    std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate;
+    Perturbations* perturbations = nullptr;  // may be null
+    // Where it is written down what the store tells the service of its commits; may be null.
+    StoreObservations* observations = nullptr;
+    // Its wall clock is right, but for SetWallClockOffset, and it tells the store of it. Otherwise
+    // it is wrong by up to 30 h and nobody is told.
+    bool tells_clock = false;
+  };
+
+  // All outlive the host.
+  ServiceHost(sim::SimNetwork& network, const sim::SimStoreEndpoint& store, Options options)
+      : Host(options.name),
+        network_(network),
+        store_endpoint_(store),
+        options_(std::move(options)) {}
+  ~ServiceHost() override { Kill(); }
+
+  void Start() override;
+  void Kill() override;
+  void Stop(std::function<void()> done) override;
+  void SetWallClockOffset(absl::Duration offset) override;
+
+ private:
+  sim::SimNetwork& network_;
+  const sim::SimStoreEndpoint& store_endpoint_;
+  const Options options_;
+  std::unique_ptr<kv::KvStore> store_;
+  std::unique_ptr<StoreObserver> observed_;
+  std::unique_ptr<kv::KvStore> decorated_;
+  absl::Duration wall_clock_offset_ = absl::ZeroDuration();
+  Service service_;
+};
+
+}  // namespace escapement::simulation
+
+#endif  // TESTS_SIMULATION_WORLD_HOSTS_H_
