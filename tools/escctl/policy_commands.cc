@@ -63,7 +63,7 @@ void CallAndPrint(Session& session, const Request& request,
   PrintPolicies(session, {policy}, /*list=*/false);
 }
 
-// Flags of create and update. What is given wins over the file; 0 takes a limit away.
+// Flags of create and update. Flags override the file; 0 removes a limit.
 struct Limits {
   std::string file;
   std::optional<int64_t> max_concurrent;
@@ -170,7 +170,7 @@ void AddUpdate(CLI::App& group, Session& session) {
     std::vector<std::string> fields;
     if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
       return session.FailUsage(status.message());
-    // Of a whole file every field counts: no mask means all that can be changed.
+    // A file replaces every field that can change: it needs no mask.
     if (o->limits.file.empty()) {
       if (fields.empty()) return session.FailUsage("give at least one flag that changes something");
       for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
@@ -314,7 +314,7 @@ void AddUsage(CLI::App& group, Session& session) {
       v1::PolicyUsage page;
       const auto status = Stub(session.channel()).GetPolicyUsage(&context, request, &page);
       if (!status.ok()) return session.Fail(status);
-      // Of the first page everything, of the others the holders.
+      // The first page has everything; the others add only holders.
       if (request.page_token().empty()) {
         usage = page;
       } else {
