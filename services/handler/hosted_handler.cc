@@ -31,6 +31,7 @@ constexpr double kDrainShare = 0.8;
 HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   HandlerOptions options;
   options.instance = context.instance;
+  options.metrics = &context.metrics;
   options.fresh_token_key = FreshTokenKey();
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
@@ -70,13 +71,10 @@ struct HostedHandler::Parts {
   Parts(const ServiceContext& context, kv::KvStore& store)
       : transport(std::make_unique<HttpTransport>(HttpOptionsFromFlags()),
                   std::make_unique<GrpcTransport>(GrpcTransport::Options{})),
-        service(OptionsFromFlags(context), store, context.runtime, transport),
-        metrics(context.metrics.AddText([this] { return FormatHandlerMetrics(service.stats()); })) {
-  }
+        service(OptionsFromFlags(context), store, context.runtime, transport) {}
 
   TargetTransport transport;
   HandlerService service;
-  std::unique_ptr<Metrics::CollectorHandle> metrics;
 };
 
 HostedHandler::HostedHandler(const ServiceContext& context, kv::KvStore& store)

@@ -202,7 +202,7 @@ ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow
       return Next::kGoOn;
     case ResolvedRow::Action::kBroken:
       // It stays where it is, held: nothing can be said of it, and nothing must be done to it.
-      HandlerStats::Add(state.core.stats.broken_rows, 1);
+      state.core.metrics.broken_rows.Increment();
       return Next::kGoOn;
     case ResolvedRow::Action::kSend:
       if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
@@ -396,7 +396,7 @@ void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {
 
 void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq) {
   const std::shared_ptr<Claim>& claim = pending.claim;
-  HandlerStats::Add(state.core.stats.claims, 1);
+  state.core.metrics.claims.Increment();
   claim->order = ++state.core.last_claim_order;
   claim->owner = state.owner;
   claim->judged = FromMicros(claim->claim_time_micros);
@@ -423,7 +423,7 @@ void ClaimLoop::PutBack(ShardState& state, PendingClaim& pending) {
 
 // One row or state of the claim is not as it was: all of them are read anew.
 void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
-  HandlerStats::Add(state.core.stats.claims_failed, 1);
+  state.core.metrics.claims_failed.Increment();
   Unreserve(state.core.sends, pending);
   std::vector<kv::Key> keys;
   for (size_t i = 0; i < pending.rows.size(); ++i) {

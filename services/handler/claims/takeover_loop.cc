@@ -31,7 +31,7 @@ void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq)
   const std::shared_ptr<ShardState> state = state_.lock();
   Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
-  HandlerStats::Add(state->core.stats.broken_rows, plan.broken);
+  state->core.metrics.broken_rows.Increment(plan.broken);
   for (LeftClaim& claim : plan.claims) {
     if (IsGranted(claim.id)) {
       state->granted.Add(claim.id);
@@ -159,7 +159,7 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
     const ResolvedRow& row = (*rows)[i];
     for (const IndexSlice& slice : left.claim.entries[i].open) {
       if (row.action == ResolvedRow::Action::kSend) {
-        HandlerStats::Add(state.core.stats.takeovers, slice.count);
+        state.core.metrics.takeovers.Increment(slice.count);
         state.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
         state.core.sends.Add(claim, i, slice.first, slice.count, now);
         continue;
@@ -188,14 +188,14 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
 bool TakeoverLoop::ResendGranted(ShardState& state, Left& left, absl::Time now) {
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left.claim);
   if (claim == nullptr) {
-    HandlerStats::Add(state.core.stats.broken_rows, 1);
+    state.core.metrics.broken_rows.Increment();
     return true;
   }
   claim->order = ++state.core.last_claim_order;
   claim->owner = state.owner;
   state.claims[claim->order] = claim;
   for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
-    HandlerStats::Add(state.core.stats.takeovers, piece.count);
+    state.core.metrics.takeovers.Increment(piece.count);
     Outcome outcome = Returned(piece, now, /*unreachable=*/false);
     outcome.kind = EndKind::kResend;
     ends_.Add(std::move(outcome));

@@ -235,17 +235,17 @@ void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
         }
         // The lease or the session is lost: the shard is about to be dropped, and must not write
         // before.
-        HandlerStats::Add(state->core.stats.refused_ends, 1);
+        state->core.metrics.refused_ends.Increment();
       });
 }
 
 void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result) {
   EndBatch& batch = flight.batch;
-  HandlerStats& stats = state.core.stats;
-  HandlerStats::Add(stats.succeeded, batch.succeeded);
-  HandlerStats::Add(stats.retries, batch.retried);
-  HandlerStats::Add(stats.dead_letters, batch.dead_letters);
-  HandlerStats::Add(stats.skipped, batch.skipped);
+  HandlerMetrics& metrics = state.core.metrics;
+  metrics.succeeded.Increment(batch.succeeded);
+  metrics.retries.Increment(batch.retried);
+  metrics.dead_letters.Increment(batch.dead_letters);
+  metrics.skipped.Increment(batch.skipped);
   if (parts_.size() > kPartsKeptMax || Perturb(state.core.runtime, Site::kHandlerRunPartsForgotten))
     parts_.clear();
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
@@ -273,10 +273,10 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
         state.core.cache.ForgetState(row.end.entry.key.uid);
         continue;
       }
-      HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
-                                   : row.end.kind == EndKind::kFailed ? stats.dead_letters
-                                                                      : stats.skipped;
-      HandlerStats::Add(count, row.end.entry.event.count());
+      Counter& count = row.end.kind == EndKind::kPark     ? metrics.parked
+                       : row.end.kind == EndKind::kFailed ? metrics.dead_letters
+                                                          : metrics.skipped;
+      count.Increment(row.end.entry.event.count());
     }
     if (!applied) continue;
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);

@@ -154,7 +154,7 @@ void GrantedLoop::ReadOmitted(ShardState& state, std::vector<Told> told) {
 void GrantedLoop::Parse(ShardState& state, const Told& told) {
   storage::v1::ClaimRecord record;
   if (!record.ParseFromString(told.value)) {
-    HandlerStats::Add(state.core.stats.broken_rows, 1);
+    state.core.metrics.broken_rows.Increment();
     return;
   }
   LeftClaim claim;
@@ -182,10 +182,10 @@ void GrantedLoop::Take(ShardState& state, LeftClaim left, kv::CommitSeq seq) {
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
   if (claim == nullptr || claim->open == 0) {
     // It stays: nothing can be said of it, and its policy's owner will take its events back.
-    HandlerStats::Add(state.core.stats.broken_rows, 1);
+    state.core.metrics.broken_rows.Increment();
     return;
   }
-  HandlerStats::Add(state.core.stats.claims, 1);
+  state.core.metrics.claims.Increment();
   claim->granted_seq = seq;
   claim->order = ++state.core.last_claim_order;
   claim->owner = state.owner;

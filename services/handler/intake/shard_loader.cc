@@ -142,7 +142,7 @@ void ShardLoader::AddRow(ShardState& state, absl::string_view key, absl::string_
   const uint8_t segment = state.queue.SegmentOf(key);
   const HandlerOptions& options = state.core.options;
   state.queue.Add(QueuedRow(key, value, seq));
-  HandlerStats::Add(state.core.stats.rows_loaded, 1);
+  state.core.metrics.rows_loaded.Increment();
   if (state.queue.rows(segment) < 2 * options.lane_rows_max &&
       state.queue.bytes(segment) < 2 * options.lane_bytes_max)
     return;
@@ -260,7 +260,7 @@ std::string ShardLoader::MarkOf(const ShardState& state, uint8_t lane, absl::Tim
 
 void ShardLoader::FallBehind(ShardState& state, uint8_t lane, std::string mark) {
   Segment& from_mark = segments_[lane];
-  if (mark <= state.queue.overdue_mark(lane)) return;
+  if (mark.empty() || mark <= state.queue.overdue_mark(lane)) return;  // empty: no such lane
   if (state.queue.overdue_mark(lane).empty()) {
     segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
   } else {
