@@ -25,17 +25,13 @@ BackoffPolicy BackoffOf(const storage::v1::RetryRecord& retry) {
 }  // namespace
 
 Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence)
-    : state_(new ShardState{.core = core,
-                            .shard = static_cast<uint16_t>(lease.index),
-                            .lease = lease,
-                            .fence = std::move(fence),
-                            .owner = this}),
-      loader_(state_),
-      ends_(state_, loader_),
-      claims_(state_, loader_, ends_),
-      retry_sweep_(state_, claims_),
-      granted_(state_, ends_),
-      takeover_(state_, ends_, granted_) {}
+    : state_(std::make_shared<ShardState>(core, lease, std::move(fence), this)),
+      loader_(*state_),
+      ends_(*state_, loader_),
+      claims_(*state_, loader_, ends_),
+      retry_sweep_(*state_, claims_),
+      granted_(*state_, ends_),
+      takeover_(*state_, ends_, granted_) {}
 
 Shard::~Shard() {
   for (const auto& [order, claim] : state_->claims) claim->owner = nullptr;
@@ -77,11 +73,9 @@ void Shard::Drain(Closure done) {
   retry_sweep_.Stop();
   takeover_.Stop();
   granted_.Stop();
-  state_->core.executor->PostAfter(state_->core.options.drain_max,
-                                   [this, weak = std::weak_ptr<ShardState>(state_)] {
-                                     if (weak.lock() != nullptr && drained_)
-                                       std::exchange(drained_, nullptr)();
-                                   });
+  state_->core.executor->PostAfter(state_->core.options.drain_max, state_->WhileOwned([this] {
+    if (drained_) std::exchange(drained_, nullptr)();
+  }));
   CheckDrained();
 }
 

@@ -62,7 +62,7 @@ class Shard final : public ClaimOwner {
   void CheckDrained();
   bool MayBeSent(const Claim& claim, const ClaimedEntry& entry) const;
 
-  std::shared_ptr<ShardState> state_;
+  const std::shared_ptr<ShardState> state_;  // shared only with callbacks that hold it weakly
   ShardLoader loader_;
   EndLoop ends_;
   ClaimLoop claims_;

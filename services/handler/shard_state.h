@@ -1,7 +1,6 @@
 // What the loops of one owned queue shard share, and what all shards of a handler share.
 //
-// Threads: one, the handler's executor. A callback of the store keeps a weak_ptr to the ShardState
-// and does nothing once it is gone: the lease was lost.
+// Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_SHARD_STATE_H_
 #define SERVICES_HANDLER_SHARD_STATE_H_
@@ -11,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "common/kv/client/kv_client.h"
@@ -43,12 +43,32 @@ struct HandlerCore {
   kv::Layout layout = {};  // set before the first shard is
 };
 
-struct ShardState {
+// The Shard owns it; its loops keep a plain reference. Whatever may run after the lease is lost
+// (callbacks of the store, timers) is wrapped by WhileOwned.
+struct ShardState : public std::enable_shared_from_this<ShardState> {
+  ShardState(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+             ClaimOwner* owner)
+      : core(core),
+        shard(static_cast<uint16_t>(lease.index)),
+        lease(lease),
+        fence(std::move(fence)),
+        owner(owner) {}
+
+  // Wraps a callback of the shard or of one of its loops: once the shard is gone, the call does
+  // nothing.
+  template <typename Callback>
+  auto WhileOwned(Callback callback) {
+    return [weak = weak_from_this(), callback = std::move(callback)](auto&&... args) mutable {
+      if (const std::shared_ptr<ShardState> owned = weak.lock(); owned != nullptr)
+        callback(std::forward<decltype(args)>(args)...);
+    };
+  }
+
   HandlerCore& core;
-  uint16_t shard = 0;
-  lease::HeldLease lease = {};
-  kv::Condition fence = {};
-  ClaimOwner* owner = nullptr;
+  const uint16_t shard;
+  const lease::HeldLease lease;
+  const kv::Condition fence;
+  ClaimOwner* const owner;
 
   DueQueue queue = {};
   // Keys of rows that are in neither the queue nor anybody else's hands: being judged or claimed,

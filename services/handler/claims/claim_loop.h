@@ -31,8 +31,8 @@ namespace escapement::handler {
 class ClaimLoop {
  public:
   // `loader` and `ends` outlive it.
-  ClaimLoop(std::weak_ptr<ShardState> state, ShardLoader& loader, EndLoop& ends)
-      : state_(std::move(state)), loader_(loader), ends_(ends) {}
+  ClaimLoop(ShardState& state, ShardLoader& loader, EndLoop& ends)
+      : state_(state), loader_(loader), ends_(ends) {}
 
   void Step(absl::Time now);
 
@@ -66,39 +66,39 @@ class ClaimLoop {
     size_t bytes = 0;
     bool empty() const { return on_time.empty() && background.empty(); }
   };
-  bool MayClaim(ShardState& state) const;
+  std::unique_ptr<ResolvedRow> TakeResolved(QueuedRow& row) const;
+  void Requeue(QueuedRow row);
+  bool MayClaim() const;
   // Of what more may be taken from the queue.
-  DueQueue::Takeable MayTake(ShardState& state, absl::Time now) const;
+  DueQueue::Takeable MayTake(absl::Time now) const;
   // More waits for targets than may.
-  bool Crowded(const ShardState& state) const {
-    return blocked_bytes_ >= state.core.options.blocked_bytes_max;
-  }
+  bool Crowded() const { return blocked_bytes_ >= state_.core.options.blocked_bytes_max; }
   void OnUnblocked(Blocked& blocked, const QueuedRow& row);
   // Of slow targets' rows first; then of those of whom most waits.
-  void LetGo(ShardState& state);
-  void LetGoOf(ShardState& state, const std::string& target, Blocked& blocked);
-  bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
-  void Unblock(ShardState& state, absl::Time now);
+  void LetGo();
+  void LetGoOf(const std::string& target, Blocked& blocked);
+  bool HasRoom(const ClaimBatch& batch, size_t rows_max) const;
+  void Unblock(absl::Time now);
   // False: nothing was due.
-  bool MakeClaim(ShardState& state, absl::Time now);
+  bool MakeClaim(absl::Time now);
   // On-time rows whose target has room again, and if nothing on time is due, overdue ones.
-  void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
-  Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
+  void TakeUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max);
+  Next Consider(absl::Time now, QueuedRow row, ClaimBatch& batch);
   // It is parked, skipped, moved or dropped, as it was judged.
-  void EndUnclaimed(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow&& resolved);
+  void EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved);
   void GiveUp(QueuedRow row, ResolvedRow&& resolved);
   // Considers it again then, unless it has been taken up anew by that time.
-  void LookAgain(ShardState& state, absl::Duration after, QueuedRow row);
-  Next Take(ShardState& state, absl::Time now, QueuedRow row, std::unique_ptr<ResolvedRow> resolved,
+  void LookAgain(absl::Duration after, QueuedRow row);
+  Next Take(absl::Time now, QueuedRow row, std::unique_ptr<ResolvedRow> resolved,
             ClaimBatch& batch);
-  Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row,
+  Next Block(absl::Time now, const std::string& target, QueuedRow row,
              std::unique_ptr<ResolvedRow> resolved);
-  void Commit(ShardState& state, absl::Time now, ClaimBatch batch);
-  void OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq);
-  void PutBack(ShardState& state, PendingClaim& pending);
-  void ReadAgain(ShardState& state, PendingClaim& pending);
+  void Commit(absl::Time now, ClaimBatch batch);
+  void OnCommitted(PendingClaim& pending, kv::CommitSeq seq);
+  void PutBack(PendingClaim& pending);
+  void ReadAgain(PendingClaim& pending);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   ShardLoader& loader_;
   EndLoop& ends_;
   bool stopped_ = false;

@@ -33,8 +33,8 @@ namespace escapement::handler {
 class TakeoverLoop {
  public:
   // `ends` and `granted` outlive it.
-  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends, GrantedLoop& granted)
-      : state_(std::move(state)), ends_(ends), granted_(granted) {}
+  TakeoverLoop(ShardState& state, EndLoop& ends, GrantedLoop& granted)
+      : state_(state), ends_(ends), granted_(granted) {}
 
   // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are
   // held from then on. Called again before that it begins anew: what the watch missed meanwhile is
@@ -61,14 +61,14 @@ class TakeoverLoop {
     bool read() const { return asked && !reading && unread.empty(); }
   };
   void OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq);
-  bool ResendGranted(ShardState& state, Left& left, absl::Time now);
-  void AskForRows(ShardState& state, Left& left, absl::Time now);
-  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left);
-  bool Adopt(ShardState& state, Left& left, absl::Time now);
+  bool ResendGranted(Left& left, absl::Time now);
+  void AskForRows(Left& left, absl::Time now);
+  void ReadRows(const std::shared_ptr<Left>& left);
+  bool Adopt(Left& left, absl::Time now);
   // nullopt: not known yet.
-  std::optional<std::vector<ResolvedRow>> ResolveAll(ShardState& state, Left& left);
+  std::optional<std::vector<ResolvedRow>> ResolveAll(Left& left);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   EndLoop& ends_;
   GrantedLoop& granted_;
   uint64_t scan_ = 0;  // the one that counts

@@ -24,22 +24,21 @@ constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
 
 void EndLoop::Add(Outcome outcome) {
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
-  const std::shared_ptr<ShardState> state = state_.lock();
-  const HandlerOptions& options = state->core.options;
+  const HandlerOptions& options = state_.core.options;
   if (grant == nullptr) {
-    FlushWithin(*state, options.end_flush_delay);
+    FlushWithin(options.end_flush_delay);
     awaited_ = true;
   } else if (ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
-    FlushWithin(*state, options.delivered_flush_delay);
+    FlushWithin(options.delivered_flush_delay);
   } else {
-    FlushWithin(*state, options.freeing_flush_delay);
+    FlushWithin(options.freeing_flush_delay);
     awaited_ = true;
   }
   outcomes_.push_back(std::move(outcome));
 }
 
-void EndLoop::FlushWithin(const ShardState& state, absl::Duration delay) {
-  const absl::Duration at = absl::Ceil(state.core.runtime.clock().Elapsed(), delay);
+void EndLoop::FlushWithin(absl::Duration delay) {
+  const absl::Duration at = absl::Ceil(state_.core.runtime.clock().Elapsed(), delay);
   if (nothing_to_do()) {
     flush_at_ = at;
     awaited_ = false;
@@ -48,8 +47,7 @@ void EndLoop::FlushWithin(const ShardState& state, absl::Duration delay) {
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  FlushWithin(*state, state->core.options.end_flush_delay);
+  FlushWithin(state_.core.options.end_flush_delay);
   awaited_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
@@ -58,24 +56,22 @@ void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
   garbage_.insert(garbage_.end(), inflight_keys.begin(), inflight_keys.end());
 }
 
-bool EndLoop::Due(ShardState& state) const {
+bool EndLoop::Due() const {
   if (nothing_to_do()) return false;
-  return outcomes_.size() >= state.core.options.end_outcomes_flush ||
-         (awaited_ && state.core.sends.out() == 0) ||
-         state.core.runtime.clock().Elapsed() >= flush_at_;
+  return outcomes_.size() >= state_.core.options.end_outcomes_flush ||
+         (awaited_ && state_.core.sends.out() == 0) ||
+         state_.core.runtime.clock().Elapsed() >= flush_at_;
 }
 
 std::optional<absl::Duration> EndLoop::NextStep() const {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (state == nullptr || committing_ || nothing_to_do()) return std::nullopt;
+  if (committing_ || nothing_to_do()) return std::nullopt;
   return flush_at_;
 }
 
 void EndLoop::Step(absl::Time now) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (committing_ || !Due(*state)) return;
-  if (Perturb(state->core.runtime, Site::kHandlerEndsHeld)) {
-    flush_at_ = state->core.runtime.clock().Elapsed() + kHeld;
+  if (committing_ || !Due()) return;
+  if (Perturb(state_.core.runtime, Site::kHandlerEndsHeld)) {
+    flush_at_ = state_.core.runtime.clock().Elapsed() + kHeld;
     awaited_ = false;
     return;
   }
@@ -85,45 +81,43 @@ void EndLoop::Step(absl::Time now) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
   // One commit takes no more rows than this; the rows behind them wait for a later commit.
-  for (size_t i = 0; i < std::min(rows_.size(), state->core.options.claim_rows_max); ++i) {
+  for (size_t i = 0; i < std::min(rows_.size(), state_.core.options.claim_rows_max); ++i) {
     const WaitingRow& row = rows_[i];
     if (!HasRun(row.end.entry.event)) continue;
     std::string key = RunPartKey(
-        {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
+        {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state_.shard);
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
-  if (!missing.empty()) return FetchParts(*state, {missing.begin(), missing.end()});
-  Flush(*state, now);
+  if (!missing.empty()) return FetchParts({missing.begin(), missing.end()});
+  Flush(now);
 }
 
-void EndLoop::FetchParts(ShardState& state, std::vector<std::string> missing) {
+void EndLoop::FetchParts(std::vector<std::string> missing) {
   committing_ = true;
   std::vector<kv::Key> keys;
   for (std::string& key : missing) {
     if (keys.size() == kPartsKeptMax) break;
     keys.push_back({.cf = ColumnFamily::kRunParts, .key = std::move(key)});
   }
-  state.core.client.MultiGet(keys, state.core.executor,
-                             [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-                               const std::shared_ptr<ShardState> state = weak.lock();
-                               if (state == nullptr) return;
-                               committing_ = false;
-                               if (result.ok()) {
-                                 for (size_t i = 0; i < keys.size(); ++i) {
-                                   storage::v1::RunPartRecord part;
-                                   if (result->values[i].has_value())
-                                     part.ParseFromString(*result->values[i]);
-                                   parts_[keys[i].key] = std::move(part);
-                                 }
-                               }
-                               state->core.wake();
-                             });
+  state_.core.client.MultiGet(keys, state_.core.executor,
+                              state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
+                                committing_ = false;
+                                if (result.ok()) {
+                                  for (size_t i = 0; i < keys.size(); ++i) {
+                                    storage::v1::RunPartRecord part;
+                                    if (result->values[i].has_value())
+                                      part.ParseFromString(*result->values[i]);
+                                    parts_[keys[i].key] = std::move(part);
+                                  }
+                                }
+                                state_.core.wake();
+                              }));
 }
 
-std::vector<Outcome> EndLoop::TakeOutcomes(const ShardState& state) {
-  const HandlerOptions& options = state.core.options;
+std::vector<Outcome> EndLoop::TakeOutcomes() {
+  const HandlerOptions& options = state_.core.options;
   const size_t outcomes_max =
-      Perturb(state.core.runtime, Site::kHandlerEndOfOne) ? 1 : options.end_outcomes_max;
+      Perturb(state_.core.runtime, Site::kHandlerEndOfOne) ? 1 : options.end_outcomes_max;
   size_t bytes = 0;
   size_t n = 0;
   while (n < outcomes_.size() && n < outcomes_max && bytes < options.end_bytes_max) {
@@ -140,33 +134,33 @@ std::vector<Outcome> EndLoop::TakeOutcomes(const ShardState& state) {
   return taken;
 }
 
-void EndLoop::Flush(ShardState& state, absl::Time now) {
+void EndLoop::Flush(absl::Time now) {
   auto flight = std::make_shared<Flight>();
-  std::vector<Outcome> outcomes = TakeOutcomes(state);
+  std::vector<Outcome> outcomes = TakeOutcomes();
   flight->batch = BuildEndBatch(
-      outcomes, parts_, {.shard = state.shard, .epoch = state.lease.epoch, .number = ++commits_});
+      outcomes, parts_, {.shard = state_.shard, .epoch = state_.lease.epoch, .number = ++commits_});
   for (const std::string& key : garbage_) {
     flight->batch.group.mutations.push_back(
         {.cf = ColumnFamily::kInflight, .kind = kv::Mutation::Kind::kDelete, .key = key});
   }
   garbage_.clear();
-  flight->commit.fence = {state.fence};
+  flight->commit.fence = {state_.fence};
   flight->commit.groups.push_back(std::move(flight->batch.group));
-  AddRows(state, now, *flight);
-  flush_at_ = state.core.runtime.clock().Elapsed() + state.core.options.end_flush_delay;
+  AddRows(now, *flight);
+  flush_at_ = state_.core.runtime.clock().Elapsed() + state_.core.options.end_flush_delay;
   awaited_ = true;  // what is left, if anything
-  Send(state, std::move(flight));
+  Send(std::move(flight));
 }
 
 // A row may have changed, or another one been written in its place (of an occurrence that a later
 // version launches): each group may be refused. Of each run at most one group goes into a commit,
 // so that no count is based on another group's that may not apply.
-EndLoop::RowGroup* EndLoop::GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
+EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, Flight& flight,
                                      std::map<std::string, size_t>& by_run) const {
   const ClaimedEntry& entry = row.end.entry;
   if (!HasRun(entry.event)) return &flight.row_groups.emplace_back();
   const std::string part =
-      RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
+      RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state_.shard);
   if (!parts_.contains(part) || flight.batch.parts.contains(part)) return nullptr;
   const auto [group, added] = by_run.try_emplace(part, flight.row_groups.size());
   if (added) return &flight.row_groups.emplace_back();
@@ -174,18 +168,18 @@ EndLoop::RowGroup* EndLoop::GroupFor(const ShardState& state, const WaitingRow& 
   return found.rows.size() < rows_of_run_max_ ? &found : nullptr;
 }
 
-void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
-  const size_t rows_max = Perturb(state.core.runtime, Site::kHandlerRowEndOfOne)
+void EndLoop::AddRows(absl::Time now, Flight& flight) {
+  const size_t rows_max = Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne)
                               ? 1
-                              : state.core.options.claim_rows_max;
+                              : state_.core.options.claim_rows_max;
   std::map<std::string, size_t> by_run;  // index of its group, by the key of its part
   std::vector<WaitingRow> later;
   size_t taken = 0;
   size_t bytes = 0;
-  while (!rows_.empty() && taken < rows_max && bytes <= state.core.options.end_bytes_max) {
+  while (!rows_.empty() && taken < rows_max && bytes <= state_.core.options.end_bytes_max) {
     WaitingRow row = std::move(rows_.front());
     rows_.pop_front();
-    RowGroup* to = GroupFor(state, row, flight, by_run);
+    RowGroup* to = GroupFor(row, flight, by_run);
     if (to == nullptr) {
       later.push_back(std::move(row));
       continue;
@@ -212,52 +206,48 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   }
 }
 
-void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
+void EndLoop::Send(std::shared_ptr<Flight> flight) {
   committing_ = true;
-  state.core.client.CommitAsync(
-      flight->commit, state.core.executor,
-      [this, weak = state_, flight](absl::StatusOr<kv::CommitResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
+  state_.core.client.CommitAsync(
+      flight->commit, state_.core.executor,
+      state_.WhileOwned([this, flight](absl::StatusOr<kv::CommitResult> result) {
         if (result.ok()) {
           committing_ = false;
-          OnCommitted(*state, *flight, *result);
+          OnCommitted(*flight, *result);
           return;
         }
         if (absl::IsResourceExhausted(result.status())) {
           // Nothing was applied and there may be room later.
-          state->core.executor->PostAfter(state->core.options.retry_commit_delay,
-                                          [this, weak, flight] {
-                                            const std::shared_ptr<ShardState> state = weak.lock();
-                                            if (state != nullptr) Send(*state, flight);
-                                          });
+          state_.core.executor->PostAfter(state_.core.options.retry_commit_delay,
+                                          state_.WhileOwned([this, flight] { Send(flight); }));
           return;
         }
         // The lease or the session is lost: the shard is about to be dropped, and must not write
         // before.
-        HandlerStats::Add(state->core.stats.refused_ends, 1);
-      });
+        HandlerStats::Add(state_.core.stats.refused_ends, 1);
+      }));
 }
 
-void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result) {
+void EndLoop::OnCommitted(Flight& flight, const kv::CommitResult& result) {
   EndBatch& batch = flight.batch;
-  HandlerStats& stats = state.core.stats;
+  HandlerStats& stats = state_.core.stats;
   HandlerStats::Add(stats.succeeded, batch.succeeded);
   HandlerStats::Add(stats.retries, batch.retried);
   HandlerStats::Add(stats.dead_letters, batch.dead_letters);
   HandlerStats::Add(stats.skipped, batch.skipped);
-  if (parts_.size() > kPartsKeptMax || Perturb(state.core.runtime, Site::kHandlerRunPartsForgotten))
+  if (parts_.size() > kPartsKeptMax ||
+      Perturb(state_.core.runtime, Site::kHandlerRunPartsForgotten))
     parts_.clear();
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
-  for (const std::string& key : batch.released_keys) state.held.erase(key);
+  for (const std::string& key : batch.released_keys) state_.held.erase(key);
   for (const std::shared_ptr<Claim>& claim : batch.finished) {
     claim->owner = nullptr;
-    state.claims.erase(claim->order);
-    if (IsGranted(claim->id)) state.granted.Forget(claim->id);
+    state_.claims.erase(claim->order);
+    if (IsGranted(claim->id)) state_.granted.Forget(claim->id);
   }
   for (QueuedRow& row : batch.rows) {
     row.set_seq(result.seq);
-    if (loader_.Takes(row.key())) state.queue.Add(std::move(row));
+    if (loader_.Takes(row.key())) state_.queue.Add(std::move(row));
   }
   // What was written there since was not taken in while the key was held; or the row is gone, or
   // its schedule has changed.
@@ -270,7 +260,7 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
     for (const WaitingRow& row : group.rows) {
       again.push_back({.cf = ColumnFamily::kEvents, .key = std::string(row.row.key())});
       if (!applied) {
-        state.core.cache.ForgetState(row.end.entry.key.uid);
+        state_.core.cache.ForgetState(row.end.entry.key.uid);
         continue;
       }
       HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
@@ -282,27 +272,26 @@ void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitRes
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
   rows_of_run_max_ = refused ? 1 : std::min(2 * rows_of_run_max_, kRowsOfRunMax);
-  ReadAgain(state, std::move(again));
-  state.core.wake();
+  ReadAgain(std::move(again));
+  state_.core.wake();
 }
 
-void EndLoop::ReadAgain(ShardState& state, std::vector<kv::Key> keys) {
+void EndLoop::ReadAgain(std::vector<kv::Key> keys) {
   if (keys.size() > kReadAgainMax) {
-    ReadAgain(state, {keys.begin() + kReadAgainMax, keys.end()});
+    ReadAgain({keys.begin() + kReadAgainMax, keys.end()});
     keys.resize(kReadAgainMax);
   }
   if (keys.empty()) return;
-  state.core.client.MultiGet(
-      keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
+  state_.core.client.MultiGet(
+      keys, state_.core.executor,
+      state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
         for (size_t i = 0; i < keys.size(); ++i) {
-          state->held.erase(keys[i].key);
+          state_.held.erase(keys[i].key);
           if (!result.ok() || !result->values[i].has_value()) continue;
-          state->queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
+          state_.queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }
-        state->core.wake();
-      });
+        state_.core.wake();
+      }));
 }
 
 }  // namespace escapement::handler

@@ -25,8 +25,7 @@ namespace escapement::handler {
 class EndLoop {
  public:
   // `loader` outlives it.
-  EndLoop(std::weak_ptr<ShardState> state, ShardLoader& loader)
-      : state_(std::move(state)), loader_(loader) {}
+  EndLoop(ShardState& state, ShardLoader& loader) : state_(state), loader_(loader) {}
 
   void Add(Outcome outcome);
 
@@ -69,21 +68,21 @@ class EndLoop {
   static constexpr size_t kRowsOfRunMax = 1024;
   bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
   // At the next whole multiple of `delay` of Clock::Elapsed, at the latest.
-  void FlushWithin(const ShardState& state, absl::Duration delay);
-  bool Due(ShardState& state) const;
-  std::vector<Outcome> TakeOutcomes(const ShardState& state);
-  void Flush(ShardState& state, absl::Time now);
-  void FetchParts(ShardState& state, std::vector<std::string> missing);
-  void AddRows(ShardState& state, absl::Time now, Flight& flight);
+  void FlushWithin(absl::Duration delay);
+  bool Due() const;
+  std::vector<Outcome> TakeOutcomes();
+  void Flush(absl::Time now);
+  void FetchParts(std::vector<std::string> missing);
+  void AddRows(absl::Time now, Flight& flight);
   // The group that takes the row; nullptr: it goes with a later commit.
-  RowGroup* GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
+  RowGroup* GroupFor(const WaitingRow& row, Flight& flight,
                      std::map<std::string, size_t>& by_run) const;
-  void Send(ShardState& state, std::shared_ptr<Flight> flight);
-  void OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result);
+  void Send(std::shared_ptr<Flight> flight);
+  void OnCommitted(Flight& flight, const kv::CommitResult& result);
   // Lets go of the key of a row, and queues what is there.
-  void ReadAgain(ShardState& state, std::vector<kv::Key> keys);
+  void ReadAgain(std::vector<kv::Key> keys);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   ShardLoader& loader_;
   std::vector<Outcome> outcomes_;
   std::deque<WaitingRow> rows_;

@@ -31,8 +31,7 @@ namespace escapement::handler {
 class GrantedLoop {
  public:
   // `ends` outlives it.
-  GrantedLoop(std::weak_ptr<ShardState> state, EndLoop& ends)
-      : state_(std::move(state)), ends_(ends) {}
+  GrantedLoop(ShardState& state, EndLoop& ends) : state_(state), ends_(ends) {}
 
   // Opens the watch, then calls `watched`: the shard is to be scanned, and OnScanned to be called.
   void Start(std::function<void()> watched);
@@ -40,7 +39,7 @@ class GrantedLoop {
   void OnScanned(kv::CommitSeq seq);
 
   // Takes a claim of which nothing was ever sent. Its id is known to GrantedClaims.
-  void Adopt(LeftClaim claim, kv::CommitSeq seq);
+  void Adopt(LeftClaim left, kv::CommitSeq seq);
 
   void Step(absl::Time now);
 
@@ -64,19 +63,18 @@ class GrantedLoop {
   };
   void Watch();
   void OpenWatch(kv::CommitSeq from);
-  void OnBatch(ShardState& state, const kv::WatchBatch& batch);
-  void TakeTold(ShardState& state, std::vector<Told> told);
-  void ReadOmitted(ShardState& state, std::vector<Told> told);
-  void Parse(ShardState& state, const Told& told);
-  void Take(ShardState& state, LeftClaim left, kv::CommitSeq seq);
-  void ScanAgain(ShardState& state);
+  void OnBatch(const kv::WatchBatch& batch);
+  void TakeTold(std::vector<Told> told);
+  void ReadOmitted(std::vector<Told> told);
+  void Parse(const Told& told);
+  void ScanAgain();
 
-  void Resolve(ShardState& state, GrantedPiece piece);
-  void Place(ShardState& state, GrantedPiece piece);
-  void Give(ShardState& state, const GrantedPiece& piece);
-  void Unblock(ShardState& state, absl::Time now);
+  void Resolve(GrantedPiece piece);
+  void Place(GrantedPiece piece);
+  void Give(const GrantedPiece& piece);
+  void Unblock(absl::Time now);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   EndLoop& ends_;
   std::function<void()> watched_;  // until the first scan has been made
   std::unique_ptr<kv::Watch> watch_;

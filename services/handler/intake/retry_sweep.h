@@ -23,8 +23,7 @@ namespace escapement::handler {
 class RetrySweep {
  public:
   // `claims` outlives it.
-  RetrySweep(std::weak_ptr<ShardState> state, ClaimLoop& claims)
-      : state_(std::move(state)), claims_(claims) {}
+  RetrySweep(ShardState& state, ClaimLoop& claims) : state_(state), claims_(claims) {}
 
   // Rows of this schedule are to end before they are due.
   void Note(const Uid& schedule) { noted_.insert(schedule); }
@@ -35,13 +34,13 @@ class RetrySweep {
   void Stop() { stopped_ = true; }
 
  private:
-  void Scan(ShardState& state, std::string begin);
-  void OnKeys(ShardState& state, const kv::ScanResult& keys);
-  void ReadRows(ShardState& state, std::vector<kv::Key> rows, std::string next);
+  void Scan(std::string begin);
+  void OnKeys(const kv::ScanResult& keys);
+  void ReadRows(std::vector<kv::Key> rows, std::string next);
   // `next`: where the pass goes on; empty: it is over.
-  void GoOn(ShardState& state, const std::string& next);
+  void GoOn(const std::string& next);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   ClaimLoop& claims_;
   absl::flat_hash_set<Uid> noted_;                        // for the next pass
   absl::flat_hash_set<Uid> sweeping_;                     // empty: no pass is under way

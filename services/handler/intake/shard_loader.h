@@ -31,7 +31,7 @@ namespace escapement::handler {
 
 class ShardLoader {
  public:
-  explicit ShardLoader(std::weak_ptr<ShardState> state) : state_(std::move(state)) {}
+  explicit ShardLoader(ShardState& state) : state_(state) {}
 
   void Start();
 
@@ -63,27 +63,26 @@ class ShardLoader {
   // The watch is to tell of the lane's rows before `end` and of none from there on.
   void TellUpTo(uint8_t lane, std::string end);
   // Nothing of the segment is being read or about to be: of what is behind it nothing is told.
-  void TellOfLoaded(ShardState& state, uint8_t segment);
-  void OnBatch(ShardState& state, const kv::WatchBatch& batch);
-  void AddRow(ShardState& state, absl::string_view key, absl::string_view value, kv::CommitSeq seq);
-  void DropLatest(ShardState& state, uint8_t segment);
+  void TellOfLoaded(uint8_t segment);
+  void OnBatch(const kv::WatchBatch& batch);
+  void AddRow(absl::string_view key, absl::string_view value, kv::CommitSeq seq);
+  void DropLatest(uint8_t segment);
   // The rows of the segment from `key` on are to be read again.
   void ReadFrom(uint8_t segment, std::string key);
-  void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
+  void ReadOmitted(std::vector<kv::Key> keys);
   // Until where the segment is to be loaded; the same once three quarters of the horizon are.
-  std::string LoadTo(ShardState& state, uint8_t segment, absl::Time now) const;
+  std::string LoadTo(uint8_t segment, absl::Time now) const;
   // The segment holds what it may.
-  static bool Full(const ShardState& state, uint8_t segment);
+  bool Full(uint8_t segment) const;
   // Before it the lane is overdue: it cannot keep up. Empty, or no later than the lane's mark: it
   // can.
-  std::string MarkOf(const ShardState& state, uint8_t lane, absl::Time now) const;
+  std::string MarkOf(uint8_t lane, absl::Time now) const;
   // What is before `mark` is overdue, and everything from there on is loaded beside it.
-  void FallBehind(ShardState& state, uint8_t lane, std::string mark);
-  void ScanSegment(ShardState& state, uint8_t segment, std::string to);
-  void OnScanned(ShardState& state, uint8_t segment, const std::string& to,
-                 absl::StatusOr<kv::ScanResult> result);
+  void FallBehind(uint8_t lane, std::string mark);
+  void ScanSegment(uint8_t segment, std::string to);
+  void OnScanned(uint8_t segment, const std::string& to, absl::StatusOr<kv::ScanResult> result);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   std::unique_ptr<kv::Watch> watch_;
   bool watching_ = false;
   std::array<std::string, kLaneCount> told_to_;  // the ends of the watch
