@@ -48,20 +48,18 @@ Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurre
   return away_when_due && !away ? Former::kSuperseded : Former::kNone;
 }
 
-RowJudgement Skip(RowJudgement judged, absl::string_view reason) {
-  judged.action = Action::kSkip;
-  judged.reason = std::string(reason);
-  return judged;
-}
-
-// The state that is known may be older than the row: a change writes both, and its news of the two
-// are told apart.
+// The cached state may be older than the row: one commit writes both, but two watches deliver them
+// separately. If the row is newer, the state is read again.
 RowJudgement Superseded(RecordCache& cache, const Uid& uid, const EventRecord& row,
                         RowJudgement judged) {
-  if (row.version() <= judged.state->record->version()) return Skip(std::move(judged), kSuperseded);
-  cache.ForgetState(uid);
-  cache.State(uid);
-  return {};
+  if (row.version() > judged.state->record->version()) {
+    cache.ForgetState(uid);
+    cache.State(uid);
+    return {};
+  }
+  judged.action = Action::kSkip;
+  judged.reason = std::string(kSuperseded);
+  return judged;
 }
 
 // Where the rows of a definition wait: by policy and priority, or on their own.
@@ -96,31 +94,27 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     judged.action = Action::kDrop;
     return judged;
   }
-  Currency currency = JudgeRow(row, occurrence, state, std::nullopt);
-  if (currency == Currency::kNeedsDefinition && definition != nullptr) {
-    currency = JudgeRow(row, occurrence, state,
-                        HasOccurrence(definition->timetable.get(), occurrence,
-                                      row.nominal_time_micros(), FinishOf(*state)));
+  RowVerdict verdict = JudgeRow(row, occurrence, state, std::nullopt);
+  if (verdict.action == Action::kFetch && definition != nullptr) {
+    verdict = JudgeRow(row, occurrence, state,
+                       HasOccurrence(definition->timetable.get(), occurrence,
+                                     row.nominal_time_micros(), FinishOf(*state)));
   }
-  switch (currency) {
-    case Currency::kPark:
-      judged.action = Action::kPark;
-      return judged;
-    case Currency::kDeleted:
-      return Skip(std::move(judged), "deleted");
-    case Currency::kSuperseded:
-      return Superseded(cache, uid, row, std::move(judged));
-    case Currency::kCancelled:
-      judged.outcome = storage::v1::OUTCOME_KIND_CANCELLED;
-      return Skip(std::move(judged), *CancelReason(row, occurrence, *state));
-    case Currency::kNeedsDefinition:
-    case Currency::kSend:
-      break;
+  if (verdict.superseded()) return Superseded(cache, uid, row, std::move(judged));
+  if (verdict.action == Action::kPark || verdict.action == Action::kSkip) {
+    judged.action = verdict.action;
+    judged.outcome = verdict.outcome;
+    judged.reason = std::string(verdict.reason);
+    return judged;
   }
   if (former == Former::kSuperseded) return Superseded(cache, uid, row, std::move(judged));
   if (definition == nullptr) return judged;
-  // The definition went with its schedule; the state that is known is a moment old.
-  if (definition->record == nullptr) return Skip(std::move(judged), "deleted");
+  // The schedule was deleted with its definition; the cached state is a moment old.
+  if (definition->record == nullptr) {
+    judged.action = Action::kSkip;
+    judged.reason = std::string(kScheduleDeleted);
+    return judged;
+  }
   judged.action = SamePlace(row, *definition->record) ? Action::kSend : Action::kMove;
   judged.definition = definition;
   return judged;

@@ -38,8 +38,8 @@ size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value().size() + 1024
 // What the row was judged to be; null if it has not been or its schedule has changed since.
 std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row) const {
   std::unique_ptr<ResolvedRow> resolved = row.TakeResolved();
-  if (resolved != nullptr && resolved->state != nullptr &&
-      resolved->state != state_.core.cache.StateIfKnown(resolved->entry.key.uid))
+  if (resolved != nullptr && resolved->judged->state != nullptr &&
+      resolved->judged->state != state_.core.cache.StateIfKnown(resolved->entry.key.uid))
     resolved.reset();
   return resolved;
 }
@@ -178,55 +178,52 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
   std::unique_ptr<ResolvedRow> judged = TakeResolved(row);
   if (judged == nullptr) judged = ResolveRow(state_.core.cache, row.key(), row.value());
   ResolvedRow& resolved = *judged;
+  if (!resolved.judged.has_value()) {
+    // The row stays in the store, and its key held: nothing is known of its events.
+    HandlerStats::Add(state_.core.stats.broken_rows, 1);
+    return Next::kGoOn;
+  }
   const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
-  if (resolved.action == ResolvedRow::Action::kSkip && resolved.reason == kSuperseded &&
-      now < ends_at && passing_ < kPassingMax) {
+  if (resolved.judged->superseded() && now < ends_at && passing_ < kPassingMax) {
     LookAgain(ends_at - now, std::move(row));
     return Next::kGoOn;
   }
-  switch (resolved.action) {
-    case ResolvedRow::Action::kFetch:
+  switch (resolved.judged->action) {
+    case RowJudgement::Action::kFetch:
       unknown_.push_back(std::move(row));
       return unknown_.size() < kUnknownMax ? Next::kGoOn : Next::kStop;
-    case ResolvedRow::Action::kPark:
-    case ResolvedRow::Action::kSkip:
-    case ResolvedRow::Action::kMove:
-    case ResolvedRow::Action::kDrop:
+    case RowJudgement::Action::kPark:
+    case RowJudgement::Action::kSkip:
+    case RowJudgement::Action::kMove:
+    case RowJudgement::Action::kDrop:
       EndUnclaimed(now, std::move(row), std::move(resolved));
       return Next::kGoOn;
-    case ResolvedRow::Action::kBroken:
-      // It stays where it is, held: nothing can be said of it, and nothing must be done to it.
-      HandlerStats::Add(state_.core.stats.broken_rows, 1);
-      return Next::kGoOn;
-    case ResolvedRow::Action::kSend:
-      if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
-                      resolved.entry.context->timetable.get(), resolved.state.get(), now)) {
-        GiveUp(std::move(row), std::move(resolved));
-        return Next::kGoOn;
-      }
-      return Take(now, std::move(row), std::move(judged), batch);
+    case RowJudgement::Action::kSend:
+      break;
   }
-  return Next::kGoOn;
+  if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
+                  resolved.entry.context->timetable.get(), resolved.judged->state.get(), now)) {
+    GiveUp(std::move(row), std::move(resolved));
+    return Next::kGoOn;
+  }
+  return Take(now, std::move(row), std::move(judged), batch);
 }
 
 void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved) {
-  EndKind kind = resolved.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
-                                                                         : EndKind::kSkipped;
+  RowJudgement& judged = *resolved.judged;
+  const EndKind kind = EndKindOf(judged);
   std::vector<kv::Mutation> moved;
-  if (resolved.action == ResolvedRow::Action::kMove) {
-    kind = EndKind::kMove;
-    AddMovedRow(SourceOf(*resolved.moved_to), resolved.entry.event, resolved.entry.key.occurrence,
-                resolved.entry.key.first, resolved.entry.key.due_time, state_.core.layout, now,
-                &moved);
+  if (kind == EndKind::kMove) {
+    const EventKey& key = resolved.entry.key;
+    AddMovedRow(SourceOf(*judged.definition->record), resolved.entry.event, key.occurrence,
+                key.first, key.due_time, state_.core.layout, now, &moved);
   }
-  if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
-  if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),
                 .kind = kind,
-                .reason = std::move(resolved.reason),
+                .reason = std::move(judged.reason),
                 .moved = std::move(moved)},
-               std::move(row), std::move(resolved.state));
+               std::move(row), std::move(judged.state));
 }
 
 void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
@@ -251,9 +248,8 @@ bool ClaimLoop::EndUnwanted(QueuedRow row) {
   // In hand: it is about to be judged.
   if (state_.held.contains(row.key())) return true;
   std::unique_ptr<ResolvedRow> resolved = ResolveRow(state_.core.cache, row.key(), row.value());
-  if (resolved->action == ResolvedRow::Action::kFetch) return false;
-  if (resolved->action != ResolvedRow::Action::kSkip || resolved->reason == kSuperseded)
-    return true;
+  if (resolved->Is(RowJudgement::Action::kFetch)) return false;
+  if (!resolved->Is(RowJudgement::Action::kSkip) || resolved->judged->superseded()) return true;
   state_.queue.Remove(row.key());
   state_.held.insert(std::string(row.key()));
   EndUnclaimed(state_.core.client.NowLow(), std::move(row), std::move(*resolved));
@@ -278,7 +274,7 @@ void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow&& resolved) {
                 .payload = std::move(resolved.payload),
                 .kind = EndKind::kFailed,
                 .reason = std::move(reason)},
-               std::move(row), std::move(resolved.state));
+               std::move(row), std::move(resolved.judged->state));
 }
 
 ClaimLoop::Next ClaimLoop::Take(absl::Time now, QueuedRow row,
@@ -294,7 +290,7 @@ ClaimLoop::Next ClaimLoop::Take(absl::Time now, QueuedRow row,
   const uint64_t count = std::min({resolved->entry.event.count(), room, batch.room()});
   state_.core.sends.Reserve(target, count);
   state_.queue.NoteTaken(row.standing(), count);
-  batch.Add(std::move(row), std::move(resolved->entry), count, resolved->state.get());
+  batch.Add(std::move(row), std::move(resolved->entry), count, resolved->judged->state.get());
   return Next::kGoOn;
 }
 

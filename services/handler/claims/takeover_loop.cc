@@ -121,7 +121,7 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(Left& left) {
       row = std::move(*ResolveRow(state_.core.cache, entry.record.event_key(),
                                   absl::string_view(found->second)));
     }
-    known = known && row.action != ResolvedRow::Action::kFetch;
+    known = known && !row.Is(RowJudgement::Action::kFetch);
     rows.push_back(std::move(row));
   }
   if (!known) return std::nullopt;
@@ -153,20 +153,18 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   for (uint32_t i = 0; i < rows->size(); ++i) {
     const ResolvedRow& row = (*rows)[i];
     for (const IndexSlice& slice : left.claim.entries[i].open) {
-      if (row.action == ResolvedRow::Action::kSend) {
+      if (row.Is(RowJudgement::Action::kSend)) {
         HandlerStats::Add(state_.core.stats.takeovers, slice.count);
         state_.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
         state_.core.sends.Add(claim, i, slice.first, slice.count, now);
         continue;
       }
-      // Neither row nor record: only the claim's end is left to be written. What is not to be sent
-      // any more becomes a row again, which is parked or skipped under the condition of its
-      // schedule's state_.
+      // Without a row only the claim's end is left to write. Events that must not be sent any more
+      // become a row again, which is then parked or skipped under the condition of its schedule's
+      // state.
       EndKind kind = EndKind::kGone;
-      if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip ||
-          row.action == ResolvedRow::Action::kDrop || row.action == ResolvedRow::Action::kMove) {
+      if (row.judged.has_value())
         kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;
-      }
       ends_.Add({.claim = claim,
                  .entry = i,
                  .kind = kind,
@@ -174,7 +172,7 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
                  .count = slice.count,
                  .attempts = claim->entries[i].event.attempts(),
                  .complete_micros = ToMicros(now),
-                 .reason = row.reason});
+                 .reason = row.judged.has_value() ? row.judged->reason : ""});
     }
   }
   return true;

@@ -6,33 +6,30 @@
 #define SERVICES_HANDLER_INTAKE_ROW_RESOLVER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "common/records/record_cache.h"
+#include "common/records/row_judge.h"
 #include "services/handler/claims/claim.h"
 
 namespace escapement::handler {
 
 struct ResolvedRow {
-  enum class Action {
-    kSend,
-    kFetch,  // something is not known yet; the cache has been asked for it
-    kPark,
-    kSkip,    // it ends with `outcome`, for `reason`
-    kDrop,    // another row stands for its events: it goes without an outcome
-    kMove,    // the schedule has a policy by now (moved_to): it is to wait for a token
-    kBroken,  // the row cannot be read
-  };
-  Action action = Action::kBroken;
-  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // of kSkip
-  std::string reason = {};
-  ClaimedEntry entry = {};  // of kSend complete; of kPark, kSkip and kDrop without context
-  // By which it was judged; null for one-off events.
-  std::shared_ptr<const CachedState> state = nullptr;
-  std::string payload = {};  // of a one-off event that is not sent
-  std::shared_ptr<const storage::v1::DefinitionRecord> moved_to = nullptr;
+  // What to do with the row; nullopt: the row cannot be read. For a one-off event without a state:
+  // kSend, kFetch, or kSkip if its definition is gone.
+  std::optional<RowJudgement> judged = std::nullopt;
+  ClaimedEntry entry = {};   // complete for kSend, otherwise without context
+  std::string payload = {};  // only of a one-off event that is skipped
+
+  bool Is(RowJudgement::Action action) const {
+    return judged.has_value() && judged->action == action;
+  }
 };
+
+// How a row that is not sent ends without a claim. Not for kSend and kFetch.
+EndKind EndKindOf(const RowJudgement& judged);
 
 // Of an event of a schedule that is sent under `definition`, whose record is there.
 std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
