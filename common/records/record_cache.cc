@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/schedule_table.h"
@@ -232,7 +233,8 @@ void RecordCache::OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
   } else {
     std::for_each(keys.begin(), keys.end(), none_waits);
   }
-  if (--reads_ > 0) return;
+  TakeFrom<size_t>(reads_, 1);
+  if (reads_ > 0) return;
   on_fetched_();
   Fetch();
 }

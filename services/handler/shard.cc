@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/backoff/retry_plan.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/records/currency.h"
@@ -67,6 +68,7 @@ std::optional<absl::Time> Shard::NextDue(absl::Time now) const {
 }
 
 void Shard::Drain(Closure done) {
+  CHECK(done != nullptr);
   draining_ = true;
   drained_ = std::move(done);
   claims_.Stop();
@@ -91,6 +93,7 @@ void Shard::CheckDrained() {
 ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index,
                                     uint64_t first, uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
+  CHECK_LT(entry_index, claim->entries.size());
   const ClaimedEntry& entry = claim->entries[entry_index];
   if (MayBeSent(*claim, entry)) return Check::kSend;
   ends_.Add({.claim = claim,
@@ -122,7 +125,9 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
 
 void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,
                      int64_t dispatch_micros, DeliveryResult result, bool silent) {
+  CHECK_LT(entry_index, claim->entries.size());
   const ClaimedEntry& entry = claim->entries[entry_index];
+  CHECK(entry.context != nullptr);
   const absl::Time now = state_->core.client.NowLow();
   Outcome outcome{.claim = claim,
                   .entry = entry_index,

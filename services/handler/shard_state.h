@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "common/base/check.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
@@ -62,6 +64,16 @@ struct ShardState : public std::enable_shared_from_this<ShardState> {
       if (const std::shared_ptr<ShardState> owned = weak.lock(); owned != nullptr)
         callback(std::forward<decltype(args)>(args)...);
     };
+  }
+
+  // The key of a row was in `held`, and is not any more.
+  void Release(absl::string_view key) { CHECK_EQ(held.erase(key), 1u) << "a key was not held"; }
+
+  // Takes a claim, new or of a former owner, until its last event has ended.
+  void AddClaim(const std::shared_ptr<Claim>& claim) {
+    claim->order = ++core.last_claim_order;
+    claim->owner = owner;
+    CHECK(claims.emplace(claim->order, claim).second);
   }
 
   HandlerCore& core;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/storage/schedule_table.h"
 #include "google/protobuf/io/coded_stream.h"
 
@@ -47,6 +48,9 @@ bool ClaimBatch::Fits(absl::Duration timeout) const {
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
                      const CachedState* state) {
+  CHECK_GT(count, 0u);
+  CHECK_LE(count, std::min(room(), entry.event.count()));
+  CHECK(entry.context != nullptr);
   if (rows() == 0) {
     pending_.claim->entries.reserve(rows_expected_);
     pending_.rows.reserve(rows_expected_);
@@ -112,6 +116,7 @@ void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
 }
 
 kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {
+  CHECK_GT(rows(), 0u);
   Claim& claim = *pending_.claim;
   claim.claim_time_micros = now_micros;
   storage::v1::ClaimRecord rest;

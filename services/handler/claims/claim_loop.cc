@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/backoff/retry_plan.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
@@ -45,7 +46,7 @@ std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row) const {
 }
 
 void ClaimLoop::Requeue(QueuedRow row) {
-  state_.held.erase(row.key());
+  state_.Release(row.key());
   state_.queue.Add(std::move(row));
 }
 
@@ -251,16 +252,16 @@ bool ClaimLoop::EndUnwanted(QueuedRow row) {
   if (resolved->Is(RowJudgement::Action::kFetch)) return false;
   if (!resolved->Is(RowJudgement::Action::kSkip) || resolved->judged->superseded()) return true;
   state_.queue.Remove(row.key());
-  state_.held.insert(std::string(row.key()));
+  CHECK(state_.held.insert(std::string(row.key())).second);
   EndUnclaimed(state_.core.client.NowLow(), std::move(row), std::move(*resolved));
   return true;
 }
 
 void ClaimLoop::LookAgain(absl::Duration after, QueuedRow row) {
   ++passing_;
-  state_.held.erase(row.key());
+  state_.Release(row.key());
   state_.core.executor->PostAfter(after, state_.WhileOwned([this, row = std::move(row)]() mutable {
-    --passing_;
+    TakeFrom<size_t>(passing_, 1);
     if (!state_.held.contains(row.key()) && !state_.queue.Contains(row.key()))
       state_.queue.Add(std::move(row));
     state_.core.wake();
@@ -300,7 +301,7 @@ ClaimLoop::Next ClaimLoop::Block(absl::Time now, const std::string& target, Queu
   std::deque<QueuedRow>& rows = blocked.Of(row.standing());
   const bool full = rows.size() >= state_.core.options.blocked_rows_max;
   if ((full || Crowded()) && state_.core.sends.Slow(target)) {
-    state_.held.erase(row.key());
+    state_.Release(row.key());
     evicted_.insert(target);
     return Next::kGoOn;
   }
@@ -318,9 +319,9 @@ ClaimLoop::Next ClaimLoop::Block(absl::Time now, const std::string& target, Queu
 }
 
 void ClaimLoop::OnUnblocked(Blocked& blocked, const QueuedRow& row) {
-  --blocked_rows_;
-  blocked_bytes_ -= BlockedBytes(row);
-  blocked.bytes -= BlockedBytes(row);
+  TakeFrom<size_t>(blocked_rows_, 1);
+  TakeFrom(blocked_bytes_, BlockedBytes(row));
+  TakeFrom(blocked.bytes, BlockedBytes(row));
 }
 
 void ClaimLoop::LetGo() {
@@ -331,6 +332,7 @@ void ClaimLoop::LetGo() {
     const auto most = std::max_element(
         blocked_.begin(), blocked_.end(),
         [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+    CHECK(most != blocked_.end() && !most->second.empty()) << blocked_bytes_ << " bytes of no row";
     LetGoOf(most->first, most->second);
   }
 }
@@ -341,7 +343,7 @@ void ClaimLoop::LetGoOf(const std::string& target, Blocked& blocked) {
   for (std::deque<QueuedRow>* rows : {&blocked.background, &blocked.on_time}) {
     for (const QueuedRow& row : *rows) {
       OnUnblocked(blocked, row);
-      state_.held.erase(row.key());
+      state_.Release(row.key());
     }
     rows->clear();
   }
@@ -361,7 +363,7 @@ void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
       [this, weak = state_.weak_from_this(), pending, begun,
        &sends = state_.core.sends](absl::StatusOr<kv::CommitResult> result) {
         if (weak.expired()) return Unreserve(sends, *pending);
-        --commits_;
+        TakeFrom<size_t>(commits_, 1);
         const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
         if (result.ok()) state_.core.lead.OnCommitted(elapsed - begun);
         if (!result.ok()) {
@@ -381,13 +383,11 @@ void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
 void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
   const std::shared_ptr<Claim>& claim = pending.claim;
   HandlerStats::Add(state_.core.stats.claims, 1);
-  claim->order = ++state_.core.last_claim_order;
-  claim->owner = state_.owner;
   claim->judged = FromMicros(claim->claim_time_micros);
-  state_.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (uint32_t i = 0; i < claim->entries.size(); ++i) {
     const ClaimedEntry& entry = claim->entries[i];
-    if (!entry.row_stays) state_.held.erase(entry.event_key);
+    if (!entry.row_stays) state_.Release(entry.event_key);
     state_.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count,
                           entry.key.due_time);
   }
@@ -400,7 +400,7 @@ void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
 void ClaimLoop::PutBack(PendingClaim& pending) {
   Unreserve(state_.core.sends, pending);
   for (size_t i = 0; i < pending.rows.size(); ++i) {
-    state_.held.erase(pending.rows[i].key());
+    state_.Release(pending.rows[i].key());
     state_.queue.Add(std::move(pending.rows[i]));
   }
 }
@@ -420,7 +420,7 @@ void ClaimLoop::ReadAgain(PendingClaim& pending) {
       state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
         if (!result.ok()) return;
         for (size_t i = 0; i < keys.size(); ++i) {
-          state_.held.erase(keys[i].key);
+          state_.Release(keys[i].key);
           if (!result->values[i].has_value()) continue;
           state_.queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }

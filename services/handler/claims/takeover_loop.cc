@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
@@ -93,12 +94,15 @@ void TakeoverLoop::ReadRows(const std::shared_ptr<Left>& left) {
   std::vector<kv::Key>& unread = left->unread;
   const size_t count = std::min(unread.size(), kPayloadsAtOnce);
   std::vector<kv::Key> keys(unread.end() - static_cast<ptrdiff_t>(count), unread.end());
-  left->reading = true;
+  CHECK(!std::exchange(left->reading, true));
   state_.core.client.MultiGet(
       keys, state_.core.executor,
       state_.WhileOwned([this, left, keys](absl::StatusOr<kv::GetResult> result) {
         left->reading = false;
-        if (result.ok()) left->unread.resize(left->unread.size() - keys.size());
+        if (result.ok()) {
+          CHECK_GE(left->unread.size(), keys.size());
+          left->unread.resize(left->unread.size() - keys.size());
+        }
         for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
           if (result->values[i].has_value())
             left->rows[keys[i].key] = *std::move(result->values[i]);
@@ -135,8 +139,6 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   if (!rows.has_value()) return false;
   auto claim = std::make_shared<Claim>();
   claim->id = left.claim.id;
-  claim->order = ++state_.core.last_claim_order;
-  claim->owner = state_.owner;
   claim->ends_written = left.claim.ends_written;
   claim->claim_time_micros = left.claim.claim_time_micros;
   claim->judged = left.asked_at;
@@ -149,7 +151,7 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
     claim->entries.push_back(std::move(entry));
     for (const IndexSlice& slice : left.claim.entries[i].open) claim->open += slice.count;
   }
-  state_.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (uint32_t i = 0; i < rows->size(); ++i) {
     const ResolvedRow& row = (*rows)[i];
     for (const IndexSlice& slice : left.claim.entries[i].open) {
@@ -184,9 +186,7 @@ bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
     HandlerStats::Add(state_.core.stats.broken_rows, 1);
     return true;
   }
-  claim->order = ++state_.core.last_claim_order;
-  claim->owner = state_.owner;
-  state_.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
     HandlerStats::Add(state_.core.stats.takeovers, piece.count);
     Outcome outcome = Returned(piece, now, /*unreachable=*/false);

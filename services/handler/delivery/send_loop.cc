@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 
@@ -132,18 +133,14 @@ void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
 
 bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
                         uint64_t answers_before) {
-  SendTarget* const found = Find(context.target_key);
+  SendTarget& target = *CheckNotNull(Find(context.target_key));
   const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
-  bool silent = !answered;
-  if (found != nullptr) {
-    SendTarget& target = *found;
-    silent = silent && target.answers_ever == answers_before;
-    target.sent -= std::min<uint64_t>(1, target.sent);
-    if (answered) {
-      ++target.answers;
-      ++target.answers_ever;
-      target.timeout = context.timeout;
-    }
+  const bool silent = !answered && target.answers_ever == answers_before;
+  TakeFrom<uint64_t>(target.sent, 1);
+  if (answered) {
+    ++target.answers;
+    ++target.answers_ever;
+    target.timeout = context.timeout;
   }
   Unreserve(context.target_key, 1);
   return silent;
@@ -167,9 +164,9 @@ void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
 
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
   SendTarget* const found = Find(target_key);
-  if (found == nullptr) return;
-  found->out -= std::min(events, found->out);
-  out_ -= std::min(events, out_);
+  CHECK(found != nullptr) << "nothing is reserved for " << target_key;
+  TakeFrom(found->out, events);
+  TakeFrom(out_, events);
   stats_.events_out.store(out_, std::memory_order_relaxed);
   if (found->out > 0 || found->slow || targets_.size() <= kTargetsKeptMax) return;
   targets_.erase(last_found_);
@@ -178,6 +175,8 @@ void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
 
 void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
                    absl::Time due) {
+  CHECK_LT(entry, claim->entries.size());
+  CHECK(claim->entries[entry].context != nullptr);
   waiting_.emplace(
       due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
 }
@@ -226,13 +225,14 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
-  uint64_t answers_before = 0;
-  if (SendTarget* const target = Find(entry.context->target_key); target != nullptr) {
-    target->sent += waiting.count;
-    target->most_sent = std::max(target->most_sent, target->sent);
-    answers_before = target->answers_ever;
-  }
+  SendTarget& target = *CheckNotNull(Find(entry.context->target_key));
+  target.sent += waiting.count;
+  CHECK_LE(target.sent, target.out)
+      << "more is sent to " << entry.context->target_key << " than is reserved";
+  target.most_sent = std::max(target.most_sent, target.sent);
+  const uint64_t answers_before = target.answers_ever;
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
+  CHECK(!has_token || token_maker_ != nullptr);
   for (uint64_t i = 0; i < waiting.count; ++i) {
     uint32_t place = 0;
     if (free_slots_.empty()) {
@@ -262,10 +262,10 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
 void SendLoop::OnResults() {
   for (Sink::Result& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
-    if (place >= slots_.size() || slots_[place].claim == nullptr ||
-        slots_[place].uses != result.tag >> 32)
-      continue;
+    CHECK_LT(place, slots_.size());
     Slot& slot = slots_[place];
+    CHECK(slot.claim != nullptr && slot.uses == result.tag >> 32)
+        << "a transport gave two results of one attempt";
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);

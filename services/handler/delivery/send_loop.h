@@ -29,7 +29,6 @@ namespace escapement::handler {
 
 // A place where events go.
 struct SendTarget {
-  std::string key;
   uint64_t out = 0;        // reserved: claimed and not answered
   uint64_t sent = 0;       // of `out`
   uint64_t most_sent = 0;  // since `counted_since`

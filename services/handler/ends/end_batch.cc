@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/records/retry_end.h"
@@ -45,9 +46,8 @@ storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunPart
                                         RunParts& changed) {
   std::string key = PartKey(entry);
   const auto before = parts.find(key);
-  const auto [at, added] = changed.try_emplace(std::move(key));
-  if (added && before != parts.end()) at->second = before->second;
-  return at->second;
+  CHECK(before != parts.end()) << "the counts of a run were not read";
+  return changed.try_emplace(std::move(key), before->second).first->second;
 }
 
 // `reason`: of what is skipped.
@@ -116,7 +116,7 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   NoteTried(outcome.dispatch_micros, event);
   if (entry.one_off()) {
     event.set_event_id(entry.EventId(0));
-    event.set_payload(*entry.context->payload);
+    event.set_payload(*CheckNotNull(entry.context)->payload);
   }
   // The version that was sent, so that the next attempt need not be judged anew.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
@@ -161,7 +161,7 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
   letter.set_index(outcome.first);
   *letter.mutable_event() = RecordOfOne(entry, outcome);
   letter.set_reason(outcome.reason);
-  letter.set_schedule_id(entry.context->definition->schedule_id());
+  letter.set_schedule_id(CheckNotNull(entry.context)->definition->schedule_id());
   Put(group, ColumnFamily::kDeadLetters,
       DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros),
                     entry.EventId(outcome.first)),
@@ -173,7 +173,7 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   EventRecord event = entry.event;
   NoteTried(outcome.dispatch_micros, event);
-  event.set_payload(*entry.context->payload);
+  event.set_payload(*CheckNotNull(entry.context)->payload);
   batch.released_keys.push_back(entry.event_key);
   batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
 }
@@ -234,7 +234,6 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
   switch (first.kind) {
     case EndKind::kSucceeded:
     case EndKind::kSkipped:
-    case EndKind::kCancelled:
       PutDone(entry, first, outcomes[end - 1], count, batch.group);
       break;
     case EndKind::kFailed:
@@ -252,17 +251,38 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
         PutReturned(entry, first, count, batch);
       }
       break;
+    case EndKind::kGone:
+      break;
+    case EndKind::kCancelled:
     case EndKind::kPark:
     case EndKind::kMove:
     case EndKind::kResend:
-    case EndKind::kGone:
-      break;
+      CHECK(false) << "no end of a claimed event";
   }
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
   if (entry.row_stays && first.kind != EndKind::kReturn) ReleaseRow(entry, first, batch);
   if (CountsInRun(entry))
     CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count, first.reason);
+}
+
+// The kinds that a row without a claim may have.
+bool EndsRow(EndKind kind) {
+  switch (kind) {
+    case EndKind::kFailed:
+    case EndKind::kSkipped:
+    case EndKind::kCancelled:
+    case EndKind::kPark:
+    case EndKind::kMove:
+    case EndKind::kGone:
+      return true;
+    case EndKind::kSucceeded:
+    case EndKind::kRetry:
+    case EndKind::kReturn:
+    case EndKind::kResend:
+      break;
+  }
+  return false;
 }
 
 bool Alike(const Outcome& a, const Outcome& b) {
@@ -291,7 +311,7 @@ void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, En
   storage::v1::ClaimEndRecord record;
   for (size_t i = begin; i < end; ++i) {
     const Outcome& outcome = outcomes[i];
-    claim.open -= std::min(outcome.count, claim.open);
+    TakeFrom(claim.open, outcome.count);
     const int last = record.entries_size() - 1;
     auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry
                       ? record.mutable_entries(last)
@@ -369,6 +389,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
 
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed) {
+  CHECK(EndsRow(end.kind));
   const ClaimedEntry& entry = end.entry;
   const uint64_t count = entry.event.count();
   Delete(group, ColumnFamily::kEvents, entry.event_key);

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/run_table.h"
@@ -23,6 +24,7 @@ constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
 }  // namespace
 
 void EndLoop::Add(Outcome outcome) {
+  CHECK_LT(outcome.entry, outcome.claim->entries.size());
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
   const HandlerOptions& options = state_.core.options;
   if (grant == nullptr) {
@@ -47,6 +49,7 @@ void EndLoop::FlushWithin(absl::Duration delay) {
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
+  CHECK(state_.held.contains(row.key()));
   FlushWithin(state_.core.options.end_flush_delay);
   awaited_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
@@ -93,7 +96,7 @@ void EndLoop::Step(absl::Time now) {
 }
 
 void EndLoop::FetchParts(std::vector<std::string> missing) {
-  committing_ = true;
+  CHECK(!std::exchange(committing_, true));
   std::vector<kv::Key> keys;
   for (std::string& key : missing) {
     if (keys.size() == kPartsKeptMax) break;
@@ -211,6 +214,7 @@ void EndLoop::Send(std::shared_ptr<Flight> flight) {
   state_.core.client.CommitAsync(
       flight->commit, state_.core.executor,
       state_.WhileOwned([this, flight](absl::StatusOr<kv::CommitResult> result) {
+        CHECK(committing_);
         if (result.ok()) {
           committing_ = false;
           OnCommitted(*flight, *result);
@@ -242,7 +246,7 @@ void EndLoop::OnCommitted(Flight& flight, const kv::CommitResult& result) {
   for (const std::string& key : batch.released_keys) state_.held.erase(key);
   for (const std::shared_ptr<Claim>& claim : batch.finished) {
     claim->owner = nullptr;
-    state_.claims.erase(claim->order);
+    CHECK_EQ(state_.claims.erase(claim->order), 1u);
     if (IsGranted(claim->id)) state_.granted.Forget(claim->id);
   }
   for (QueuedRow& row : batch.rows) {
@@ -286,7 +290,7 @@ void EndLoop::ReadAgain(std::vector<kv::Key> keys) {
       keys, state_.core.executor,
       state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
         for (size_t i = 0; i < keys.size(); ++i) {
-          state_.held.erase(keys[i].key);
+          state_.Release(keys[i].key);
           if (!result.ok() || !result->values[i].has_value()) continue;
           state_.queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "common/base/check.h"
 #include "common/storage/inflight_table.h"
 
 namespace escapement::handler {
@@ -22,6 +23,7 @@ class GrantedClaims {
 
   // It has ended: its rows are gone from `inflight`.
   void Forget(const ClaimId& claim) {
+    CHECK(known_.contains({claim.epoch, claim.number})) << "an unknown claim has ended";
     if (keeping_) {
       ended_.push_back({claim.epoch, claim.number});
     } else {

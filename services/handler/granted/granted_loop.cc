@@ -172,9 +172,7 @@ void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
   }
   HandlerStats::Add(state_.core.stats.claims, 1);
   claim->granted_seq = seq;
-  claim->order = ++state_.core.last_claim_order;
-  claim->owner = state_.owner;
-  state_.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(std::move(piece));
 }
 
@@ -274,9 +272,7 @@ bool GrantedLoop::ReturnLate() {
   for (LeftClaim& left : std::exchange(late_, {})) {
     const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
     if (claim == nullptr || claim->open == 0) continue;
-    claim->order = ++state_.core.last_claim_order;
-    claim->owner = state_.owner;
-    state_.claims[claim->order] = claim;
+    state_.AddClaim(claim);
     for (const GrantedPiece& piece : OpenPieces(claim, left))
       ends_.Add(Returned(piece, now, /*unreachable=*/false));
     any = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 
 namespace escapement::handler {
@@ -40,7 +41,7 @@ void DueQueue::Add(QueuedRow row) {
   }
   const auto found = segment.rows.find(key);
   if (found != segment.rows.end()) {
-    segment.bytes -= found->bytes();
+    TakeFrom(segment.bytes, found->bytes());
     segment.rows.erase(found);
   }
   segment.rows.insert(std::move(row));
@@ -51,7 +52,7 @@ void DueQueue::Remove(absl::string_view key) {
   Segment& segment = segments_[SegmentOf(key)];
   const auto at = segment.rows.find(key);
   if (at == segment.rows.end()) return;
-  segment.bytes -= at->bytes();
+  TakeFrom(segment.bytes, at->bytes());
   segment.rows.erase(at);
 }
 
@@ -60,19 +61,24 @@ bool DueQueue::Contains(absl::string_view key) const {
 }
 
 void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
+  CHECK_LT(lane, kLaneRetry);
   if (mark <= marks_[lane]) return;
   marks_[lane] = std::move(mark);
   Segment& from = segments_[lane];
   Segment& overdue = segments_[OverdueSegment(lane)];
   while (!from.rows.empty() && from.rows.begin()->key() < marks_[lane]) {
     auto node = from.rows.extract(from.rows.begin());
-    from.bytes -= node.value().bytes();
+    TakeFrom(from.bytes, node.value().bytes());
     overdue.bytes += node.value().bytes();
     overdue.rows.insert(overdue.rows.end(), std::move(node.value()));
   }
 }
 
-void DueQueue::EndOverdue(uint8_t lane) { marks_[lane].clear(); }
+void DueQueue::EndOverdue(uint8_t lane) {
+  CHECK_LT(lane, kLaneRetry);
+  CHECK(segments_[OverdueSegment(lane)].rows.empty());
+  marks_[lane].clear();
+}
 
 uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
   uint8_t first = kNoSegment;
@@ -143,8 +149,9 @@ void DueQueue::NoteTaken(Standing standing, uint64_t events) {
 
 QueuedRow DueQueue::Pop(uint8_t index) {
   Segment& segment = segments_[index];
+  CHECK(!segment.rows.empty());
   QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
-  segment.bytes -= row.bytes();
+  TakeFrom(segment.bytes, row.bytes());
   row.set_standing(index >= kLaneCount   ? Standing::kOverdue
                    : index >= kLaneRetry ? Standing::kBackground
                                          : Standing::kOnTime);
@@ -166,7 +173,7 @@ std::optional<absl::string_view> DueQueue::LastKey(uint8_t segment) const {
 void DueQueue::DropBefore(uint8_t index, absl::string_view key) {
   Segment& segment = segments_[index];
   while (!segment.rows.empty() && segment.rows.begin()->key() < key) {
-    segment.bytes -= segment.rows.begin()->bytes();
+    TakeFrom(segment.bytes, segment.rows.begin()->bytes());
     segment.rows.erase(segment.rows.begin());
   }
 }
@@ -176,7 +183,7 @@ std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
   std::string dropped;
   while (segment.rows.size() > rows_max) {
     const auto last = std::prev(segment.rows.end());
-    segment.bytes -= last->bytes();
+    TakeFrom(segment.bytes, last->bytes());
     dropped = std::string(last->key());
     segment.rows.erase(last);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/storage/event_table.h"
 
@@ -61,6 +62,7 @@ void RetrySweep::ReadRows(std::vector<kv::Key> rows, std::string next) {
         for (size_t i = 0; result.ok() && !stopped_ && i < rows.size(); ++i) {
           if (!result->values[i].has_value()) continue;
           const std::optional<EventKey> key = DecodeEventKey(rows[i].key);
+          CHECK(key.has_value());
           // What cannot be judged yet is looked for again.
           if (!claims_.EndUnwanted(QueuedRow(rows[i].key, *result->values[i], result->seq)))
             noted_.insert(key->uid);

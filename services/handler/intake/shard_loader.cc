@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
 
@@ -65,7 +66,7 @@ void ShardLoader::OpenWatch(kv::CommitSeq from) {
 void ShardLoader::TellUpTo(uint8_t lane, std::string end) {
   if (end == told_to_[lane]) return;
   told_to_[lane] = end;
-  watch_->MoveEnd(lane, std::move(end));
+  CheckNotNull(watch_)->MoveEnd(lane, std::move(end));
 }
 
 void ShardLoader::TellOfLoaded(uint8_t index) {
@@ -159,7 +160,7 @@ bool ShardLoader::Overdue(absl::string_view key, absl::Time now) const {
 }
 
 void ShardLoader::Demote(QueuedRow row) {
-  state_.held.erase(row.key());
+  state_.Release(row.key());
   const uint8_t lane = LaneOfEventKey(row.key());
   // No further: what is due later may be late for this row only.
   FallBehind(lane,
@@ -259,6 +260,7 @@ void ShardLoader::FallBehind(uint8_t lane, std::string mark) {
 
 void ShardLoader::ScanSegment(uint8_t index, std::string to) {
   Segment& segment = segments_[index];
+  CHECK(segment.scanning_to.empty()) << "a segment is read twice at once";
   segment.scanning_to = to;
   segment.dropped.clear();
   if (to > told_to_[LaneOfSegment(index)]) TellUpTo(LaneOfSegment(index), to);
@@ -283,6 +285,7 @@ void ShardLoader::ScanSegment(uint8_t index, std::string to) {
 void ShardLoader::OnScanned(uint8_t index, const std::string& to,
                             absl::StatusOr<kv::ScanResult> result) {
   Segment& segment = segments_[index];
+  CHECK_EQ(segment.scanning_to, to);
   if (result.ok()) {
     segment.more = result->more && !result->entries.empty();
     segment.loaded_to = segment.more ? KeyAfter(result->entries.back().key) : to;

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
@@ -38,7 +39,7 @@ bool RetentionLoop::Due() const {
 void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
   if (shards.empty() || now == absl::InfinitePast()) return;
   swept_ = core_.runtime.clock().Elapsed();
-  busy_ = true;
+  CHECK(!std::exchange(busy_, true));
   auto sweep = std::make_shared<Sweep>();
   sweep->now = now;
   sweep->shards = std::move(shards);

@@ -23,8 +23,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/storage/run_table.h"
 #include "services/handler/shard_state.h"
 
@@ -82,7 +84,7 @@ class RetentionLoop {
   void NextShard(SweepPtr sweep);
   void Scan(SweepPtr sweep, kv::ScanRequest request, std::function<void(kv::ScanResult)> then);
   void Commit(SweepPtr sweep, std::vector<kv::Group> groups, std::function<void()> then);
-  void Finish() { busy_ = false; }
+  void Finish() { CHECK(std::exchange(busy_, false)); }
 
   HandlerCore& core_;
   bool busy_ = false;

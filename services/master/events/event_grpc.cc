@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "common/rpc/status_conversion.h"
 #include "common/rpc/stream_message_grpc.h"
 #include "common/rpc/unary_answer_grpc.h"
@@ -112,6 +113,8 @@ class IngestReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                 absl::StatusOr<v1::IngestResponse> response) {
     {
       absl::MutexLock lock(&mutex_);
+      CHECK_GE(place, first_place_);
+      CHECK_LT(place - first_place_, answers_.size());
       v1::IngestResponse& answer = answers_[place - first_place_].emplace();
       if (response.ok()) {
         answer = *std::move(response);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "common/rpc/channel.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
@@ -76,7 +77,7 @@ void StreamEnds::Began() {
 void StreamEnds::Ended(std::shared_ptr<GrpcLane> lane) {
   absl::MutexLock lock(&mutex_);
   left_.push_back(std::move(lane));
-  --running_;
+  TakeFrom<uint64_t>(running_, 1);
 }
 
 void StreamEnds::Drop() {
@@ -198,7 +199,8 @@ void GrpcLane::WriteNext() {
   const uint64_t number = next_number_++;
   const MonotonicMicros now = MonotonicNow();
   encoder_.Encode(next.attempt, number, &bytes_);
-  unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline, now});
+  CHECK(unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline, now})
+            .second);
   stream_->writing = true;
   // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never
   // has it, nor one behind which all others may expire while it is written.

@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/exchange.h"
@@ -185,9 +186,9 @@ class HttpTransport::Loop {
 
   // Before the result is given.
   void OnEnded(Origin* origin, HttpEnd end) {
-    outstanding_.fetch_sub(1, std::memory_order_relaxed);
-    --in_flight_count_;
-    --origin->in_flight;
+    CountAnswer();
+    TakeFrom(in_flight_count_, 1);
+    TakeFrom(origin->in_flight, 1);
     if (end == HttpEnd::kAnswered)
       origin->in_flight_max =
           std::min(2 * origin->in_flight_max, options_.in_flight_per_origin_max);
@@ -261,13 +262,15 @@ class HttpTransport::Loop {
     exchange.Answer(std::move(result));
   }
 
+  void CountAnswer() { CHECK_GT(outstanding_.fetch_sub(1, std::memory_order_relaxed), 0u); }
+
   void Reject(HttpAttempt attempt, const absl::Status& why) {
-    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    CountAnswer();
     attempt.Answer({.status = DeliveryStatus::kRejected, .message = std::string(why.message())});
   }
 
   void Expire(Queued queued) {
-    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    CountAnswer();
     queued.attempt.Answer(
         {.status = DeliveryStatus::kUnsent, .message = "timed out before it could be sent"});
   }
@@ -298,6 +301,7 @@ class HttpTransport::Loop {
     multi_.Reap([this](CURL* easy, CURLcode code) {
       if (plain_.OnConnected(easy, code)) return;
       const auto found = exchanges_.find(HttpExchange::Of(easy));
+      CHECK(found != exchanges_.end()) << "libcurl ended a request that is not under way";
       std::unique_ptr<HttpExchange> exchange = std::move(found->second);
       exchanges_.erase(found);
       DeliveryResult result = exchange->ResultOf(code);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 
@@ -40,7 +41,7 @@ void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const std
   ++pool->links;
   Link* const link = TakeIdle(pool, now);
   if (link == nullptr) return Connect(pool, std::move(outgoing), now);
-  --pool->links;
+  TakeFrom<size_t>(pool->links, 1);
   Send(link, std::move(outgoing));
 }
 
@@ -54,7 +55,8 @@ PlainRequests::Pool* PlainRequests::PoolOf(const std::string& url) {
 }
 
 void PlainRequests::LeavePool(Pool* pool) {
-  if (--pool->links == 0) pools_.erase(std::string(pool->url));
+  TakeFrom<size_t>(pool->links, 1);
+  if (pool->links == 0) pools_.erase(std::string(pool->url));
 }
 
 PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, HttpMicros now) {
@@ -115,6 +117,7 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
   }
   if (static_cast<size_t>(fd) >= links_.size()) links_.resize(static_cast<size_t>(fd) + 64);
   auto& link = links_[static_cast<size_t>(fd)];
+  CHECK(link == nullptr) << "descriptor " << fd << " has a connection already";
   link = std::make_unique<Link>(fd, options_.response_bytes_max);
   link->pool = connecting->pool;
   epoll_event event = {};
@@ -137,6 +140,7 @@ bool PlainRequests::Has(int fd) const {
 }
 
 void PlainRequests::OnEvent(int fd, uint32_t events) {
+  CHECK(Has(fd));
   Link* const link = links_[static_cast<size_t>(fd)].get();
   // Nothing was asked: the consumer has closed it, or is about to.
   if (link->idle) return Close(link);
