@@ -1,4 +1,5 @@
-// What the loops of one owned queue shard share, and what all shards of a handler share.
+// State that the loops of one owned queue shard share (ShardState), and state that all shards of a
+// handler share (HandlerCore).
 //
 // Threads: one, the handler's executor.
 
@@ -40,13 +41,13 @@ struct HandlerCore {
   SendLoop& sends;
   HandlerStats& stats;
   std::function<bool(uint32_t shard)> lease_valid;
-  std::function<void()> wake;  // steps all shards soon; cheap, any number of times
+  std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
   uint64_t last_claim_order = 0;
-  kv::Layout layout = {};  // set before the first shard is
+  kv::Layout layout = {};  // set before the first shard is made
 };
 
-// The Shard owns it; its loops keep a plain reference. Whatever may run after the lease is lost
-// (callbacks of the store, timers) is wrapped by WhileOwned.
+// The Shard owns it, and the shard's loops keep a plain reference. Callbacks that may run after the
+// lease is lost (of the store, of timers) are wrapped by WhileOwned.
 struct ShardState : public std::enable_shared_from_this<ShardState> {
   ShardState(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence,
              ClaimOwner* owner)
@@ -66,10 +67,10 @@ struct ShardState : public std::enable_shared_from_this<ShardState> {
     };
   }
 
-  // The key of a row was in `held`, and is not any more.
+  // Takes the key of a row out of `held`. The key must be there.
   void Release(absl::string_view key) { CHECK_EQ(held.erase(key), 1u) << "a key was not held"; }
 
-  // Takes a claim, new or of a former owner, until its last event has ended.
+  // Adds a claim, a new one or one of a former owner. It stays until its last event has ended.
   void AddClaim(const std::shared_ptr<Claim>& claim) {
     claim->order = ++core.last_claim_order;
     claim->owner = owner;
@@ -83,11 +84,11 @@ struct ShardState : public std::enable_shared_from_this<ShardState> {
   ClaimOwner* const owner;
 
   DueQueue queue = {};
-  // Keys of rows that are in neither the queue nor anybody else's hands: being judged or claimed,
-  // waiting for their target, and those of one-off events that are claimed. The loader skips them.
+  // Keys of the rows that a loop of this shard works on: rows being judged, claimed or ended, rows
+  // that wait for their target, and rows of claimed one-off events. The loader skips these keys.
   // Never iterated.
   absl::flat_hash_set<std::string> held = {};
-  std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; those with an open event
+  std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; claims with an open event
   GrantedClaims granted = {};
 };
 

@@ -15,7 +15,7 @@ using kv::Mutation;
 
 namespace {
 
-// A field of a message as it is on the wire: messages are put together field by field.
+// Appends one field of a message in its wire format. The record is built field by field.
 void AppendField(int number, const google::protobuf::MessageLite& value, std::string* out) {
   using google::protobuf::io::CodedOutputStream;
   const size_t bytes = value.ByteSizeLong();
@@ -29,8 +29,8 @@ void AppendField(int number, const google::protobuf::MessageLite& value, std::st
   value.SerializeWithCachedSizesToArray(to);
 }
 
-// Deliveries with timeouts up to this may be claimed together, and such as are at most twice as
-// long as the others.
+// Deliveries with timeouts up to this may share a claim, whatever they are. Longer ones may share
+// it if the longest timeout is at most twice the shortest.
 constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
 
 }  // namespace
@@ -61,7 +61,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
                                .key = entry.event_key,
                                .kind = Condition::Kind::kPresent,
                                .since = row.seq()});
-  // Rows of one schedule mostly follow one another; a condition twice does no harm.
+  // Rows of one schedule mostly follow one another. A repeated condition does no harm.
   if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
     group_.conditions.push_back(StateUnchanged(entry.key.uid, *state));
     last_state_ = entry.key.uid;
@@ -88,7 +88,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
 
 void ClaimBatch::AppendToRecord(ClaimedEntry& entry, uint64_t count) {
   entry_.set_event_key(entry.event_key);
-  // Lent for as long as it takes to write it.
+  // Lends the event to the message for the duration of the write.
   entry_.unsafe_arena_set_allocated_event(&entry.event);
   entry_.set_row_stays(entry.row_stays);
   entry_.set_claimed_version(entry.claimed_version);

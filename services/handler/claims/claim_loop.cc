@@ -16,27 +16,28 @@
 namespace escapement::handler {
 namespace {
 
-// Of the rows of one claim: whoever takes it over, or finds one of them changed, reads them again.
+// Bytes of the rows of one claim. After a takeover, or if one row has changed, all are read again.
 constexpr size_t kClaimRowBytesMax = 16 << 20;
-constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what a value may be
-// Rows that wait for one read of the cache; more would be judged anew after each read.
-constexpr size_t kUnknownMax = 500;
+constexpr size_t kClaimBytesMax =
+    2 << 20;  // bytes of one ClaimRecord; a value may have twice as many
+// Rows that wait for one read of the cache. All of them are judged again after each read.
+constexpr size_t kAwaitingRecordsMax = 500;
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
-constexpr size_t kPassingMax = 4096;  // superseded rows that wait; more are ended at once
+constexpr size_t kSupersededWaitingMax =
+    4096;  // superseded rows that wait; further ones end at once
 
-// The claim was not made (or its shard is lost): the room is there for others.
+// Gives the room back after a claim has failed, or its shard is lost.
 void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     sends.Unreserve(pending.claim->entries[i].context->target_key, pending.taken[i].count);
   }
 }
 
-// In memory: its payload once as it is in the store, once as it is sent.
+// Bytes in memory: the payload as stored, and the payload to send.
 size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value().size() + 1024; }
 
 }  // namespace
 
-// What the row was judged to be; null if it has not been or its schedule has changed since.
 std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row) const {
   std::unique_ptr<ResolvedRow> resolved = row.TakeResolved();
   if (resolved != nullptr && resolved->judged->state != nullptr &&
@@ -64,50 +65,51 @@ bool ClaimLoop::MayClaim() const {
   const size_t commits_max = Perturb(state_.core.runtime, Site::kHandlerOneClaimOutstanding)
                                  ? 1
                                  : options.claims_outstanding_max;
-  return commits_ < commits_max && !state_.core.sends.full() && unknown_.size() < kUnknownMax;
+  return commits_ < commits_max && !state_.core.sends.full() &&
+         awaiting_records_.size() < kAwaitingRecordsMax;
 }
 
-DueQueue::Takeable ClaimLoop::MayTake(absl::Time now) const {
+DueQueue::Takeable ClaimLoop::TakeableNow(absl::Time now) const {
   const HandlerOptions& options = state_.core.options;
   DueQueue::Takeable may;
   for (const auto& [target, rows] : blocked_) {
     const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
     const bool background = rows.background.size() >= options.blocked_rows_max;
-    // A target that is full for the moment only is waited for.
-    if ((!on_time && !background) || state_.core.sends.Slow(target)) continue;
-    if (on_time && !loader_.Overdue(rows.on_time.back().key(), now)) may.on_time = false;
+    // Rows of a slow target hold up no other rows: they are evicted instead.
+    if ((!on_time && !background) || state_.core.sends.IsSlow(target)) continue;
+    if (on_time && !loader_.IsOverdue(rows.on_time.back().key(), now)) may.on_time = false;
     if (background) may.background = false;
   }
   return may;
 }
 
 void ClaimLoop::OnFetched() {
-  for (QueuedRow& row : unknown_) Requeue(std::move(row));
-  unknown_.clear();
+  for (QueuedRow& row : awaiting_records_) Requeue(std::move(row));
+  awaiting_records_.clear();
 }
 
 void ClaimLoop::Unblock(absl::Time now) {
-  // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take their
-  // share in the queue again if there is anything to share with.
-  const bool shares = state_.queue.OnTimeDue(state_.core.lead.Until(now));
+  // On-time rows go first, directly into the next claim (ClaimUnblocked). If on-time work is due,
+  // the other rows return to the queue, which gives them their share.
+  const bool shares = state_.queue.HasOnTimeDueBy(state_.core.lead.LatestDueClaimedAt(now));
   for (auto target = blocked_.begin(); target != blocked_.end();) {
     std::deque<QueuedRow>& rows = target->second.background;
     uint64_t room = state_.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
     for (; shares && room > 0 && !rows.empty(); --room) {
-      OnUnblocked(target->second, rows.front());
+      CountUnblocked(target->second, rows.front());
       Requeue(std::move(rows.front()));
       rows.pop_front();
     }
     target = target->second.empty() ? blocked_.erase(target) : std::next(target);
   }
   const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
-  if (evicted_.empty() || elapsed < rewound_ + kRewindEvery) return;
+  if (evicted_.empty() || elapsed < last_rewind_ + kRewindEvery) return;
   for (auto target = evicted_.begin(); target != evicted_.end(); ++target) {
     if (blocked_.contains(*target) || state_.core.sends.Room(*target) == 0) continue;
-    // All lanes are read again: other targets' rows among them may be let go of again.
+    // This re-reads all lanes. Rows of other slow targets may be evicted again.
     evicted_.erase(target);
-    rewound_ = elapsed;
+    last_rewind_ = elapsed;
     loader_.Rewind();
     return;
   }
@@ -118,18 +120,18 @@ bool ClaimLoop::HasRoom(const ClaimBatch& batch, size_t rows_max) const {
          batch.row_bytes() < kClaimRowBytesMax && !state_.core.sends.full();
 }
 
-void ClaimLoop::TakeUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max) {
+void ClaimLoop::ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max) {
   const auto take = [&](const std::string& target, Blocked& blocked, std::deque<QueuedRow>& rows) {
-    uint64_t requeued = 0;  // the room is theirs
+    uint64_t requeued = 0;  // these rows will need room too
     while (!rows.empty() && state_.core.sends.Room(target) > requeued && HasRoom(batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
-      OnUnblocked(blocked, row);
+      CountUnblocked(blocked, row);
       std::unique_ptr<ResolvedRow> resolved;
-      // Of a retry it is to be seen whether it still is to be made.
+      // A retry goes through Consider again, which sees whether it is still allowed.
       if (row.standing() != Standing::kBackground) resolved = TakeResolved(row);
       if (resolved != nullptr) {
-        Take(now, std::move(row), std::move(resolved), batch);
+        AddToClaim(now, std::move(row), std::move(resolved), batch);
       } else {
         Requeue(std::move(row));
         ++requeued;
@@ -137,7 +139,7 @@ void ClaimLoop::TakeUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max
     }
   };
   for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.on_time);
-  if (state_.queue.OnTimeDue(state_.core.lead.Until(now))) return;
+  if (state_.queue.HasOnTimeDueBy(state_.core.lead.LatestDueClaimedAt(now))) return;
   for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.background);
 }
 
@@ -150,15 +152,14 @@ bool ClaimLoop::MakeClaim(absl::Time now) {
       Perturb(state_.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : options.claim_rows_max;
   const uint64_t events_max =
       Perturb(state_.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
-  ClaimBatch batch(std::move(claim), events_max, rows_of_last_);
-  TakeUnblocked(now, batch, rows_max);
-  if (Crowded()) LetGo();
-  const absl::Time until = state_.core.lead.Until(now);
-  for (DueQueue::Takeable may = MayTake(now); may.any() && HasRoom(batch, rows_max);) {
+  ClaimBatch batch(std::move(claim), events_max, rows_of_last_claim_);
+  ClaimUnblocked(now, batch, rows_max);
+  if (BlockedBytesFull()) EvictRows();
+  const absl::Time until = state_.core.lead.LatestDueClaimedAt(now);
+  for (DueQueue::Takeable may = TakeableNow(now); may.any() && HasRoom(batch, rows_max);) {
     std::optional<QueuedRow> row = state_.queue.Take(until, may);
     if (!row.has_value()) break;
-    // In hand already: a late answer has queued a row that the loader had found before it, and that
-    // is claimed by now.
+    // A late answer of the store may have queued a row that is being claimed already.
     if (!state_.held.insert(std::string(row->key())).second) continue;
     const Standing standing = row->standing();
     const Next next = Consider(now, *std::move(row), batch);
@@ -166,11 +167,11 @@ bool ClaimLoop::MakeClaim(absl::Time now) {
       (standing == Standing::kOnTime ? may.on_time : may.background) = false;
     if (next == Next::kStop) break;
   }
-  for (QueuedRow& row : aside_) Requeue(std::move(row));
-  aside_.clear();
+  for (QueuedRow& row : for_next_claim_) Requeue(std::move(row));
+  for_next_claim_.clear();
   if (batch.rows() == 0) return false;
   ++last_number_;
-  rows_of_last_ = batch.rows();
+  rows_of_last_claim_ = batch.rows();
   Commit(now, std::move(batch));
   return true;
 }
@@ -180,34 +181,35 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
   if (judged == nullptr) judged = ResolveRow(state_.core.cache, row.key(), row.value());
   ResolvedRow& resolved = *judged;
   if (!resolved.judged.has_value()) {
-    // The row stays in the store, and its key held: nothing is known of its events.
+    // The row stays in the store, and its key stays held: nothing can be done with it.
     HandlerStats::Add(state_.core.stats.broken_rows, 1);
-    return Next::kGoOn;
+    return Next::kContinue;
   }
   const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
-  if (resolved.judged->superseded() && now < ends_at && passing_ < kPassingMax) {
-    LookAgain(ends_at - now, std::move(row));
-    return Next::kGoOn;
+  if (resolved.judged->superseded() && now < ends_at &&
+      superseded_waiting_ < kSupersededWaitingMax) {
+    RequeueAfter(ends_at - now, std::move(row));
+    return Next::kContinue;
   }
   switch (resolved.judged->action) {
     case RowJudgement::Action::kFetch:
-      unknown_.push_back(std::move(row));
-      return unknown_.size() < kUnknownMax ? Next::kGoOn : Next::kStop;
+      awaiting_records_.push_back(std::move(row));
+      return awaiting_records_.size() < kAwaitingRecordsMax ? Next::kContinue : Next::kStop;
     case RowJudgement::Action::kPark:
     case RowJudgement::Action::kSkip:
     case RowJudgement::Action::kMove:
     case RowJudgement::Action::kDrop:
       EndUnclaimed(now, std::move(row), std::move(resolved));
-      return Next::kGoOn;
+      return Next::kContinue;
     case RowJudgement::Action::kSend:
       break;
   }
   if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
                   resolved.entry.context->timetable.get(), resolved.judged->state.get(), now)) {
-    GiveUp(std::move(row), std::move(resolved));
-    return Next::kGoOn;
+    FailLateRetry(std::move(row), std::move(resolved));
+    return Next::kContinue;
   }
-  return Take(now, std::move(row), std::move(judged), batch);
+  return AddToClaim(now, std::move(row), std::move(judged), batch);
 }
 
 void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved) {
@@ -227,7 +229,7 @@ void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolv
                std::move(row), std::move(judged.state));
 }
 
-void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
+void ClaimLoop::RequeueBlocked(const absl::flat_hash_set<Uid>& schedules) {
   for (auto& [target, blocked] : blocked_) {
     for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
       std::deque<QueuedRow> kept;
@@ -237,7 +239,7 @@ void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
           kept.push_back(std::move(row));
           continue;
         }
-        OnUnblocked(blocked, row);
+        CountUnblocked(blocked, row);
         Requeue(std::move(row));
       }
       *rows = std::move(kept);
@@ -246,7 +248,7 @@ void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
 }
 
 bool ClaimLoop::EndUnwanted(QueuedRow row) {
-  // In hand: it is about to be judged.
+  // A loop works on the row, and judges it soon.
   if (state_.held.contains(row.key())) return true;
   std::unique_ptr<ResolvedRow> resolved = ResolveRow(state_.core.cache, row.key(), row.value());
   if (resolved->Is(RowJudgement::Action::kFetch)) return false;
@@ -257,19 +259,19 @@ bool ClaimLoop::EndUnwanted(QueuedRow row) {
   return true;
 }
 
-void ClaimLoop::LookAgain(absl::Duration after, QueuedRow row) {
-  ++passing_;
+void ClaimLoop::RequeueAfter(absl::Duration after, QueuedRow row) {
+  ++superseded_waiting_;
   state_.Release(row.key());
   state_.core.executor->PostAfter(after, state_.WhileOwned([this, row = std::move(row)]() mutable {
-    TakeFrom<size_t>(passing_, 1);
+    TakeFrom<size_t>(superseded_waiting_, 1);
     if (!state_.held.contains(row.key()) && !state_.queue.Contains(row.key()))
       state_.queue.Add(std::move(row));
     state_.core.wake();
   }));
 }
 
-// It was to be tried again before the schedule's next occurrence.
-void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow&& resolved) {
+// The next occurrence of the schedule has come before the retry.
+void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
   std::string reason = PastNextOccurrence(resolved.entry.event.last_error());
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),
@@ -278,71 +280,72 @@ void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow&& resolved) {
                std::move(row), std::move(resolved.judged->state));
 }
 
-ClaimLoop::Next ClaimLoop::Take(absl::Time now, QueuedRow row,
-                                std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
+ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, QueuedRow row,
+                                      std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
   const std::string& target = resolved->entry.context->target_key;
   const uint64_t room = state_.core.sends.Room(target);
-  if (room == 0) return Block(now, target, std::move(row), std::move(resolved));
+  if (room == 0) return BlockRow(now, target, std::move(row), std::move(resolved));
   if (!batch.Fits(resolved->entry.context->timeout)) {
     row.KeepResolved(std::move(resolved));
-    aside_.push_back(std::move(row));
-    return aside_.size() < state_.core.options.claim_rows_max ? Next::kGoOn : Next::kStop;
+    for_next_claim_.push_back(std::move(row));
+    return for_next_claim_.size() < state_.core.options.claim_rows_max ? Next::kContinue
+                                                                       : Next::kStop;
   }
   const uint64_t count = std::min({resolved->entry.event.count(), room, batch.room()});
   state_.core.sends.Reserve(target, count);
   state_.queue.NoteTaken(row.standing(), count);
   batch.Add(std::move(row), std::move(resolved->entry), count, resolved->judged->state.get());
-  return Next::kGoOn;
+  return Next::kContinue;
 }
 
-ClaimLoop::Next ClaimLoop::Block(absl::Time now, const std::string& target, QueuedRow row,
-                                 std::unique_ptr<ResolvedRow> resolved) {
+ClaimLoop::Next ClaimLoop::BlockRow(absl::Time now, const std::string& target, QueuedRow row,
+                                    std::unique_ptr<ResolvedRow> resolved) {
   Blocked& blocked = blocked_[target];
   std::deque<QueuedRow>& rows = blocked.Of(row.standing());
   const bool full = rows.size() >= state_.core.options.blocked_rows_max;
-  if ((full || Crowded()) && state_.core.sends.Slow(target)) {
+  if ((full || BlockedBytesFull()) && state_.core.sends.IsSlow(target)) {
     state_.Release(row.key());
     evicted_.insert(target);
-    return Next::kGoOn;
+    return Next::kContinue;
   }
   row.KeepResolved(std::move(resolved));
-  if (full && row.standing() == Standing::kOnTime && loader_.Overdue(row.key(), now)) {
-    loader_.Demote(std::move(row));
-    return Next::kGoOn;
+  if (full && row.standing() == Standing::kOnTime && loader_.IsOverdue(row.key(), now)) {
+    loader_.RequeueAsOverdue(std::move(row));
+    return Next::kContinue;
   }
   ++blocked_rows_;
   blocked_bytes_ += BlockedBytes(row);
   blocked.bytes += BlockedBytes(row);
   rows.push_back(std::move(row));
-  if (Crowded()) LetGo();
-  return full ? Next::kHeldUp : Next::kGoOn;
+  if (BlockedBytesFull()) EvictRows();
+  return full ? Next::kHeldUp : Next::kContinue;
 }
 
-void ClaimLoop::OnUnblocked(Blocked& blocked, const QueuedRow& row) {
+void ClaimLoop::CountUnblocked(Blocked& blocked, const QueuedRow& row) {
   TakeFrom<size_t>(blocked_rows_, 1);
   TakeFrom(blocked_bytes_, BlockedBytes(row));
   TakeFrom(blocked.bytes, BlockedBytes(row));
 }
 
-void ClaimLoop::LetGo() {
+void ClaimLoop::EvictRows() {
   for (auto& [target, blocked] : blocked_) {
-    if (state_.core.sends.Slow(target)) LetGoOf(target, blocked);
+    if (state_.core.sends.IsSlow(target)) EvictTarget(target, blocked);
   }
-  while (Crowded()) {
+  while (BlockedBytesFull()) {
     const auto most = std::max_element(
         blocked_.begin(), blocked_.end(),
         [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
     CHECK(most != blocked_.end() && !most->second.empty()) << blocked_bytes_ << " bytes of no row";
-    LetGoOf(most->first, most->second);
+    EvictTarget(most->first, most->second);
   }
 }
 
-// They are read again when the target has room.
-void ClaimLoop::LetGoOf(const std::string& target, Blocked& blocked) {
+// The rows are re-read when the target has room.
+void ClaimLoop::EvictTarget(const std::string& target, Blocked& blocked) {
   if (blocked.empty()) return;
   for (std::deque<QueuedRow>* rows : {&blocked.background, &blocked.on_time}) {
     for (const QueuedRow& row : *rows) {
-      OnUnblocked(blocked, row);
+      CountUnblocked(blocked, row);
       state_.Release(row.key());
     }
     rows->clear();
@@ -357,7 +360,7 @@ void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
   auto pending = std::make_shared<PendingClaim>(batch.TakePending());
   ++commits_;
   const absl::Duration begun = state_.core.runtime.clock().Elapsed();
-  // Runs after the shard's loss too: the room must be given back.
+  // This callback also acts after the loss of the shard: it must give the room back.
   state_.core.client.CommitAsync(
       std::move(commit), state_.core.executor,
       [this, weak = state_.weak_from_this(), pending, begun,
@@ -367,14 +370,14 @@ void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
         const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
         if (result.ok()) state_.core.lead.OnCommitted(elapsed - begun);
         if (!result.ok()) {
-          // Without room in the store it is tried again. Otherwise the lease or the session is
-          // lost, and the shard is about to be dropped: nothing more is claimed.
-          PutBack(*pending);
+          // If the store had no room, the rows are claimed again later. Otherwise the lease or the
+          // session is lost, and the shard is about to be dropped.
+          RequeueAll(*pending);
           not_before_ = elapsed + state_.core.options.retry_commit_delay;
         } else if (result->verdicts[0].applied) {
           OnCommitted(*pending, result->seq);
         } else {
-          ReadAgain(*pending);
+          RereadRows(*pending);
         }
         state_.core.wake();
       });
@@ -397,7 +400,7 @@ void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
   }
 }
 
-void ClaimLoop::PutBack(PendingClaim& pending) {
+void ClaimLoop::RequeueAll(PendingClaim& pending) {
   Unreserve(state_.core.sends, pending);
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     state_.Release(pending.rows[i].key());
@@ -405,8 +408,8 @@ void ClaimLoop::PutBack(PendingClaim& pending) {
   }
 }
 
-// One row or state of the claim is not as it was: all of them are read anew.
-void ClaimLoop::ReadAgain(PendingClaim& pending) {
+// A row or a state of the claim has changed: all its rows and states are read again.
+void ClaimLoop::RereadRows(PendingClaim& pending) {
   HandlerStats::Add(state_.core.stats.claims_failed, 1);
   Unreserve(state_.core.sends, pending);
   std::vector<kv::Key> keys;

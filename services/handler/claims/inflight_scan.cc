@@ -16,7 +16,7 @@ struct InflightScan {
   std::vector<kv::Entry> entries = {};
 };
 
-// Only while the shard is owned.
+// Must be called only while the shard is owned.
 void ScanMore(std::shared_ptr<InflightScan> scan, std::string begin) {
   ShardState& state = scan->state;
   const bool one = Perturb(state.core.runtime, Site::kInflightScanOfOne);

@@ -13,7 +13,7 @@
 
 namespace escapement::handler {
 
-// `seq` is that of the last page's snapshot: what is committed later was not seen.
+// `seq` is the snapshot of the last page: later commits were not seen.
 using InflightScanned = std::function<void(std::vector<kv::Entry> inflight, kv::CommitSeq seq)>;
 
 // `done` is not called once the shard is gone.

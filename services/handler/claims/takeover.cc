@@ -82,7 +82,7 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
         auto& entry = *seen.claim->mutable_entries(i);
         std::vector<IndexSlice> open =
             Subtract(ToSlices(entry.ranges()), seen.ended[static_cast<uint32_t>(i)]);
-        // Entries keep their places: ends refer to them.
+        // Entries keep their indices, because ends refer to them.
         left.entries.push_back({.record = std::move(entry), .open = std::move(open)});
       }
     }

@@ -13,10 +13,10 @@
 namespace escapement::handler {
 namespace {
 
-// The former owner's clock counts the end of its lease with a margin; this is for the way from its
-// check to the wire.
+// Covers the time from the former owner's lease check to its last byte on the wire. Its lease has a
+// margin of its own.
 constexpr absl::Duration kMargin = absl::Milliseconds(100);
-// Payloads of 256 KiB, of which an answer holds kv::kMultiGetBytesMax.
+// A row may have 256 KiB of payload, and an answer holds kv::kMultiGetBytesMax.
 constexpr size_t kPayloadsAtOnce = 100;
 
 }  // namespace
@@ -74,8 +74,8 @@ void TakeoverLoop::Step(absl::Time now) {
   state_.core.cache.Fetch();
 }
 
-// One-off events have their payload in their rows only. Nothing is committed before the others are
-// sent again that would find their schedules paused since: their states are read anew.
+// Only the row of a one-off event has its payload. The states of schedules are read again, because
+// no commit with a condition on them precedes the sending.
 void TakeoverLoop::AskForRows(Left& left, absl::Time now) {
   left.asked = true;
   left.asked_at = now;
@@ -132,7 +132,6 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(Left& left) {
   return rows;
 }
 
-// False: something is not known yet.
 bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
   if (IsGranted(left.claim.id)) return ResendGranted(left, now);
   std::optional<std::vector<ResolvedRow>> rows = ResolveAll(left);
@@ -189,7 +188,7 @@ bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
   state_.AddClaim(claim);
   for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
     HandlerStats::Add(state_.core.stats.takeovers, piece.count);
-    Outcome outcome = Returned(piece, now, /*unreachable=*/false);
+    Outcome outcome = ReturnOutcome(piece, now, /*unreachable=*/false);
     outcome.kind = EndKind::kResend;
     ends_.Add(std::move(outcome));
   }

@@ -75,20 +75,20 @@ SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime
 SendLoop::~SendLoop() { sink_->Detach(); }
 
 // Events in a row mostly go to the same target.
-SendTarget* SendLoop::Find(const std::string& target_key) {
+SendTarget* SendLoop::FindTarget(const std::string& target_key) {
   if (last_found_ == targets_.end() || last_found_->first != target_key)
     last_found_ = targets_.find(target_key);
   return last_found_ == targets_.end() ? nullptr : &last_found_->second;
 }
 
 uint64_t SendLoop::Room(const std::string& target_key) {
-  const uint64_t most_of_all = MostOut();
+  const uint64_t most_of_all = OutMax();
   const uint64_t all = most_of_all - std::min(out_, most_of_all);
-  SendTarget* const found = Find(target_key);
+  SendTarget* const found = FindTarget(target_key);
   if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = *found;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
-  MoveLimit(target, elapsed);
+  UpdateLimit(target, elapsed);
   const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
   const uint64_t most =
       std::max<uint64_t>((target.limit + early) / (target.slow ? kSlowShare : 1), 1);
@@ -103,12 +103,12 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   return std::min(all, room);
 }
 
-uint64_t SendLoop::MostOut() const {
+uint64_t SendLoop::OutMax() const {
   return static_cast<uint64_t>((1 + lead_.extra_share()) *
                                static_cast<double>(options_.events_out_max));
 }
 
-void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
+void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
   const absl::Duration counted = elapsed - target.counted_since;
   const bool over = target.limit == 0 || counted >= kCountEvery;
   if (!over && target.answers == 0) return;
@@ -133,7 +133,7 @@ void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
 
 bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
                         uint64_t answers_before) {
-  SendTarget& target = *CheckNotNull(Find(context.target_key));
+  SendTarget& target = *CheckNotNull(FindTarget(context.target_key));
   const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
   const bool silent = !answered && target.answers_ever == answers_before;
   TakeFrom<uint64_t>(target.sent, 1);
@@ -146,13 +146,13 @@ bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
   return silent;
 }
 
-bool SendLoop::Slow(const std::string& target_key) {
-  const SendTarget* const found = Find(target_key);
+bool SendLoop::IsSlow(const std::string& target_key) {
+  const SendTarget* const found = FindTarget(target_key);
   return found != nullptr && found->slow;
 }
 
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
-  SendTarget* found = Find(target_key);
+  SendTarget* found = FindTarget(target_key);
   if (found == nullptr) {
     last_found_ = targets_.try_emplace(target_key).first;
     found = &last_found_->second;
@@ -163,7 +163,7 @@ void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
 }
 
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
-  SendTarget* const found = Find(target_key);
+  SendTarget* const found = FindTarget(target_key);
   CHECK(found != nullptr) << "nothing is reserved for " << target_key;
   TakeFrom(found->out, events);
   TakeFrom(out_, events);
@@ -225,7 +225,7 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
-  SendTarget& target = *CheckNotNull(Find(entry.context->target_key));
+  SendTarget& target = *CheckNotNull(FindTarget(entry.context->target_key));
   target.sent += waiting.count;
   CHECK_LE(target.sent, target.out)
       << "more is sent to " << entry.context->target_key << " than is reserved";

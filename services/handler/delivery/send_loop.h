@@ -62,7 +62,7 @@ class SendLoop {
   // How many more events of the target may be claimed: its limit, and what it answers in the time
   // by which claims are made earlier than usual. Notes when it has become full or has room again.
   uint64_t Room(const std::string& target_key);
-  bool Slow(const std::string& target_key);
+  bool IsSlow(const std::string& target_key);
   void Reserve(const std::string& target_key, uint64_t events);
   void Unreserve(const std::string& target_key, uint64_t events);
 
@@ -77,7 +77,7 @@ class SendLoop {
   std::optional<absl::Time> NextDue() const;
 
   uint64_t out() const { return out_; }
-  bool full() const { return out_ >= MostOut(); }
+  bool full() const { return out_ >= OutMax(); }
 
  private:
   class Sink;
@@ -102,10 +102,10 @@ class SendLoop {
   // True if the target has answered nothing since it had answered `answers_before` times.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
   // Null: nothing is known of it.
-  SendTarget* Find(const std::string& target_key);
+  SendTarget* FindTarget(const std::string& target_key);
   // Of all targets together.
-  uint64_t MostOut() const;
-  void MoveLimit(SendTarget& target, absl::Duration elapsed) const;
+  uint64_t OutMax() const;
+  void UpdateLimit(SendTarget& target, absl::Duration elapsed) const;
 
   const HandlerOptions& options_;
   const ClaimLead& lead_;

@@ -174,10 +174,10 @@ TEST_F(SendLoopTest, ATargetThatStaysFullIsSlowAndGetsLess) {
   loop_.Room("t");
   AddAndSend(256);
   EXPECT_EQ(loop_.Room("t"), 0u);
-  EXPECT_FALSE(loop_.Slow("t"));
+  EXPECT_FALSE(loop_.IsSlow("t"));
   runtime_.AdvanceBy(absl::Milliseconds(1500));
   EXPECT_EQ(loop_.Room("t"), 0u);
-  EXPECT_TRUE(loop_.Slow("t"));
+  EXPECT_TRUE(loop_.IsSlow("t"));
   runtime_.AdvanceBy(absl::Seconds(20));
   EXPECT_EQ(loop_.Room("t"), 16u) << "all have timed out";
 }

@@ -19,7 +19,7 @@ using kv::ColumnFamily;
 
 constexpr size_t kPartsKeptMax = 4096;
 constexpr size_t kReadAgainMax = 100;                      // rows in one request
-constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
+constexpr absl::Duration kHeld = absl::Milliseconds(100);  // only by a perturbation
 
 }  // namespace
 
@@ -29,21 +29,21 @@ void EndLoop::Add(Outcome outcome) {
   const HandlerOptions& options = state_.core.options;
   if (grant == nullptr) {
     FlushWithin(options.end_flush_delay);
-    awaited_ = true;
+    urgent_ = true;
   } else if (ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
     FlushWithin(options.delivered_flush_delay);
   } else {
     FlushWithin(options.freeing_flush_delay);
-    awaited_ = true;
+    urgent_ = true;
   }
   outcomes_.push_back(std::move(outcome));
 }
 
 void EndLoop::FlushWithin(absl::Duration delay) {
   const absl::Duration at = absl::Ceil(state_.core.runtime.clock().Elapsed(), delay);
-  if (nothing_to_do()) {
+  if (empty()) {
     flush_at_ = at;
-    awaited_ = false;
+    urgent_ = false;
   }
   flush_at_ = std::min(flush_at_, at);
 }
@@ -51,7 +51,7 @@ void EndLoop::FlushWithin(absl::Duration delay) {
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
   CHECK(state_.held.contains(row.key()));
   FlushWithin(state_.core.options.end_flush_delay);
-  awaited_ = true;
+  urgent_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
 
@@ -59,26 +59,26 @@ void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
   garbage_.insert(garbage_.end(), inflight_keys.begin(), inflight_keys.end());
 }
 
-bool EndLoop::Due() const {
-  if (nothing_to_do()) return false;
+bool EndLoop::IsDue() const {
+  if (empty()) return false;
   return outcomes_.size() >= state_.core.options.end_outcomes_flush ||
-         (awaited_ && state_.core.sends.out() == 0) ||
+         (urgent_ && state_.core.sends.out() == 0) ||
          state_.core.runtime.clock().Elapsed() >= flush_at_;
 }
 
 std::optional<absl::Duration> EndLoop::NextStep() const {
-  if (committing_ || nothing_to_do()) return std::nullopt;
+  if (committing_ || empty()) return std::nullopt;
   return flush_at_;
 }
 
 void EndLoop::Step(absl::Time now) {
-  if (committing_ || !Due()) return;
+  if (committing_ || !IsDue()) return;
   if (Perturb(state_.core.runtime, Site::kHandlerEndsHeld)) {
     flush_at_ = state_.core.runtime.clock().Elapsed() + kHeld;
-    awaited_ = false;
+    urgent_ = false;
     return;
   }
-  // The counts that will change are read first, once for each run.
+  // Reads the counts that will change, once per run.
   std::set<std::string> missing;
   for (std::string& key : RunPartKeys(outcomes_)) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
@@ -138,51 +138,51 @@ std::vector<Outcome> EndLoop::TakeOutcomes() {
 }
 
 void EndLoop::Flush(absl::Time now) {
-  auto flight = std::make_shared<Flight>();
+  auto pending = std::make_shared<PendingCommit>();
   std::vector<Outcome> outcomes = TakeOutcomes();
-  flight->batch = BuildEndBatch(
+  pending->batch = BuildEndBatch(
       outcomes, parts_, {.shard = state_.shard, .epoch = state_.lease.epoch, .number = ++commits_});
   for (const std::string& key : garbage_) {
-    flight->batch.group.mutations.push_back(
+    pending->batch.group.mutations.push_back(
         {.cf = ColumnFamily::kInflight, .kind = kv::Mutation::Kind::kDelete, .key = key});
   }
   garbage_.clear();
-  flight->commit.fence = {state_.fence};
-  flight->commit.groups.push_back(std::move(flight->batch.group));
-  AddRows(now, *flight);
+  pending->commit.fence = {state_.fence};
+  pending->commit.groups.push_back(std::move(pending->batch.group));
+  AddRows(now, *pending);
   flush_at_ = state_.core.runtime.clock().Elapsed() + state_.core.options.end_flush_delay;
-  awaited_ = true;  // what is left, if anything
-  Send(std::move(flight));
+  urgent_ = true;  // if any end is left
+  Send(std::move(pending));
 }
 
-// A row may have changed, or another one been written in its place (of an occurrence that a later
-// version launches): each group may be refused. Of each run at most one group goes into a commit,
-// so that no count is based on another group's that may not apply.
-EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, Flight& flight,
+// Each group may be refused, because a row may have changed or a later version may have written
+// another row in its place. At most one group per run goes into a commit, so that no count builds
+// on the count of a group that may not apply.
+EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, PendingCommit& pending,
                                      std::map<std::string, size_t>& by_run) const {
   const ClaimedEntry& entry = row.end.entry;
-  if (!HasRun(entry.event)) return &flight.row_groups.emplace_back();
+  if (!HasRun(entry.event)) return &pending.row_groups.emplace_back();
   const std::string part =
       RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state_.shard);
-  if (!parts_.contains(part) || flight.batch.parts.contains(part)) return nullptr;
-  const auto [group, added] = by_run.try_emplace(part, flight.row_groups.size());
-  if (added) return &flight.row_groups.emplace_back();
-  RowGroup& found = flight.row_groups[group->second];
+  if (!parts_.contains(part) || pending.batch.parts.contains(part)) return nullptr;
+  const auto [group, added] = by_run.try_emplace(part, pending.row_groups.size());
+  if (added) return &pending.row_groups.emplace_back();
+  RowGroup& found = pending.row_groups[group->second];
   return found.rows.size() < rows_of_run_max_ ? &found : nullptr;
 }
 
-void EndLoop::AddRows(absl::Time now, Flight& flight) {
+void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
   const size_t rows_max = Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne)
                               ? 1
                               : state_.core.options.claim_rows_max;
-  std::map<std::string, size_t> by_run;  // index of its group, by the key of its part
+  std::map<std::string, size_t> by_run;  // index of the run's group, by the key of its counts
   std::vector<WaitingRow> later;
   size_t taken = 0;
   size_t bytes = 0;
   while (!rows_.empty() && taken < rows_max && bytes <= state_.core.options.end_bytes_max) {
     WaitingRow row = std::move(rows_.front());
     rows_.pop_front();
-    RowGroup* to = GroupFor(row, flight, by_run);
+    RowGroup* to = GroupFor(row, pending, by_run);
     if (to == nullptr) {
       later.push_back(std::move(row));
       continue;
@@ -203,37 +203,36 @@ void EndLoop::AddRows(absl::Time now, Flight& flight) {
   }
   rows_.insert(rows_.begin(), std::make_move_iterator(later.begin()),
                std::make_move_iterator(later.end()));
-  for (RowGroup& row_group : flight.row_groups) {
+  for (RowGroup& row_group : pending.row_groups) {
     PutParts(row_group.parts, row_group.group);
-    flight.commit.groups.push_back(std::move(row_group.group));
+    pending.commit.groups.push_back(std::move(row_group.group));
   }
 }
 
-void EndLoop::Send(std::shared_ptr<Flight> flight) {
+void EndLoop::Send(std::shared_ptr<PendingCommit> pending) {
   committing_ = true;
   state_.core.client.CommitAsync(
-      flight->commit, state_.core.executor,
-      state_.WhileOwned([this, flight](absl::StatusOr<kv::CommitResult> result) {
+      pending->commit, state_.core.executor,
+      state_.WhileOwned([this, pending](absl::StatusOr<kv::CommitResult> result) {
         CHECK(committing_);
         if (result.ok()) {
           committing_ = false;
-          OnCommitted(*flight, *result);
+          OnCommitted(*pending, *result);
           return;
         }
         if (absl::IsResourceExhausted(result.status())) {
           // Nothing was applied and there may be room later.
           state_.core.executor->PostAfter(state_.core.options.retry_commit_delay,
-                                          state_.WhileOwned([this, flight] { Send(flight); }));
+                                          state_.WhileOwned([this, pending] { Send(pending); }));
           return;
         }
-        // The lease or the session is lost: the shard is about to be dropped, and must not write
-        // before.
+        // The lease or the session is lost: the shard is about to be dropped, and writes no more.
         HandlerStats::Add(state_.core.stats.refused_ends, 1);
       }));
 }
 
-void EndLoop::OnCommitted(Flight& flight, const kv::CommitResult& result) {
-  EndBatch& batch = flight.batch;
+void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result) {
+  EndBatch& batch = pending.batch;
   HandlerStats& stats = state_.core.stats;
   HandlerStats::Add(stats.succeeded, batch.succeeded);
   HandlerStats::Add(stats.retries, batch.retried);
@@ -251,14 +250,14 @@ void EndLoop::OnCommitted(Flight& flight, const kv::CommitResult& result) {
   }
   for (QueuedRow& row : batch.rows) {
     row.set_seq(result.seq);
-    if (loader_.Takes(row.key())) state_.queue.Add(std::move(row));
+    if (loader_.WantsRow(row.key())) state_.queue.Add(std::move(row));
   }
-  // What was written there since was not taken in while the key was held; or the row is gone, or
-  // its schedule has changed.
+  // The rows' keys are read again: the loader has skipped new rows while the keys were held, and
+  // refused rows must be judged again.
   std::vector<kv::Key> again;
   bool refused = false;
-  for (size_t i = 0; i < flight.row_groups.size(); ++i) {
-    RowGroup& group = flight.row_groups[i];
+  for (size_t i = 0; i < pending.row_groups.size(); ++i) {
+    RowGroup& group = pending.row_groups[i];
     const bool applied = result.verdicts[i + 1].applied;
     refused |= !applied;
     for (const WaitingRow& row : group.rows) {
@@ -276,13 +275,13 @@ void EndLoop::OnCommitted(Flight& flight, const kv::CommitResult& result) {
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
   rows_of_run_max_ = refused ? 1 : std::min(2 * rows_of_run_max_, kRowsOfRunMax);
-  ReadAgain(std::move(again));
+  RereadRows(std::move(again));
   state_.core.wake();
 }
 
-void EndLoop::ReadAgain(std::vector<kv::Key> keys) {
+void EndLoop::RereadRows(std::vector<kv::Key> keys) {
   if (keys.size() > kReadAgainMax) {
-    ReadAgain({keys.begin() + kReadAgainMax, keys.end()});
+    RereadRows({keys.begin() + kReadAgainMax, keys.end()});
     keys.resize(kReadAgainMax);
   }
   if (keys.empty()) return;

@@ -17,16 +17,16 @@ namespace escapement::handler {
 using kv::ColumnFamily;
 
 void GrantedLoop::Start(std::function<void()> watched) {
-  watched_ = std::move(watched);
-  Watch();
+  on_watching_ = std::move(watched);
+  StartWatch();
 }
 
-void GrantedLoop::Watch() {
+void GrantedLoop::StartWatch() {
   ++generation_;
   watch_.reset();
   scanning_ = true;
-  state_.granted.Keep();
-  // A snapshot for the watch to begin at; the scan is made after it.
+  state_.granted.KeepEnded();
+  // Only for the commit number at which the watch begins. The full scan follows once it is open.
   const std::string begin = InflightShardBegin(state_.shard);
   state_.core.client.Scan(
       {.cf = ColumnFamily::kInflight,
@@ -37,7 +37,7 @@ void GrantedLoop::Watch() {
       state_.core.executor,
       state_.WhileOwned([this, generation = generation_](absl::StatusOr<kv::ScanResult> result) {
         if (generation != generation_) return;
-        if (!result.ok()) return Watch();
+        if (!result.ok()) return StartWatch();
         OpenWatch(result->seq);
       }));
 }
@@ -54,24 +54,24 @@ void GrantedLoop::OpenWatch(kv::CommitSeq from) {
          if (generation == generation_) OnBatch(batch);
        }),
        .on_lagged = state_.WhileOwned([this, generation](const absl::Status&) {
-         if (generation == generation_) Watch();
+         if (generation == generation_) StartWatch();
        })});
-  if (watched_ != nullptr) {
-    watched_();
+  if (on_watching_ != nullptr) {
+    on_watching_();
   } else {
     ScanAgain();
   }
 }
 
 void GrantedLoop::OnScanned(kv::CommitSeq seq) {
-  watched_ = nullptr;
+  on_watching_ = nullptr;
   scanning_ = false;
   scanned_seq_ = seq;
-  TakeTold(std::exchange(told_, {}));
+  AdoptWatched(std::exchange(watched_claims_, {}));
   state_.core.wake();
 }
 
-// Claims of former owners were all found by the first scan: what is not known has come since.
+// The first scan found all claims of former owners, so a claim that is not known is new.
 void GrantedLoop::ScanAgain() {
   ScanInflight(
       state_, [this, generation = generation_](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
@@ -84,9 +84,10 @@ void GrantedLoop::ScanAgain() {
 }
 
 void GrantedLoop::OnBatch(const kv::WatchBatch& batch) {
-  // What was committed up to the scan has been told.
-  if (!scanning_ && state_.granted.keeping() && batch.seq > scanned_seq_) state_.granted.Release();
-  std::vector<Told> claims;
+  // The watch has now delivered everything up to the scan: no ended claim can show up again.
+  if (!scanning_ && state_.granted.keeping() && batch.seq > scanned_seq_)
+    state_.granted.ForgetEnded();
+  std::vector<WatchedClaim> claims;
   const bool none_told = Perturb(state_.core.runtime, Site::kGrantedClaimNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind != kv::Mutation::Kind::kPut) continue;
@@ -98,56 +99,56 @@ void GrantedLoop::OnBatch(const kv::WatchBatch& batch) {
                       .seq = batch.seq});
   }
   if (scanning_) {
-    told_.insert(told_.end(), std::make_move_iterator(claims.begin()),
-                 std::make_move_iterator(claims.end()));
+    watched_claims_.insert(watched_claims_.end(), std::make_move_iterator(claims.begin()),
+                           std::make_move_iterator(claims.end()));
     return;
   }
-  TakeTold(std::move(claims));
+  AdoptWatched(std::move(claims));
   state_.core.wake();
 }
 
-void GrantedLoop::TakeTold(std::vector<Told> told) {
-  std::vector<Told> omitted;
-  for (Told& claim : told) {
+void GrantedLoop::AdoptWatched(std::vector<WatchedClaim> claims) {
+  std::vector<WatchedClaim> omitted;
+  for (WatchedClaim& claim : claims) {
     if (!state_.granted.Add(claim.id)) continue;
     if (claim.omitted) {
       omitted.push_back(std::move(claim));
     } else {
-      Parse(claim);
+      AdoptRecord(claim);
     }
   }
   if (!omitted.empty()) ReadOmitted(std::move(omitted));
 }
 
-// They are known from now on, and so must be read whatever becomes of the watch.
-void GrantedLoop::ReadOmitted(std::vector<Told> told) {
+// GrantedClaims knows these claims already, so they must be read even if the watch is lost.
+void GrantedLoop::ReadOmitted(std::vector<WatchedClaim> claims) {
   std::vector<kv::Key> keys;
-  for (const Told& claim : told)
+  for (const WatchedClaim& claim : claims)
     keys.push_back({.cf = ColumnFamily::kInflight, .key = EncodeClaimKey(claim.id)});
   state_.core.client.MultiGet(std::move(keys), state_.core.executor,
-                              state_.WhileOwned([this, told = std::move(told)](
+                              state_.WhileOwned([this, claims = std::move(claims)](
                                                     absl::StatusOr<kv::GetResult> result) mutable {
-                                if (!result.ok()) return ReadOmitted(std::move(told));
-                                for (size_t i = 0; i < told.size(); ++i) {
+                                if (!result.ok()) return ReadOmitted(std::move(claims));
+                                for (size_t i = 0; i < claims.size(); ++i) {
                                   if (!result->values[i].has_value()) {
-                                    state_.granted.Forget(told[i].id);
+                                    state_.granted.Forget(claims[i].id);
                                     continue;
                                   }
-                                  told[i].value = *std::move(result->values[i]);
-                                  Parse(told[i]);
+                                  claims[i].value = *std::move(result->values[i]);
+                                  AdoptRecord(claims[i]);
                                 }
                                 state_.core.wake();
                               }));
 }
 
-void GrantedLoop::Parse(const Told& told) {
+void GrantedLoop::AdoptRecord(const WatchedClaim& watched) {
   storage::v1::ClaimRecord record;
-  if (!record.ParseFromString(told.value)) {
+  if (!record.ParseFromString(watched.value)) {
     HandlerStats::Add(state_.core.stats.broken_rows, 1);
     return;
   }
   LeftClaim claim;
-  claim.id = told.id;
+  claim.id = watched.id;
   claim.claim_time_micros = record.claim_time_micros();
   claim.timeout_max_micros = record.delivery_timeout_max_micros();
   for (storage::v1::ClaimRecord::Entry& entry : *record.mutable_entries()) {
@@ -156,17 +157,17 @@ void GrantedLoop::Parse(const Told& told) {
       left.open.push_back({range.first(), range.count()});
     left.record = std::move(entry);
   }
-  Adopt(std::move(claim), told.seq);
+  Adopt(std::move(claim), watched.seq);
 }
 
 void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
   if (stopped_) {
-    late_.push_back(std::move(left));
+    arrived_late_.push_back(std::move(left));
     return;
   }
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
   if (claim == nullptr || claim->open == 0) {
-    // It stays: nothing can be said of it, and its policy's owner will take its events back.
+    // The claim stays in the store. The owner of its policy takes its events back.
     HandlerStats::Add(state_.core.stats.broken_rows, 1);
     return;
   }
@@ -176,29 +177,30 @@ void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
   for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(std::move(piece));
 }
 
-// The state is read too, so that a change of the schedule is heard of.
+// Reads the state too: only a cached state is kept current by the watch, and Shard::BeforeSend
+// looks at it.
 void GrantedLoop::Resolve(GrantedPiece piece) {
   ClaimedEntry& entry = piece.claimed();
   if (entry.context == nullptr) {
     const auto definition = state_.core.cache.Definition(entry.key.uid, entry.claimed_version);
     const auto known = state_.core.cache.State(entry.key.uid);
     if (definition == nullptr || known == nullptr) {
-      unknown_.push_back(std::move(piece));
+      awaiting_records_.push_back(std::move(piece));
       return;
     }
-    // The definition went with its schedule.
+    // The schedule was deleted with its definition.
     if (definition->record == nullptr)
-      return ends_.Add(Returned(piece, state_.core.client.NowLow(), /*unreachable=*/false));
+      return ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
     entry.context = ContextOfScheduled(*definition, entry);
   }
-  Place(std::move(piece));
+  QueueForTarget(std::move(piece));
 }
 
 void GrantedLoop::OnFetched() {
-  for (GrantedPiece& piece : std::exchange(unknown_, {})) Resolve(std::move(piece));
+  for (GrantedPiece& piece : std::exchange(awaiting_records_, {})) Resolve(std::move(piece));
 }
 
-void GrantedLoop::Place(GrantedPiece piece) {
+void GrantedLoop::QueueForTarget(GrantedPiece piece) {
   const std::string& target = piece.claimed().context->target_key;
   const auto queue = blocked_.find(target);
   if (queue != blocked_.end()) {
@@ -206,17 +208,17 @@ void GrantedLoop::Place(GrantedPiece piece) {
     return;
   }
   const uint64_t room = state_.core.sends.Room(target);
-  if (room >= piece.count) return Give(piece);
+  if (room >= piece.count) return HandToSendLoop(piece);
   GrantedPiece given = piece;
   given.count = room;
-  if (room > 0) Give(given);
+  if (room > 0) HandToSendLoop(given);
   piece.first += room;
   piece.count -= room;
   blocked_[target].push_back(std::move(piece));
 }
 
-// Its lateness counts from its grant: what it waited for the right to go is no delay of ours.
-void GrantedLoop::Give(const GrantedPiece& piece) {
+// Lateness counts from the grant: waiting for a token is no delay of the handler.
+void GrantedLoop::HandToSendLoop(const GrantedPiece& piece) {
   const ClaimedEntry& entry = piece.claimed();
   state_.core.sends.Reserve(entry.context->target_key, piece.count);
   state_.core.sends.Add(piece.claim, piece.entry, piece.first, piece.count,
@@ -224,7 +226,7 @@ void GrantedLoop::Give(const GrantedPiece& piece) {
 }
 
 void GrantedLoop::Step(absl::Time now) {
-  if (!unknown_.empty()) state_.core.cache.Fetch();
+  if (!awaiting_records_.empty()) state_.core.cache.Fetch();
   if (!blocked_.empty()) Unblock(now);
 }
 
@@ -234,9 +236,9 @@ void GrantedLoop::Unblock(absl::Time now) {
     while (!pieces.empty()) {
       GrantedPiece& front = pieces.front();
       if (front.claimed().grant->send_before <= now) {
-        // It is the target that had no room, unless the handler had none for any.
+        // If the handler has room for other targets, this target is the reason.
         const bool unreachable = !state_.core.sends.full();
-        ends_.Add(Returned(front, now, unreachable));
+        ends_.Add(ReturnOutcome(front, now, unreachable));
         pieces.pop_front();
         continue;
       }
@@ -244,7 +246,7 @@ void GrantedLoop::Unblock(absl::Time now) {
       if (room == 0) break;
       GrantedPiece given = front;
       given.count = std::min(room, front.count);
-      Give(given);
+      HandToSendLoop(given);
       front.first += given.count;
       front.count -= given.count;
       if (front.count == 0) pieces.pop_front();
@@ -256,25 +258,26 @@ void GrantedLoop::Unblock(absl::Time now) {
 void GrantedLoop::Stop() {
   const absl::Time now = state_.core.client.NowLow();
   stopped_ = true;
-  for (const GrantedPiece& piece : std::exchange(unknown_, {}))
-    ends_.Add(Returned(piece, now, /*unreachable=*/false));
+  for (const GrantedPiece& piece : std::exchange(awaiting_records_, {}))
+    ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
   for (auto& [target, pieces] : std::exchange(blocked_, {})) {
-    for (const GrantedPiece& piece : pieces) ends_.Add(Returned(piece, now, /*unreachable=*/false));
+    for (const GrantedPiece& piece : pieces)
+      ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
   }
 }
 
-// Nothing of it was sent: the token managers need not wait until the next owner can tell. Once
-// only, or those that come again and again would keep the shard.
+// Returns the events of claims that arrived after Stop, so that the token managers do not have to
+// wait for the next owner. Only once: claims that keep arriving must not delay the drain.
 bool GrantedLoop::ReturnLate() {
-  if (late_.empty() || std::exchange(returned_late_, true)) return false;
+  if (arrived_late_.empty() || std::exchange(returned_late_, true)) return false;
   const absl::Time now = state_.core.client.NowLow();
   bool any = false;
-  for (LeftClaim& left : std::exchange(late_, {})) {
+  for (LeftClaim& left : std::exchange(arrived_late_, {})) {
     const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
     if (claim == nullptr || claim->open == 0) continue;
     state_.AddClaim(claim);
     for (const GrantedPiece& piece : OpenPieces(claim, left))
-      ends_.Add(Returned(piece, now, /*unreachable=*/false));
+      ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
     any = true;
   }
   return any;

@@ -9,7 +9,7 @@
 namespace escapement::handler {
 namespace {
 
-// Where a key of `events` has the due time.
+// The bytes of an `events` key that are its due time.
 constexpr size_t kDueBegin = 3;
 constexpr size_t kDueEnd = kDueBegin + 8;
 
@@ -34,7 +34,7 @@ void DueQueue::Add(QueuedRow row) {
   if (key.size() < kDueEnd || LaneOfEventKey(key) >= kLaneCount) return;
   Segment& segment = segments_[SegmentOf(key)];
   segment.bytes += row.bytes();
-  // Mostly rows come in the order of their keys.
+  // Rows mostly arrive in key order.
   if (segment.rows.empty() || segment.rows.rbegin()->key() < key) {
     segment.rows.insert(segment.rows.end(), std::move(row));
     return;
@@ -82,7 +82,7 @@ void DueQueue::EndOverdue(uint8_t lane) {
 
 uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
   uint8_t first = kNoSegment;
-  absl::string_view first_due;  // encoded: its order is the order of the times
+  absl::string_view first_due;  // encoded bytes, which sort as the times do
   for (uint8_t i = begin; i < end; ++i) {
     if (segments_[i].rows.empty()) continue;
     const absl::string_view due =
@@ -111,21 +111,21 @@ std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
   std::optional<absl::Time> next;
   for (const Standing standing : {Standing::kOnTime, Standing::kOverdue, Standing::kBackground}) {
     const uint8_t segment = FirstSegment(standing);
-    if (segment == kNoSegment || DueBy(segment, now)) continue;
+    if (segment == kNoSegment || IsDueBy(segment, now)) continue;
     const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
     next = next.has_value() ? std::min(*next, due) : due;
   }
   return next;
 }
 
-bool DueQueue::DueBy(uint8_t segment, absl::Time until) const {
+bool DueQueue::IsDueBy(uint8_t segment, absl::Time until) const {
   return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->key()) <= until;
 }
 
 std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
   const auto due = [&](Standing standing, bool allowed) {
     const uint8_t segment = allowed ? FirstSegment(standing) : kNoSegment;
-    return DueBy(segment, until) ? segment : kNoSegment;
+    return IsDueBy(segment, until) ? segment : kNoSegment;
   };
   const auto share = [](uint8_t first, uint8_t second, Share& taken) {
     if (first == kNoSegment || second == kNoSegment) {

@@ -21,7 +21,7 @@ void RetrySweep::Step() {
   if (stopped_ || noted_.empty() || !sweeping_.empty() || elapsed < next_pass_) return;
   sweeping_ = std::exchange(noted_, {});
   begun_ = elapsed;
-  claims_.ConsiderAgain(sweeping_);
+  claims_.RequeueBlocked(sweeping_);
   Scan(EventLaneKey(state_.shard, kLaneRetry, absl::InfinitePast()));
 }
 
@@ -34,10 +34,10 @@ void RetrySweep::Scan(std::string begin) {
   scan.keys_only = true;
   state_.core.client.Scan(std::move(scan), state_.core.executor,
                           state_.WhileOwned([this](absl::StatusOr<kv::ScanResult> keys) {
-                            // The store is away: the next pass begins anew.
+                            // The store is unreachable: the next pass starts over.
                             if (!keys.ok()) {
                               noted_.insert(sweeping_.begin(), sweeping_.end());
-                              return GoOn(std::string());
+                              return Continue(std::string());
                             }
                             OnKeys(*keys);
                           }));
@@ -51,7 +51,7 @@ void RetrySweep::OnKeys(const kv::ScanResult& keys) {
       rows.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.key});
   }
   std::string next = keys.more ? KeyAfter(keys.entries.back().key) : std::string();
-  if (rows.empty()) return GoOn(next);
+  if (rows.empty()) return Continue(next);
   ReadRows(std::move(rows), std::move(next));
 }
 
@@ -63,17 +63,17 @@ void RetrySweep::ReadRows(std::vector<kv::Key> rows, std::string next) {
           if (!result->values[i].has_value()) continue;
           const std::optional<EventKey> key = DecodeEventKey(rows[i].key);
           CHECK(key.has_value());
-          // What cannot be judged yet is looked for again.
+          // A row that cannot be judged yet is left to the next pass.
           if (!claims_.EndUnwanted(QueuedRow(rows[i].key, *result->values[i], result->seq)))
             noted_.insert(key->uid);
         }
         state_.core.cache.Fetch();
         state_.core.wake();
-        GoOn(result.ok() ? next : std::string());
+        Continue(result.ok() ? next : std::string());
       }));
 }
 
-void RetrySweep::GoOn(const std::string& next) {
+void RetrySweep::Continue(const std::string& next) {
   if (!next.empty() && !stopped_) return Scan(next);
   sweeping_.clear();
   const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();

@@ -60,7 +60,7 @@ void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
   row.entry.claimed_version = definition.record->version();
 }
 
-// Of the event in `row`.
+// Fills in `row`, whose event is set.
 void Resolve(RecordCache& cache, absl::string_view event_key, ResolvedRow& row) {
   std::optional<EventKey> key = DecodeEventKey(event_key);
   if (!key.has_value() || row.entry.event.count() == 0) return;

@@ -1,4 +1,4 @@
-// From a queue row to what is to be done with it: parse, find state and definition, judge.
+// ResolveRow: parses a queue row, finds its state and definition, and judges it.
 //
 // Threads: one, the handler's executor.
 
@@ -17,7 +17,7 @@
 namespace escapement::handler {
 
 struct ResolvedRow {
-  // What to do with the row; nullopt: the row cannot be read. For a one-off event without a state:
+  // The judgement of the row; nullopt: the row cannot be read. For a one-off event without a state:
   // kSend, kFetch, or kSkip if its definition is gone.
   std::optional<RowJudgement> judged = std::nullopt;
   ClaimedEntry entry = {};   // complete for kSend, otherwise without context
@@ -31,15 +31,15 @@ struct ResolvedRow {
 // How a row that is not sent ends without a claim. Not for kSend and kFetch.
 EndKind EndKindOf(const RowJudgement& judged);
 
-// Of an event of a schedule that is sent under `definition`, whose record is there.
+// The context for sending a schedule's events under `definition`, which must have a record.
 std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
                                                           const ClaimedEntry& entry);
 
-// Never null.
+// Never returns null.
 std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
                                         absl::string_view value);
 
-// As above, of a row that has been parsed.
+// The same for a row that is parsed already.
 std::unique_ptr<ResolvedRow> ResolveRow(RecordCache& cache, absl::string_view event_key,
                                         storage::v1::EventRecord event);
 

@@ -14,7 +14,7 @@ using kv::Mutation;
 
 namespace {
 
-// Of one scan: what they cost the handler's thread is what sends that fall due meanwhile wait.
+// Rows of one scan. Sends that fall due while the thread handles an answer have to wait.
 constexpr size_t kScanRowsMax = 512;
 
 }  // namespace
@@ -23,7 +23,7 @@ void ShardLoader::Start() {
   ++watch_generation_;
   watching_ = false;
   watch_.reset();
-  // A snapshot for the watch to begin at; the scans are made after it.
+  // Only for the commit number at which the watch begins. The full scans follow once it is open.
   const std::string begin = EventShardBegin(state_.shard);
   state_.core.client.Scan({.cf = ColumnFamily::kEvents,
                            .begin = begin,
@@ -43,12 +43,12 @@ void ShardLoader::OpenWatch(kv::CommitSeq from) {
   const uint64_t generation = watch_generation_;
   kv::WatchRequest request{.cf = ColumnFamily::kEvents, .from_seq = from};
   for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
-    // Nothing yet: the end moves on before each scan.
-    told_to_[lane] = EventLaneKey(state_.shard, lane, absl::InfinitePast());
+    // The watch begins empty. ScanSegment moves its end before each scan.
+    watch_ends_[lane] = EventLaneKey(state_.shard, lane, absl::InfinitePast());
     if (lane == 0) {
-      request.begin = request.end = told_to_[lane];
+      request.begin = request.end = watch_ends_[lane];
     } else {
-      request.then.push_back({told_to_[lane], told_to_[lane]});
+      request.then.push_back({watch_ends_[lane], watch_ends_[lane]});
     }
   }
   watch_ = state_.core.client.OpenWatch(
@@ -63,48 +63,48 @@ void ShardLoader::OpenWatch(kv::CommitSeq from) {
   Rewind();
 }
 
-void ShardLoader::TellUpTo(uint8_t lane, std::string end) {
-  if (end == told_to_[lane]) return;
-  told_to_[lane] = end;
+void ShardLoader::MoveWatchEnd(uint8_t lane, std::string end) {
+  if (end == watch_ends_[lane]) return;
+  watch_ends_[lane] = end;
   CheckNotNull(watch_)->MoveEnd(lane, std::move(end));
 }
 
-void ShardLoader::TellOfLoaded(uint8_t index) {
+void ShardLoader::ShrinkWatch(uint8_t index) {
   const uint8_t lane = LaneOfSegment(index);
-  if (index != lane) return;  // what is overdue ends before what is not
-  if (segments_[index].loaded_to >= told_to_[lane]) return;
+  if (index != lane) return;  // the overdue segment ends before this one
+  if (segments_[index].loaded_to >= watch_ends_[lane]) return;
   std::string end = segments_[index].loaded_to;
-  // A row may be here though the lane is to be read again from before it.
+  // The queue may have a row beyond loaded_to (RereadFrom has moved it back).
   const std::optional<absl::string_view> last = state_.queue.LastKey(index);
-  if (last.has_value() && *last >= end) end = std::min(KeyAfter(*last), told_to_[lane]);
-  TellUpTo(lane, std::move(end));
+  if (last.has_value() && *last >= end) end = std::min(KeyAfter(*last), watch_ends_[lane]);
+  MoveWatchEnd(lane, std::move(end));
 }
 
 void ShardLoader::Rewind() {
   for (uint8_t i = 0; i < kSegmentCount; ++i) {
     const uint8_t lane = LaneOfSegment(i);
     const bool in_two = lane < kLaneRetry && !state_.queue.overdue_mark(lane).empty();
-    // A scan under way goes on from further up: its answer is not used.
+    // The answer of a scan that is under way is ignored.
     segments_[i] = {.loaded_to = in_two && i == lane
                                      ? state_.queue.overdue_mark(lane)
                                      : EventLaneKey(state_.shard, lane, absl::InfinitePast())};
   }
   ++scan_generation_;
-  quiet_until_ = absl::InfinitePast();
+  no_scan_before_ = absl::InfinitePast();
   state_.core.wake();
 }
 
-bool ShardLoader::Takes(absl::string_view key) {
+bool ShardLoader::WantsRow(absl::string_view key) {
   const uint8_t lane = LaneOfEventKey(key);
   if (lane >= kLaneCount) return false;
   const uint8_t index = state_.queue.SegmentOf(key);
   Segment& segment = segments_[index];
   if (key >= segment.loaded_to && key >= segment.scanning_to) return false;
-  // A quiet lane has been read further than it is to be held.
+  // A quiet lane has been read beyond the horizon up to which rows are kept.
   const absl::Time horizon = state_.core.client.NowLow() + state_.core.options.horizon;
   if (key < EventLaneKey(state_.shard, lane, horizon)) return true;
   segment.quiet = false;
-  ReadFrom(index, std::string(key));
+  RereadFrom(index, std::string(key));
   return false;
 }
 
@@ -114,7 +114,7 @@ void ShardLoader::OnBatch(const kv::WatchBatch& batch) {
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind == Mutation::Kind::kDelete) {
       state_.queue.Remove(mutation.key);
-    } else if (mutation.kind == Mutation::Kind::kPut && Takes(mutation.key)) {
+    } else if (mutation.kind == Mutation::Kind::kPut && WantsRow(mutation.key)) {
       if (mutation.value_omitted || none_told) {
         omitted.push_back({.cf = ColumnFamily::kEvents, .key = mutation.key});
       } else {
@@ -140,31 +140,31 @@ void ShardLoader::AddRow(absl::string_view key, absl::string_view value, kv::Com
   DropLatest(segment);
 }
 
-// More was written inside the horizon than may be held: the latest half is read again later.
+// The segment has more rows than memory allows: the later half is dropped and read again later.
 void ShardLoader::DropLatest(uint8_t index) {
   std::string dropped = state_.queue.DropLast(index, state_.queue.rows(index) / 2);
-  if (!dropped.empty()) ReadFrom(index, std::move(dropped));
+  if (!dropped.empty()) RereadFrom(index, std::move(dropped));
 }
 
-void ShardLoader::ReadFrom(uint8_t index, std::string key) {
+void ShardLoader::RereadFrom(uint8_t index, std::string key) {
   Segment& segment = segments_[index];
   if (key < segment.loaded_to) segment.loaded_to = key;
-  quiet_until_ = absl::InfinitePast();
+  no_scan_before_ = absl::InfinitePast();
   if (!segment.scanning_to.empty() && (segment.dropped.empty() || key < segment.dropped))
     segment.dropped = std::move(key);
 }
 
-bool ShardLoader::Overdue(absl::string_view key, absl::Time now) const {
+bool ShardLoader::IsOverdue(absl::string_view key, absl::Time now) const {
   return key <
          EventLaneKey(state_.shard, LaneOfEventKey(key), now - state_.core.options.overdue_after);
 }
 
-void ShardLoader::Demote(QueuedRow row) {
+void ShardLoader::RequeueAsOverdue(QueuedRow row) {
   state_.Release(row.key());
   const uint8_t lane = LaneOfEventKey(row.key());
-  // No further: what is due later may be late for this row only.
-  FallBehind(lane,
-             EventLaneKey(state_.shard, lane, DueOfEventKey(row.key()) + absl::Microseconds(1)));
+  // The mark goes no further: later rows may only be late because of this one.
+  MoveOverdueMark(
+      lane, EventLaneKey(state_.shard, lane, DueOfEventKey(row.key()) + absl::Microseconds(1)));
   state_.queue.Add(std::move(row));
 }
 
@@ -180,12 +180,12 @@ void ShardLoader::ReadOmitted(std::vector<kv::Key> keys) {
                               }));
 }
 
-std::string ShardLoader::LoadTo(uint8_t index, absl::Time now) const {
+std::string ShardLoader::LoadEnd(uint8_t index, absl::Time now) const {
   const uint8_t lane = LaneOfSegment(index);
   if (index != lane) return state_.queue.overdue_mark(lane);
   const HandlerOptions& options = state_.core.options;
   const absl::Duration horizon = segments_[index].quiet ? options.quiet_horizon : options.horizon;
-  // In steps of a quarter of the horizon, so that an idle shard is not read all the time.
+  // Steps of a quarter of the horizon keep an idle shard from being read all the time.
   if (segments_[index].loaded_to >= EventLaneKey(state_.shard, lane, now + horizon * 3 / 4))
     return segments_[index].loaded_to;
   std::string to = EventLaneKey(state_.shard, lane, now + horizon);
@@ -195,14 +195,14 @@ std::string ShardLoader::LoadTo(uint8_t index, absl::Time now) const {
   return to;
 }
 
-bool ShardLoader::Full(uint8_t index) const {
+bool ShardLoader::IsFull(uint8_t index) const {
   const HandlerOptions& options = state_.core.options;
   return state_.queue.rows(index) > options.lane_rows_max / 2 ||
          state_.queue.bytes(index) > options.lane_bytes_max / 2;
 }
 
 void ShardLoader::Step(absl::Time now) {
-  if (!watching_ || now == absl::InfinitePast() || now < quiet_until_) return;
+  if (!watching_ || now == absl::InfinitePast() || now < no_scan_before_) return;
   const HandlerOptions& options = state_.core.options;
   bool quiet = true;
   for (uint8_t i = 0; i < kSegmentCount; ++i) {
@@ -211,46 +211,46 @@ void ShardLoader::Step(absl::Time now) {
     const uint8_t lane = LaneOfSegment(i);
     const bool overdue = i != lane;
     if (overdue && state_.queue.overdue_mark(lane).empty()) continue;
-    if (!overdue) FallBehind(lane, MarkOf(lane, now));
-    std::string to = LoadTo(i, now);
+    if (!overdue) MoveOverdueMark(lane, OverdueMark(lane, now));
+    std::string to = LoadEnd(i, now);
     if (segment.loaded_to >= to) {
       if (overdue && state_.queue.rows(i) == 0) state_.queue.EndOverdue(lane);
-      TellOfLoaded(i);
+      ShrinkWatch(i);
       continue;
     }
-    quiet = false;  // if it is full, there may be room with the next step
-    if (Full(i)) {
-      TellOfLoaded(i);
+    quiet = false;  // a full segment may have room at the next step
+    if (IsFull(i)) {
+      ShrinkWatch(i);
     } else {
       ScanSegment(i, std::move(to));
     }
   }
-  // Steps come thousands of times a second; the horizon moves slowly.
-  if (quiet) quiet_until_ = now + options.horizon / 200;
+  // There are thousands of steps a second, and the horizon moves slowly.
+  if (quiet) no_scan_before_ = now + options.horizon / 200;
 }
 
-std::string ShardLoader::MarkOf(uint8_t lane, absl::Time now) const {
+std::string ShardLoader::OverdueMark(uint8_t lane, absl::Time now) const {
   const Segment& segment = segments_[lane];
-  const bool full = Full(lane);
+  const bool full = IsFull(lane);
   if (lane >= kLaneRetry || (!full && !segment.more)) return "";
   const std::string overdue =
       EventLaneKey(state_.shard, lane, now - state_.core.options.overdue_after);
   const std::optional<absl::string_view> first = state_.queue.FirstKey(lane);
   if (full && first.has_value() && *first < overdue) return overdue;
-  // What is read is taken at once: only how far the reading has come tells.
+  // Rows leave the queue as soon as they are read, so only the scan's position shows the delay.
   if (!segment.more || segment.loaded_to >= overdue) return "";
   if (!state_.queue.overdue_mark(lane).empty()) return overdue;
-  // It may be a spike of one instant.
+  // The cause may be a spike at one instant: the mark goes just behind it.
   return EventLaneKey(state_.shard, lane, DueOfEventKey(segment.loaded_to) + absl::Microseconds(1));
 }
 
-void ShardLoader::FallBehind(uint8_t lane, std::string mark) {
+void ShardLoader::MoveOverdueMark(uint8_t lane, std::string mark) {
   Segment& from_mark = segments_[lane];
   if (mark <= state_.queue.overdue_mark(lane)) return;
   if (state_.queue.overdue_mark(lane).empty()) {
     segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
   } else {
-    // The backlog's reading on finds them.
+    // The scan of the backlog finds these rows again.
     state_.queue.DropBefore(lane, mark);
   }
   from_mark.loaded_to = std::max(from_mark.loaded_to, mark);
@@ -263,7 +263,7 @@ void ShardLoader::ScanSegment(uint8_t index, std::string to) {
   CHECK(segment.scanning_to.empty()) << "a segment is read twice at once";
   segment.scanning_to = to;
   segment.dropped.clear();
-  if (to > told_to_[LaneOfSegment(index)]) TellUpTo(LaneOfSegment(index), to);
+  if (to > watch_ends_[LaneOfSegment(index)]) MoveWatchEnd(LaneOfSegment(index), to);
   const HandlerOptions& options = state_.core.options;
   const size_t rows_max = Perturb(state_.core.runtime, Site::kLoaderScanOfOne)
                               ? 1
@@ -290,7 +290,7 @@ void ShardLoader::OnScanned(uint8_t index, const std::string& to,
     segment.more = result->more && !result->entries.empty();
     segment.loaded_to = segment.more ? KeyAfter(result->entries.back().key) : to;
     const uint8_t lane = LaneOfSegment(index);
-    // The lane has fallen behind meanwhile: what is before the mark is read by its other segment.
+    // The mark has moved during the scan: the overdue segment reads the rows before it.
     if (index == lane && lane < kLaneRetry && segment.loaded_to < state_.queue.overdue_mark(lane)) {
       segment.loaded_to = state_.queue.overdue_mark(lane);
       segment.more = false;
@@ -306,7 +306,7 @@ void ShardLoader::OnScanned(uint8_t index, const std::string& to,
   }
   segment.scanning_to.clear();
   segment.dropped.clear();
-  quiet_until_ = absl::InfinitePast();
+  no_scan_before_ = absl::InfinitePast();
   if (LaneOfSegment(index) < kLaneRetry && Perturb(state_.core.runtime, Site::kLoaderFallsBehind)) {
     state_.queue.MarkOverdue(LaneOfSegment(index), EventLaneKey(state_.shard, LaneOfSegment(index),
                                                                 state_.core.client.NowLow()));

@@ -20,7 +20,7 @@ using kv::Condition;
 using storage::v1::OUTCOME_KIND_SKIPPED;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
-absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).TimeOf(due); }
+absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).ClaimTimeOf(due); }
 
 // The claim takes less than a millisecond: 25 µs steps over it.
 class ClaimRaceTest : public ::testing::TestWithParam<int> {

@@ -69,12 +69,12 @@ MonotonicMicros MonotonicNow() {
       .count();
 }
 
-void StreamEnds::Began() {
+void StreamEnds::AddStream() {
   absl::MutexLock lock(&mutex_);
   ++running_;
 }
 
-void StreamEnds::Ended(std::shared_ptr<GrpcLane> lane) {
+void StreamEnds::RemoveStream(std::shared_ptr<GrpcLane> lane) {
   absl::MutexLock lock(&mutex_);
   left_.push_back(std::move(lane));
   TakeFrom<uint64_t>(running_, 1);
@@ -135,7 +135,7 @@ class GrpcLane::Stream final
     std::shared_ptr<GrpcLane> lane = lane_;
     const std::shared_ptr<StreamEnds> ends = lane->ends_;
     lane->OnEnded(this, status);  // deletes this
-    ends->Ended(std::move(lane));
+    ends->RemoveStream(std::move(lane));
   }
 
   bool writing = false;
@@ -185,7 +185,7 @@ bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
 
 void GrpcLane::OpenStream(MonotonicMicros now) {
   if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
-  ends_->Began();
+  ends_->AddStream();
   stream_ = new Stream(shared_from_this());
   stream_->Start();
 }
@@ -240,7 +240,7 @@ std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
       next = NextTick();
     }
   }
-  Give(std::move(answers));
+  GiveAnswers(std::move(answers));
   return next;
 }
 
@@ -307,7 +307,7 @@ void GrpcLane::BreakWaiting(const std::string& why, Answers* answers) {
   waiting_.clear();
 }
 
-void GrpcLane::Give(Answers answers) {
+void GrpcLane::GiveAnswers(Answers answers) {
   for (Answer& answer : answers) answer.sink->OnResult(answer.tag, std::move(answer.result));
 }
 
@@ -348,7 +348,7 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
     BreakUnanswered(why, &answers);
     if (stream->heard_at == 0 && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
   }
-  Give(std::move(answers));
+  GiveAnswers(std::move(answers));
   const MonotonicMicros now = MonotonicNow();
   absl::MutexLock lock(&mutex_);
   if (!stream->closing) {
@@ -373,7 +373,7 @@ void GrpcLane::Stop() {
     const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
     mutex_.Await(absl::Condition(&ended));
   }
-  Give(std::move(answers));
+  GiveAnswers(std::move(answers));
 }
 
 }  // namespace escapement::handler

@@ -44,9 +44,9 @@ class GrpcLane;
 // drops what ended streams held.
 class StreamEnds {
  public:
-  void Began();
+  void AddStream();
   // The stream's last act.
-  void Ended(std::shared_ptr<GrpcLane> lane);
+  void RemoveStream(std::shared_ptr<GrpcLane> lane);
   // Drops what ended streams have left.
   void Drop();
   // Waits until every stream has ended, and drops what they have left.
@@ -107,7 +107,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   MonotonicMicros NextTick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void Give(Answers answers);
+  static void GiveAnswers(Answers answers);
 
   // The stream's calls.
   void OnResult(Stream* stream, const v1::DeliveryResult& result);

@@ -20,7 +20,7 @@ constexpr HttpMicros kIdleMax = 118'000'000;
 
 PlainRequests::PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
                              std::function<void(void* owner, HttpEnd end)> ended)
-    : options_(options), epoll_(epoll), multi_(multi), ended_(std::move(ended)) {}
+    : options_(options), epoll_(epoll), multi_(multi), on_ended_(std::move(ended)) {}
 
 PlainRequests::~PlainRequests() {
   for (auto& [easy, connecting] : connecting_) {
@@ -166,7 +166,7 @@ void PlainRequests::OnAnswered(Link* link) {
   HttpAttempt attempt = std::move(link->outgoing->attempt);
   const bool has_token = !attempt.attempt.token.empty();
   const HttpAnswer answer = link->connection.TakeAnswer(has_token);
-  link->connection.reusable() ? Rest(link) : Close(link);
+  link->connection.reusable() ? KeepIdle(link) : Close(link);
   End(std::move(attempt), ResultOfAnswer(answer, has_token), HttpEnd::kAnswered);
 }
 
@@ -190,7 +190,7 @@ void PlainRequests::OnBroken(Link* link) {
       HttpEnd::kOther);
 }
 
-void PlainRequests::Rest(Link* link) {
+void PlainRequests::KeepIdle(Link* link) {
   link->outgoing = nullptr;
   link->idle = true;
   link->idle_since = HttpNow();
@@ -233,7 +233,7 @@ void PlainRequests::AnswerAll(const DeliveryResult& result) {
 }
 
 void PlainRequests::End(HttpAttempt attempt, DeliveryResult result, HttpEnd end) {
-  ended_(attempt.owner, end);
+  on_ended_(attempt.owner, end);
   attempt.Answer(std::move(result));
 }
 

@@ -89,14 +89,14 @@ class PlainRequests {
   void OnProgress(Link* link, HttpConnection::Progress progress);
   void OnAnswered(Link* link);
   void OnBroken(Link* link);
-  void Rest(Link* link);
+  void KeepIdle(Link* link);
   void Close(Link* link);
   void End(HttpAttempt attempt, DeliveryResult result, HttpEnd end);
 
   const HttpTransport::Options options_;
   const int epoll_;
   CurlMulti& multi_;
-  const std::function<void(void*, HttpEnd)> ended_;
+  const std::function<void(void*, HttpEnd)> on_ended_;
   absl::flat_hash_map<std::string, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Link>> links_;  // by socket
   std::list<Link*> idle_;                     // the one used last at the end
