@@ -13,17 +13,17 @@ namespace escapement::handler {
 namespace {
 
 constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
-// What a target may have out whatever it answers, and how often its answers are counted.
+// Every target may have this many events out, and this is how often its answers are counted.
 constexpr uint64_t kLimitMin = 256;
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
-// Before a count is over its answers count as if it had taken at least so long.
+// The shortest time that is assumed for a count that is not over yet.
 constexpr absl::Duration kCountMin = absl::Milliseconds(50);
 constexpr size_t kTargetsKeptMax = 4096;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
 }  // namespace
 
-// Gathers results of any thread; posts at most one closure at a time.
+// Collects results from any thread. Posts at most one closure at a time.
 class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
  public:
   struct Result {
@@ -54,7 +54,7 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
  private:
   std::shared_ptr<Executor> executor_;
-  SendLoop* loop_;  // on the executor only
+  SendLoop* loop_;  // used on the executor only
   absl::Mutex mutex_;
   std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
@@ -74,7 +74,7 @@ SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime
 
 SendLoop::~SendLoop() { sink_->Detach(); }
 
-// Events in a row mostly go to the same target.
+// Successive events mostly go to the same target.
 SendTarget* SendLoop::FindTarget(const std::string& target_key) {
   if (last_found_ == targets_.end() || last_found_->first != target_key)
     last_found_ = targets_.find(target_key);
@@ -117,8 +117,8 @@ void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
                                               absl::ToDoubleSeconds(std::max(counted, kCountMin));
   const double answered = rate * absl::ToDoubleSeconds(target.timeout / 4);
   uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
-  // One that had little to answer has not shown that it could not answer more; before the count is
-  // over it can only show that it answers more.
+  // A target with few events sent may be able to answer more: its limit does not fall. Before the
+  // count is over, the limit can only rise.
   const bool little = !over || 2 * target.most_sent < target.limit;
   if (little) limit = target.limit;
   target.rate = little ? std::max(target.rate, rate) : rate;
@@ -187,9 +187,9 @@ std::optional<absl::Time> SendLoop::NextDue() const {
 }
 
 void SendLoop::SendDue(absl::Time now) {
-  // Keys belong to contexts that the batch holds.
+  // The keys are strings of the contexts that the batch holds.
   std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
-  auto batch = batches.end();  // the last one used
+  auto batch = batches.end();  // the batch used last
   std::vector<Waiting> later;
   const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
                     Perturb(runtime_, Site::kHandlerSendsHeld);

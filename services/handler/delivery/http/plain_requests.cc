@@ -12,8 +12,7 @@
 namespace escapement::handler {
 namespace {
 
-// A connection that has been idle for longer is not used again, as with libcurl: who is behind it
-// may have gone without a word.
+// A connection that was idle for longer is not used again, as with libcurl: its peer may be gone.
 constexpr HttpMicros kIdleMax = 118'000'000;
 
 }  // namespace
@@ -142,7 +141,7 @@ bool PlainRequests::Has(int fd) const {
 void PlainRequests::OnEvent(int fd, uint32_t events) {
   CHECK(Has(fd));
   Link* const link = links_[static_cast<size_t>(fd)].get();
-  // Nothing was asked: the consumer has closed it, or is about to.
+  // No request is under way: the consumer has closed the connection, or is about to.
   if (link->idle) return Close(link);
   auto progress = HttpConnection::Progress::kGoesOn;
   if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) progress = link->connection.Read();
