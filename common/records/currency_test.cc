@@ -44,7 +44,7 @@ TEST_F(CurrencyTest, ARowOfTheCurrentVersionIsSent) {
   EXPECT_EQ(Judge(nullptr).action, Action::kSend);
 }
 
-TEST_F(CurrencyTest, AtOrAfterTheFinishOfItsOwnVersionItIsSuperseded) {
+TEST_F(CurrencyTest, RowAtOrAfterItsOwnFinishIsSuperseded) {
   state_.set_finish_micros(row_.nominal_time_micros() + 1);
   EXPECT_EQ(Judge(nullptr).action, Action::kSend);
   state_.set_finish_micros(row_.nominal_time_micros());
@@ -53,7 +53,7 @@ TEST_F(CurrencyTest, AtOrAfterTheFinishOfItsOwnVersionItIsSuperseded) {
   EXPECT_EQ(Judge(nullptr).action, Action::kSend);
 }
 
-TEST_F(CurrencyTest, PausedRowsArePark) {
+TEST_F(CurrencyTest, RowsOfPausedSchedulesArePark) {
   state_.set_kind(storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   EXPECT_EQ(Judge(nullptr).action, Action::kPark);
 }
@@ -76,7 +76,7 @@ TEST_F(CurrencyTest, RowsOfDeletedSchedulesAreSkipped) {
   EXPECT_EQ(JudgeRow(row_, occurrence_, nullptr, std::nullopt).reason, kScheduleDeleted);
 }
 
-TEST_F(CurrencyTest, AfterAnUpdateTheNewExpressionDecides) {
+TEST_F(CurrencyTest, NewExpressionDecidesAfterAnUpdate) {
   state_.set_version(2);
   EXPECT_EQ(Judge(nullptr).action, Action::kFetch);
   EXPECT_EQ(Judge(&current_).action, Action::kSend);
@@ -97,7 +97,7 @@ TEST_F(CurrencyTest, TriggeredRowsOutliveUpdates) {
   EXPECT_EQ(Judge(nullptr).action, Action::kSend);
 }
 
-TEST_F(CurrencyTest, WhatComesAfterTheFinishIsNoOccurrence) {
+TEST_F(CurrencyTest, OccurrenceAfterTheFinishIsSuperseded) {
   state_.set_version(2);
   state_.set_finish_micros(row_.nominal_time_micros() + 1);
   EXPECT_EQ(Judge(&current_).action, Action::kSend);
@@ -111,7 +111,7 @@ TEST_F(CurrencyTest, ATimetableThatCannotBeReadHasNoOccurrence) {
   EXPECT_TRUE(Judge(&current_).superseded());
 }
 
-TEST_F(CurrencyTest, RunsThatGaveWayAreCancelled) {
+TEST_F(CurrencyTest, OverlappedRunsAreCancelled) {
   state_.set_cancelled_before_micros(row_.nominal_time_micros());
   EXPECT_EQ(Judge(nullptr).action, Action::kSend);
   state_.set_cancelled_before_micros(row_.nominal_time_micros() + 1);

@@ -39,7 +39,7 @@ TEST_F(ClaimLeadTest, RowIsClaimedAtATickBetweenLeadAndLeadPlusOneTick) {
   }
 }
 
-TEST_F(ClaimLeadTest, WhatIsClaimedDoesNotGrowWithinATick) {
+TEST_F(ClaimLeadTest, ClaimedRowsDoNotGrowWithinATick) {
   EXPECT_EQ(lead_.LatestDueClaimedAt(kTick),
             lead_.LatestDueClaimedAt(kTick + kOptions.claim_tick - kStep));
   EXPECT_EQ(lead_.LatestDueClaimedAt(kTick + kOptions.claim_tick),
@@ -63,14 +63,14 @@ TEST_F(ClaimLeadTest, TheLeadIsAQuarterMoreThanTheSlowestCommitTakes) {
   EXPECT_EQ(Lead(), kOptions.claim_lead_max);
 }
 
-TEST_F(ClaimLeadTest, CommitsThatAreFastEnoughDoNotMoveIt) {
+TEST_F(ClaimLeadTest, FastCommitsDoNotMoveTheLead) {
   Run(absl::Seconds(1));
   lead_.OnCommitted(absl::Milliseconds(16));
   Run(absl::Seconds(1));
   EXPECT_EQ(Lead(), kOptions.claim_lead);
 }
 
-TEST_F(ClaimLeadTest, ItMovesByHalfATickInATick) {
+TEST_F(ClaimLeadTest, LeadMovesByHalfATickPerTick) {
   Run(absl::Seconds(1));
   lead_.OnCommitted(absl::Milliseconds(160));
   for (absl::Duration lead = kOptions.claim_lead; lead < absl::Milliseconds(200);) {
@@ -92,7 +92,7 @@ TEST_F(ClaimLeadTest, ASlowCommitIsForgottenAfterFiveToTenMinutes) {
   EXPECT_EQ(Lead(), kOptions.claim_lead);
 }
 
-TEST_F(ClaimLeadTest, AHandlerThatStoodStillForgetsAtOnce) {
+TEST_F(ClaimLeadTest, HandlerThatWasPausedForgetsSlowCommitsAtOnce) {
   lead_.OnCommitted(absl::Milliseconds(100));
   Run(absl::Seconds(1));
   now_ += absl::Minutes(10);

@@ -44,7 +44,7 @@ size_t CountIn(const EndBatch& batch, ColumnFamily cf, Mutation::Kind kind) {
   return n;
 }
 
-TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
+TEST(EndBatchTest, ContiguousSuccessesInAnyOrderAreOneRecord) {
   const auto claim = MakeClaim(1, 100);
   std::vector<Outcome> outcomes;
   for (uint64_t i = 0; i < 100; ++i)
@@ -58,7 +58,7 @@ TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
   EXPECT_EQ(batch.parts.begin()->second.succeeded(), 100u);
 }
 
-TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
+TEST(EndBatchTest, GapSplitsRecordsAndOpenClaimGetsAnEndRow) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes;
   for (uint64_t i : {0, 1, 2, 6, 7})
@@ -71,7 +71,7 @@ TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
   EXPECT_TRUE(batch.finished.empty());
 }
 
-TEST(EndBatchTest, CountsGoOnFromWhatIsInTheStore) {
+TEST(EndBatchTest, CountsContinueFromTheStore) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes = {
       {.claim = claim, .first = 0, .attempts = 1},
@@ -96,7 +96,7 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 0u);
 }
 
-TEST(EndBatchTest, ClaimsAreEndedEachByItself) {
+TEST(EndBatchTest, EachClaimEndsByItself) {
   const auto a = MakeClaim(1, 1);
   const auto b = MakeClaim(2, 2);
   std::vector<Outcome> outcomes = {{.claim = b, .first = 0, .attempts = 1},
