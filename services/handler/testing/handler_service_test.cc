@@ -87,7 +87,7 @@ TEST_F(HandlerServiceTest, NothingIsEverSentEarlyAndEverythingOnce) {
 
 // Each of them alone would cost a call of the transport, a wake of its threads and of ours. (Here a
 // step takes no time; where it does, more of them go together.)
-TEST_F(HandlerServiceTest, WhatFallsDueTogetherIsSentTogetherWhateverIsAnsweredMeanwhile) {
+TEST_F(HandlerServiceTest, EventsOfOneInstantAreSentTogetherDespiteAnswers) {
   const Uid uid = world_.AddSchedule("s");
   Start();
   transport().delay = absl::Microseconds(3);
@@ -107,7 +107,7 @@ TEST_F(HandlerServiceTest, WhatFallsDueTogetherIsSentTogetherWhateverIsAnsweredM
   EXPECT_LE(instants.size(), 12u) << "0.5 ms, at most one each 50 us";
 }
 
-TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
+TEST_F(HandlerServiceTest, RowOfAOneOffEventStaysUntilItsEnd) {
   Start();
   transport().delay = absl::Seconds(1);
   const absl::Time due = world_.now() + absl::Seconds(1);
@@ -124,7 +124,7 @@ TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, AnIdThatTheKeyTellsIsTheSameOnEveryAttemptAndInAllThatIsLeft) {
+TEST_F(HandlerServiceTest, IdFromTheKeyIsEqualOnAllAttemptsAndInAllRecords) {
   std::map<std::string, std::string> ids;  // by payload
   for (const std::string payload : {"accepted", "failed", "rejected"}) {
     const auto key = DecodeEventKey(world_.AddOneOff("", world_.now() + absl::Seconds(2), payload));
@@ -203,7 +203,7 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADeadLetterAtLast) {
+TEST_F(HandlerServiceTest, FailedEventIsRetriedAndThenBecomesADeadLetter) {
   Start();
   transport().decide = [](const DeliveryAttempt&) {
     return DeliveryResult{
@@ -231,7 +231,7 @@ TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADead
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, WhatFoundNoRoomAtItsTargetWaitsAndHasUsedNoAttempt) {
+TEST_F(HandlerServiceTest, UnsentEventWaitsAndUsesNoAttempt) {
   world_.retry.set_max_attempts(1);
   const Uid uid = world_.AddSchedule("s");
   Start();
@@ -253,7 +253,7 @@ TEST_F(HandlerServiceTest, WhatFoundNoRoomAtItsTargetWaitsAndHasUsedNoAttempt) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, WhatNeverFindsRoomEndsWithItsAge) {
+TEST_F(HandlerServiceTest, EventThatIsNeverSentEndsAtItsMaxAge) {
   world_.retry.set_max_age_micros(2'000'000);
   Start();
   transport().delay = absl::Milliseconds(100);
@@ -270,7 +270,7 @@ TEST_F(HandlerServiceTest, WhatNeverFindsRoomEndsWithItsAge) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, AnEventOutlivesWhateverItsConsumerSays) {
+TEST_F(HandlerServiceTest, EventSurvivesAnyTextOfItsConsumer) {
   Start();
   const std::vector<std::string> words = {"a" + std::string(1500, '\xff'), [] {
                                             std::string cut = "a";
@@ -343,7 +343,7 @@ TEST_F(HandlerServiceTest, RowsOfADeletedScheduleAreSkippedAndCounted) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, RowsOfARunThatGaveWayAreCancelledAndCounted) {
+TEST_F(HandlerServiceTest, RowsOfAnOverlappedRunAreCancelledAndCounted) {
   const Uid uid = world_.AddSchedule("s");
   Start();
   transport().delay = absl::Seconds(2);
