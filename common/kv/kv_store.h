@@ -70,7 +70,7 @@ struct Mutation {
   enum class Kind : uint8_t {
     kPut,
     kDelete,
-    kDeleteRange,  // deletes [key, value). Allowed only in a group with a kRangeCount condition
+    kDeleteRange,  // deletes [key, value). Allowed with a kRangeCount condition
                    // over the same range, inside one claim prefix of kInflight, or over a whole day
                    // of one shard in kDone
     kPutStamped,   // kPut that writes store time + `stamp_add` at offset `stamp_offset`, as 8

@@ -34,7 +34,7 @@ absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* num
 class SessionTable {
  public:
   // If there are `sessions_max` sessions, opening another one forgets the least recently used.
-  // Session numbers start at `first_session`, far above every number of earlier processes.
+  // Session numbers start at `first_session`, far from the numbers of all earlier processes.
   // Otherwise, if a crash loses the record of an opened session, a second client could get the same
   // number and would receive the first client's answers.
   SessionTable(size_t sessions_max, uint64_t first_session)

@@ -25,7 +25,7 @@ class StoreKernel {
   struct Options {
     CommitEngine::Options engine;
     absl::Duration lease_ttl = absl::Seconds(5);
-    std::string boot_id;  // of the machine that runs the store
+    std::string boot_id;  // boot id of the store's machine
   };
 
   // True if `base` holds a store.
