@@ -26,7 +26,7 @@ enum class ColumnFamily : uint8_t {
   kRunParts = 9,
   kEvents = 10,
   kInflight = 11,
-  kWaiting = 12,
+  kWaiting = 12,  // rows and reports: common/storage/waiting_table.h
   kGrants = 13,
   kParked = 14,
   kDone = 15,
