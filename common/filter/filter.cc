@@ -24,8 +24,8 @@ bool IsField(absl::string_view word) {
 
 bool IsKeyword(absl::string_view word) { return word == "AND" || word == "OR" || word == "NOT"; }
 
-// expression: conjunct {AND conjunct}; conjunct: term {OR term};
-// term: NOT term | ( expression ) | field operator value.
+// The grammar. expression: conjunct {AND conjunct}; conjunct: term {OR term}; term: NOT term | (
+// expression ) | field operator value.
 class Parser {
  public:
   explicit Parser(absl::string_view text) : text_(text) {}

@@ -9,7 +9,7 @@
 namespace escapement {
 namespace {
 
-// The tree with a pair of parentheses for each node.
+// Shows the tree with a pair of parentheses for each node.
 std::string Shown(const Filter& filter) {
   static constexpr const char* kOperators[] = {"=", "!=", "<", "<=", ">", ">="};
   if (filter.kind == Filter::Kind::kComparison) {
