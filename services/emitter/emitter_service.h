@@ -31,9 +31,9 @@ class EmitterService {
     // Rows are written this long before they are due: the time for which emitters may be away
     // without lateness. A change of a schedule emits what falls into it.
     absl::Duration ahead = absl::Seconds(5);
-    absl::Duration step_every = absl::Seconds(1);  // of store time; less than `ahead`
+    absl::Duration step_every = absl::Seconds(1);  // in store time; less than `ahead`
     // The revision of this process's time zone database, which must be in force for its commits to
-    // apply (common/tzdata); empty: none is asked for.
+    // apply (common/tzdata). Empty: no revision is required.
     std::string tz_rev = {};
     size_t launches_max = kLaunchesMax;  // launch records in memory
     Metrics* metrics = nullptr;          // null: not shown. Outlives the service

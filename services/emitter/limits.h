@@ -1,5 +1,5 @@
-// Bounds of the emitter, each with what it causes. What an operator may turn is in
-// EmitterService::Options.
+// Bounds of the emitter, each with its effect. EmitterService::Options has the values that an
+// operator may change.
 
 #ifndef SERVICES_EMITTER_LIMITS_H_
 #define SERVICES_EMITTER_LIMITS_H_
@@ -23,18 +23,18 @@ inline constexpr uint32_t kScanRowsMax = 1000;
 inline constexpr size_t kChunkChildrenMax = 4000;
 inline constexpr size_t kChunkMutationsMax = 20'000;
 
-// Timetables that are kept with their occurrences while a window is read: neighbours in the index
-// often have the same. Beyond, all are forgotten and made anew.
+// Timetables that are cached with their occurrences while a window is read: neighbours in the index
+// often have the same one. A full cache is cleared.
 inline constexpr size_t kWindowTimetablesMax = 1024;
 
-// Misfire plans that a partition keeps during a catch-up (about 300 bytes each). Beyond, all are
-// forgotten and made anew.
+// Misfire plans that a partition caches during a catch-up (about 300 bytes each). A full cache is
+// cleared.
 inline constexpr size_t kCatchUpPlansMax = 8192;
 // Lists of instants whose definitions are read for their plans before one commit: definitions may
 // be as large as a payload.
 inline constexpr size_t kListsPlannedMax = 32;
 
-// How often the emptiness of one LaunchExpression in use is looked at, for each partition.
+// Steps between two checks whether a LaunchExpression in use is empty, for each partition.
 inline constexpr int kSweepEverySteps = 60;
 
 // Active runs (of more than one event) whose parts are added up in memory; further ones wait until
@@ -49,10 +49,10 @@ inline constexpr absl::Duration kCloseEvery = absl::Milliseconds(50);
 // After a failed commit of the closer.
 inline constexpr absl::Duration kCloseRetry = absl::Seconds(1);
 
-// Launch records in memory (about 600 bytes each). Beyond, of paused schedules only the first stays
-// in memory, and otherwise those that are launched last are let go of; they are read again when
-// half of all are gone, or when they are due within kLaunchReadAhead. (So many paused schedules
-// that each has a record would hold up launches.)
+// Launch records in memory (about 600 bytes each). Above this, paused schedules keep only their
+// first record, then the records with the latest launch times are evicted. They are read again when
+// half of all records are gone, or when they are due within kLaunchReadAhead. (As many paused
+// schedules as this, each with a record, would hold up launches.)
 inline constexpr size_t kLaunchesMax = 200'000;
 inline constexpr absl::Duration kLaunchReadAhead = absl::Seconds(30);
 // Launch records of one schedule that are decided together.
@@ -62,8 +62,9 @@ inline constexpr size_t kLaunchesDecidedMax = 2000;
 inline constexpr size_t kLaunchMutationsMax = 20'000;
 // After a failed commit of launches, and while a lease is in doubt.
 inline constexpr absl::Duration kLaunchRetry = absl::Milliseconds(200);
-// What waits for a change of its schedule is looked at this often in case its state was forgotten;
-// and so is whether unread records are due soon. Less than kLaunchReadAhead.
+// How often records that wait for a change of their schedule are judged again, in case the cache
+// has evicted the schedule's state. Unread records that are due soon are checked equally often.
+// Less than kLaunchReadAhead.
 inline constexpr absl::Duration kLaunchSweepEvery = absl::Seconds(5);
 
 }  // namespace escapement::emitter

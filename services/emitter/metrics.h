@@ -16,15 +16,15 @@ struct EmitterMetrics {
   Counter& rows_read;  // children
   Counter& rows_due;   // children that had an occurrence in the window
   Counter& occurrences_emitted;
-  Counter& occurrences_late;  // of those: more than kCatchUpAfter late
+  Counter& occurrences_late;  // emitted more than kCatchUpAfter late
   Counter& events_emitted;    // n of each occurrence
   // Occurrences that ended without having any row, by reason; summaries count all they stand for.
   Counter& skipped_misfire;
-  Counter& groups_refused;    // a schedule changed meanwhile: the change took over
+  Counter& groups_refused;    // a change of the schedule came first and took over
   Counter& children_removed;  // that can fire no more, or not in their version
   Counter& records_broken;
   Counter& runs_closed;
-  Counter& run_end_events;  // of those: put for an on_complete target
+  Counter& run_end_events;  // events put for an on_complete target
   Gauge& partitions;        // held
   // Now - emitted_to of the partition that is furthest behind; negative is ahead.
   Gauge& behind_seconds;

@@ -1,4 +1,4 @@
-// What the loops of the emitter ask of lease::LeaseKeeper.
+// The part of lease::LeaseKeeper that the emitter's loops use.
 
 #ifndef SERVICES_EMITTER_PARTITION_LEASES_H_
 #define SERVICES_EMITTER_PARTITION_LEASES_H_
@@ -12,7 +12,7 @@ namespace escapement::emitter {
 
 struct PartitionLeases {
   std::function<bool(uint32_t partition)> valid;
-  std::function<kv::Condition(uint32_t partition)> fence;  // of a held partition
+  std::function<kv::Condition(uint32_t partition)> fence;  // only for a held partition
 };
 
 }  // namespace escapement::emitter

@@ -11,8 +11,8 @@ void CatchUp::OnWindow(absl::Time begin, absl::Time end, bool resumed, absl::Tim
   if (begin < judged_at_) return;
   judged_at_ = now;
   begin_ = begin;
-  // Of a window that another owner has begun, the first occurrences may have been judged already,
-  // and otherwise.
+  // If another owner has begun this window, it may have judged the first occurrences already, and
+  // in another way.
   summaries_from_ = resumed ? end : begin;
   plans_.clear();
 }

@@ -1,9 +1,9 @@
-// CatchUp: how a partition judges what it reaches late.
+// CatchUp: how a partition judges occurrences that it reaches late.
 //
-// A catch-up begins with the first window that begins before store time, and lasts until the
-// windows have passed the instant at which it began: one downtime is judged as a whole, as seen at
-// that instant, however many windows it takes. Who takes over in the middle begins another one.
-// Windows ahead of time are judged by none: nothing in them can be missed.
+// A catch-up begins with the first window that begins before store time. It lasts until the windows
+// have passed the instant at which it began. So one downtime is judged as a whole, as seen at that
+// instant, even if it takes many windows. An owner that takes over in the middle begins another
+// catch-up. Windows ahead of time have no catch-up, because nothing in them can be missed.
 //
 // Pure. Threads: one.
 
@@ -21,13 +21,13 @@
 
 namespace escapement::emitter {
 
-// What becomes of the occurrences of one timetable in this catch-up.
+// The fate of one timetable's occurrences in this catch-up.
 struct LatePlan {
   cron::MisfirePlan misfire;
   // The occurrence under which all in the summary are counted: the first one, which no other
   // catch-up has had. Absent: there is no summary.
   std::optional<cron::Occurrence> summary;
-  absl::Time summary_from;    // what is earlier is skipped one by one
+  absl::Time summary_from;    // earlier occurrences are skipped one by one
   cron::Timetable timetable;  // names `summary`
 
   bool InSummary(absl::Time instant) const {
@@ -50,7 +50,7 @@ class CatchUp {
 
   // Null if the plan under `key` is not known.
   std::shared_ptr<const LatePlan> Find(const std::string& key) const;
-  // Makes the plan under `key`. Before `from` nothing is owed.
+  // Makes the plan under `key`. No occurrence before `from` has to be emitted.
   std::shared_ptr<const LatePlan> Make(std::string key, const cron::Timetable& timetable,
                                        const cron::MisfirePolicy& policy, absl::Time from);
   // Where windows of this catch-up began: what `from` is earlier than that makes no difference.

@@ -55,7 +55,7 @@ TEST(CatchUpTest, APlanIsMadeOnceAndStandsUnderItsFirstOccurrence) {
   EXPECT_FALSE(plan->InSummary(Minute(19)));
   EXPECT_FALSE(plan->misfire.Fires(Minute(18)));
   EXPECT_TRUE(plan->misfire.Fires(Minute(19)));
-  // Of a schedule that begins later.
+  // The schedule begins later.
   const auto later = catch_up.Make("l", EveryMinute(), {.max_catch_up = 10}, Minute(17));
   ASSERT_TRUE(later->summary.has_value());
   EXPECT_EQ(later->summary->instant, Minute(17));

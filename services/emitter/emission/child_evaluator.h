@@ -30,7 +30,8 @@ namespace escapement::emitter {
 struct ChildOccurrences {
   // In order. With changed rules some may be before the window, or before the child's `from`.
   std::vector<EmittedOccurrence> occurrences;
-  // Of an interval: its first instant after them, at or after `end` unless `max` was reached.
+  // Only for an interval: its first instant after the firings. It is at or after `end` unless `max`
+  // was reached.
   std::optional<absl::Time> next;
   // When the child fires, its start and end left aside; of a list of instants only its own. Valid
   // until the evaluator's next call.
@@ -67,7 +68,7 @@ class ChildEvaluator {
     std::vector<Firing> firings;               // in the window
     const tzdata::MovedZone* moved = nullptr;  // if its firings are to be judged
   };
-  // Is it this child's to emit, apart from its place?
+  // True if this child has to emit the firing, its place aside.
   bool Owed(const Calendar& calendar, const Firing& firing,
             const storage::v1::ChildRecord& record) const;
   absl::StatusOr<const Calendar*> CalendarOf(const std::string& zone,
@@ -80,15 +81,15 @@ class ChildEvaluator {
   std::optional<cron::Timetable> instants_;
 };
 
-// A child's timetable as bytes, its start and end left aside: equal for children that then fire at
-// the same instants (but for those of lists).
+// A child's timetable as bytes, without its start and end. Two children with equal bytes fire at
+// the same instants, except for lists.
 void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::string& zone,
                         std::string* out);
 
 // `timetable` with the start and end that a child has.
 cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record);
 
-// Is it the child of one instant of a list?
+// True if the child stands for one instant of a list.
 bool OfList(const storage::v1::ChildRecord& record);
 
 }  // namespace escapement::emitter

@@ -70,7 +70,7 @@ TEST(ChildEvaluatorTest, AChildEmitsItsOwnOccurrencesFromItsBeginning) {
                                            "20260302T063000-0-UTC"}));
 }
 
-// What is kept of one child serves only those that fire as it does.
+// The occurrences cached for one child are used only for children that fire at the same instants.
 TEST(ChildEvaluatorTest, ChildrenOfEqualPlaceAndOtherTimesAreToldApart) {
   ChildEvaluator evaluator(At(3, 0, 0), At(4, 0, 0));
   storage::v1::DefinitionRecord bounded = Definition("0,30 * * * *");

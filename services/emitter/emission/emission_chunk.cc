@@ -236,8 +236,8 @@ std::vector<kv::Key> EmissionChunk::StatesToRead() {
   return keys;
 }
 
-// Is it before what the child owes otherwise, for a change of rules has put it there, and nobody
-// has emitted by the present rules yet?
+// True if a time-zone rule change moved this occurrence before the child's normal range and nothing
+// has been emitted under the new rules yet.
 bool EmissionChunk::Moved(const DueChild& child, const EmittedOccurrence& occurrence,
                           const Building& building) const {
   return options_.rules != nullptr && !options_.rules->by_former &&
@@ -251,7 +251,7 @@ void EmissionChunk::BuildOccurrences(const DueChild& child, Building* building) 
   for (const EmittedOccurrence& o : child.occurrences) {
     const bool moved = Moved(child, o, *building);
     if (o.nominal_time < building->covered_to && !moved) continue;
-    // What was moved into the past was not missed: no plan reaches back to there.
+    // An occurrence that was moved into the past was not missed: no plan reaches back that far.
     if (plan == nullptr || moved || plan->misfire.Fires(o.nominal_time)) {
       AddOccurrenceRows(child.source, o, options_.layout, building->now,
                         &building->group.mutations);
@@ -274,8 +274,7 @@ void EmissionChunk::BuildOccurrences(const DueChild& child, Building* building) 
 }
 
 void EmissionChunk::BuildChild(const DueChild& child, Building* building) const {
-  // Of a version that does not fire a cron expression's child is left to whoever changed the
-  // schedule.
+  // The version does not fire: the change of the schedule deletes the child of a cron expression.
   if (!building->fires && !child.instant && !child.expired) return;
   std::vector<Mutation>& mutations = building->group.mutations;
   if (building->fires && !child.expired) BuildOccurrences(child, building);
@@ -296,7 +295,7 @@ void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::Com
   const DueSchedule& schedule = building->schedule;
   EmittedOccurrence first = *schedule.summary;
   std::optional<Counted> counted = CountedIn(read);
-  // Nobody but the emitter writes or deletes the record before the window has gone by.
+  // Only the emitter writes or deletes the record until the window has passed.
   const bool begun = first.nominal_time < options_.begin;
   if (!counted || (begun && !read)) {
     first = *building->first_summarised;

@@ -1,17 +1,17 @@
 // EmissionChunk: the due children of a window that share one commit, and what it does with them.
 //
-// All due children of a schedule are one group, with the conditions that each is as it was read and
-// that the state is, too (except for what cancels runs, which changes no occurrence). If it is
-// refused, the schedule was changed meanwhile, and the change has taken over what was owed
-// (occurrence_rows.h). In it
+// All due children of a schedule are one group. Its conditions are that each child and the
+// schedule's state are as they were read (a cancelled run in the state does not count, since it
+// changes no occurrence). If the store refuses the group, a change of the schedule came first and
+// has taken over its occurrences (occurrence_rows.h). In the group
 //  - occurrences that fire get their rows; those that a catch-up skips their Done record, or are
 //    counted in the schedule's summary;
-//  - the child of an interval moves to its first instant that is not among them, that of a list's
-//    instant goes; both go if their version does not fire, so that none stays behind;
-//  - a child whose end has passed goes.
-// Who has counted before is the fence of the commit: what a summary was read as. Nothing is lost if
-// that does not hold; the window is begun anew. Where a summary was begun and is not there any more
-// (a backfill has fired the occurrence it stood under), this commit has one of its own.
+//  - the child of an interval moves to its first later instant;
+//  - the child of a list's instant is deleted;
+//  - both kinds are deleted if their version does not fire, and so is a child whose end has passed.
+// The commit's fence includes each summary as it was read, so two owners cannot both count. If the
+// fence fails, nothing is lost: the window starts again. If a summary has been deleted (a backfill
+// fired the occurrence under which it stood), this commit writes a new one.
 //
 // Pure. Threads: one.
 
@@ -39,12 +39,12 @@
 
 namespace escapement::emitter {
 
-// What a group does.
+// The number of things that one group does.
 struct EmissionCounts {
   uint64_t children = 0;
   uint64_t occurrences = 0;  // that fire
-  uint64_t late = 0;         // of those: in the catch-up lane
-  uint64_t events = 0;       // of those
+  uint64_t late = 0;         // occurrences that go into the catch-up lane
+  uint64_t events = 0;       // events of the emitted occurrences
   uint64_t skipped = 0;      // occurrences that do not, in summaries or not
   uint64_t removed = 0;      // children that can fire no more
 };
@@ -53,7 +53,7 @@ class EmissionChunk {
  public:
   struct Options {
     kv::Layout layout;
-    absl::Time begin, end;                               // of the window
+    absl::Time begin, end;                               // the window
     std::shared_ptr<const RulesChange> rules = nullptr;  // null: none have changed
   };
   // `catch_up` has been told of the window.
@@ -81,7 +81,7 @@ class EmissionChunk {
   struct Groups {
     std::vector<kv::Condition> fence;
     std::vector<kv::Group> groups;
-    std::vector<EmissionCounts> counts;  // of each group
+    std::vector<EmissionCounts> counts;  // one for each group
   };
   Groups Build(const kv::GetResult& states);
 
@@ -94,10 +94,10 @@ class EmissionChunk {
     kv::CommitSeq seq = 0;  // at which it was read
     OccurrenceSource source;
     std::vector<EmittedOccurrence> occurrences;
-    absl::Time owed_from;   // what is earlier was moved there by a change of rules
-    bool instant = false;   // of an interval or a list
+    absl::Time owed_from;   // a change of rules moved earlier occurrences there
+    bool instant = false;   // the child is of an interval or a list
     bool expired = false;   // its end has passed
-    std::string moved_key;  // of an interval: where it goes; empty: nowhere
+    std::string moved_key;  // only for an interval: its new key; empty: it is deleted
   };
   struct UnplannedList {
     std::string plan_key;
@@ -107,7 +107,7 @@ class EmissionChunk {
     Uid uid;
     std::vector<DueChild> children;
     std::shared_ptr<const LatePlan> plan;      // null: all fire
-    std::unique_ptr<UnplannedList> unplanned;  // of a list whose plan is not known yet
+    std::unique_ptr<UnplannedList> unplanned;  // only for a list whose plan is not known yet
     // With occurrences in a summary: the one under which it stands, and where its key is among
     // those read.
     std::optional<EmittedOccurrence> summary;
@@ -124,7 +124,7 @@ class EmissionChunk {
   void PlanLate(const std::string& zone, const cron::Timetable& timetable, DueSchedule* schedule);
   static void FindSummary(const kv::Layout& layout, DueSchedule* schedule);
 
-  // What a schedule's group is built from.
+  // The parts from which a schedule's group is built.
   struct Building;
   void BuildChild(const DueChild& child, Building* building) const;
   void BuildOccurrences(const DueChild& child, Building* building) const;

@@ -229,7 +229,8 @@ TEST_F(LateChunkTest, ASummaryIsCountedUpAsItWasRead) {
   const auto children = Children(definition, kStart);
   EmissionChunk chunk = Chunk(At(0), At(60));
   for (const kv::Entry& child : children) ASSERT_TRUE(chunk.Add(child, 5).ok());
-  // Of twelve missed ones, from 00:00:00 to 00:01:50, seven are in the summary: up to 00:01:00.
+  // Twelve occurrences were missed, from 00:00:00 to 00:01:50. The summary has seven of them, up to
+  // 00:01:00.
   auto built = Build(chunk, {Enabled(1), std::nullopt});
   ASSERT_EQ(built.groups.size(), 1u);
   EXPECT_EQ(built.counts[0].skipped, 6u);

@@ -213,7 +213,7 @@ kv::Group EmissionLoop::PlanGroup(uint32_t partition, const Partition& state,
   group.mutations = {PutCheckpoint(PlannedToKey(p), target)};
   if (state.window == nullptr && state.done_to > state.emitted_to) {
     group.conditions.push_back(CheckpointIs(EmittedToKey(p), state.emitted_to));
-    // What a window that was given up had sent may have come late, and have begun its window.
+    // A late commit of an abandoned window may have begun that window.
     group.conditions.push_back(kv::Absent(ColumnFamily::kCheckpoints, CursorKey(p)));
     group.mutations.push_back(PutCheckpoint(EmittedToKey(p), state.done_to));
   }
@@ -231,7 +231,8 @@ void EmissionLoop::Plan() {
   const bool little = Perturb(client_.runtime(), Site::kEmitterPlansLittleAhead);
   const absl::Time target = PlannedTo(now, little ? options_.ahead / 2 : options_.ahead);
   Ids ids, readable;
-  std::vector<absl::Time> emitted;  // what the plan writes as emitted_to; InfinitePast: nothing
+  std::vector<absl::Time>
+      emitted;  // emitted_to as the plan writes it; InfinitePast: the plan leaves it
   kv::Commit commit;
   for (auto& [partition, state] : partitions_) {
     if (!state.loaded || !options_.leases.valid(partition)) continue;

@@ -1,20 +1,22 @@
 // EmissionLoop: keeps the partitions that this instance holds emitted ahead of time.
 //
-// Step() is one round: read the checkpoints of partitions that are new; plan (one commit sets
-// planned_to of all partitions to store time + ahead, each under its lease, and writes the
-// emitted_to of windows in which nothing was due); look whether the LaunchExpressions in use have
-// changed; and let every partition emit [emitted_to, planned_to) window after window
-// (emission_window.h). Whatever fails is read again in the next round. Planned ahead of rows:
-// whoever changes a schedule sees how far its old version may have been emitted.
+// Step() is one round:
+//  1. it reads the checkpoints of new partitions;
+//  2. it plans: one commit sets planned_to of all partitions to store time + ahead, each under its
+//  lease, and writes emitted_to of windows in which nothing was due;
+//  3. it checks whether the LaunchExpressions in use have changed;
+//  4. every partition emits [emitted_to, planned_to) window after window (emission_window.h).
+// A partition that fails is read again in the next round. The plan is written before the rows, so a
+// change of a schedule knows how far its old version may have been emitted.
 //
-// When the rules of zones have changed (common/tzdata), the first who takes a partition with the
-// new ones finishes what was begun by the former ones, notes how far they have emitted, and goes on
-// from there. No commit of who has other rules applies.
+// When time-zone rules have changed (common/tzdata), the first owner with the new rules finishes
+// the window that the old rules began. It notes how far they have emitted and continues from there.
+// Commits under other rules do not apply.
 //
 // A partition that is behind catches up window after window, judged as catch_up.h says.
 //
-// While the store's clock is held (kClockHoldKey) nothing is planned. The loop reads the key's
-// value then and, to notice a hold, while it has no partition.
+// While the store's clock is held (kClockHoldKey), the loop plans nothing. It reads the key's value
+// during a hold and, to notice one, while it has no partition.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -51,7 +53,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
     absl::Duration ahead = absl::Seconds(5);
     PartitionLeases leases;
     std::string tz_rev = {};  // this process's rules; empty: none are asked for
-    // What the switch to tz_rev has moved; null: nothing.
+    // The zones that the switch to tz_rev moved; null: none.
     std::shared_ptr<const tzdata::MovedZones> moved = nullptr;
     // Told again and again while the store's clock is held, with the wall clock less store time
     // when that began; once with nothing when the hold is over. May be empty.
@@ -62,8 +64,8 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor, EmitterMetrics& metrics,
                Options options);
 
-  // The lease of the partition was acquired / is lost: its state is read anew / dropped, and what
-  // is under way ends without effect.
+  // The lease of the partition was acquired (its state is read again) or is lost (its state is
+  // dropped). Work under way ends without effect.
   void AddPartition(uint32_t partition);
   void DropPartition(uint32_t partition);
 
@@ -77,7 +79,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
  private:
   struct Partition {
     uint64_t generation = 0;  // tells answers to a former state from those to this one
-    bool reading = false;     // of the checkpoints
+    bool reading = false;     // the checkpoints are being read
     bool loaded = false;
     absl::Time planned_to;  // as stored
     absl::Time emitted_to;  // as stored
@@ -137,7 +139,7 @@ class EmissionLoop : public std::enable_shared_from_this<EmissionLoop> {
   bool stopped_ = false;
   bool planning_ = false;    // a plan's commit is under way
   bool held_ = false;        // the store's clock holds emission
-  bool plan_again_ = false;  // something became ready meanwhile
+  bool plan_again_ = false;  // something became ready during the plan
   uint64_t steps_ = 0;
   uint64_t generations_ = 0;
   std::map<uint32_t, Partition> partitions_;

@@ -43,7 +43,7 @@ bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
 ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end,
                          const RulesChange* rules) {
   ChildRanges result;
-  // Whatever is there is due: it goes when it is emitted.
+  // Every child in this range is due: emission deletes it.
   result.ranges.push_back(
       {.begin = InstantChildPrefix(partition), .end = InstantChildrenFrom(partition, end)});
   for (const auto& [name, expressions] : in_use) {

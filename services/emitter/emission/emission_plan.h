@@ -1,4 +1,4 @@
-// What an emitter reads for a window of time.
+// The ranges of `children` that an emitter reads for a window of time.
 //
 // Pure.
 
@@ -35,7 +35,7 @@ using InUse = std::map<std::string, std::set<cron::LaunchExpression>>;
 // Adds what an in_use key says. False if the key is malformed.
 bool AddInUse(absl::string_view in_use_key, InUse* in_use);
 
-using kv::KeyRange;  // of `children`
+using kv::KeyRange;  // always in `children`
 
 struct ChildRanges {
   std::vector<KeyRange> ranges;            // ascending, disjoint
@@ -46,7 +46,7 @@ struct ChildRanges {
 ChildRanges RangesToRead(uint16_t partition, const InUse& in_use, absl::Time begin, absl::Time end,
                          const RulesChange* rules = nullptr);
 
-// What is left of the ranges after `last_key`.
+// The part of the ranges that is after `last_key`.
 std::vector<KeyRange> After(std::vector<KeyRange> ranges, absl::string_view last_key);
 
 // Whether children of this version fire: the schedule is enabled, and it is the current one.

@@ -1,9 +1,9 @@
 // EmissionWindow: emits one window [begin, end) of one partition: scan → evaluate → states →
 // commit, in chunks (emission_chunk.h).
 //
-// Each commit is fenced by the partition's lease and by emitted_to and cursor being as this emitter
-// knows them: who comes later finds either all of a chunk or nothing of it, and goes on where it
-// ended. What a chunk writes is beyond the window, or behind its last key: the cursor stays right.
+// Each commit is fenced by the partition's lease, and by emitted_to and the cursor as this emitter
+// knows them. So a later owner finds either a whole chunk or nothing of it, and continues where it
+// ended. A chunk writes only beyond the window or before its last key, so the cursor stays right.
 // A window in which nothing was due commits nothing.
 //
 // Threads: one executor; all callbacks run there. Kept alive by its own callbacks; Cancel() makes
@@ -59,15 +59,15 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
   void Start();
   void Cancel() { done_ = nullptr; }
 
-  // Of all ranges so far.
+  // In all ranges so far.
   size_t children_read() const { return children_read_; }
 
  private:
   void ScanOn();
   void OnChildren(absl::StatusOr<kv::ScanResult> result);
-  // Adds what has been read and not yet looked at, until the chunk is full.
+  // Adds children that were read and not evaluated yet, until the chunk is full.
   void AddChildren();
-  // What is read next are the children behind this one.
+  // The next read begins after this child.
   void GoOnAfter(const std::string& key);
   // False if the child is left for the next chunk.
   bool Add(const kv::Entry& entry);
@@ -88,14 +88,14 @@ class EmissionWindow : public std::enable_shared_from_this<EmissionWindow> {
 
   size_t range_ = 0;     // the first range being read; its `begin` moves
   size_t asked_to_ = 0;  // behind the last one
-  // What one read has returned, and how far it has been looked at.
+  // The result of one read, and how far its children have been evaluated.
   kv::ScanResult read_;
   size_t looked_at_ = 0;
-  std::string last_key_;  // the last child looked at
+  std::string last_key_;  // the last child evaluated
   size_t children_read_ = 0;
   EmissionChunk chunk_;
   bool chunk_full_ = false;
-  std::vector<EmissionCounts> counts_;  // of the groups of the commit under way
+  std::vector<EmissionCounts> counts_;  // for each group of the commit under way
   bool last_chunk_ = false;
 };
 

@@ -1,7 +1,7 @@
-// InUseSweep: forgets the LaunchExpressions of a partition that no child stands under any more.
+// InUseSweep: deletes the LaunchExpressions of a partition that have no children any more.
 //
-// Looks at one of them with each call, in turn. Its commits carry the partition's lease, and that
-// the expression is still without children: who brings it into use again writes its key anew.
+// Each call checks one expression, in turn. A commit is fenced by the partition's lease and by the
+// absence of children. A schedule that uses the expression again writes its key again.
 //
 // Threads: one executor; all methods and callbacks run there. Made by make_shared; a sweep under
 // way when the partition is lost ends without effect.
@@ -34,7 +34,7 @@ class InUseSweep : public std::enable_shared_from_this<InUseSweep> {
   const std::shared_ptr<Executor> executor_;
   const PartitionLeases leases_;
   const uint16_t partition_;
-  std::string last_key_;  // looked at last; empty: begin anew
+  std::string last_key_;  // the expression checked last; empty: start at the first
 };
 
 }  // namespace escapement::emitter

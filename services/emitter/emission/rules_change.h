@@ -28,7 +28,7 @@ struct RulesChange {
 
   // Children whose `from` is later were made under the present rules.
   absl::Time made_to() const { return std::max(frontier.planned_to, moved->time()); }
-  // What is later need not be judged.
+  // Later occurrences need not be judged.
   absl::Time judge_to() const { return moved->JudgeTo(std::max(frontier.emitted_to, made_to())); }
 };
 

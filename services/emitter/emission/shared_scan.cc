@@ -26,7 +26,7 @@ void SharedScan::Stop() {
   asked_.clear();
 }
 
-// What else is asked for in this turn of the executor goes with it.
+// Other reads of this turn of the executor go with it.
 void SharedScan::SendSoon() {
   if (std::exchange(posted_, true)) return;
   executor_->Post([self = shared_from_this()] { self->Send(); });

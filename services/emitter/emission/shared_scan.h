@@ -1,8 +1,8 @@
 // SharedScan: reads of `children` that are asked for at the same time, made as one request.
 //
-// For reads that are expected to return little: there is a window for each partition every second,
-// and where nothing is due their requests would be most of what an emitter costs. What does not fit
-// into one answer is read on in the next.
+// For reads that return little. Each partition has a window every second; where nothing is due,
+// their requests would be most of an emitter's cost. If an answer is full, the next request reads
+// on.
 //
 // Threads: one executor; answers are given there.
 
@@ -29,10 +29,9 @@ class SharedScan : public std::enable_shared_from_this<SharedScan> {
   SharedScan(kv::KvClient& client, std::shared_ptr<Executor> executor,
              uint32_t rows_max = kScanRowsMax);
 
-  // Reads the ranges, which are ascending, disjoint and none of them without an end, at most
-  // kv::kScanRangesMax, and lie before or behind all that others ask for meanwhile. The answer is
-  // as that of a scan of them: where it has `more`, there is an entry, behind the last of which to
-  // read on.
+  // Reads the ranges. They are ascending and disjoint, each has an end, and there are at most
+  // kv::kScanRangesMax. They lie before or after all ranges of other reads at the same time. The
+  // answer is like that of a scan; if it has `more`, the caller reads on after the last entry.
   void Read(std::vector<kv::KeyRange> ranges, Done done);
 
   // Nothing is read or answered any more.

@@ -1,10 +1,10 @@
 // LaunchBatch: the commit that carries out decisions about launch records.
 //
-// Each decision is a group with conditions of its own: the partition's lease, the record and the
-// schedule's state as they were judged, no run of the occurrence yet, and of the schedule's active
-// runs what was assumed. So what was assumed wrongly changes nothing and is decided anew. Nor is a
-// row of `waiting` written over another one (one that a former version has left over): the token
-// manager takes no other row's place.
+// Each decision is a group with its own conditions: the partition's lease, the record and the
+// schedule's state as they were judged, no run of the occurrence yet, and the active runs as they
+// were assumed. If an assumption was wrong, the store refuses the group and the loop decides again.
+// A row of `waiting` never overwrites another row, such as one that a former version left there,
+// because the token manager would know only the other row.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -54,15 +54,15 @@ class LaunchBatch {
     LaunchKey key;
     kv::CommitSeq seq = 0;  // at which the record was seen
     LaunchDecision decision;
-    std::string waiting = {};        // of kSkipBehind: the key of the record that waits
-    std::vector<Check> checks = {};  // of its group's conditions
+    std::string waiting = {};        // only for kSkipBehind: the key of the record that waits
+    std::vector<Check> checks = {};  // the conditions of its group
   };
 
-  // What the decisions about a schedule were based upon.
+  // The facts on which the decisions about a schedule are based.
   struct Basis {
     kv::Condition lease = {};
     std::shared_ptr<const CachedState> state = nullptr;
-    // Of the state's version; may be null where nothing is launched.
+    // The definition of the state's version; may be null if nothing is launched.
     std::shared_ptr<const CachedDefinition> definition = nullptr;
     std::string active = {};  // the key of the mark of an active run; empty if none was assumed
   };
@@ -91,7 +91,7 @@ class LaunchBatch {
   kv::Commit commit_;
   std::vector<Decided> decided_;
   size_t mutations_ = 0;
-  // Of the schedule that is being added: as they will be after the groups before.
+  // Conditions of the schedule that is being added, as they will hold after the groups before.
   kv::Condition state_;
   std::string state_bytes_;
   std::string active_;

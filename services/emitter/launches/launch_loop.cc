@@ -22,8 +22,8 @@ using Kind = LaunchDecision::Kind;
 // Timers are at least this long: no step makes the next one due at once.
 constexpr absl::Duration kTimerMin = absl::Microseconds(20);
 
-// What several children of one schedule have due in a window may be emitted in two parts, the later
-// one first.
+// True if the due occurrences of several children of one schedule in one window may be emitted in
+// two parts, the later part first.
 bool MayBeOutOfOrder(const CachedDefinition& definition, absl::Time nominal) {
   const cron::Timetable* timetable = definition.timetable.get();
   if (timetable == nullptr || !timetable->calendar()) return false;
@@ -125,10 +125,10 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   if (kept != LaunchMemory::Kept::kKept) return kept != LaunchMemory::Kept::kNoRoom;
   const auto [at, is_new] = schedules_.try_emplace(key->uid);
   Schedule& schedule = at->second;
-  // Of the marks told so far, none of which is remembered, a late answer says nothing new.
+  // A late answer says nothing new about marks that the watch has delivered already.
   if (is_new) schedule.marks_seq = marks_told_;
   schedule.records = CheckNotNull(memory_.Find(key->uid));
-  // What it will be judged by is there when it is due.
+  // Fetches the state and definition now, so that they are in the cache when the record is due.
   JudgeScheduledRow(cache_, key->uid, key->occurrence,
                     RowToJudge(*key, schedule.records->launches.at(key_bytes).record));
   if (!schedule.busy) LookAt(key->uid, schedule, key->launch_time);
@@ -167,7 +167,7 @@ void LaunchLoop::LookAgain(const Uid& uid) {
   LookAt(uid, it->second, it->second.records->launches.begin()->second.key.launch_time);
 }
 
-// What is due stays for now.
+// Due records stay for now.
 void LaunchLoop::LookAtNext(const Uid& uid, Schedule& schedule, absl::Time after) {
   for (const auto& [bytes, launch] : schedule.records->launches) {
     if (launch.key.launch_time > after) return LookAt(uid, schedule, launch.key.launch_time);
@@ -201,7 +201,7 @@ void LaunchLoop::SweepLater() {
   });
 }
 
-// Of what the cache does not know there is no word of a change.
+// The cache reports no change of a schedule that it does not know.
 void LaunchLoop::Sweep() {
   for (const auto& [uid, schedule] : schedules_) {
     if (schedule.waiting > 0 && cache_.StateIfKnown(uid) == nullptr) LookAgain(uid);
@@ -367,7 +367,7 @@ void LaunchLoop::OnApplied(const LaunchBatch::Decided& decided, kv::CommitSeq se
   }
   const std::string key = EncodeLaunchKey(decided.key);
   const Launch* launch = memory_.Find(decided.key.uid, key);
-  // Else it has been written anew.
+  // Otherwise the record has been written again.
   if (launch != nullptr && launch->seq <= seq) Forget(decided.key.uid, key);
 }
 
@@ -384,7 +384,7 @@ bool LaunchLoop::OnRefused(const LaunchBatch::Decided& decided, uint16_t conditi
     case Check::kRow:  // until it is gone
       return false;
     case Check::kRecord:
-      // Gone, or written anew: then the watch tells of it.
+      // If it is gone or written again, the watch reports it.
       if (same) Forget(uid, key);
       return true;
     case Check::kState:
@@ -421,7 +421,7 @@ void LaunchLoop::ReadActive(const Uid& uid, Schedule& schedule) {
                  if (self->stopped_ || it == self->schedules_.end()) return;
                  Schedule& schedule = it->second;
                  schedule.busy = false;
-                 // What the watch has told since is newer.
+                 // Changes that the watch has reported since are newer.
                  if (result.ok() && result->seq >= schedule.marks_seq) {
                    schedule.active = result->entries.empty() ? "" : result->entries[0].key;
                  }

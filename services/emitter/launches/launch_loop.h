@@ -1,13 +1,12 @@
 // LaunchLoop: launches, skips or holds back the occurrences of schedules that have an overlap
 // policy, when they are due (launch_plan.h).
 //
-// It knows the launch records of the partitions that this instance holds (launch_watch.h), and
-// looks at a schedule when its next record falls due, when
-// its state changes and when one of its runs ends. Never early: store time decides. One commit is
-// under way at a time: what falls due meanwhile goes with the next. Whether a run is active is
-// assumed from what the watch has told and decided by the store (launch_batch.h); only what the
-// store has refused is read. More records than may be held are let go of (launch_memory.h) and read
-// again in time.
+// It knows the launch records of the partitions that this instance holds (launch_watch.h). It
+// judges a schedule when its next record falls due, when its state changes, and when one of its
+// runs ends. It is never early: store time decides. One commit is under way at a time; records that
+// fall due during it go with the next one. The loop assumes from the watch which runs are active,
+// and the store decides (launch_batch.h); the loop reads only after a refusal. If there are too
+// many records for memory, some are evicted (launch_memory.h) and read again in time.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -64,9 +63,9 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   // As long as the memory has records of it.
   struct Schedule {
     const LaunchMemory::Schedule* records = nullptr;  // in memory_
-    std::optional<absl::Time> at;                     // when it is looked at; as in agenda_
+    std::optional<absl::Time> at;                     // when it is judged; as in agenda_
     std::string active;           // key of the mark of an active run, as far as known
-    kv::CommitSeq marks_seq = 0;  // of the last change of a mark that was told
+    kv::CommitSeq marks_seq = 0;  // the last change of a mark that the watch reported
     bool busy = false;            // a commit or read for it is under way
     size_t waiting = 0;           // records that are due and stay for now
   };
@@ -76,7 +75,7 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   // False: there is no room.
   bool Keep(const std::string& key_bytes, const std::string& value, kv::CommitSeq seq);
   void Forget(const Uid& uid, const std::string& key);
-  // As the memory's observer is told.
+  // Called by the memory's observer.
   void OnLeft(const Uid& uid, size_t left);
 
   void LookAt(const Uid& uid, Schedule& schedule, absl::Time at);
@@ -109,10 +108,10 @@ class LaunchLoop : public std::enable_shared_from_this<LaunchLoop> {
   LaunchMemory memory_;
   bool stopped_ = false;
   std::map<Uid, Schedule> schedules_;
-  kv::CommitSeq marks_told_ = 0;  // of the last change of any mark that was told
-  size_t waiting_ = 0;            // of all schedules: records that are due and stay for now
+  kv::CommitSeq marks_told_ = 0;  // the last change of any mark that the watch reported
+  size_t waiting_ = 0;            // due records of all schedules that stay for now
   std::set<std::pair<absl::Time, Uid>> agenda_;
-  std::set<Uid> fetching_;  // to be looked at once the cache has read something
+  std::set<Uid> fetching_;  // judged once the cache has read something
   bool committing_ = false;
   Executor::TimerId timer_ = 0;
   absl::Time timer_at_;  // store time

@@ -1,16 +1,17 @@
-// LaunchMemory: the launch records that are in memory, by schedule, and which of them go when there
-// is no room for more.
+// LaunchMemory: the launch records in memory, by schedule, and which of them are evicted when
+// memory is full.
 //
-// First all records but the first of the schedules that are known to be paused: what the schedule
-// is judged by stays. Those are not missed until the schedule is resumed or its last record has
-// gone. Then, one by one, the record that is launched last of all, if what is to be kept is
-// launched earlier. What is missed is asked for by Observer::read_from; records that are let go of
-// are otherwise not told of, except by on_left.
+// It evicts in this order:
+//  1. of schedules that are known to be paused, all records except the first, by which the schedule
+//  is judged. They are missing only once the schedule is resumed or its last record has gone.
+//  2. one by one, the record with the latest launch time of all, if the new record is launched
+//  earlier.
+// Observer::read_from asks for missing records; Observer::on_left reports how many records of a
+// schedule are left.
 //
-// Pure: no timers, no store. It says what there is, and never when anything is done about it.
+// Pure: no timers, no store. It says what is in memory and what is missing, never when to act.
 //
-// Threads: one executor. The observer is called from within the methods, and may call none but
-// const ones.
+// Threads: one executor. The methods call the observer, which may call only const methods.
 
 #ifndef SERVICES_EMITTER_LAUNCHES_LAUNCH_MEMORY_H_
 #define SERVICES_EMITTER_LAUNCHES_LAUNCH_MEMORY_H_
@@ -57,7 +58,7 @@ class LaunchMemory {
   LaunchMemory(size_t launches_max, Observer observer)
       : launches_max_(launches_max), observer_(std::move(observer)) {}
 
-  // `launch` was read from this key. Other records may be let go of for it, even of its schedule.
+  // `launch` was read from this key. It may evict other records, even of the same schedule.
   Kept Keep(const std::string& key, Launch launch);
   // False: it is not known.
   bool Forget(const Uid& uid, const std::string& key);
@@ -67,9 +68,9 @@ class LaunchMemory {
   // Whether records from this key on are to be read now: a record of its launch time would be kept,
   // and either much room is left, or it is launched soon or earlier than something kept.
   bool RoomFrom(const std::string& key, absl::Time now) const;
-  // What the schedule, which is known, was last judged to be.
+  // The last judgement of a known schedule.
   void OnPaused(const Uid& uid, bool paused);
-  // Of a record that is known.
+  // The record must be known.
   void SetHasRun(const Uid& uid, const std::string& key);
 
   // nullptr if there is none; valid until on_left tells of 0.
@@ -95,9 +96,9 @@ class LaunchMemory {
   const size_t launches_max_;
   const Observer observer_;
   Schedules schedules_;
-  size_t launches_ = 0;                        // of all schedules
-  std::set<std::pair<absl::Time, Uid>> last_;  // of each schedule
-  std::set<Uid> paused_;                       // of which all records but one may go
+  size_t launches_ = 0;                        // records of all schedules
+  std::set<std::pair<absl::Time, Uid>> last_;  // the last launch time of each schedule
+  std::set<Uid> paused_;                       // schedules whose records may be evicted except one
 };
 
 }  // namespace escapement::emitter

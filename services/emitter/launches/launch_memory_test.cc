@@ -183,7 +183,7 @@ TEST_F(LaunchMemoryTest, RoomIsForWhatIsEarlierOrDueSoonUnlessThereIsMuch) {
   EXPECT_TRUE(memory_->RoomFrom(Key(kB, 34), soon));
   memory_->OnPaused(kA, true);
   EXPECT_TRUE(memory_->RoomFrom(Key(kB, 40), soon));
-  // What comes before all records of the partition is read in any case.
+  // A range before all records of the partition is read in any case.
   EXPECT_TRUE(memory_->RoomFrom(LaunchPrefix(kPartition), absl::InfinitePast()));
 }
 

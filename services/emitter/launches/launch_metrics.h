@@ -14,11 +14,11 @@ struct LaunchMetrics {
   explicit LaunchMetrics(Metrics& metrics);
 
   Counter& launches;
-  Counter& runs_cancelling;  // of those: with an earlier run cancelled
+  Counter& runs_cancelling;  // launches that cancelled an earlier run
   Counter& skipped_overlap;
   Counter& skipped_deleted;
   Counter& skipped_superseded;
-  Counter& refused;  // decisions that were based on what was not so any more, and made anew
+  Counter& refused;  // decisions that the store refused because their facts had changed; made again
   Counter& records_broken;
   Gauge& waiting;  // launch records that are due and wait for the end of a run, or of a pause
 

@@ -1,5 +1,4 @@
-// What becomes of the launch records of one schedule that are due (docs/time.md, "Overlap between
-// runs").
+// Decides about the due launch records of one schedule (docs/time.md, "Overlap between runs").
 //
 // Pure.
 
@@ -17,7 +16,7 @@
 
 namespace escapement::emitter {
 
-// What the schedule's state and definition say of an occurrence, before its runs are looked at.
+// The verdict of the schedule's state and definition on an occurrence, without regard to runs.
 struct DueLaunch {
   enum class Wish : uint8_t {
     kLaunch,

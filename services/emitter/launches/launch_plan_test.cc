@@ -13,7 +13,7 @@ constexpr auto kSkip = storage::v1::RUN_OVERLAP_KIND_SKIP;
 constexpr auto kBuffer = storage::v1::RUN_OVERLAP_KIND_BUFFER_ONE;
 constexpr auto kCancel = storage::v1::RUN_OVERLAP_KIND_CANCEL_PREVIOUS;
 
-// Of occurrences a minute apart, all wanted.
+// Occurrences a minute apart, all wanted.
 std::vector<DueLaunch> Due(size_t count) {
   std::vector<DueLaunch> due;
   for (size_t i = 0; i < count; ++i)

@@ -46,7 +46,7 @@ LaunchWatch::Partition LaunchWatch::Unread(uint32_t partition) {
   return {.generation = ++generations_, .unread = LaunchPrefix(static_cast<uint16_t>(partition))};
 }
 
-// The watch is opened anew, then everything is read again.
+// Opens the watch again, then reads everything again.
 void LaunchWatch::OnLagged() {
   watch_ = nullptr;
   // Later: called from within a watch that is being destroyed, and a store that is away lags at

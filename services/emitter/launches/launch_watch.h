@@ -35,7 +35,7 @@ class LaunchWatch : public std::enable_shared_from_this<LaunchWatch> {
     std::function<void(const ActiveRun& run, const std::string& key, bool put, kv::CommitSeq seq)>
         on_mark;
     std::function<void()> on_told;  // after some of the above
-    std::function<void()> on_lost;  // something was missed: everything will be told anew
+    std::function<void()> on_lost;  // the watch lagged: every record will be reported again
   };
 
   // `client` outlives it; made by make_shared.
@@ -50,7 +50,7 @@ class LaunchWatch : public std::enable_shared_from_this<LaunchWatch> {
   bool AllRead(uint32_t partition) const;
   // There is room again, perhaps.
   void ReadOn();
-  // Records from this key on are told of once more.
+  // Reports the records from this key on once more.
   void ReadFrom(uint32_t partition, const std::string& key);
 
  private:

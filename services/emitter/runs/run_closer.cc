@@ -70,7 +70,7 @@ void RunCloser::Watch() {
   parts_watch_ = open(ColumnFamily::kRunParts, &RunCloser::OnParts);
 }
 
-// One of the watches has ended: both are opened anew, then everything is read again.
+// One of the watches has ended: opens both again, then reads everything again.
 void RunCloser::OnLagged() {
   marks_watch_ = nullptr;
   parts_watch_ = nullptr;
@@ -138,8 +138,8 @@ void RunCloser::OnMarks(const kv::WatchBatch& batch) {
   }
 }
 
-// The run of an occurrence that was changed away from, and back to, is written anew: it may be of
-// another n now.
+// If a schedule is changed away from an occurrence and back, the occurrence's run is written again
+// and may have another n.
 void RunCloser::OnMark(uint32_t partition, const std::string& run_key) {
   const auto known = runs_.find(run_key);
   if (known == runs_.end()) return Track(partition, run_key);

@@ -1,13 +1,15 @@
 // RunCloser: ends runs that have a record (of more than one event, or of a schedule with
 // on_complete) when all their events have ended.
 //
-// It knows the active runs of the partitions that this instance holds from their marks in
-// `checkpoints` (read once when a partition is taken, then watched) and adds up their parts from
-// `run_parts` (likewise). A part is written by one handler and only grows, so of two versions the
-// larger one is the newer. When the sum reaches n, one group, under the partition's lease, sets the
-// run's complete_time and removes the mark; if the run's definition has on_complete, it also puts
-// the event that tells of it (run_end_event.h). The definition is read first; if it is gone with
-// its schedule, nobody is told.
+// It knows the active runs of its partitions by their marks in `checkpoints`, and adds up the parts
+// of each run in `run_parts`. It reads both once when it takes a partition and watches them from
+// then on. One handler writes a part and only raises it, so the larger of two versions is the newer
+// one.
+//
+// When the sum reaches n, one group under the partition's lease sets the run's complete_time and
+// removes the mark. If the run's definition has on_complete, the group also puts the event that
+// reports the end (run_end_event.h). The definition is read first; if it was deleted with its
+// schedule, no event is sent.
 //
 // Threads: one executor; all methods and callbacks run there.
 
@@ -65,13 +67,13 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
     bool closing = false;
     bool to_tell = false;         // has on_complete, and its target is not known yet
     bool reading_target = false;  // or about to
-    std::shared_ptr<const InternedDelivery> on_complete;  // whom to tell, once known
+    std::shared_ptr<const InternedDelivery> on_complete;  // the target of the end event, once known
   };
 
   // A commit that closes runs.
   struct Closing {
     struct Closed {
-      std::string key;   // of the run
+      std::string key;   // the run's key
       size_t group = 0;  // index in the commit
       bool told = false;
     };

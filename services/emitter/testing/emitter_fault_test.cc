@@ -1,5 +1,4 @@
-// What happens to occurrences when emitters die, schedules change and stores are away: each is
-// emitted once.
+// Each occurrence is emitted once when emitters die, schedules change and stores are unreachable.
 
 #include <set>
 
@@ -172,7 +171,7 @@ TEST_F(EmitterFaultTest, AfterAnHourDownEverythingIsCaughtUpInTheCatchUpLane) {
   EXPECT_GT(late, 1000u);
 }
 
-TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDeathBetweenThem) {
+TEST_F(EmitterFaultTest, WindowOfSeveralCommitsSurvivesDeathBetweenThem) {
   layout_.partitions = 4;
   const absl::Time start = Now();
   const size_t count = 3 * kChunkChildrenMax * layout_.partitions;
@@ -220,9 +219,9 @@ TEST_F(EmitterFaultTest, AWindowOfManySchedulesTakesSeveralCommitsAndSurvivesDea
   }
 }
 
-// The first chunk of a window that its emitter had given up (it had read its checkpoints anew) is
-// applied late, while the emitter takes windows in which nothing is due, and notes that: the window
-// that has begun must be ended first.
+// An emitter abandons a window and reads its checkpoints again. The first chunk of that window is
+// applied late, while the emitter notes windows in which nothing is due. The begun window must be
+// ended first.
 TEST_F(EmitterFaultTest, AWindowThatIsBegunLateIsEnded) {
   const uint16_t p = PartitionOf(AddSchedule("*/20 * * * * *"), layout_.partitions);
   StartEmitter("a");

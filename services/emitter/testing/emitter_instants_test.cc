@@ -31,7 +31,7 @@ TEST_F(EmitterInstantsTest, AThousandInstantsAreAThousandEvents) {
   Advance(absl::Minutes(1));
   EXPECT_EQ(ExpectAccounted(uid, kStart, Now()).fired, 1000u);
   EXPECT_EQ(ChildrenOf(uid), 0u);
-  // All at once, in one window of a catch-up that nobody has begun.
+  // All at once, in one window of a catch-up that has not begun.
   const absl::Time down = Now();
   KillEmitter("b");
   times.clear();
@@ -99,8 +99,7 @@ TEST_F(EmitterInstantsTest, AnIntervalThatChangesBetweenScanAndCommitFiresOnce) 
   EXPECT_EQ(ChildrenOf(uid), 1u);
 }
 
-// Whoever cancels the runs before one (CANCEL_PREVIOUS) writes the state, and changes no
-// occurrence.
+// A launch that cancels earlier runs (CANCEL_PREVIOUS) writes the state, but changes no occurrence.
 TEST_F(EmitterInstantsTest, WhatCancelsEarlierRunsDoesNotRefuseEmission) {
   const Uid uid = AddInterval(absl::Seconds(3), kStart);
   const Uid cron = AddSchedule("*/3 * * * * *");

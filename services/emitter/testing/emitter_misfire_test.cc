@@ -1,4 +1,4 @@
-// What becomes of occurrences that are reached late: each is accounted for exactly once.
+// Each occurrence that is reached late is accounted for exactly once.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -210,7 +210,7 @@ TEST_F(EmitterMisfireTest, AnEmitterThatDiesBetweenTheChunksOfALateWindow) {
   EXPECT_GT(account.summarised, 0u);
 }
 
-// Who has counted meanwhile is seen: the window is begun anew, with what the summary then says.
+// If another owner has counted in the meantime, the window starts again with the new summary.
 TEST_F(EmitterMisfireTest, ASummaryThatChangesBetweenReadAndCommitIsReadAgain) {
   const Uid uid = AddSchedule("* * * * *", "UTC", 1,
                               Misfire(storage::v1::MISFIRE_KIND_SKIP, 1, absl::Minutes(1)));

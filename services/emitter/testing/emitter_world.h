@@ -43,7 +43,7 @@ class HookedKvStore final : public kv::ForwardingKvStore {
 
 class EmitterWorld : public ::testing::Test {
  protected:
-  EmitterService::Options service_options_;  // of emitters started from now on, but for the name
+  EmitterService::Options service_options_;  // for emitters started from now on; the name differs
 
   // 2026-03-01T00:00:00Z.
   explicit EmitterWorld(absl::Time start = absl::FromUnixSeconds(1'772'323'200));
@@ -72,8 +72,8 @@ class EmitterWorld : public ::testing::Test {
   size_t ChildrenOf(const Uid& uid) const;
   // A change of the schedule that leaves its times alone: a new version.
   kv::Group UpdateGroup(const Uid& uid);
-  // The same as the master does it: what is owed until now is emitted with it, under the conditions
-  // on what was read. False if somebody else has written, or a window is in the middle.
+  // Updates as the master does: the same group emits the occurrences until now, with all that was
+  // read as conditions. False if another writer came first, or a window is half emitted.
   bool TryUpdate(const Uid& uid);
   void Commit(std::vector<kv::Group> groups);
 
@@ -85,7 +85,7 @@ class EmitterWorld : public ::testing::Test {
     EventKey key;
     storage::v1::EventRecord record;
   };
-  // Of `events` now.
+  // The rows of `events` now.
   std::vector<Row> Rows() const;
   const kv::MemDisk::Family& Disk(kv::ColumnFamily cf) const;
 
@@ -98,11 +98,11 @@ class EmitterWorld : public ::testing::Test {
     size_t summaries = 0;  // records
     bool operator==(const Account&) const = default;
   };
-  // Expects that each of them is accounted for exactly once: put as rows, with a Done record of its
-  // own, or counted in a summary. Of one schedule, or of all.
+  // Expects that each occurrence of one schedule, or of all, is accounted for exactly once: as
+  // rows, as a Done record, or in a summary.
   Account ExpectAccounted(absl::Time from, absl::Time to);
   Account ExpectAccounted(const Uid& uid, absl::Time from, absl::Time to);
-  // What the Done records say of the occurrences, by id / when their rows were put.
+  // The Done records of the occurrences by id, and when their rows were put.
   using Skipped = std::map<std::string, storage::v1::DoneRecord>;
   using FiredAt = std::map<std::string, absl::Time>;
   std::map<Uid, Skipped> AllSkips() const;

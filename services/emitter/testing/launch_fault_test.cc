@@ -26,7 +26,7 @@ class LaunchFaultTest : public LaunchWorld, public ::testing::WithParamInterface
     on_durable_ = [this](const kv::CommitRequest&) { CheckOneRun(); };
   }
 
-  // But for those set off by hand, which hold back others and are not held back.
+  // Triggered runs do not count: they hold back others and are not held back.
   void CheckOneRun() {
     for (const auto& [uid, schedule] : schedules_) {
       if (schedule.definition.run_overlap() == RUN_OVERLAP_KIND_CANCEL_PREVIOUS) continue;

@@ -75,7 +75,7 @@ TEST_F(LaunchLoopTest, WithoutOverlapEachIsLaunchedWhenItIsDueAndNotBefore) {
     EXPECT_TRUE(Active(uid).empty());
     EXPECT_EQ(StoredState(uid).cancelled_before_micros(), 0);
     for (const int s : {10, 20, 30}) ExpectLaunchedAt(uid, s, absl::Seconds(s), kLateMax);
-    // Of one event, too.
+    // A run of one event has a record, too.
     const auto record = Disk(ColumnFamily::kRuns).find(EncodeRunKey({uid, At(absl::Seconds(10))}));
     ASSERT_NE(record, Disk(ColumnFamily::kRuns).end());
     storage::v1::RunRecord run;
@@ -269,7 +269,7 @@ TEST_F(LaunchLoopTest, ManyThatAreDueAtOnceAreAllLaunched) {
   for (const auto& [key, times] : puts_) {
     if (DecodeEventKey(key)->due_time == due) launched.insert(DecodeEventKey(key)->uid);
   }
-  // Of those whose occurrence before is active still.
+  // Occurrences whose predecessor is still active.
   for (const auto& [key, value] : Disk(ColumnFamily::kDone)) {
     if (DecodeDoneKey(key)->occurrence == At(due - start_))
       launched.insert(DecodeDoneKey(key)->uid);
@@ -291,7 +291,7 @@ TEST_F(LaunchLoopTest, WhatHasBeenLaunchedAlreadyGoesWithoutAnOutcome) {
   EXPECT_TRUE(Skipped(uid).empty());
 }
 
-// Whoever grants what waits would know the former row only.
+// The token manager would know only the former row.
 TEST_F(LaunchLoopTest, WhileARowOfAFormerVersionWaitsInItsPlaceNothingIsLaunched) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP, 3,
                                  [](storage::v1::DefinitionRecord* definition) {
@@ -345,7 +345,7 @@ TEST_F(LaunchLoopTest, TheWindowOfABufferedRunBeginsWhenItIsLaunched) {
 }
 
 // A run of a version with jitter may be due only after a later one of a version without.
-TEST_F(LaunchLoopTest, AfterAnUpdateThatTakesAwayTheJitterNoEarlierRunFollowsALaterOne) {
+TEST_F(LaunchLoopTest, UpdateThatRemovesJitterKeepsTheOrderOfRuns) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
                                  [](storage::v1::DefinitionRecord* definition) {
                                    definition->mutable_timing()->set_jitter_micros(90'000'000);

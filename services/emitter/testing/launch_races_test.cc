@@ -108,7 +108,7 @@ TEST_F(LaunchRacesTest, ALateAnswerToALaunchSaysNothingOfARunThatHasEnded) {
 }
 
 // After a downtime, where a window is emitted in two parts: the child of second 0 stands first.
-TEST_F(LaunchRacesTest, AnEarlierOccurrenceThatIsEmittedLaterDoesNotRunBesideALaterOne) {
+TEST_F(LaunchRacesTest, EarlierOccurrenceEmittedLaterDoesNotOverlap) {
   const Uid uid = AddOverlapping("0 0,1 6,7 1 1 *", RUN_OVERLAP_KIND_CANCEL_PREVIOUS);
   Begin();
   ChangeTo(uid, "*/10 0,1 * * * *");

@@ -40,13 +40,14 @@ class LaunchWorld : public EmitterWorld {
   void AddTriggeredRun(const Uid& uid, const std::string& occurrence);
   // All events of the run have ended; their rows are gone.
   void EndRun(const Uid& uid, const std::string& occurrence);
-  // Advances, and ends each run when it has been active for so long (but for those in `hung_`).
+  // Advances time, and ends each run that has been active for `run_length`, except those in
+  // `hung_`.
   void AdvanceWithRuns(absl::Duration duration, absl::Duration run_length);
 
   // The UTC occurrence so long after start_.
   std::string At(absl::Duration after_start) const;
   std::set<std::string> Active(const Uid& uid) const;   // occurrences of active runs
-  std::set<std::string> Waiting(const Uid& uid) const;  // of launch records
+  std::set<std::string> Waiting(const Uid& uid) const;  // keys of launch records
   // By occurrence: when its first row became durable, and its lane.
   struct Launched {
     absl::Time at;
