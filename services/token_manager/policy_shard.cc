@@ -114,7 +114,7 @@ void PolicyShard::OnScheduleChanged(const Uid& schedule) {
   }
   for (const Uid& uid : candidates) {
     PolicyState* policy = state_->Find(uid);
-    if (policy == nullptr || policy->GroupsOf(schedule).empty()) continue;
+    if (policy == nullptr || policy->waiting.GroupsOf(schedule).empty()) continue;
     policy->changed.insert(schedule);
     state_->MakeReady(*policy);
   }
@@ -128,7 +128,7 @@ void PolicyShard::OnTargetOpen(const std::string& target) {
   for (const Uid& uid : policies) {
     PolicyState* policy = state_->Find(uid);
     if (policy == nullptr) continue;
-    policy->queue.Reconsider(target);
+    policy->waiting.queue().Reconsider(target);
     state_->MakeReady(*policy);
   }
 }
@@ -258,11 +258,12 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
     policy.planned = absl::InfiniteFuture();
     if (policy.grant_next <= round.now) policy.grant_next = absl::InfiniteFuture();
     actions.Expire(policy, grants_max);
-    for (const GroupKey& group : policy.TakeOpened(round.now)) {
+    for (const GroupKey& group : policy.waiting.TakeOpened(round.now)) {
       state_->hungry.insert({policy.uid, group});
       state_->core.wake();
     }
-    for (const GroupKey& group : policy.TakeLooks(round.now)) Look(policy, group, round.now);
+    for (const GroupKey& group : policy.waiting.TakeLooks(round.now))
+      Look(policy, group, round.now);
     CloseWindows(policy, round);
     state_->MakeReady(policy);
     state_->Plan(policy);
@@ -272,29 +273,24 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
 
 // Of all that close, so that what has to be read for it is read together.
 void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
-  std::vector<std::string> closing;
-  for (const auto& [micros, key] : policy.closings) {
-    if (micros > round.micros || closing.size() >= kClosingsMax) break;
-    closing.push_back(key);
-  }
-  for (const std::string& key : closing) {
+  for (const std::string& key : policy.waiting.ClosedBy(round.micros, kClosingsMax)) {
     if (row_actions_.full()) return;
-    row_actions_.CloseWindow(policy, key, *policy.RowOf(key), round.now);
+    row_actions_.CloseWindow(policy, key, *policy.waiting.RowOf(key), round.now);
   }
 }
 
 // A window may be months away, and its schedule be another one, or gone, long before.
 void PolicyShard::Look(PolicyState& policy, const GroupKey& group, absl::Time now) {
-  const std::shared_ptr<const RowSource> row = policy.LongWaiting(group);
+  const std::shared_ptr<const RowSource> row = policy.waiting.LongWaiting(group);
   if (row == nullptr) return;
   const RowJudgement judged =
       JudgeScheduledRow(state_->core.cache, row->uid, row->occurrence, row->event);
   if (judged.action == RowJudgement::Action::kFetch) {
     AwaitRecords(*state_, policy, row->uid);
-    return policy.LookLater(group, now + kLookAgain);
+    return policy.waiting.LookLater(group, now + kLookAgain);
   }
-  if (judged.action != RowJudgement::Action::kSend) policy.BringUp(group, now);
-  policy.LookLater(group, now + kLookEvery);
+  if (judged.action != RowJudgement::Action::kSend) policy.waiting.BringUp(group, now);
+  policy.waiting.LookLater(group, now + kLookEvery);
 }
 
 void PolicyShard::Commit(Round& round) {

@@ -125,16 +125,16 @@ struct ShardState {
     PolicyState& policy = At(decoded->policy);
     const auto added = policy.AddRow(key, *decoded, value, read_seq, group_rows_max);
     if (!policy.known && policy.named && !policy.reading) unread.insert(policy.uid);
-    if (added != PolicyState::Added::kKept)
+    if (added != WaitingRows::Added::kKept)
       hungry.insert({policy.uid, {decoded->priority, decoded->uid}});
     MakeReady(policy);
     Plan(policy);
-    return added != PolicyState::Added::kBroken;
+    return added != WaitingRows::Added::kBroken;
   }
   // Of the group something behind what is in memory may be able to go now.
   void MayReadOn(const PolicyState& policy, const GroupKey& key) {
-    const auto group = policy.groups.find(key);
-    if (group == policy.groups.end() || !group->second.end.has_value()) return;
+    const RowGroup* group = policy.waiting.GroupOf(key);
+    if (group == nullptr || !group->has_more()) return;
     hungry.insert({policy.uid, key});
     core.wake();
   }
@@ -145,10 +145,8 @@ struct ShardState {
   }
   // … and is busy until then, if it is in memory.
   void ReadBack(PolicyState& policy, const std::string& key) {
-    if (WaitingRow* row = policy.RowOf(key)) {
-      policy.Withhold(key, *row);
-      row->reading = true;
-      row->told = false;
+    if (WaitingRow* row = policy.waiting.RowOf(key)) {
+      policy.waiting.BeginReading(key, *row);
     }
     ReadAnew(key);
   }

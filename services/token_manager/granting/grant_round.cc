@@ -75,7 +75,7 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
 
 GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
   policy.grant_next = absl::InfiniteFuture();
-  if (policy.queue.empty() || !policy.known) return Visited::kDone;
+  if (policy.waiting.queue().empty() || !policy.known) return Visited::kDone;
   JudgeChanged(policy, round);
   if (!policy.grants_tokens()) {
     JudgeOnly(policy, round);
@@ -85,11 +85,11 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
   const auto passed_over = [&](const Uid& schedule) {
     return PassedOver(policy, schedule, round.now);
   };
-  policy.queue.BeginRound();
+  policy.waiting.queue().BeginRound();
   uint64_t budget = Perturb(state_.core.runtime, Site::kTokensVisitOfOne) ? 1 : kVisitEventsMax;
   std::string refused_row;
   while (!Full() && !actions_.full()) {
-    const uint64_t free = policy.Free();
+    const uint64_t free = policy.FreeTokens();
     if (free == 0) {  // until one is given back
       JudgeOnly(policy, round);
       return Visited::kDone;
@@ -103,9 +103,9 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
     if (budget == 0) return Visited::kMore;
     const uint64_t tokens = std::min({free, allowed, budget});
     const std::optional<FairQueue::Turn> turn =
-        policy.queue.Next(now, policy.fairness(), tokens, passed_over);
+        policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
-      const std::optional<absl::Time> next = policy.queue.NextEligible(now);
+      const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
       if (next.has_value()) policy.grant_next = *next - state_.core.options.grant_lead;
       return Visited::kDone;
     }
@@ -138,42 +138,42 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
                           Round& round) {
   const std::string key = turn.slice->key;
   uint64_t count = std::min(turn.count, tokens);
-  WaitingRow* row = policy.RowOf(key);
+  WaitingRow* row = policy.waiting.RowOf(key);
   if (row == nullptr) {  // not so: the queue has what is in memory
-    policy.queue.Remove(key);
+    policy.waiting.queue().Remove(key);
     return 0;
   }
-  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row->source->uid,
-                                                row->source->occurrence, row->source->event);
+  const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row->source()->uid,
+                                                row->source()->occurrence, row->source()->event);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, row->source->uid);
+    AwaitRecords(state_, policy, row->source()->uid);
     return 0;
   }
-  const absl::Time superseded_ends_at = SupersededEndsAt(row->source->event);
+  const absl::Time superseded_ends_at = SupersededEndsAt(row->source()->event);
   if (judged.superseded() && round.now < superseded_ends_at) {
-    policy.Postpone(key, *row, superseded_ends_at);
+    policy.waiting.Postpone(key, *row, superseded_ends_at);
     return 0;
   }
   if (!actions_.PartKnown(policy, *row)) return 0;
   if (judged.action != RowJudgement::Action::kSend) {
     // What it has granted to the row in this very round must be known to have been.
-    if (!row->busy) actions_.Add(policy, key, *row, judged);
+    if (!row->busy()) actions_.Add(policy, key, *row, judged);
     return 0;
   }
-  if (row->raised) {
-    policy.NoteLooked(key, *row);
-    state_.MayReadOn(policy, {row->priority, row->source->uid});
+  if (row->state() == WaitingRow::State::kToJudge) {
+    policy.waiting.PassJudgement(key, *row);
+    state_.MayReadOn(policy, {row->priority(), row->source()->uid});
     return 0;
   }
-  if (RetryIsOver(row->source->event, *judged.definition->record,
+  if (RetryIsOver(row->source()->event, *judged.definition->record,
                   judged.definition->timetable.get(), judged.state.get(), round.now)) {
-    if (!row->busy) actions_.Fail(policy, key, *row, judged);
+    if (!row->busy()) actions_.Fail(policy, key, *row, judged);
     return 0;
   }
   const std::string& target = judged.definition->target_key;
   count = std::min(
       {count, state_.core.backoff.Allowed(target, round.now), events_max_ - events_,
-       row->source->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
+       row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
     return 0;
@@ -213,12 +213,12 @@ GrantRound::Claim* GrantRound::OpenClaim(absl::Time now, std::optional<uint16_t>
 void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
                       const RowJudgement& judged, Claim& claim, Round& round) {
   const TokenManagerOptions& options = state_.core.options;
-  const int64_t due = ToMicros(row.due);
+  const int64_t due = ToMicros(row.due());
   // Its key is in use as long as the row is there.
-  const bool key_stays = row.taken == 0 && count < row.count;
+  const bool key_stays = row.taken() == 0 && count < row.count();
   Grant grant{.epoch = state_.lease.epoch,
               .number = ++state_.used.grants,
-              .source = row.source,
+              .source = row.source(),
               .claimed_version = judged.definition->record->version(),
               .grant_micros = round.micros,
               .send_before_micros = ToMicros(round.now + options.send_within),
@@ -227,11 +227,11 @@ void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& r
               .queue_shard = claim.queue_shard,
               .claim_epoch = state_.lease.epoch,
               .claim_number = claim.number,
-              .holders = {{.first = row.first + row.taken, .count = count}}};
-  AddEntry(claim, policy, grant, key, row.Record(), row.first + row.taken, count);
-  RequireState(row.source->uid, *judged.state);
+              .holders = {{.first = row.first() + row.taken(), .count = count}}};
+  AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
+  RequireState(row.source()->uid, *judged.state);
   RequirePolicy(policy);
-  if (!row.source->part_key.empty()) state_.parts.Pin(row.source->part_key);
+  if (!row.source()->part_key.empty()) state_.parts.Pin(row.source()->part_key);
   rate_before_.try_emplace(policy.uid, policy.rate);
   policy.rate.Take(count, round.now);
   state_.core.backoff.OnGranted(judged.definition->target_key, count,
@@ -243,11 +243,8 @@ void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& r
                    .count = count,
                    .target = judged.definition->target_key});
   rows_.try_emplace(key, policy.uid);
-  row.taken += count;
-  row.stored.clear();
-  row.busy = true;
   policy.grants.Add(std::move(grant));
-  policy.queue.Advance(key, count);
+  policy.waiting.Grant(key, row, count);
   events_ += count;
 }
 
@@ -354,13 +351,13 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
     policy.grant_next = policy.judge_next;
     return;
   }
-  const size_t groups = std::min(policy.groups.size(), kJudgedOnlyMax);
-  auto next = policy.groups.upper_bound(policy.judged_to);
+  const size_t groups = std::min(policy.waiting.groups().size(), kJudgedOnlyMax);
+  auto next = policy.waiting.groups().upper_bound(policy.judged_to);
   bool again = false;  // something goes, or is being read
-  bool all = groups == policy.groups.size();
+  bool all = groups == policy.waiting.groups().size();
   for (size_t judged_only = 0; judged_only < groups && !actions_.full(); ++judged_only) {
-    if (next == policy.groups.end()) {
-      next = policy.groups.begin();
+    if (next == policy.waiting.groups().end()) {
+      next = policy.waiting.groups().begin();
       all = true;
     }
     policy.judged_to = next->first;
@@ -373,7 +370,8 @@ void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
 void GrantRound::JudgeChanged(PolicyState& policy, const Round& round) {
   std::erase_if(policy.changed, [&](const Uid& schedule) {
     bool again = false;  // something goes, or is being read
-    for (RowGroup* group : policy.GroupsOf(schedule)) again |= JudgeGroup(policy, *group, round);
+    for (const RowGroup* group : policy.waiting.GroupsOf(schedule))
+      again |= JudgeGroup(policy, *group, round);
     return !again;
   });
 }
@@ -396,22 +394,23 @@ bool CancelsSingleRuns(const RowJudgement& judged) {
 }  // namespace
 
 // Up to the first row that may stay; where CancelRun has cancelled runs, past such rows.
-bool GrantRound::JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round) {
+bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round) {
   bool any = false;
-  for (auto& [key, row] : group.rows) {
-    if (row.busy) continue;
+  for (const auto& [key, waiting] : group.rows()) {
+    if (waiting.busy()) continue;
+    WaitingRow& row = *policy.waiting.RowOf(key);
     if (actions_.full()) break;
     // Schedules of rows to come are not read for this alone.
-    const bool due = row.due <= round.now;
-    if (!due && state_.core.cache.StateIfKnown(row.source->uid) == nullptr) break;
-    const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source->uid,
-                                                  row.source->occurrence, row.source->event);
+    const bool due = row.due() <= round.now;
+    if (!due && state_.core.cache.StateIfKnown(row.source()->uid) == nullptr) break;
+    const RowJudgement judged = JudgeScheduledRow(state_.core.cache, row.source()->uid,
+                                                  row.source()->occurrence, row.source()->event);
     if (judged.action == RowJudgement::Action::kFetch) {
-      AwaitRecords(state_, policy, row.source->uid);
+      AwaitRecords(state_, policy, row.source()->uid);
       return true;
     }
     if (judged.action == RowJudgement::Action::kSend ||
-        (judged.superseded() && round.now < SupersededEndsAt(row.source->event)) ||
+        (judged.superseded() && round.now < SupersededEndsAt(row.source()->event)) ||
         (!due && !MayGoBeforeDue(judged))) {
       if (CancelsSingleRuns(judged)) continue;
       break;

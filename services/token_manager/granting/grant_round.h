@@ -75,7 +75,7 @@ class GrantRound {
   // The rows of schedules that were changed, those to come included.
   void JudgeChanged(PolicyState& policy, const Round& round);
   // False: nothing of it goes.
-  bool JudgeGroup(PolicyState& policy, RowGroup& group, const Round& round);
+  bool JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round);
   std::string PassedOver(const PolicyState& policy, const Uid& schedule, absl::Time now);
   void Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
             const RowJudgement& judged, Claim& claim, Round& round);

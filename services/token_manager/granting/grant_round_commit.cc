@@ -13,7 +13,7 @@ using kv::Mutation;
 
 void GrantRound::PutRows(Round& round) {
   for (const auto& [key, uid] : rows_) {
-    const WaitingRow* row = state_.Find(uid)->RowOf(key);
+    const WaitingRow* row = state_.Find(uid)->waiting.RowOf(key);
     if (row->left() == 0) {
       group_.mutations.push_back(
           {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = key});
@@ -60,10 +60,10 @@ void GrantRound::Applied() {
   for (const Resend& resend : resumed_) metrics.resent.Increment(resend.count);
   for (const auto& [key, uid] : rows_) {
     PolicyState& policy = *state_.Find(uid);
-    const WaitingRow* row = policy.RowOf(key);
+    const WaitingRow* row = policy.waiting.RowOf(key);
     if (row == nullptr) continue;
-    const GroupKey group{row->priority, row->source->uid};
-    if (row->left() == 0) state_.NoteDeleted(key, row->read_seq);
+    const GroupKey group{row->priority(), row->source()->uid};
+    if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
     state_.MayReadOn(policy, group);
     Settle(policy, key);
     state_.MakeReady(policy);
@@ -72,10 +72,7 @@ void GrantRound::Applied() {
 }
 
 void GrantRound::Settle(PolicyState& policy, const std::string& key) {
-  const WaitingRow* row = policy.RowOf(key);
-  const bool told = row != nullptr && row->told;
-  policy.Settle(key);
-  if (told) state_.ReadBack(policy, key);
+  if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
 }
 
 void GrantRound::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
@@ -124,7 +121,7 @@ void GrantRound::TakeBack(const Made& made) {
   policy.grants.Forget(made.grant);
   policy.counts.set_granted(policy.counts.granted() -
                             std::min(policy.counts.granted(), made.count));
-  policy.Untake(made.row_key, made.count);
+  policy.waiting.Ungrant(made.row_key, made.count);
   state_.core.backoff.OnProbeVoid(made.target, state_.core.client.NowLow());
 }
 

@@ -26,7 +26,7 @@ void RecordsRead(ShardState& state) {
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
     policy->fetching.clear();
-    policy->queue.Reconsider(kBeingRead);
+    policy->waiting.queue().Reconsider(kBeingRead);
     state.MakeReady(*policy);
     state.Plan(*policy);
   }

@@ -24,7 +24,7 @@ constexpr char kWindowClosed[] = "window_closed";
 bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
   if (action.state == nullptr) return true;  // whatever the schedule is
   return action.state->record.has_value() &&
-         action.state->record->version() != row.source->event.version();
+         action.state->record->version() != row.source()->event.version();
 }
 
 }  // namespace
@@ -32,15 +32,15 @@ bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
 bool RowActions::full() const { return pending_.size() >= kActionsMax; }
 
 bool RowActions::PartKnown(PolicyState& policy, const WaitingRow& row) {
-  if (row.source->part_key.empty() || state_.parts.Find(row.source->part_key) != nullptr)
+  if (row.source()->part_key.empty() || state_.parts.Find(row.source()->part_key) != nullptr)
     return true;
-  AwaitRecords(state_, policy, row.source->uid);
+  AwaitRecords(state_, policy, row.source()->uid);
   return false;
 }
 
 void RowActions::Withhold(PolicyState& policy, WaitingRow& row, RowAction action) {
-  policy.Withhold(action.key, row);
-  action.part_key = row.source->part_key;
+  policy.waiting.BeginAction(action.key, row);
+  action.part_key = row.source()->part_key;
   if (!action.part_key.empty()) state_.parts.Pin(action.part_key);
   pending_.push_back(std::move(action));
 }
@@ -79,7 +79,7 @@ void RowActions::Fail(PolicyState& policy, const std::string& key, WaitingRow& r
            {.kind = RowAction::Kind::kFail,
             .policy = policy.uid,
             .key = key,
-            .reason = PastNextOccurrence(row.source->event.last_error()),
+            .reason = PastNextOccurrence(row.source()->event.last_error()),
             .state = judged.state,
             .definition = judged.definition});
 }
@@ -89,14 +89,14 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   const storage::v1::EventRecord record = row.Record();
   const WindowClose close = CloseAction(record, now);
   if (close == WindowClose::kOpen || close == WindowClose::kFinishLate) {
-    policy.FinishLate(key, row);
+    policy.waiting.FinishLate(key, row);
     return true;
   }
   if (!PartKnown(policy, row)) return false;
   const RowJudgement judged =
-      JudgeScheduledRow(state_.core.cache, row.source->uid, row.source->occurrence, record);
+      JudgeScheduledRow(state_.core.cache, row.source()->uid, row.source()->occurrence, record);
   if (judged.action == RowJudgement::Action::kFetch) {
-    AwaitRecords(state_, policy, row.source->uid);
+    AwaitRecords(state_, policy, row.source()->uid);
     return false;
   }
   // Unless another row stands for its events, or it is not for this policy to end it.
@@ -112,9 +112,9 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   }
   if (Add(policy, key, row, judged)) return true;
   std::optional<storage::v1::EventRecord> carried = CarryOver(
-      record, row.first, *judged.definition->record, FinishOf(*judged.state->record), now);
+      record, row.first(), *judged.definition->record, FinishOf(*judged.state->record), now);
   if (!carried.has_value()) {
-    policy.FinishLate(key, row);
+    policy.waiting.FinishLate(key, row);
     return true;
   }
   RowAction action{.kind = RowAction::Kind::kCarryOver, .policy = policy.uid, .key = key};
@@ -130,10 +130,10 @@ void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
     RowAction action = std::move(pending_.front());
     pending_.pop_front();
     PolicyState* policy = state_.Find(action.policy);
-    const WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
+    const WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(action.key);
     if (row == nullptr) continue;
-    Group& group = by_schedule[row->source->uid];
-    group.schedule = row->source->uid;
+    Group& group = by_schedule[row->source()->uid];
+    group.schedule = row->source()->uid;
     group.actions.push_back(std::move(action));
   }
   for (auto& [uid, group] : by_schedule) {
@@ -146,7 +146,7 @@ void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
 }
 
 void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::Group& out) {
-  const WaitingRow& row = *state_.Find(action.policy)->RowOf(action.key);
+  const WaitingRow& row = *state_.Find(action.policy)->waiting.RowOf(action.key);
   action.former = OfFormerVersion(action, row);
   if (action.former) {
     out.conditions.push_back({.cf = ColumnFamily::kWaiting,
@@ -155,7 +155,7 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
                               .value = row.Bytes()});
   }
   if (action.state != nullptr)
-    out.conditions.push_back(StateUnchanged(row.source->uid, *action.state));
+    out.conditions.push_back(StateUnchanged(row.source()->uid, *action.state));
   if (action.kind == RowAction::Kind::kCarryOver) {
     out.mutations.push_back({.cf = ColumnFamily::kWaiting,
                              .key = action.key,
@@ -167,7 +167,7 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
   switch (action.kind) {
     case RowAction::Kind::kPark:
       out.mutations.push_back({.cf = ColumnFamily::kParked,
-                               .key = ParkedKey(row.source->uid, action.key),
+                               .key = ParkedKey(row.source()->uid, action.key),
                                .value = row.Record().SerializeAsString()});
       break;
     case RowAction::Kind::kSkip:
@@ -181,8 +181,8 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
       break;
     case RowAction::Kind::kMove: {
       const size_t begin = out.mutations.size();
-      AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source->occurrence,
-                  row.first, row.due, state_.core.layout, round.now, &out.mutations);
+      AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source()->occurrence,
+                  row.first(), row.due(), state_.core.layout, round.now, &out.mutations);
       for (size_t i = begin; i < out.mutations.size(); ++i) {
         if (out.mutations[i].cf == ColumnFamily::kWaiting)
           group.moved_to.push_back(out.mutations[i].key);
@@ -197,19 +197,19 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
 
 void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKind outcome,
                      const RowAction& action, const Round& round, kv::Group& out) {
-  std::vector<EndedRange> ends = {{.source = row.source,
-                                   .first = row.first + row.taken,
+  std::vector<EndedRange> ends = {{.source = row.source(),
+                                   .first = row.first() + row.taken(),
                                    .count = row.left(),
                                    .outcome = outcome,
-                                   .attempts = row.source->event.attempts(),
+                                   .attempts = row.source()->event.attempts(),
                                    .complete_micros = round.micros,
                                    .reason = action.reason}};
   if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
   AddEnds(ends, state_.core.layout.queue_shards, &out.mutations);
-  if (row.source->part_key.empty()) return;
-  storage::v1::RunPartRecord* part = state_.parts.Find(row.source->part_key);
+  if (row.source()->part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state_.parts.Find(row.source()->part_key);
   if (part == nullptr) return;  // PartKnown was asked
-  group.parts_before.try_emplace(row.source->part_key, *part);
+  group.parts_before.try_emplace(row.source()->part_key, *part);
   if (outcome == storage::v1::OUTCOME_KIND_EXPIRED) {
     part->set_expired(part->expired() + row.left());
   } else if (outcome == storage::v1::OUTCOME_KIND_FAILED) {
@@ -241,7 +241,7 @@ void RowActions::Applied(const Group& group) {
   TokenManagerMetrics& metrics = state_.core.metrics;
   for (const RowAction& action : group.actions) {
     PolicyState* policy = state_.Find(action.policy);
-    WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
+    WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(action.key);
     if (row == nullptr) continue;
     switch (action.kind) {
       case RowAction::Kind::kPark:
@@ -265,20 +265,20 @@ void RowActions::Applied(const Group& group) {
       case RowAction::Kind::kDrop:
         break;
     }
-    const bool told = row->told;
+    const bool rewritten = row->rewritten();
     if (action.kind == RowAction::Kind::kCarryOver) {
-      policy->ReplaceRow(action.key, action.carried);
-      if (told) state_.ReadBack(*policy, action.key);
-      state_.hungry.insert({policy->uid, {row->priority, row->source->uid}});
+      policy->waiting.Replace(action.key, action.carried);
+      if (rewritten) state_.ReadBack(*policy, action.key);
+      state_.hungry.insert({policy->uid, {row->priority(), row->source()->uid}});
     } else {
-      const GroupKey group_key{row->priority, row->source->uid};
-      state_.NoteDeleted(action.key, row->read_seq);
-      policy->RemoveRow(action.key);
-      policy->DropEmptyGroup(group_key);
+      const GroupKey group_key{row->priority(), row->source()->uid};
+      state_.NoteDeleted(action.key, row->read_seq());
+      policy->waiting.Remove(action.key);
+      policy->waiting.DropEmptyGroup(group_key);
       state_.hungry.insert({policy->uid, group_key});
       // What was written there since was not taken in while the row was here: the schedule may have
       // been changed back, or resumed.
-      if (action.former || told || action.kind == RowAction::Kind::kPark)
+      if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
         state_.ReadAnew(action.key);
     }
     state_.MakeReady(*policy);
@@ -294,14 +294,14 @@ void RowActions::Refused(const Group& group) {
   }
   for (const RowAction& action : group.actions) {
     PolicyState* policy = state_.Find(action.policy);
-    WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
+    WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(action.key);
     if (row == nullptr) continue;
-    if (action.former || row->told) {
+    if (action.former || row->rewritten()) {
       state_.ReadBack(*policy, action.key);
       continue;
     }
-    policy->Queue(action.key, *row);
-    state_.MayReadOn(*policy, {row->priority, row->source->uid});
+    policy->waiting.AbortAction(action.key, *row);
+    state_.MayReadOn(*policy, {row->priority(), row->source()->uid});
     state_.MakeReady(*policy);
     state_.Plan(*policy);
   }

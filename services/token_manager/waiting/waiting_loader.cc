@@ -89,19 +89,20 @@ bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
                                 const std::string* value) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
-  RowGroup* group = policy == nullptr ? nullptr : policy->GroupOf(*decoded);
+  const RowGroup* group =
+      policy == nullptr ? nullptr : policy->waiting.GroupOf({decoded->priority, decoded->uid});
+  WaitingRow* row = group == nullptr ? nullptr : policy->waiting.RowOf(key);
   if (group == nullptr) {
     if (value != nullptr) return false;
-  } else if (const auto at = group->rows.find(key); at == group->rows.end()) {
-    const bool may_be_left = key < group->left_before;
-    if (value != nullptr && !may_be_left) return false;
-  } else if (WaitingRow& row = at->second; !row.reading) {
+  } else if (row == nullptr) {
+    if (value != nullptr && !group->MayBeLeft(key)) return false;
+  } else if (row->state() != WaitingRow::State::kReading) {
     storage::v1::EventRecord told;
     if (value != nullptr &&
-        (!told.ParseFromString(*value) || told.version() == row.source->event.version()))
+        (!told.ParseFromString(*value) || told.version() == row->source()->event.version()))
       return false;
-    if (row.busy) {
-      row.told = true;
+    if (row->busy()) {
+      policy->waiting.NoteRewritten(*row);
     } else {
       state.ReadBack(*policy, key);
     }
@@ -127,10 +128,10 @@ void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
   if (policy == nullptr) return;
-  const WaitingRow* row = policy->RowOf(key);
-  if (row == nullptr || row->busy) return;
-  policy->RemoveRow(key);
-  policy->DropEmptyGroup({decoded->priority, decoded->uid});
+  const WaitingRow* row = policy->waiting.RowOf(key);
+  if (row == nullptr || row->busy()) return;
+  policy->waiting.Remove(key);
+  policy->waiting.DropEmptyGroup({decoded->priority, decoded->uid});
   state.MakeReady(*policy);
 }
 
@@ -171,22 +172,20 @@ void WaitingLoader::OnRowRead(ShardState& state, const std::string& key,
                               const std::optional<std::string>& value, kv::CommitSeq seq) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
   PolicyState* policy = decoded.has_value() ? state.Find(decoded->policy) : nullptr;
-  WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(key);
+  WaitingRow* row = policy == nullptr ? nullptr : policy->waiting.RowOf(key);
   if (row == nullptr) {
     if (value.has_value() && !state.ToldLate(key, seq)) AddWatched(state, key, *value, seq);
     return;
   }
-  if (!row->reading) return;  // in memory by another way since
+  if (row->state() != WaitingRow::State::kReading) return;  // it came by another way since
   storage::v1::EventRecord record;
   if (value.has_value() && record.ParseFromString(*value)) {
-    policy->ReplaceRow(key, record);
-    row->stored = *value;
-    row->read_seq = seq;
+    policy->waiting.Replace(key, record, *value, seq);
   } else {
     // A broken one stays in the store as it is.
     if (value.has_value()) state.core.metrics.broken_rows.Increment();
-    policy->RemoveRow(key);
-    policy->DropEmptyGroup({decoded->priority, decoded->uid});
+    policy->waiting.Remove(key);
+    policy->waiting.DropEmptyGroup({decoded->priority, decoded->uid});
   }
   state.hungry.insert({policy->uid, {decoded->priority, decoded->uid}});
   state.MakeReady(*policy);
@@ -265,12 +264,9 @@ std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& resu
     }
     state.core.metrics.rows_loaded.Increment();
     PolicyState& policy = state.At(key->policy);
-    RowGroup& group = policy.groups[{key->priority, key->uid}];
-    if (group.rows.size() >= rows_max && !group.end.has_value()) {
-      policy.CutAt(group, next);
-      state.hungry.insert({key->policy, {key->priority, key->uid}});
-    }
-    if (group.end.has_value() && next >= *group.end)
+    const GroupKey group{key->priority, key->uid};
+    if (policy.waiting.CutIfFull(group, next, rows_max)) state.hungry.insert({key->policy, group});
+    if (policy.waiting.IsBeyond(group, next))
       next = PrefixEnd(WaitingGroupPrefix(key->policy_shard, key->policy, key->priority, key->uid));
   }
   return next;
@@ -323,21 +319,21 @@ void WaitingLoader::ScanGroups(ShardState& state) {
     const auto [uid, group_key] = state.hungry.extract(next).value();
     PolicyState* policy = state.Find(uid);
     if (policy == nullptr) continue;
-    const std::vector<std::string> left =
-        policy->LeaveWaiting(group_key, state.core.client.NowLow(), rows_max);
+    const std::vector<std::string> left = policy->waiting.LeaveWaiting(
+        group_key, state.core.client.NowLow(), rows_max, policy->FreeTokens() > 0);
     for (const std::string& key : left) {
       if (state.reading.contains(key)) state.ReadAnew(key);
     }
     if (!left.empty()) state.Plan(*policy);
-    const auto at = policy->groups.find(group_key);
-    if (at == policy->groups.end() || !PolicyState::Hungry(at->second, rows_max)) continue;
-    RowGroup& group = at->second;
-    group.scan = ++scans_;
+    const std::optional<std::string> from =
+        policy->waiting.BeginReadOn(group_key, scans_ + 1, rows_max);
+    if (!from.has_value()) continue;
+    ++scans_;
     ++group_scans_;
     const std::string prefix =
         WaitingGroupPrefix(state.shard, uid, group_key.first, group_key.second);
     state.core.client.Scan({.cf = ColumnFamily::kWaiting,
-                            .begin = *group.end,
+                            .begin = *from,
                             .end = PrefixEnd(prefix),
                             .limit = static_cast<uint32_t>(rows_max),
                             .bytes_max = kScanBytes},
@@ -349,13 +345,12 @@ void WaitingLoader::ScanGroups(ShardState& state) {
                              --group_scans_;
                              PolicyState* policy = state->Find(uid);
                              if (policy == nullptr) return;
-                             const auto at = policy->groups.find(group_key);
-                             if (at == policy->groups.end() || at->second.scan != scan) return;
+                             if (!policy->waiting.AwaitsScan(group_key, scan)) return;
                              if (result.ok()) {
                                state->core.metrics.rows_loaded.Increment(result->entries.size());
                                policy->OnRead(group_key, *result, state->group_rows_max);
                              } else {
-                               at->second.scan = 0;
+                               policy->waiting.OnReadFailed(group_key);
                              }
                              state->hungry.insert({uid, group_key});
                              state->MakeReady(*policy);

@@ -1,0 +1,536 @@
+#include "services/token_manager/waiting/waiting_rows.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/key_codec.h"
+#include "common/base/micros.h"
+#include "common/storage/event_table.h"
+#include "common/storage/run_table.h"
+#include "services/token_manager/waiting/window_plan.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using State = WaitingRow::State;
+using Extent = RowGroup::Extent;
+
+// A row that waits for its window longer than this waits long.
+constexpr absl::Duration kWaitsLong = absl::Seconds(60);
+// Rows that may go within this time stay in memory.
+constexpr absl::Duration kOpensSoon = absl::Seconds(1);
+// The shortest time between two attempts to read a group again whose rows are busy or are being
+// read, or may go that soon.
+constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);
+
+// Fewer rows than this in memory: the group is read on.
+size_t EnoughRows(size_t group_rows_max) { return group_rows_max / 2 + 1; }
+
+}  // namespace
+
+const RowGroup* WaitingRows::GroupOf(const GroupKey& key) const {
+  const auto group = groups_.find(key);
+  return group == groups_.end() ? nullptr : &group->second;
+}
+
+RowGroup* WaitingRows::MutableGroup(const std::string& row_key) {
+  const std::optional<WaitingKey> decoded = DecodeWaitingKey(row_key);
+  if (!decoded.has_value()) return nullptr;
+  const auto group = groups_.find({decoded->priority, decoded->uid});
+  return group == groups_.end() ? nullptr : &group->second;
+}
+
+std::vector<const RowGroup*> WaitingRows::GroupsOf(const Uid& schedule) const {
+  std::vector<const RowGroup*> of_schedule;
+  for (uint8_t priority = 0; priority < kLaneRetry; ++priority) {
+    if (const RowGroup* group = GroupOf({priority, schedule})) of_schedule.push_back(group);
+  }
+  return of_schedule;
+}
+
+WaitingRow* WaitingRows::RowOf(const std::string& key) {
+  RowGroup* group = MutableGroup(key);
+  if (group == nullptr) return nullptr;
+  const auto row = group->rows_.find(key);
+  return row == group->rows_.end() ? nullptr : &row->second;
+}
+
+absl::Time WaitingRows::NextTime() const {
+  absl::Time next = absl::InfiniteFuture();
+  if (!closings_.empty()) next = std::min(next, FromMicros(closings_.begin()->first));
+  if (!openings_.empty()) next = std::min(next, openings_.begin()->first - grant_lead_);
+  if (!looks_.empty()) next = std::min(next, looks_.begin()->first);
+  return next;
+}
+
+WaitingRows::Added WaitingRows::Add(
+    const std::string& key, const WaitingKey& decoded, const std::string& value,
+    kv::CommitSeq read_seq, size_t group_rows_max,
+    absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new) {
+  const GroupKey group_key{decoded.priority, decoded.uid};
+  if (const auto at = groups_.find(group_key); at != groups_.end()) {
+    RowGroup& group = at->second;
+    if (group.has_more() && key >= group.end_) {
+      if (group.extent_ == Extent::kReadingOn) {
+        group.arrived_[key] = value;
+        // Too many rows arrive to be kept: a later scan reads them with the others.
+        if (group.arrived_.size() > group_rows_max) {
+          group.arrived_.clear();
+          group.extent_ = Extent::kCut;
+        }
+      }
+      return Added::kBeyond;
+    }
+    if (group.rows_.contains(key)) return Added::kKept;
+  }
+  storage::v1::EventRecord event;
+  if (!event.ParseFromString(value)) return Added::kBroken;
+  const uint64_t count = event.count();
+  const uint64_t taken = event.throttle().taken();
+  if (count <= taken || decoded.first + count < decoded.first) return Added::kBroken;
+  on_new(event);
+  WaitingRow row(decoded,
+                 RowSourceOf(std::move(event), decoded.uid, decoded.occurrence, policy_shard_),
+                 count, taken, read_seq);
+  RowGroup& group = groups_[group_key];
+  WaitingRow& kept = group.rows_.emplace(key, std::move(row)).first->second;
+  ++rows_;
+  ++totals_.rows;
+  Enqueue(key, kept);
+  if (group.rows_.size() <= 2 * group_rows_max) return Added::kKept;
+  EvictBeyond(group, group_rows_max);
+  return Added::kBeyond;
+}
+
+// Evicts the last rows, but none before a busy one.
+void WaitingRows::EvictBeyond(RowGroup& group, size_t group_rows_max) {
+  while (group.rows_.size() > group_rows_max) {
+    const auto last = std::prev(group.rows_.end());
+    if (last->second.busy()) return;
+    group.end_ = last->first;
+    group.extent_ = Extent::kCut;
+    group.arrived_.clear();
+    Remove(std::string(last->first));
+  }
+}
+
+void WaitingRows::CutAt(RowGroup& group, const std::string& end) {
+  group.end_ = end;
+  group.extent_ = Extent::kCut;
+  while (!group.rows_.empty() && group.rows_.rbegin()->first >= end)
+    Remove(std::string(group.rows_.rbegin()->first));
+}
+
+void WaitingRows::Remove(const std::string& key) {
+  RowGroup* group = MutableGroup(key);
+  if (group == nullptr) return;
+  const auto row = group->rows_.find(key);
+  if (row == group->rows_.end()) return;
+  CHECK(row->second.state_ != State::kGranting) << "a row is removed while a grant takes from it";
+  Withhold(key, row->second);
+  group->rows_.erase(row);
+  CHECK_GT(rows_, 0u);
+  --rows_;
+  --totals_.rows;
+}
+
+void WaitingRows::DropEmptyGroup(const GroupKey& key) {
+  const auto group = groups_.find(key);
+  if (group == groups_.end() || !group->second.rows_.empty() || group->second.has_more() ||
+      group->second.opens_ != absl::InfiniteFuture())
+    return;
+  SetLook(key, group->second, absl::InfiniteFuture());
+  groups_.erase(group);
+}
+
+void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
+  row.state_ = State::kQueued;
+  AddClosing(key, row);
+  if (!WaitsLong(row)) return queue_.Add(SliceOf(key, row));
+  const GroupKey group_key{row.priority_, row.source_->uid};
+  RowGroup& group = groups_.at(group_key);
+  if (group.brought_up_ && !row.judged_) {
+    row.state_ = State::kToJudge;
+    queue_.Add(JudgedSliceOf(key, row));
+  } else {
+    queue_.Add(SliceOf(key, row));
+  }
+  if (group.look_ == absl::InfiniteFuture()) SetLook(group_key, group, row.due_ + kWaitsLong);
+}
+
+void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {
+  queue_.Remove(key);
+  RemoveClosing(key, row);
+}
+
+void WaitingRows::Grant(const std::string& key, WaitingRow& row, uint64_t count) {
+  CHECK(row.state_ == State::kQueued || row.state_ == State::kGranting);
+  CHECK_LE(count, row.left());
+  row.state_ = State::kGranting;
+  row.taken_ += count;
+  row.stored_.clear();
+  queue_.Advance(key, count);
+}
+
+void WaitingRows::Ungrant(const std::string& key, uint64_t count) {
+  WaitingRow* row = RowOf(key);
+  CHECK(row != nullptr) << "a granted row is not in memory";
+  CHECK(row->state_ == State::kGranting || row->state_ == State::kQueued ||
+        row->state_ == State::kToJudge);
+  CHECK_GE(row->taken_, count);
+  row->taken_ -= count;
+  Enqueue(key, *row);
+}
+
+bool WaitingRows::SettleGrant(const std::string& key) {
+  WaitingRow* row = RowOf(key);
+  CHECK(row != nullptr) << "a granted row is not in memory";
+  const bool rewritten = row->rewritten_;
+  if (row->state_ == State::kGranting) row->state_ = State::kQueued;
+  if (row->left() == 0) {
+    const GroupKey group{row->priority_, row->source_->uid};
+    Remove(key);
+    DropEmptyGroup(group);
+  }
+  return rewritten;
+}
+
+void WaitingRows::BeginAction(const std::string& key, WaitingRow& row) {
+  CHECK(row.state_ == State::kQueued || row.state_ == State::kToJudge);
+  Withhold(key, row);
+  row.state_ = State::kActing;
+}
+
+void WaitingRows::AbortAction(const std::string& key, WaitingRow& row) {
+  CHECK(row.state_ == State::kActing);
+  Enqueue(key, row);
+}
+
+void WaitingRows::BeginReading(const std::string& key, WaitingRow& row) {
+  CHECK(row.state_ != State::kGranting && row.state_ != State::kReading);
+  Withhold(key, row);
+  row.state_ = State::kReading;
+  row.rewritten_ = false;
+}
+
+void WaitingRows::Replace(const std::string& key, const storage::v1::EventRecord& record,
+                          std::string stored, kv::CommitSeq read_seq) {
+  WaitingRow* row = RowOf(key);
+  CHECK(row != nullptr);
+  CHECK(row->state_ == State::kActing || row->state_ == State::kReading);
+  // The former version may have counted in another run record, or in none.
+  row->source_ = RowSourceOf(record, row->source_->uid, row->source_->occurrence, policy_shard_);
+  row->count_ = record.count();
+  row->taken_ = record.throttle().taken();
+  row->rewritten_ = false;
+  row->stored_ = std::move(stored);
+  if (read_seq != 0) row->read_seq_ = read_seq;
+  Enqueue(key, *row);
+}
+
+void WaitingRows::PassJudgement(const std::string& key, WaitingRow& row) {
+  CHECK(row.state_ == State::kToJudge);
+  row.judged_ = true;
+  Enqueue(key, row);
+}
+
+void WaitingRows::NoteRewritten(WaitingRow& row) {
+  CHECK(row.state_ == State::kGranting || row.state_ == State::kActing);
+  row.rewritten_ = true;
+}
+
+void WaitingRows::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
+  CHECK(row.state_ != State::kActing && row.state_ != State::kReading);
+  QueuedSlice slice = SliceOf(key, row);
+  slice.due = until + grant_lead_;
+  queue_.Add(std::move(slice));
+}
+
+void WaitingRows::FinishLate(const std::string& key, WaitingRow& row) {
+  RemoveClosing(key, row);
+  row.finishes_late_ = true;
+}
+
+std::vector<std::string> WaitingRows::ClosedBy(int64_t micros, size_t max) const {
+  std::vector<std::string> closed;
+  for (const auto& [closes_micros, key] : closings_) {
+    if (closes_micros > micros || closed.size() >= max) break;
+    closed.push_back(key);
+  }
+  return closed;
+}
+
+bool WaitingRows::CutIfFull(const GroupKey& key, const std::string& end, size_t group_rows_max) {
+  const auto group = groups_.find(key);
+  if (group == groups_.end() || group->second.has_more() ||
+      group->second.rows_.size() < group_rows_max)
+    return false;
+  CutAt(group->second, end);
+  return true;
+}
+
+bool WaitingRows::IsBeyond(const GroupKey& group_key, const std::string& key) const {
+  const RowGroup* group = GroupOf(group_key);
+  return group != nullptr && group->has_more() && key >= group->end_;
+}
+
+std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_t scan,
+                                                    size_t group_rows_max) {
+  const auto at = groups_.find(key);
+  if (at == groups_.end()) return std::nullopt;
+  RowGroup& group = at->second;
+  if (group.extent_ != Extent::kCut || group.rows_.size() >= EnoughRows(group_rows_max))
+    return std::nullopt;
+  group.extent_ = Extent::kReadingOn;
+  group.scan_ = scan;
+  return group.end_;
+}
+
+bool WaitingRows::AwaitsScan(const GroupKey& key, uint64_t scan) const {
+  const RowGroup* group = GroupOf(key);
+  return group != nullptr && group->extent_ == Extent::kReadingOn && group->scan_ == scan;
+}
+
+void WaitingRows::OnReadFailed(const GroupKey& key) {
+  RowGroup& group = groups_.at(key);
+  CHECK(group.extent_ == Extent::kReadingOn);
+  group.extent_ = Extent::kCut;
+}
+
+void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t group_rows_max,
+                         absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new) {
+  RowGroup& group = groups_.at(key);
+  CHECK(group.extent_ == Extent::kReadingOn);
+  const std::map<std::string, std::string> arrived = std::exchange(group.arrived_, {});
+  if (!rows.more) {
+    group.extent_ = Extent::kWhole;
+    group.end_.clear();
+    group.passing_ = false;
+  } else {
+    group.extent_ = Extent::kCut;
+    if (!rows.entries.empty()) group.end_ = KeyAfter(rows.entries.back().key);
+  }
+  const auto add = [&](const std::string& row_key, const std::string& value,
+                       kv::CommitSeq read_seq) {
+    const std::optional<WaitingKey> decoded = DecodeWaitingKey(row_key);
+    if (decoded.has_value()) Add(row_key, *decoded, value, read_seq, group_rows_max, on_new);
+  };
+  for (const kv::Entry& row : rows.entries) add(row.key, row.value, rows.seq);
+  for (const auto& [row_key, value] : arrived) add(row_key, value, 0);
+  group.brought_up_ = group.brought_up_ && group.has_more();
+  DropEmptyGroup(key);
+}
+
+bool WaitingRows::WaitsLong(const WaitingRow& row) {
+  return OpensAt(row.source_->event) > row.due_ + kWaitsLong;
+}
+
+absl::Time WaitingRows::MayGoAt(const RowGroup& group, const WaitingRow& row) const {
+  const bool to_be_judged = group.brought_up_ && !row.judged_ && WaitsLong(row);
+  return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row));
+}
+
+std::vector<std::string> WaitingRows::LeaveWaiting(const GroupKey& key, absl::Time now,
+                                                   size_t group_rows_max, bool tokens_free) {
+  const auto at = groups_.find(key);
+  if (at == groups_.end() || at->second.extent_ != Extent::kCut) return {};
+  RowGroup& group = at->second;
+  const size_t enough = EnoughRows(group_rows_max);
+  if (group.rows_.size() < enough) return {};
+  const absl::Time ready_by = now + grant_lead_;
+  const absl::Time soon_by = now + kOpensSoon;
+  size_t ready = 0;
+  size_t soon = 0;
+  bool behind = true;  // rows that may go now may stand behind those in memory
+  std::vector<std::pair<absl::Time, std::string>> waiting;
+  for (const auto& [row_key, row] : group.rows_) {
+    if (row.busy()) continue;
+    const absl::Time may_go = MayGoAt(group, row);
+    ready += may_go <= ready_by ? 1 : 0;
+    // Rows behind one that waits for its due time are due no sooner.
+    behind = ready < enough && (may_go <= ready_by || may_go > row.due_ + grant_lead_);
+    if (!behind) break;
+    soon += may_go <= soon_by ? 1 : 0;
+    if (may_go > ready_by) waiting.emplace_back(may_go, row_key);
+  }
+  const bool ready_first = soon >= enough;
+  if (behind && !ready_first) {
+    std::erase_if(waiting, [&](const auto& row) { return row.first <= soon_by; });
+  }
+  if (!behind || waiting.empty() || (ready > 0 && !tokens_free)) {
+    group.passing_ = false;
+    return {};
+  }
+  return Leave(key, group, std::move(waiting),
+               ready_first ? ready_by + kOpenAgain : absl::InfinitePast());
+}
+
+std::vector<std::string> WaitingRows::Leave(const GroupKey& key, RowGroup& group,
+                                            std::vector<std::pair<absl::Time, std::string>> rows,
+                                            absl::Time opens_from) {
+  absl::Time opens = absl::InfiniteFuture();
+  std::vector<std::string> left;
+  left.reserve(rows.size());
+  for (auto& [may_go, row_key] : rows) {
+    opens = std::min(opens, may_go);
+    const WaitingRow& row = group.rows_.at(row_key);
+    if (WaitsLong(row) && OpensAt(row.source_->event) >= may_go - grant_lead_)
+      group.left_ = row.source_;
+    Remove(row_key);
+    left.push_back(std::move(row_key));
+  }
+  group.left_before_ = std::max(group.left_before_, KeyAfter(left.back()));
+  group.passing_ = true;
+  SetOpens(key, group, std::min(group.opens_, std::max(opens, opens_from)));
+  return left;
+}
+
+std::vector<GroupKey> WaitingRows::TakeOpened(absl::Time now) {
+  std::vector<GroupKey> opened;
+  while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
+    const GroupKey key = openings_.begin()->second;
+    RowGroup& group = groups_.at(key);
+    // Reading from the beginning would bring back a busy row that ends meanwhile. And a reading
+    // that has not come to the group's end must come to it before another one begins.
+    if (group.passing_ || std::any_of(group.rows_.begin(), group.rows_.end(),
+                                      [](const auto& row) { return row.second.busy(); })) {
+      SetOpens(key, group, now + grant_lead_ + kOpenAgain);
+      continue;
+    }
+    CutAt(group, WaitingGroupPrefix(policy_shard_, policy_, key.first, key.second));
+    group.arrived_.clear();
+    group.left_before_.clear();
+    group.left_ = nullptr;
+    group.passing_ = true;
+    SetOpens(key, group, absl::InfiniteFuture());
+    opened.push_back(key);
+  }
+  return opened;
+}
+
+std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
+  std::vector<GroupKey> due;
+  while (!looks_.empty() && looks_.begin()->first <= now) {
+    due.push_back(looks_.begin()->second);
+    SetLook(due.back(), groups_.at(due.back()), absl::InfiniteFuture());
+  }
+  return due;
+}
+
+void WaitingRows::LookLater(const GroupKey& key, absl::Time at) {
+  const auto group = groups_.find(key);
+  if (group != groups_.end()) SetLook(key, group->second, at);
+}
+
+std::shared_ptr<const RowSource> WaitingRows::LongWaiting(const GroupKey& key) const {
+  const RowGroup* group = GroupOf(key);
+  if (group == nullptr) return nullptr;
+  if (group->left_ != nullptr) return group->left_;
+  for (const auto& [row_key, row] : group->rows_) {
+    if (!row.busy() && WaitsLong(row)) return row.source_;
+  }
+  return nullptr;
+}
+
+void WaitingRows::BringUp(const GroupKey& key, absl::Time now) {
+  RowGroup& group = groups_.at(key);
+  const bool some_left = group.opens_ != absl::InfiniteFuture();
+  group.brought_up_ = some_left || group.has_more();
+  if (some_left) SetOpens(key, group, now);
+  for (auto& [row_key, row] : group.rows_) {
+    if (row.busy() || !WaitsLong(row)) continue;
+    row.judged_ = false;
+    row.state_ = State::kToJudge;
+    queue_.Add(JudgedSliceOf(row_key, row));
+  }
+}
+
+void WaitingRows::SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens) {
+  openings_.erase({group.opens_, key});
+  group.opens_ = opens;
+  if (opens != absl::InfiniteFuture()) openings_.insert({opens, key});
+}
+
+void WaitingRows::SetLook(const GroupKey& key, RowGroup& group, absl::Time look) {
+  looks_.erase({group.look_, key});
+  group.look_ = look;
+  if (look != absl::InfiniteFuture()) looks_.insert({look, key});
+}
+
+QueuedSlice WaitingRows::SliceOf(const std::string& key, const WaitingRow& row) const {
+  // The handler waits for a row's due time, but it does not know about windows. So a row that waits
+  // for its window to open, or for its place in it, must not be granted ahead.
+  const absl::Time opens = OpensAt(row.source_->event);
+  Pacing pacing = PacingOf(row.source_->event);
+  pacing.begin += grant_lead_;
+  return {.key = key,
+          .priority = row.priority_,
+          .group = row.source_->uid,
+          .due = opens > row.due_ ? opens + grant_lead_ : row.due_,
+          .first = row.first_ + row.taken_,
+          .end = row.first_ + row.count_,
+          .pacing = pacing};
+}
+
+QueuedSlice WaitingRows::JudgedSliceOf(const std::string& key, const WaitingRow& row) const {
+  QueuedSlice slice = SliceOf(key, row);
+  slice.due = row.due_;
+  slice.pacing = Pacing();
+  return slice;
+}
+
+void WaitingRows::AddClosing(const std::string& key, WaitingRow& row) {
+  if (row.closes_micros_ != 0 || row.finishes_late_) return;
+  const absl::Time closes = ClosesAt(row.source_->event);
+  if (closes == absl::InfiniteFuture()) return;
+  const storage::v1::WindowRecord& window = row.source_->event.throttle().window();
+  if (window.on_close() != storage::v1::ON_CLOSE_KIND_DROP &&
+      window.on_close() != storage::v1::ON_CLOSE_KIND_CARRY_OVER)
+    return;
+  row.closes_micros_ = std::max<int64_t>(ToMicros(closes), 1);
+  closings_.insert({row.closes_micros_, key});
+}
+
+void WaitingRows::RemoveClosing(const std::string& key, WaitingRow& row) {
+  if (row.closes_micros_ != 0) closings_.erase({row.closes_micros_, key});
+  row.closes_micros_ = 0;
+}
+
+void WaitingRows::CheckInvariants() const {
+  size_t rows = 0;
+  size_t closings = 0;
+  size_t openings = 0;
+  size_t looks = 0;
+  size_t slices = 0;
+  for (const auto& [group_key, group] : groups_) {
+    rows += group.rows_.size();
+    CHECK(group.has_more() || group.end_.empty());
+    CHECK(group.has_more() || group.arrived_.empty());
+    CHECK(group.has_more() || !group.rows_.empty() || group.opens_ != absl::InfiniteFuture())
+        << "an empty group stays";
+    CHECK_EQ(group.opens_ != absl::InfiniteFuture(), openings_.contains({group.opens_, group_key}));
+    CHECK_EQ(group.look_ != absl::InfiniteFuture(), looks_.contains({group.look_, group_key}));
+    openings += group.opens_ != absl::InfiniteFuture() ? 1 : 0;
+    looks += group.look_ != absl::InfiniteFuture() ? 1 : 0;
+    for (const auto& [key, row] : group.rows_) {
+      CHECK(!group.has_more() || key < group.end_) << "a row behind its group's end";
+      CHECK_LE(row.taken_, row.count_);
+      CHECK(!row.rewritten_ || row.busy() || row.state_ == State::kQueued);
+      const QueuedSlice* slice = queue_.Find(key);
+      const bool queued = row.state_ == State::kQueued || row.state_ == State::kToJudge ||
+                          (row.state_ == State::kGranting && row.left() > 0);
+      CHECK_EQ(queued, slice != nullptr);
+      if (slice != nullptr) CHECK_EQ(slice->first, row.first_ + row.taken_);
+      slices += slice != nullptr ? 1 : 0;
+      CHECK_EQ(row.closes_micros_ != 0, closings_.contains({row.closes_micros_, key}));
+      closings += row.closes_micros_ != 0 ? 1 : 0;
+    }
+  }
+  CHECK_EQ(rows, rows_);
+  CHECK_EQ(closings, closings_.size());
+  CHECK_EQ(openings, openings_.size());
+  CHECK_EQ(looks, looks_.size());
+  CHECK_EQ(slices, queue_.rows());
+}
+
+}  // namespace escapement::token_manager

@@ -1,0 +1,216 @@
+// WaitingRows: the rows of `waiting` of one policy (or of one schedule without a policy), as far as
+// they are in memory, and the queue in which they take turns.
+//
+// The rows of one priority and schedule are a *group*. A group has in memory the rows before its
+// `end`; the rows from there on are only in the store. The end moves down when there are too many
+// rows, and up when the loader reads on. Rows are ordered by due time, but some wait longer: a row
+// that was carried over waits for a later window, and a row of an even window waits for its place
+// in it. If such rows are in the way of others, they are *left*: evicted from the midst of the
+// group, and the whole group is read again when the first of them may go.
+//
+// A row's state and its transitions: waiting_row.h. A group is read like this:
+//
+//   extent       meaning                                   by
+//   kWhole       all rows are in memory                    Add; OnRead of the last rows
+//   kCut         rows from `end` on are in the store only  CutAt, Add beyond the bound,
+//   OnReadFailed kReadingOn   they are being read                       BeginReadOn
+//
+// Threads: one. Pure: the caller reads and writes the store.
+
+#ifndef SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
+#define SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "common/base/uid.h"
+#include "common/kv/kv_store.h"
+#include "common/storage/waiting_table.h"
+#include "escapement/storage/v1/records.pb.h"
+#include "services/token_manager/holding/grant_set.h"
+#include "services/token_manager/turns/fair_queue.h"
+#include "services/token_manager/waiting/waiting_row.h"
+
+namespace escapement::token_manager {
+
+using GroupKey = std::pair<uint8_t, Uid>;  // priority, schedule
+
+class RowGroup {
+ public:
+  enum class Extent : uint8_t { kWhole, kCut, kReadingOn };
+
+  const std::map<std::string, WaitingRow>& rows() const { return rows_; }  // by key
+  Extent extent() const { return extent_; }
+  bool has_more() const { return extent_ != Extent::kWhole; }
+  // Whether a row of this key may have been left in the store.
+  bool MayBeLeft(const std::string& key) const { return key < left_before_; }
+
+ private:
+  friend class WaitingRows;
+
+  std::map<std::string, WaitingRow> rows_;
+  Extent extent_ = Extent::kWhole;
+  std::string end_;    // rows from here on are in the store only; unless kWhole
+  uint64_t scan_ = 0;  // number of the scan that reads on; only for kReadingOn
+  // Rows that were put from `end` on while the group is being read on.
+  std::map<std::string, std::string> arrived_;
+  // Of the rows that were left: the first time at which one may go, and a key behind all of them.
+  absl::Time opens_ = absl::InfiniteFuture();
+  std::string left_before_;
+  std::shared_ptr<const RowSource> left_;     // one of them that waits long for its window
+  absl::Time look_ = absl::InfiniteFuture();  // its place in WaitingRows::looks_
+  // Rows that wait long are judged as they are read; none of them is left before that.
+  bool brought_up_ = false;
+  // The group is being read on, and has neither come to its end nor to enough rows that may go now.
+  bool passing_ = false;
+};
+
+class WaitingRows {
+ public:
+  // A row may be granted `grant_lead` ahead of its time. `totals` counts the rows of all policies
+  // and outlives this object.
+  WaitingRows(const Uid& policy, uint16_t policy_shard, absl::Duration grant_lead, Totals& totals)
+      : policy_(policy), policy_shard_(policy_shard), grant_lead_(grant_lead), totals_(totals) {}
+  ~WaitingRows() { totals_.rows -= rows_; }
+  WaitingRows(const WaitingRows&) = delete;
+  WaitingRows& operator=(const WaitingRows&) = delete;
+
+  // --- reading ---
+  bool empty() const { return groups_.empty(); }
+  size_t rows() const { return rows_; }
+  const std::map<GroupKey, RowGroup>& groups() const { return groups_; }
+  // nullptr: no row of the group is in memory, or known to be in the store.
+  const RowGroup* GroupOf(const GroupKey& key) const;
+  // The schedule's groups, by priority.
+  std::vector<const RowGroup*> GroupsOf(const Uid& schedule) const;
+  // nullptr: not in memory.
+  WaitingRow* RowOf(const std::string& key);
+  // For turns: Next, NextEligible, BeginRound, Reconsider. Only this class adds and removes slices.
+  FairQueue& queue() { return queue_; }
+  const FairQueue& queue() const { return queue_; }
+  // When time alone makes the shard act for a row: a window closes, left rows may go, or rows that
+  // wait long are to be judged.
+  absl::Time NextTime() const;
+
+  // --- rows come and go ---
+  enum class Added { kKept, kBeyond, kBroken };
+  // Adds a row as it is in the store (`value`, read at `read_seq`, or 0). kBeyond: this row, or
+  // another one for it, is not in memory; its group's reading on finds it. A row that is in memory
+  // already stays as it is: only a change back to a former definition writes a waiting row again
+  // (RowActions). `on_new` is called with the event of a row that is new and makes sense.
+  Added Add(const std::string& key, const WaitingKey& decoded, const std::string& value,
+            kv::CommitSeq read_seq, size_t group_rows_max,
+            absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new);
+  void Remove(const std::string& key);
+  void DropEmptyGroup(const GroupKey& key);
+
+  // --- a row's transitions (waiting_row.h) ---
+  // Takes the first `count` events that are left for a grant of the commit being built.
+  void Grant(const std::string& key, WaitingRow& row, uint64_t count);
+  // Gives `count` of the last granted events back, because the store refused the grant.
+  void Ungrant(const std::string& key, uint64_t count);
+  // The commit with the row's grants is answered. True: the row was rewritten meanwhile, so the
+  // caller has it read again.
+  bool SettleGrant(const std::string& key);
+  void BeginAction(const std::string& key, WaitingRow& row);
+  void AbortAction(const std::string& key, WaitingRow& row);
+  void BeginReading(const std::string& key, WaitingRow& row);
+  // The row's newer version: carried over to another window, or read again. `stored` are its bytes
+  // and `read_seq` its snapshot if it was read.
+  void Replace(const std::string& key, const storage::v1::EventRecord& record,
+               std::string stored = {}, kv::CommitSeq read_seq = 0);
+  // A row that was brought up has been judged, and keeps waiting for its window.
+  void PassJudgement(const std::string& key, WaitingRow& row);
+  // The watch has reported another version of a busy row.
+  void NoteRewritten(WaitingRow& row);
+  // The row's turn comes again at `until`, unless it changes before.
+  void Postpone(const std::string& key, const WaitingRow& row, absl::Time until);
+  // The row's window has closed, and it keeps waiting.
+  void FinishLate(const std::string& key, WaitingRow& row);
+  // Keys of up to `max` rows whose windows have closed by `micros`, except those that finish late.
+  std::vector<std::string> ClosedBy(int64_t micros, size_t max) const;
+
+  // --- a group's reading ---
+  // Cuts a group that has all its rows in memory, and as many as may be there, at `end`. False if
+  // it is not so.
+  bool CutIfFull(const GroupKey& key, const std::string& end, size_t group_rows_max);
+  // Whether rows from `key` on are only in the store.
+  bool IsBeyond(const GroupKey& group, const std::string& key) const;
+  // Begins to read on if the group has few rows in memory and more in the store. Returns the key
+  // from which to read; nullopt: there is no need.
+  std::optional<std::string> BeginReadOn(const GroupKey& key, uint64_t scan, size_t group_rows_max);
+  // Whether the group still waits for this scan.
+  bool AwaitsScan(const GroupKey& key, uint64_t scan) const;
+  void OnReadFailed(const GroupKey& key);
+  // The rows that were read from the group's end on. The reading began while no commit was under
+  // way.
+  void OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t group_rows_max,
+              absl::FunctionRef<void(const storage::v1::EventRecord& event)> on_new);
+
+  // --- rows that wait for a window, or for their place in it ---
+  // Leaves rows that are in the way of others, if there are any. First those that wait for longer
+  // than a second; if that is not enough, all that wait. Only between commits and while the group
+  // is not being read. `tokens_free`: some row could be granted now. Returns their keys.
+  std::vector<std::string> LeaveWaiting(const GroupKey& key, absl::Time now, size_t group_rows_max,
+                                        bool tokens_free);
+  // The groups of which a left row may go now. They have been cut at their beginning and are to be
+  // read again from there.
+  std::vector<GroupKey> TakeOpened(absl::Time now);
+  // The groups whose rows that wait long are to be judged: their schedule may have changed. Each
+  // must be followed by LookLater.
+  std::vector<GroupKey> TakeLooks(absl::Time now);
+  void LookLater(const GroupKey& key, absl::Time at);
+  // One of the group's rows that wait long; nullptr: there is none any more.
+  std::shared_ptr<const RowSource> LongWaiting(const GroupKey& key) const;
+  // Has the group's rows that wait long judged once, now instead of when their window opens.
+  void BringUp(const GroupKey& key, absl::Time now);
+
+  // Ends the process if rows, queue and indices disagree. For tests: it visits every row.
+  void CheckInvariants() const;
+
+ private:
+  static bool WaitsLong(const WaitingRow& row);
+  // Puts the row into the queue as kQueued or kToJudge.
+  void Enqueue(const std::string& key, WaitingRow& row);
+  // Takes the row out of the queue and of the list of closing windows.
+  void Withhold(const std::string& key, WaitingRow& row);
+  void CutAt(RowGroup& group, const std::string& end);
+  void EvictBeyond(RowGroup& group, size_t group_rows_max);
+  absl::Time MayGoAt(const RowGroup& group, const WaitingRow& row) const;
+  // `rows`: each with the time at which it may go. The group is read again at the first of these,
+  // not before `opens_from`. Returns their keys.
+  std::vector<std::string> Leave(const GroupKey& key, RowGroup& group,
+                                 std::vector<std::pair<absl::Time, std::string>> rows,
+                                 absl::Time opens_from);
+  void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
+  void SetLook(const GroupKey& key, RowGroup& group, absl::Time look);
+  QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;
+  QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row) const;
+  void AddClosing(const std::string& key, WaitingRow& row);
+  void RemoveClosing(const std::string& key, WaitingRow& row);
+  RowGroup* MutableGroup(const std::string& row_key);
+
+  const Uid policy_;
+  const uint16_t policy_shard_;
+  const absl::Duration grant_lead_;
+  Totals& totals_;
+  FairQueue queue_;
+  std::map<GroupKey, RowGroup> groups_;
+  size_t rows_ = 0;
+  std::set<std::pair<int64_t, std::string>> closings_;  // windows that do not finish late
+  std::set<std::pair<absl::Time, GroupKey>> openings_;  // groups with left rows
+  std::set<std::pair<absl::Time, GroupKey>> looks_;     // groups with rows that wait long
+};
+
+}  // namespace escapement::token_manager
+
+#endif  // SERVICES_TOKEN_MANAGER_WAITING_WAITING_ROWS_H_

@@ -1,0 +1,331 @@
+#include "services/token_manager/waiting/waiting_rows.h"
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+#include "common/base/micros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace escapement::token_manager {
+namespace {
+
+using State = WaitingRow::State;
+using storage::v1::EventRecord;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr absl::Duration kLead = absl::Milliseconds(10);
+constexpr size_t kRowsMax = 8;  // of a group in memory
+const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
+const Uid kPolicy = Uid::FromHalves(1, 2);
+const Uid kSchedule = Uid::FromHalves(3, 4);
+const GroupKey kGroup{5, kSchedule};
+
+WaitingKey KeyAt(absl::Duration after, uint64_t first = 0, uint8_t priority = 5) {
+  return {.policy_shard = 1,
+          .policy = kPolicy,
+          .priority = priority,
+          .uid = kSchedule,
+          .due_time = kStart + after,
+          .occurrence = "20270115T080000",
+          .first = first};
+}
+
+EventRecord Row(uint64_t count, uint64_t taken = 0) {
+  EventRecord record;
+  record.set_count(count);
+  record.set_version(1);
+  record.mutable_throttle()->set_policy_id("policy");
+  record.mutable_throttle()->set_taken(taken);
+  return record;
+}
+
+// A row that was carried over to a window which opens `after` kStart.
+EventRecord RowOfWindow(absl::Duration after, uint64_t count = 1) {
+  EventRecord record = Row(count);
+  record.mutable_throttle()->mutable_window()->set_duration_micros(3'600'000'000);
+  record.mutable_throttle()->mutable_window()->set_on_close(storage::v1::ON_CLOSE_KIND_DROP);
+  record.mutable_throttle()->set_window_begin_micros(ToMicros(kStart + after));
+  return record;
+}
+
+class WaitingRowsTest : public testing::Test {
+ protected:
+  // Adds the row as the store has it; its key.
+  std::string Add(const WaitingKey& key, const EventRecord& record) {
+    const std::string encoded = EncodeWaitingKey(key);
+    added_ =
+        rows_.Add(encoded, key, record.SerializeAsString(), 0, kRowsMax, [](const EventRecord&) {});
+    return encoded;
+  }
+  WaitingRow& At(const std::string& key) { return *rows_.RowOf(key); }
+  State StateOf(const std::string& key) { return At(key).state(); }
+  bool Queued(const std::string& key) { return rows_.queue().Find(key) != nullptr; }
+
+  Totals totals_;
+  WaitingRows rows_{kPolicy, 1, kLead, totals_};
+  WaitingRows::Added added_ = WaitingRows::Added::kKept;
+};
+
+using WaitingRowsDeathTest = WaitingRowsTest;
+
+TEST_F(WaitingRowsTest, GrantedRowIsQueuedWithItsRestAndGoesWhenEmpty) {
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(5));
+  EXPECT_EQ(StateOf(key), State::kQueued);
+  rows_.Grant(key, At(key), 2);
+  rows_.Grant(key, At(key), 1);
+  EXPECT_EQ(StateOf(key), State::kGranting);
+  EXPECT_EQ(At(key).Record().throttle().taken(), 3u);
+  rows_.CheckInvariants();
+  EXPECT_FALSE(rows_.SettleGrant(key));
+  EXPECT_EQ(StateOf(key), State::kQueued);
+  EXPECT_EQ(rows_.queue().Find(key)->first, 3u);
+  rows_.Grant(key, At(key), 2);
+  EXPECT_FALSE(Queued(key));
+  rows_.SettleGrant(key);
+  EXPECT_EQ(rows_.RowOf(key), nullptr);
+  EXPECT_TRUE(rows_.empty());
+  EXPECT_EQ(totals_.rows, 0u);
+}
+
+TEST_F(WaitingRowsTest, RefusedGrantGivesItsEventsBack) {
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(5));
+  rows_.Grant(key, At(key), 2);
+  rows_.Grant(key, At(key), 3);
+  rows_.Ungrant(key, 3);
+  rows_.Ungrant(key, 2);
+  rows_.SettleGrant(key);
+  EXPECT_EQ(StateOf(key), State::kQueued);
+  EXPECT_EQ(At(key).left(), 5u);
+  EXPECT_EQ(rows_.queue().Find(key)->first, 0u);
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, RowRewrittenDuringAGrantIsToBeReadAgain) {
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(2));
+  rows_.Grant(key, At(key), 1);
+  rows_.NoteRewritten(At(key));
+  EXPECT_TRUE(rows_.SettleGrant(key));
+  rows_.BeginReading(key, At(key));
+  EXPECT_EQ(StateOf(key), State::kReading);
+  EXPECT_FALSE(Queued(key));
+  const EventRecord other = Row(7, 3);
+  rows_.Replace(key, other, other.SerializeAsString(), 42);
+  EXPECT_EQ(StateOf(key), State::kQueued);
+  EXPECT_EQ(At(key).left(), 4u);
+  EXPECT_EQ(At(key).read_seq(), 42u);
+  EXPECT_FALSE(At(key).rewritten());
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, ActionTakesTheRowOutOfTheQueueUntilItEnds) {
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(1));
+  rows_.BeginAction(key, At(key));
+  EXPECT_EQ(StateOf(key), State::kActing);
+  EXPECT_FALSE(Queued(key));
+  rows_.CheckInvariants();
+  rows_.AbortAction(key, At(key));
+  EXPECT_TRUE(Queued(key));
+  rows_.BeginAction(key, At(key));
+  rows_.Remove(key);
+  rows_.DropEmptyGroup(kGroup);
+  EXPECT_TRUE(rows_.empty());
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, ClosingWindowIsListedUnlessTheRowFinishesLate) {
+  const std::string first = Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::ZeroDuration()));
+  const std::string second = Add(KeyAt(absl::Seconds(1)), RowOfWindow(absl::ZeroDuration()));
+  const int64_t closed = ToMicros(kStart + absl::Hours(1));
+  EXPECT_THAT(rows_.ClosedBy(closed - 1, 10), IsEmpty());
+  EXPECT_THAT(rows_.ClosedBy(closed, 10), ElementsAre(first, second));
+  EXPECT_THAT(rows_.ClosedBy(closed, 1), ElementsAre(first));
+  rows_.FinishLate(first, At(first));
+  rows_.BeginAction(second, At(second));
+  EXPECT_THAT(rows_.ClosedBy(closed, 10), IsEmpty());
+  rows_.AbortAction(second, At(second));
+  EXPECT_THAT(rows_.ClosedBy(closed, 10), ElementsAre(second));
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, BroughtUpRowIsJudgedOnceAndThenWaitsForItsWindow) {
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), RowOfWindow(absl::Hours(24)));
+  EXPECT_EQ(rows_.LongWaiting(kGroup), At(key).source());
+  rows_.BringUp(kGroup, kStart);
+  EXPECT_EQ(StateOf(key), State::kToJudge);
+  EXPECT_EQ(rows_.queue().Find(key)->due, kStart);
+  rows_.PassJudgement(key, At(key));
+  EXPECT_EQ(StateOf(key), State::kQueued);
+  EXPECT_EQ(rows_.queue().Find(key)->due, kStart + absl::Hours(24) + kLead);
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, GroupKeepsItsFirstRowsAndReadsTheOthersOn) {
+  std::vector<kv::Entry> store;
+  for (int i = 0; i < 20; ++i) {
+    const WaitingKey key = KeyAt(absl::Seconds(i));
+    const std::string encoded = Add(key, Row(1));
+    store.push_back({.key = encoded, .value = Row(1).SerializeAsString()});
+  }
+  EXPECT_EQ(added_, WaitingRows::Added::kBeyond);
+  const RowGroup& group = *rows_.GroupOf(kGroup);
+  EXPECT_EQ(group.extent(), RowGroup::Extent::kCut);
+  EXPECT_EQ(group.rows().size(), kRowsMax);
+  EXPECT_EQ(rows_.BeginReadOn(kGroup, 1, kRowsMax), std::nullopt) << "enough are in memory";
+  while (group.rows().size() > 2) {
+    const std::string key = group.rows().begin()->first;
+    rows_.Grant(key, At(key), 1);
+    rows_.SettleGrant(key);
+  }
+  EXPECT_EQ(rows_.BeginReadOn(kGroup, 1, kRowsMax), store[8].key);
+  EXPECT_TRUE(rows_.AwaitsScan(kGroup, 1));
+  EXPECT_FALSE(rows_.AwaitsScan(kGroup, 2));
+  // A row arrives behind the scan's snapshot.
+  const std::string late = Add(KeyAt(absl::Seconds(30)), Row(1));
+  EXPECT_EQ(added_, WaitingRows::Added::kBeyond);
+  kv::ScanResult rest;
+  rest.entries.assign(store.begin() + 8, store.end());
+  rest.more = false;
+  rows_.OnRead(kGroup, rest, 100, [](const EventRecord&) {});
+  EXPECT_EQ(group.extent(), RowGroup::Extent::kWhole);
+  EXPECT_EQ(group.rows().size(), 15u);
+  EXPECT_NE(rows_.RowOf(late), nullptr);
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsTest, RowsThatWaitForTheirWindowAreLeftForThoseBehind) {
+  for (int i = 0; i < 20; ++i) Add(KeyAt(absl::Seconds(i)), RowOfWindow(absl::Minutes(30)));
+  const absl::Time now = kStart + absl::Minutes(1);
+  EXPECT_EQ(rows_.LeaveWaiting(kGroup, now, kRowsMax, true).size(), kRowsMax);
+  EXPECT_TRUE(rows_.GroupOf(kGroup)->MayBeLeft(EncodeWaitingKey(KeyAt(absl::ZeroDuration()))));
+  rows_.CheckInvariants();
+  EXPECT_TRUE(rows_.BeginReadOn(kGroup, 1, kRowsMax).has_value());
+  kv::ScanResult none;
+  none.more = false;
+  rows_.OnRead(kGroup, none, kRowsMax, [](const EventRecord&) {});
+  EXPECT_THAT(rows_.TakeOpened(now), IsEmpty());
+  const absl::Time opens = kStart + absl::Minutes(30);
+  EXPECT_THAT(rows_.TakeOpened(opens), ElementsAre(kGroup));
+  EXPECT_EQ(rows_.BeginReadOn(kGroup, 2, kRowsMax), WaitingGroupPrefix(1, kPolicy, 5, kSchedule));
+  rows_.CheckInvariants();
+}
+
+TEST_F(WaitingRowsDeathTest, IllegalTransitionsEndTheProcess) {
+  const std::string key = Add(KeyAt(absl::ZeroDuration()), Row(3));
+  EXPECT_DEATH(rows_.AbortAction(key, At(key)), "check failed");
+  EXPECT_DEATH(rows_.PassJudgement(key, At(key)), "check failed");
+  EXPECT_DEATH(rows_.Replace(key, Row(1)), "check failed");
+  EXPECT_DEATH(rows_.NoteRewritten(At(key)), "check failed");
+  EXPECT_DEATH(rows_.Grant(key, At(key), 4), "check failed");
+  EXPECT_DEATH(rows_.Ungrant(key, 1), "check failed");
+  rows_.Grant(key, At(key), 1);
+  EXPECT_DEATH(rows_.BeginAction(key, At(key)), "check failed");
+  EXPECT_DEATH(rows_.BeginReading(key, At(key)), "check failed");
+  EXPECT_DEATH(rows_.Remove(key), "check failed");
+  rows_.SettleGrant(key);
+  rows_.BeginAction(key, At(key));
+  EXPECT_DEATH(rows_.Grant(key, At(key), 1), "check failed");
+  EXPECT_DEATH(rows_.BeginAction(key, At(key)), "check failed");
+  EXPECT_DEATH(rows_.Postpone(key, At(key), kStart), "check failed");
+  rows_.BeginReading(key, At(key));
+  EXPECT_DEATH(rows_.BeginReading(key, At(key)), "check failed");
+  EXPECT_DEATH(rows_.AbortAction(key, At(key)), "check failed");
+}
+
+// Random steps beside a plain model of the store: every event is granted once, and no row is lost.
+TEST_F(WaitingRowsTest, RandomStepsGrantEachEventOnce) {
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto draw = [&random](uint64_t n) { return random() % n; };
+    Totals totals;
+    WaitingRows rows(kPolicy, 1, kLead, totals);
+    std::map<std::string, EventRecord> store;
+    std::map<std::string, uint64_t> granted;
+    uint64_t put = 0;
+    uint64_t scan = 0;
+    const auto ignore = [](const EventRecord&) {};
+    const auto read_on = [&] {
+      const auto from = rows.BeginReadOn(kGroup, ++scan, kRowsMax);
+      if (!from.has_value()) return;
+      kv::ScanResult result;
+      auto at = store.lower_bound(*from);
+      for (; at != store.end() && result.entries.size() < kRowsMax; ++at)
+        result.entries.push_back({.key = at->first, .value = at->second.SerializeAsString()});
+      result.more = at != store.end();
+      rows.OnRead(kGroup, result, kRowsMax, ignore);
+    };
+    const auto some_row = [&]() -> std::optional<std::string> {
+      const RowGroup* group = rows.GroupOf(kGroup);
+      if (group == nullptr || group->rows().empty()) return std::nullopt;
+      return std::next(group->rows().begin(), draw(group->rows().size()))->first;
+    };
+    const auto grant = [&](const std::string& key) {
+      WaitingRow& row = *rows.RowOf(key);
+      if (row.state() != State::kQueued) return;
+      const uint64_t count = 1 + draw(row.left());
+      rows.Grant(key, row, count);
+      if (draw(4) == 0) {
+        rows.Ungrant(key, count);
+        rows.SettleGrant(key);
+        return;
+      }
+      granted[key] += count;
+      store[key].mutable_throttle()->set_taken(row.taken());
+      if (row.left() == 0) store.erase(key);
+      rows.SettleGrant(key);
+    };
+    for (int step = 0; step < 300; ++step) {
+      switch (draw(6)) {
+        case 0:
+        case 1: {
+          const WaitingKey key = KeyAt(absl::Milliseconds(draw(1'000'000)), draw(5));
+          const std::string encoded = EncodeWaitingKey(key);
+          if (store.contains(encoded) || granted.contains(encoded)) break;
+          const uint64_t count = 1 + draw(4);
+          store[encoded] = Row(count);
+          put += count;
+          rows.Add(encoded, key, store[encoded].SerializeAsString(), 0, kRowsMax, ignore);
+          break;
+        }
+        case 2:
+          read_on();
+          break;
+        case 3:
+        case 4:
+          if (const auto key = some_row()) grant(*key);
+          break;
+        case 5:
+          if (const auto key = some_row()) {
+            WaitingRow& row = *rows.RowOf(*key);
+            if (row.state() != State::kQueued) break;
+            rows.BeginAction(*key, row);
+            rows.CheckInvariants();
+            if (draw(2) == 0) {
+              rows.AbortAction(*key, row);
+            } else {
+              rows.BeginReading(*key, row);
+              rows.Replace(*key, store.at(*key), store.at(*key).SerializeAsString(), 7);
+            }
+          }
+          break;
+      }
+      rows.CheckInvariants();
+    }
+    for (int round = 0; round < 10'000 && !rows.empty(); ++round) {
+      read_on();
+      if (const auto key = some_row()) grant(*key);
+    }
+    uint64_t all = 0;
+    for (const auto& [key, count] : granted) all += count;
+    EXPECT_EQ(all, put);
+    EXPECT_TRUE(store.empty());
+    EXPECT_EQ(totals.rows, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace escapement::token_manager
