@@ -214,8 +214,7 @@ TEST_F(HandlerFaultsTest, PausedProcessSendsNothingAfterItsLeaseHasEnded) {
   ExpectNeverEarly(world_.Sent());
 }
 
-TEST_F(HandlerFaultsTest,
-       PausedClaimsOfADeadHandlerAreParkedAndSentOnResume) {
+TEST_F(HandlerFaultsTest, PausedClaimsOfADeadHandlerAreParkedAndSentOnResume) {
   world_.timeout = absl::Seconds(2);
   const Uid uid = world_.AddSchedule("short");
   world_.StartHandler("a");
