@@ -17,7 +17,7 @@ namespace {
 
 using kv::ColumnFamily;
 
-// Notes how many definitions each read asks for.
+// Records how many definitions each read asks for.
 class CountingKvStore final : public kv::ForwardingKvStore {
  public:
   using ForwardingKvStore::ForwardingKvStore;
@@ -32,11 +32,11 @@ class CountingKvStore final : public kv::ForwardingKvStore {
   }
 };
 
-// Answers reads late, as of when they were asked, and its watches end when they are told to.
+// Can answer reads late, with the data of when they were asked, and can end its watches.
 class SlowKvStore final : public kv::ForwardingKvStore {
  public:
   using ForwardingKvStore::ForwardingKvStore;
-  bool hold = false;  // the answers to reads that are asked now
+  bool hold = false;  // holds the answers to reads that begin now
 
   void MultiGet(std::vector<kv::Key> keys, Callback<kv::GetResult> done) override {
     if (hold) {
@@ -69,7 +69,7 @@ class SlowKvStore final : public kv::ForwardingKvStore {
   std::function<void()> lag_;
 };
 
-// A cache that is asked for one state, again after each fetch.
+// A cache that is asked for one state after each fetch.
 struct OneState {
   OneState() {
     Put(1);
@@ -108,7 +108,7 @@ struct OneState {
   SlowKvStore store{mem};
   const std::shared_ptr<Executor> executor = runtime.NewExecutor("handler");
   kv::KvClient client{store, runtime, ClientOptions()};
-  std::vector<int64_t> fetched;  // what was known after each fetch
+  std::vector<int64_t> fetched;  // known() after each fetch
   RecordCache cache{client, executor, [this] {
                       fetched.push_back(known());
                       Ask();
@@ -117,7 +117,7 @@ struct OneState {
 
 TEST(RecordCacheTest, ReadBegunBeforeForgetStateIsIgnored) {
   OneState one;
-  one.store.Lag();  // else the watch tells of the change
+  one.store.Lag();  // otherwise the watch reports the change
   one.Put(2);
   one.executor->Post([&] {
     one.cache.ForgetState(Uid());
@@ -128,7 +128,7 @@ TEST(RecordCacheTest, ReadBegunBeforeForgetStateIsIgnored) {
   EXPECT_EQ(one.fetched, (std::vector<int64_t>{0, 2}));
 }
 
-// The change is before what the new watch tells of, and after what the read has seen.
+// The change comes after the snapshot of the read and before the new watch begins.
 TEST(RecordCacheTest, ReadBegunBeforeTheWatchIsIgnored) {
   OneState one;
   one.store.Lag();
@@ -142,7 +142,7 @@ TEST(RecordCacheTest, ReadBegunBeforeTheWatchIsIgnored) {
   EXPECT_EQ(one.known(), 3);
 }
 
-// 400 KB is about the most that a definition can be; an answer of the store's is at most 64 MB.
+// A definition has at most about 400 KB, and an answer of the store at most 64 MB.
 TEST(RecordCacheTest, ReadsAreBoundedByTheSizeOfAnAnswer) {
   constexpr uint64_t kDefinitions = 2'345;
   sim::SimRuntime runtime{5};
@@ -184,7 +184,7 @@ TEST(RecordCacheTest, ReadsAreBoundedByTheSizeOfAnAnswer) {
   }
 }
 
-// As when several runs of one schedule are launched together.
+// This happens when several runs of one schedule are launched together.
 TEST(RecordCacheTest, LastValueOfAStateInACommitCounts) {
   sim::SimRuntime runtime{5};
   kv::MemKvStore store(runtime, {});

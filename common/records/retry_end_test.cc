@@ -84,7 +84,7 @@ TEST_F(RetryEndTest, CarriedOverRowEndsAfterTheOccurrenceOfItsWindow) {
   EXPECT_EQ(End(), Second(kHour + 3600));
   Window(kHour + 7200);
   EXPECT_EQ(End(), Second(kHour + 10'800));
-  // A window that begins late for its jitter only is the occurrence's own.
+  // If only jitter makes the window begin late, it is the occurrence's own window.
   At(kHour, kHour + 4000);
   Window(kHour + 4000);
   EXPECT_EQ(End(), Second(kHour + 3600));

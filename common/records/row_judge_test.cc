@@ -18,7 +18,7 @@ namespace {
 using Action = RowJudgement::Action;
 using kv::ColumnFamily;
 
-// A row of version 1 of the occurrence at three o'clock.
+// The row is of version 1, for the occurrence at three o'clock.
 class RowJudgeTest : public ::testing::Test {
  protected:
   static absl::Time Hour(int hour) {
@@ -37,7 +37,7 @@ class RowJudgeTest : public ::testing::Test {
     return options;
   }
 
-  // The next version, made at that hour.
+  // Adds the next version, made at that hour.
   void Define(const std::string& cron, int hour,
               const std::function<void(storage::v1::StateRecord*)>& adjust = nullptr,
               std::optional<absl::Time> former_finish = std::nullopt) {
@@ -138,7 +138,7 @@ TEST_F(RowJudgeTest, RowOfAnOverlappedRunEndsCancelled) {
   EXPECT_EQ(judged.reason, "overlap");
 }
 
-// max_runs was lowered, so that the occurrence was one too many, and raised again.
+// max_runs was lowered, so that the occurrence was beyond it, and then raised again.
 TEST_F(RowJudgeTest, RaisedMaxRunsDropsTheOldRow) {
   Define("0 3 * * *", 1,
          [](storage::v1::StateRecord* state) { state->set_finish_micros(ToMicros(Hour(2))); });

@@ -40,7 +40,7 @@ class SendLoopTest : public ::testing::Test {
     loop_.Add(MakeClaim(count), 0, 0, count, now());
     loop_.SendDue(now());
   }
-  // Then 100 ms pass: if it answers them, that is 2,500 in a quarter of the timeout.
+  // Then 100 ms pass. If the target answers them, its rate is 2,500 per quarter of the timeout.
   void SendItAHundred() {
     loop_.Reserve("t", 0);
     EXPECT_EQ(loop_.Room("t"), 256u);
@@ -82,6 +82,12 @@ TEST_F(SendLoopTest, ResultsFreeReservedRoom) {
   EXPECT_EQ(loop_.out(), 0u);
 }
 
+TEST_F(SendLoopTest, ReturningMoreRoomThanIsReservedDies) {
+  loop_.Reserve("t", 1);
+  EXPECT_DEATH(loop_.Unreserve("t", 2), "more is taken than was counted");
+  EXPECT_DEATH(loop_.Unreserve("u", 1), "nothing is reserved for u");
+}
+
 TEST_F(SendLoopTest, EventThatMustWaitIsCheckedAgain) {
   owner_.check = ClaimOwner::Check::kWait;
   AddAndSend(1);
@@ -107,10 +113,10 @@ TEST_F(SendLoopTest, RoomOfATargetFollowsItsAnswerRate) {
   EXPECT_EQ(loop_.Room("t"), 256u);
   SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 2500u);
-  // Nothing was asked of it: it is not known to have become slower.
+  // The target has got no events, so it is not known to have become slower.
   runtime_.AdvanceBy(absl::Seconds(1));
   EXPECT_EQ(loop_.Room("t"), 2500u);
-  // It answers nothing more of all that it may have out.
+  // The target answers no further event.
   transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
   AddAndSend(2500);
   runtime_.AdvanceBy(absl::Milliseconds(100));
@@ -131,7 +137,7 @@ TEST_F(SendLoopTest, FastAnswersGiveMoreRoomAtOnce) {
 TEST_F(SendLoopTest, UnsentClaimsDoNotLowerTheLimit) {
   SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 2500u);
-  // The commit of a claim takes long.
+  // The commit of a claim takes a long time.
   loop_.Reserve("t", 2500);
   runtime_.AdvanceBy(absl::Milliseconds(500));
   EXPECT_EQ(loop_.Room("t"), 0u);

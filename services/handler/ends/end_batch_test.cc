@@ -30,7 +30,7 @@ std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
   return claim;
 }
 
-// The parts that the outcomes count in, all of them still empty.
+// The counts that the outcomes change, all of them empty.
 RunParts EmptyParts(const std::vector<Outcome>& outcomes) {
   RunParts parts;
   for (const std::string& key : RunPartKeys(outcomes)) parts[key];
@@ -51,7 +51,7 @@ TEST(EndBatchTest, ContiguousSuccessesInAnyOrderAreOneRecord) {
     outcomes.push_back({.claim = claim, .first = (i * 37) % 100, .attempts = 1});
   const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 1u);
-  // Its last end: the claim itself goes, and no end row was written before.
+  // This is the last end: the claim is deleted, and it has no end row.
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kDelete), 1u);
   ASSERT_EQ(batch.finished.size(), 1u);
   ASSERT_EQ(batch.parts.size(), 1u);
@@ -94,6 +94,19 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
   row.ParseFromString(std::string(batch.rows[0].value()));
   EXPECT_EQ(row.count(), 6u);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 0u);
+}
+
+TEST(EndBatchDeathTest, ClaimCannotEndMoreEventsThanAreOpen) {
+  const auto claim = MakeClaim(1, 1);
+  std::vector<Outcome> outcomes = {{.claim = claim, .first = 0, .attempts = 1},
+                                   {.claim = claim, .first = 1, .attempts = 1}};
+  EXPECT_DEATH(BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin),
+               "more is taken than was counted");
+}
+
+TEST(EndBatchDeathTest, CountsOfARunMustHaveBeenRead) {
+  std::vector<Outcome> outcomes = {{.claim = MakeClaim(1, 2), .first = 0, .attempts = 1}};
+  EXPECT_DEATH(BuildEndBatch(outcomes, {}, kOrigin), "the counts of a run were not read");
 }
 
 TEST(EndBatchTest, EachClaimEndsByItself) {

@@ -1,5 +1,4 @@
-// Rows that wait for their backoff, or for their target, end when their schedule is deleted or
-// their run is cancelled.
+// Tests that waiting rows end early when their schedule is deleted or their run is cancelled.
 
 #include "services/handler/intake/retry_sweep.h"
 
@@ -33,7 +32,7 @@ class RetrySweepTest : public ::testing::Test {
   HandlerWorld world_;
 };
 
-// Also where the handler has never seen the schedule before.
+// This holds even if the handler has never seen the schedule.
 TEST_F(RetrySweepTest, RetriesOfADeletedScheduleEndLongBeforeTheyAreDue) {
   const Uid uid = world_.AddSchedule("deleted");
   const Uid other = world_.AddSchedule("other");
@@ -71,7 +70,7 @@ TEST_F(RetrySweepTest, RetriesOfACancelledRunEndAndThoseOfOtherRunsStay) {
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 2u);
 }
 
-// Their target has no room, and none of its attempts ends.
+// The target has no room, and none of its attempts ends.
 TEST_F(RetrySweepTest, DueRowsOfADeletedScheduleEndWhileTheirTargetIsFull) {
   const Uid uid = world_.AddSchedule("s");
   Start();
@@ -92,7 +91,7 @@ TEST_F(RetrySweepTest, DueRowsOfADeletedScheduleEndWhileTheirTargetIsFull) {
   EXPECT_GT(world_.DoneEvents(OUTCOME_KIND_SKIPPED), 50'000u);
 }
 
-// Each of them is a row. They end many to a commit, or the work would grow with their square.
+// Each retry is a row. Many end in one commit; otherwise the work would grow with their square.
 TEST_F(RetrySweepTest, ManyRetriesOfADeletedScheduleEndInFewCommits) {
   constexpr uint64_t kRows = 10'000;
   const Uid uid = world_.AddSchedule("s");

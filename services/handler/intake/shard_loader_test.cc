@@ -1,4 +1,4 @@
-// ShardLoader: what a handler reads of the store and is told by it, and when.
+// Tests which rows a handler scans, which rows its watch reports, and when.
 
 #include "services/handler/intake/shard_loader.h"
 
@@ -22,7 +22,7 @@ class ShardLoaderTest : public testing::Test {
     world_.Advance(absl::Seconds(1));
   }
   ScriptedTransport& transport() { return world_.transport("a"); }
-  // Rows of a schedule each, one a millisecond from `due` on.
+  // Adds rows of one schedule each, one per millisecond from `due` on.
   void AddRows(int count, absl::Time due) {
     for (int i = 0; i < count; ++i) {
       world_.AddRow(world_.AddSchedule("s" + std::to_string(++schedules_)),
@@ -55,7 +55,7 @@ TEST_F(ShardLoaderTest, LaneReadFarAheadKeepsOnlyRowsWithinTheHorizon) {
   Start();
   std::set<absl::Time> dues;
   for (int i = 1; i <= 55; ++i) {
-    // Not in order, and one of them within the horizon.
+    // The rows are not in order, and one of them is within the horizon.
     dues.insert(world_.now() + absl::Seconds(i * 21 % 56));
     world_.AddRow(world_.AddSchedule("s" + std::to_string(i)),
                   {.due = world_.now() + absl::Seconds(i * 21 % 56)});
@@ -125,7 +125,7 @@ TEST_F(SmallShardLoaderTest, FullLaneIsWatchedOnlyUpToItsLoadedRows) {
   }
   EXPECT_LE(world_.quiet_store.rows_told, 2 * kRowsMax);
   const uint64_t told = world_.quiet_store.rows_told;
-  // What is due before something that is held is told nonetheless.
+  // The watch still reports a row that is due before the loaded rows.
   AddRows(1, due - absl::Seconds(1));
   EXPECT_EQ(world_.quiet_store.rows_told, told + 1);
   world_.Advance(options_.horizon);

@@ -1,4 +1,4 @@
-// What is kept of outcomes, and for how long.
+// Tests how long outcomes, names and runs are kept.
 
 #include <optional>
 #include <string>
@@ -40,7 +40,7 @@ TEST(RetentionLoopTest, BackfilledOutcomeIsKeptFromItsEndAndDelaysNoLaterDay) {
   HandlerWorld world;
   const absl::Time now = world.now();
   const DoneKey backfilled = KeyOf(now - 30 * kDay, "b");
-  const DoneKey beside = KeyOf(now - 30 * kDay, "a");  // of the same day, old itself
+  const DoneKey beside = KeyOf(now - 30 * kDay, "a");  // an old record of the same day
   const DoneKey later = KeyOf(now - 20 * kDay, "l");
   const DoneKey other_shard = KeyOf(now - 30 * kDay, "o", 1);
   AddDone(world, backfilled, now - kRetention + absl::Minutes(10));
@@ -77,7 +77,7 @@ TEST(RetentionLoopTest, KeptDayIsNotReadAgainBeforeItsTime) {
   AddDone(world, key, now - kRetention + absl::Minutes(10));
   world.StartHandler("a");
   world.Advance(absl::Minutes(2));
-  AddDone(world, key, now - 30 * kDay);  // a reading would find that the day may go
+  AddDone(world, key, now - 30 * kDay);  // if the day were read, it would be dropped
   world.Advance(absl::Minutes(7));
   EXPECT_TRUE(Has(world, key));
   world.Advance(absl::Minutes(3));
@@ -129,7 +129,7 @@ TEST(RetentionLoopTest, DueRowKeepsItsOwnDayOnly) {
   AddDone(world, KeyOf(now - 20 * kDay, "l"), now - 20 * kDay);
   world.StartHandler("a");
   world.transport("a").decide = [](const DeliveryAttempt&) { return std::nullopt; };
-  // More rows than may be out to one target: the rest waits in its lane.
+  // More rows than one target may have out: the rest waits in its lane.
   for (int i = 0; i < 1000; ++i)
     world.AddRow(uid, {.due = now - 30 * kDay, .occurrence = "o" + std::to_string(i)});
   world.Advance(absl::Seconds(8));
@@ -138,7 +138,7 @@ TEST(RetentionLoopTest, DueRowKeepsItsOwnDayOnly) {
 }
 
 TEST(RetentionLoopTest, RecordWrittenWhileItsDayIsReadIsKept) {
-  // Until the day has gone before the record comes.
+  // Repeats until the day is dropped before the record is written.
   for (absl::Duration at = absl::Milliseconds(5);; at += absl::Milliseconds(50)) {
     ASSERT_LT(at, absl::Seconds(10));
     HandlerWorld world({}, /*read_delay=*/absl::Milliseconds(100));
@@ -147,14 +147,14 @@ TEST(RetentionLoopTest, RecordWrittenWhileItsDayIsReadIsKept) {
     world.StartHandler("a");
     world.Advance(at);
     if (world.Count(ColumnFamily::kDone) == 0) break;
-    const DoneKey late = KeyOf(launch, "a");  // before the others
+    const DoneKey late = KeyOf(launch, "a");  // sorts before the others
     AddDone(world, late, world.now());
     world.Advance(absl::Minutes(2));
     ASSERT_TRUE(Has(world, late)) << at;
   }
 }
 
-// The client has used the id again, after a sweep that was broken off had dropped the first name.
+// The client has used the id again, after an interrupted sweep had dropped the first name.
 TEST(RetentionLoopTest, NameIsDroppedWithItsEventNotWithAnEarlierOne) {
   HandlerWorld world;
   const absl::Time launch = world.now() - 30 * kDay;

@@ -1,5 +1,5 @@
-// A token manager that grants what it is told to, for tests of a handler: it puts claims of granted
-// events into queue shards and reads what is reported of them.
+// A scripted token manager for tests of a handler: it writes claims of granted events into queue
+// shards, and reads the handler's reports.
 
 #ifndef SERVICES_HANDLER_TESTING_GRANTED_WORLD_H_
 #define SERVICES_HANDLER_TESTING_GRANTED_WORLD_H_
@@ -21,7 +21,7 @@ struct Granted {
   uint64_t first = 0;
   uint64_t count = 1;
   bool on_release = true;
-  std::optional<absl::Time> due = std::nullopt;  // now
+  std::optional<absl::Time> due = std::nullopt;  // nullopt: now
   absl::Duration send_within = absl::Seconds(10);
   uint32_t attempts = 0;
   uint64_t claimed_version = 1;
@@ -35,17 +35,17 @@ class TestTokenManager {
 
   explicit TestTokenManager(HandlerWorld& world) : world_(world) {}
 
-  // One claim of one grant for each of `grants`, all of events of the schedule. Returns the number
-  // of the first grant; the others follow.
+  // Writes one claim with a grant for each of `grants`, all of the schedule. Returns the number of
+  // the first grant; the others have the next numbers.
   uint64_t Grant(const Uid& uid, const std::vector<Granted>& grants, uint16_t queue_shard = 0);
-  // The group that does so, for tests that add to it.
+  // The group that writes it, for tests that add to it.
   kv::Group GrantGroup(const Uid& uid, const std::vector<Granted>& grants, uint16_t queue_shard);
 
   GrantId Id(uint64_t number) const;
 
-  // What has been reported and not been taken yet, in the order of the rows.
+  // The reports since the last call, in the order of the rows.
   std::vector<GrantReport> TakeReports();
-  size_t report_rows() const { return report_rows_; }  // of all TakeReports
+  size_t report_rows() const { return report_rows_; }  // read by all TakeReports
 
  private:
   HandlerWorld& world_;
@@ -54,7 +54,7 @@ class TestTokenManager {
   size_t report_rows_ = 0;
 };
 
-// Events in reports of that kind.
+// The number of events in reports of that kind.
 uint64_t EventsOf(const std::vector<GrantReport>& reports,
                   storage::v1::GrantReportRecord::Kind kind);
 

@@ -1,7 +1,6 @@
-// How many events one handler claims, sends and ends in a second over RocksKvStore, with a consumer
-// that answers at once: what is left of the path when the wire costs nothing. Prints one line for
-// each kind of row. Granted events come as token managers would put them: no more than 1,000
-// undelivered for each queue shard.
+// Measures how many events a second one handler claims, sends and ends over RocksKvStore, with a
+// consumer that answers at once, so without the cost of the wire. Prints one line for each kind of
+// row. Granted events come as token managers write them: at most 1,000 undelivered per queue shard.
 //
 //   handler_bench [events]
 
@@ -45,7 +44,8 @@ class AcceptingTransport : public DeliveryTransport {
       sink->OnResult(attempt.tag, {.status = DeliveryStatus::kAccepted, .message = ""});
     }
   }
-  std::vector<absl::Duration> lateness;  // of each batch's first; on the handler's executor
+  std::vector<absl::Duration>
+      lateness;  // the first event of each batch; used on the handler's executor
 
  private:
   Clock& clock_;
@@ -83,7 +83,7 @@ class Bench {
     return definition;
   }
 
-  // Rows that have been due for a second; returns how many events they are.
+  // Adds rows that have been due for a second; returns the number of their events.
   uint64_t AddOneOffs(uint64_t events) {
     const storage::v1::DefinitionRecord definition = Definition();
     const Uid hash = StableHash128(definition.SerializeAsString());
@@ -103,7 +103,7 @@ class Bench {
     return events;
   }
 
-  // One every 5 ms, from 3 s from now on: light load.
+  // Adds one row every 5 ms, starting in 3 s: light load.
   uint64_t AddOnTime(uint64_t events) {
     const int64_t begin = ToMicros(runtime_.clock().WallNow() + absl::Seconds(3));
     for (uint64_t i = 0; i < events; ++i) {
@@ -119,7 +119,7 @@ class Bench {
     return events;
   }
 
-  // Each row is of another schedule if `schedules`, else another occurrence of one.
+  // If `schedules`, each row belongs to another schedule, else to another occurrence of one.
   uint64_t AddOccurrences(uint64_t events, uint64_t per_row, bool schedules) {
     std::vector<kv::Mutation> batch;
     for (uint64_t i = 0; i < events / per_row; ++i) {
@@ -136,7 +136,7 @@ class Bench {
     return events / per_row * per_row;
   }
 
-  // As Run, of granted events: claims of `entries` grants of `per_entry` events each.
+  // Like Run, for granted events: claims with `entries` grants of `per_entry` events each.
   void RunGranted(const char* what, uint64_t events, uint64_t entries, uint64_t per_entry,
                   bool on_release) {
     std::vector<kv::Mutation> batch;
@@ -214,7 +214,7 @@ class Bench {
                      .key = StateKey(uid),
                      .value = state.SerializeAsString()});
   }
-  // Another claim for as many events as the bounds of token managers allow, then again.
+  // Writes another claim of as many events as the bound allows, again and again.
   void Grant(HandlerService& service) {
     const uint64_t of_claim = granting_.entries * granting_.per_entry;
     while (granting_.left > 0 &&
@@ -260,7 +260,7 @@ class Bench {
                                    .number = GrantedClaimNumber(0, number)}),
             .value = claim.SerializeAsString()};
   }
-  // Until all have ended durably: accepted and nothing out is almost that, and cheap to ask.
+  // Waits until all events are accepted and none is out, which is cheap to ask and nearly the end.
   void Poll(HandlerService& service, uint64_t events, std::promise<void>& done) {
     if (service.metrics().accepted.Value() >= events) return done.set_value();
     executor_->PostAfter(absl::Milliseconds(1),

@@ -1,5 +1,4 @@
-// What must hold when handlers die, stand still, leave or join, when the store fails, and when
-// consumers do not answer.
+// Tests with faults: handlers die, pause, leave or join, the store fails, consumers do not answer.
 
 #include <map>
 #include <set>
@@ -29,7 +28,7 @@ void ExpectNeverEarly(const std::vector<SentEvent>& sent) {
   for (const SentEvent& event : sent) EXPECT_GE(event.at, event.attempt.context->launch_time);
 }
 
-// Kills the handler at one instant of the way claim → send → end, and lets another one take over.
+// Kills the handler at one instant between claim, send and end, and lets another one take over.
 class TakeoverTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(TakeoverTest, EveryEventEndsOnceWhereverItsHandlerDies) {
@@ -65,8 +64,8 @@ TEST_P(TakeoverTest, EveryEventEndsOnceWhereverItsHandlerDies) {
     if (event.at <= killed) {
       before.insert(event.attempt.event_id);
     } else if (before.contains(event.attempt.event_id)) {
-      // The lease was renewed at most a second before the death: 4 s are left of it, then no
-      // attempt can be open after 2 s.
+      // The lease was renewed at most a second before, so it lasts 4 s more. Its attempts can be
+      // open for 2 s after that.
       EXPECT_GE(event.at, killed + absl::Seconds(4) + world.timeout);
     }
   }
@@ -159,7 +158,7 @@ TEST_F(HandlerFaultsTest, LostUnsyncedCommitsCostNoEvent) {
 TEST_F(HandlerFaultsTest, RowsWrittenWhileTheWatchWasLostAreFound) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(6));
-  // A restart ends all watches; the rows are written while nobody watches.
+  // A restart ends all watches. The rows are written before the next watch opens.
   world_.store.Crash(kv::MemKvStore::Unsynced::kKept);
   world_.store.Restart();
   AddRows(20, absl::Milliseconds(20), "w");
@@ -196,7 +195,7 @@ TEST_F(HandlerFaultsTest, ATargetThatNeverAnswersDoesNotDelayAnother) {
     EXPECT_LE(sent.at, sent.attempt.context->launch_time + absl::Milliseconds(200));
   }
   EXPECT_LE(world.transport("a").CountTo("grpc:dead"), 16u);
-  // It comes back: what was let go of is read again, and nothing is lost.
+  // The target is back: evicted rows are read again, and nothing is lost.
   world.transport("a").decide = nullptr;
   world.Advance(absl::Seconds(60));
   EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), 550u);
@@ -215,8 +214,7 @@ TEST_F(HandlerFaultsTest, PausedProcessSendsNothingAfterItsLeaseHasEnded) {
   ExpectNeverEarly(world_.Sent());
 }
 
-TEST_F(HandlerFaultsTest,
-       WhatADeadHandlerHadClaimedIsParkedIfItsScheduleIsPausedAndSentOnceItIsResumed) {
+TEST_F(HandlerFaultsTest, PausedClaimsOfADeadHandlerAreParkedAndSentOnResume) {
   world_.timeout = absl::Seconds(2);
   const Uid uid = world_.AddSchedule("short");
   world_.StartHandler("a");
@@ -234,7 +232,7 @@ TEST_F(HandlerFaultsTest,
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   const auto parked = world_.Rows(ColumnFamily::kParked);
   ASSERT_EQ(parked.size(), 1u);
-  // What a resume does.
+  // Does the same as a resume.
   world_.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED);
   world_.Put(ColumnFamily::kEvents, EventKeyOfParked(parked.begin()->first),
              parked.begin()->second);
@@ -243,8 +241,8 @@ TEST_F(HandlerFaultsTest,
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 30u);
 }
 
-// The successor knows the schedule's state, and has not been told of the pause when it sends again
-// what the dead handler had claimed: nothing is committed before that would find the pause.
+// The successor has an old state of the schedule in its cache when it sends the claims of the dead
+// handler again. No commit before the sending would find the pause.
 TEST_F(HandlerFaultsTest, ClaimsOfADeadHandlerAreJudgedByTheStoredState) {
   world_.timeout = absl::Seconds(2);
   const Uid uid = world_.AddSchedule("short");
@@ -290,7 +288,7 @@ TEST_F(HandlerFaultsTest, DoneDaysAreDroppedAfterRetentionAndTheirRows) {
             {.shard = shard, .day = DoneDay(launch), .uid = uid_, .occurrence = "x", .first = 0}),
         done.SerializeAsString());
   };
-  // The last byte of this day's number has no successor.
+  // The last byte of this day's number is 0xff, which has no successor.
   add(absl::UnixEpoch() + absl::Hours(24) * (DoneDay(now - absl::Hours(24 * 20)) / 256 * 256 - 1),
       0);
   add(now - absl::Hours(24 * 20), 0);
@@ -340,7 +338,8 @@ TEST_F(HandlerFaultsTest, RunsAreDroppedWithTheirDoneDayAndAllCounts) {
   EXPECT_EQ(world_.Count(ColumnFamily::kRunParts), 3u);
 }
 
-// They fall due at one instant, and deliveries of a lost handler are awaited for their timeout.
+// Both events are due at one instant. A successor waits for the timeouts of a lost handler's
+// claims.
 TEST(HandlerLostTest, DeliveryWithALongTimeoutDelaysNoOtherAtTakeover) {
   constexpr int kEach = 20;
   HandlerWorld world;

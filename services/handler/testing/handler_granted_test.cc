@@ -1,4 +1,4 @@
-// Granted events (docs/design/throttling.md): what a handler sends of them, and what it reports.
+// Tests of granted events (docs/design/throttling.md): their sending and their reports.
 
 #include <map>
 #include <set>
@@ -28,7 +28,7 @@ class HandlerGrantedTest : public ::testing::Test {
   }
   ScriptedTransport& transport() { return world_.transport("a"); }
 
-  // The handler leaves nothing of granted events but reports.
+  // The handler writes only reports on granted events.
   void ExpectOnlyReports() {
     for (const ColumnFamily cf :
          {ColumnFamily::kInflight, ColumnFamily::kEvents, ColumnFamily::kDone,
@@ -85,7 +85,7 @@ TEST_F(HandlerGrantedTest, RunReleasedOnDeliveryIsReportedAsOneRange) {
   ExpectOnlyReports();
 }
 
-// Their value is too large for the watch.
+// The claim is too large for the watch, so its value is omitted.
 TEST_F(HandlerGrantedTest, GrantsOfOneClaimAreSentOnceAndReportedInOneRow) {
   std::vector<Granted> grants;
   for (uint64_t i = 0; i < 100; ++i) grants.push_back({.first = i});
@@ -117,7 +117,7 @@ TEST_F(HandlerGrantedTest, FailuresAreReportedWithTheRetryDecision) {
   transport().decide = [&](const DeliveryAttempt& attempt) { return results[attempt.index]; };
   manager_.Grant(uid_, {{.first = 0},
                         {.first = 1},
-                        {.first = 2, .attempts = 3},  // of 4
+                        {.first = 2, .attempts = 3},  // the policy allows 4
                         {.first = 3, .attempts = 1}});
   world_.Advance(absl::Seconds(1));
   std::map<uint64_t, GrantReport> reports;
@@ -163,7 +163,7 @@ TEST_F(HandlerGrantedTest, OnlyASilentTargetIsUnreachable) {
 
 TEST_F(HandlerGrantedTest, EventPastSendBeforeIsReturnedUnsent) {
   manager_.Grant(uid_, {{.send_within = -absl::Milliseconds(1)}});
-  // It would be due only then.
+  // The event is due only after its send_before.
   manager_.Grant(uid_, {{.due = world_.now() + absl::Seconds(3), .send_within = absl::Seconds(2)}});
   world_.Advance(absl::Seconds(5));
   EXPECT_TRUE(transport().sent.empty());
@@ -192,7 +192,7 @@ TEST_F(HandlerGrantedTest, PausedDeletedOrSupersededEventsAreReturned) {
   ExpectOnlyReports();
 }
 
-// What the handler knows of the schedule may be older than the grant.
+// The cached state of the schedule may be older than the grant.
 TEST_F(HandlerGrantedTest, ScheduleResumedInTheGrantsCommitIsSent) {
   manager_.Grant(uid_, {{.first = 0}});
   world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
@@ -261,7 +261,7 @@ TEST_F(HandlerGrantedTest, EventsOfATargetGetRoomInOrder) {
   EXPECT_EQ(EventsOf(manager_.TakeReports(), GrantReportRecord::DELIVERED), 800u);
 }
 
-// While the store is away the lease cannot be trusted, and then it is too late.
+// While the store is down the lease cannot be trusted, and afterwards it is too late to send.
 TEST_F(HandlerGrantedTest, EventThatWaitedTooLongForTheLeaseIsNotSent) {
   manager_.Grant(uid_, {{.due = world_.now() + absl::Seconds(6), .send_within = absl::Seconds(8)}});
   world_.Advance(absl::Milliseconds(100));
@@ -328,7 +328,7 @@ TEST_F(HandlerGrantedTest, UnreadableClaimStaysAndIsCounted) {
   EXPECT_EQ(world_.handler("a").metrics().broken_rows.Value(), 1u);
 }
 
-// Granted while nobody owned the shard: nobody can have sent it.
+// The shard had no owner at the grant, so the event cannot have been sent.
 TEST_F(HandlerGrantedTest, ClaimWrittenAfterTheFormerOwnersEndIsSentAtOnce) {
   world_.KillHandler("a");
   world_.Advance(absl::Seconds(8));
@@ -340,7 +340,7 @@ TEST_F(HandlerGrantedTest, ClaimWrittenAfterTheFormerOwnersEndIsSentAtOnce) {
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
-// The watch tells them, the scan finds them, or both.
+// The watch reports the claims, or the scan finds them, or both.
 TEST(GrantedAtAcquisitionTest, ClaimsPutWhileTheShardIsTakenAreEachSentOnce) {
   constexpr absl::Duration kReadDelay = absl::Milliseconds(1);
   absl::Duration acquired;
@@ -369,8 +369,7 @@ TEST(GrantedAtAcquisitionTest, ClaimsPutWhileTheShardIsTakenAreEachSentOnce) {
   }
 }
 
-// Kills the handler at one instant of the way grant → send → report, and lets another one take
-// over.
+// Kills the handler at one instant between grant, send and report, and lets another one take over.
 class GrantedTakeoverTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(GrantedTakeoverTest, EventsAreReportedOnceAndOpenOnesAsResend) {
@@ -391,7 +390,7 @@ TEST_P(GrantedTakeoverTest, EventsAreReportedOnceAndOpenOnesAsResend) {
   const absl::Time killed = world.now();
   world.KillHandler("a");
   world.StartHandler("b");
-  world.Advance(absl::Milliseconds(5));  // a commit of "a" may have been on its way
+  world.Advance(absl::Milliseconds(5));  // a commit of "a" may be under way
   std::vector<GrantReport> reports = manager.TakeReports();
   world.Advance(absl::Milliseconds(1900));
   EXPECT_TRUE(manager.TakeReports().empty());  // attempts of "a" may still be answered
@@ -403,7 +402,7 @@ TEST_P(GrantedTakeoverTest, EventsAreReportedOnceAndOpenOnesAsResend) {
   }
   EXPECT_TRUE(world.transport("b").sent.empty());
   EXPECT_EQ(world.Count(ColumnFamily::kInflight), 0u);
-  // Each event once, and each that was not answered to be sent again.
+  // Each event is reported once; events without an answer are reported as RESEND.
   std::set<std::pair<uint64_t, uint64_t>> seen;
   for (const GrantReport& report : reports) {
     for (uint64_t i = 0; i < report.count(); ++i)

@@ -1,6 +1,5 @@
-// What must hold when far more is due than can be sent at once: what is in memory stays within its
-// bounds whatever the backlog, what a target can take is sent as fast as it takes it, and the
-// others' events are not late for it.
+// Tests with far more due events than can be sent at once: memory stays within its bounds, each
+// target gets events as fast as it takes them, and the events of other targets are not late.
 
 #include <algorithm>
 #include <string>
@@ -22,11 +21,11 @@ constexpr char kOther[] = "grpc:other";
 
 class HandlerOverloadTest : public ::testing::Test {
  protected:
-  // `read_delay`: how long the store takes to answer a read.
+  // `read_delay`: the time that the store takes to answer a read.
   explicit HandlerOverloadTest(absl::Duration read_delay = absl::ZeroDuration())
       : world_(HandlerOptions(), read_delay) {}
 
-  // In commits of 1,000 rows of one event each, over both shards.
+  // Adds rows of one event each, in commits of 1,000 rows, over both shards.
   void AddBacklog(uint64_t rows, absl::Time due, uint8_t lane, uint64_t begin = 0) {
     for (uint64_t first = begin; first < begin + rows; first += 1000) {
       kv::Group group;
@@ -52,7 +51,7 @@ class HandlerOverloadTest : public ::testing::Test {
     }
   }
 
-  // One each 50 ms from a second from now on.
+  // Adds one event every 50 ms, starting in a second.
   void AddOthers(int count) {
     for (int i = 0; i < count; ++i) {
       world_.AddRow(other_, {.shard = static_cast<uint16_t>(i % HandlerWorld::kShards),
@@ -64,7 +63,7 @@ class HandlerOverloadTest : public ::testing::Test {
   ScriptedTransport& transport() { return world_.transport("a"); }
   const HandlerMetrics& metrics() { return world_.handler("a").metrics(); }
 
-  // Looks every 5 ms whether the bounds are kept.
+  // Checks the bounds every 5 ms.
   void Pass(absl::Duration length, uint64_t rows_bound = RowsBound()) {
     const HandlerOptions options;
     const absl::Time end = world_.now() + length;
@@ -77,8 +76,8 @@ class HandlerOverloadTest : public ::testing::Test {
     EXPECT_LE(out_max_, options.events_out_max);
   }
 
-  // Of the lane with the backlog, if it is read and not told; what waits for its target; the
-  // others.
+  // The bound: rows of the lane with the backlog (if scans load them, not the watch), rows that
+  // wait for its target, and other rows.
   static uint64_t RowsBound() {
     const HandlerOptions options;
     return HandlerWorld::kShards * (options.lane_rows_max + options.blocked_rows_max) + 200;
@@ -104,12 +103,12 @@ TEST_F(HandlerOverloadTest, LargeBacklogKeepsMemoryBoundedAndOnTimeEventsOnTime)
   constexpr uint64_t kBacklog = 200'000;
   AddBacklog(kBacklog, world_.now() - absl::Hours(1), kLaneCatchUp);
   world_.StartHandler("a");
-  transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
+  transport().delay = absl::Milliseconds(200);  // so at most 20,480 events a second
   AddOthers(100);
   Pass(absl::Milliseconds(6600));
   EXPECT_EQ(transport().CountTo(kOther), 100u);
   EXPECT_LT(transport().CountTo(kFlooded), kBacklog) << "it lasted as long as the others";
-  // What is due behind rows whose target is full waits until that has answered, twice at most.
+  // Events behind rows of a full target wait for at most two of its answers.
   EXPECT_LE(OthersLatest(), 2 * transport().delay + absl::Milliseconds(100));
   Pass(absl::Seconds(9));
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kBacklog + 100);
@@ -123,7 +122,7 @@ TEST_F(HandlerOverloadTest, BacklogDoesNotDelayLaterEventsOfItsLane) {
   constexpr uint64_t kBacklog = 200'000;
   AddBacklog(kBacklog, world_.now() - absl::Hours(1), kLane);
   world_.StartHandler("a");
-  transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
+  transport().delay = absl::Milliseconds(200);  // so at most 20,480 events a second
   AddOthers(100);
   Pass(absl::Milliseconds(6600));
   EXPECT_EQ(transport().CountTo(kOther), 100u);
@@ -160,10 +159,10 @@ TEST_F(SlowlyReadOverloadTest, BacklogSentAsItIsReadDoesNotDelayItsLane) {
 
 TEST_F(HandlerOverloadTest, FloodedTargetDelaysOthersOnlyBriefly) {
   world_.StartHandler("a");
-  transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
+  transport().delay = absl::Milliseconds(200);  // so at most 20,480 events a second
   AddOthers(100);
   const absl::Time begin = world_.now();
-  // Told by the watch, of both segments of the lane.
+  // The watch reports rows of both segments of the lane.
   const uint64_t bound = 4 * RowsBound();
   for (int i = 0; i < 60; ++i) {
     AddBacklog(4000, begin + absl::Milliseconds(100) * i, kLane, i * uint64_t{4000});
@@ -172,7 +171,7 @@ TEST_F(HandlerOverloadTest, FloodedTargetDelaysOthersOnlyBriefly) {
   Pass(absl::Milliseconds(1100), bound);
   EXPECT_EQ(transport().CountTo(kOther), 100u);
   EXPECT_LT(transport().CountTo(kFlooded), 200'000u) << "it could be sent as it came";
-  // For so long what waits for the flooded target may hold up what is due after it.
+  // The flooded target may delay later events for this long.
   EXPECT_LE(OthersLatest(), HandlerOptions().overdue_after + 2 * transport().delay);
   Pass(absl::Seconds(9), bound);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 240'000u + 100);
@@ -190,7 +189,7 @@ TEST_F(HandlerOverloadTest, SpikeDrainsAtTheRateOfItsTarget) {
   Pass(absl::Seconds(8));
   ASSERT_EQ(transport().CountTo(kFlooded), kSpike);
   const HandlerOptions options;
-  // Once the target's answers have been counted, all it may have out is out: so many each 100 ms.
+  // After its first count the target has its full bound out, and answers it every 100 ms.
   const absl::Duration ideal =
       absl::Milliseconds(100) * (static_cast<double>(kSpike) / options.target_events_out_max);
   EXPECT_LE(transport().sent.back().at - due, ideal / 0.9 + absl::Seconds(1));
@@ -200,11 +199,11 @@ TEST_F(HandlerOverloadTest, SpikeDrainsAtTheRateOfItsTarget) {
 TEST_F(HandlerOverloadTest, SpikeAtOneInstantDelaysLaterEventsOnlyBriefly) {
   constexpr uint64_t kSpike = 200'000;
   world_.StartHandler("a");
-  transport().delay = absl::Milliseconds(100);  // at most 40,960 a second
+  transport().delay = absl::Milliseconds(100);  // so at most 40,960 events a second
   world_.Advance(absl::Seconds(1));
   const absl::Time due = world_.now() + absl::Seconds(1);
   AddBacklog(kSpike, due, kLane);
-  AddOthers(80);  // the first at the same instant
+  AddOthers(80);  // the first of them at the same instant
   Pass(absl::Milliseconds(5100));
   EXPECT_EQ(transport().CountTo(kOther), 80u);
   EXPECT_LT(transport().CountTo(kFlooded), kSpike) << "it was over before the others";
@@ -223,17 +222,17 @@ TEST_F(HandlerOverloadTest, DeadTargetTakesOnlyItsShareAndDelaysNoOther) {
     if (attempt.context->target_key == kFlooded) return std::nullopt;
     return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
   };
-  // The lane is in two: what is on time, and what is overdue.
+  // The lane has two segments: on-time and overdue rows.
   Pass(absl::Seconds(20), 2 * RowsBound());
   AddOthers(100);
   Pass(absl::Seconds(6), 2 * RowsBound());
   EXPECT_EQ(transport().CountTo(kOther), 100u);
   EXPECT_LE(OthersLatest(), absl::Milliseconds(200));
-  // What a target may have out whatever it answers.
+  // Every target may have this many events out.
   EXPECT_LE(out_max_, 256u + 100u);
 }
 
-// Of each so many that most of them wait for it, and all together more than may be in memory.
+// Most events of each target must wait, and all together exceed the memory bound.
 TEST(HandlerCrowdTest, BacklogOfManyDeadTargetsIsBoundedAndSentLater) {
   constexpr int kTargets = 5;
   constexpr int kEach = 500;
@@ -252,7 +251,7 @@ TEST(HandlerCrowdTest, BacklogOfManyDeadTargetsIsBoundedAndSentLater) {
     if (dead) return std::nullopt;
     return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
   };
-  // As many wait as fit, and two lanes may be read ahead.
+  // The waiting rows that fit, and two lanes that are read ahead.
   const uint64_t rows_max = (1 << 20) / 9000 + 2 * (256 << 10) / 4096 + 10;
   for (int i = 0; i < 1000; ++i) {
     world.Advance(absl::Milliseconds(10));
@@ -267,8 +266,8 @@ TEST(HandlerCrowdTest, BacklogOfManyDeadTargetsIsBoundedAndSentLater) {
   EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), kTargets * kEach);
 }
 
-// Some 160 of such events are all that may wait, of more that are due; and their target is never
-// slow: it answers two in three as they come, and has room for one more at each answer.
+// Only some 160 such events fit in memory. Their target is never slow: it answers two of three at
+// once, and has room for one more event at each answer.
 TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotDelayOthers) {
   constexpr int kLarge = 2400;
   constexpr int kOthers = 100;

@@ -1,5 +1,4 @@
-// Claims against what users do at the same moment: the store decides, and whoever comes second
-// changes nothing.
+// Races between claims and calls of users: the store decides, and the later one has no effect.
 
 #include "common/base/micros.h"
 #include "common/cron/occurrence_id.h"
@@ -22,7 +21,7 @@ using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
 absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).ClaimTimeOf(due); }
 
-// The claim takes less than a millisecond: 25 µs steps over it.
+// The claim takes less than a millisecond, so the tests cover it in steps of 25 µs.
 class ClaimRaceTest : public ::testing::TestWithParam<int> {
  protected:
   ClaimRaceTest() {
@@ -30,12 +29,12 @@ class ClaimRaceTest : public ::testing::TestWithParam<int> {
     world_.Advance(absl::Seconds(1));
     due_ = world_.now() + absl::Seconds(1);
   }
-  // A row of version 1, due at due_. Version 2 does not have its occurrence, version 3 has it
-  // again; `current` is the schedule's.
+  // Adds a row of version 1, due at due_. Version 2 does not have its occurrence, version 3 has it
+  // again. `current` is the version in force.
   struct FormerRow {
     Uid uid;
     std::string key;
-    std::string again;  // as version 3 writes it
+    std::string again;  // the row that version 3 writes
   };
   FormerRow AddFormerRow(uint64_t current) {
     const Uid uid = world_.AddSchedule("s");
@@ -87,7 +86,7 @@ TEST_P(ClaimRaceTest, PausedRowsAreEitherSentOrParkedNeverBoth) {
   world_.Advance(absl::Seconds(3));
   const size_t parked = world_.Count(ColumnFamily::kParked);
   EXPECT_EQ(world_.transport("a").sent.size() + 10 * parked, 10u);
-  // The pause was acknowledged well before the due time, and the handler had heard of it by then.
+  // The pause was acknowledged well before the due time, and the watch had reported it by then.
   if (paused < due_ - absl::Milliseconds(1)) {
     EXPECT_EQ(parked, 1u);
   }
@@ -107,7 +106,7 @@ TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
-// The change is acknowledged well before the due time, and the handler has heard of it by then.
+// The change is acknowledged well before the due time, and the watch has reported it by then.
 TEST_P(ClaimRaceTest, ClaimedRowThatIsSupersededIsNotSent) {
   const FormerRow row = AddFormerRow(1);
   AdvanceIntoTheClaim();
@@ -119,7 +118,7 @@ TEST_P(ClaimRaceTest, ClaimedRowThatIsSupersededIsNotSent) {
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
-// The occurrence stays one of the schedule's; its events are to wait for a token.
+// The schedule still has the occurrence, but its events must wait for a token.
 TEST_P(ClaimRaceTest, RowsOfAScheduleThatGainsAPolicyAreEitherSentOrMovedToWait) {
   const Uid uid = world_.AddSchedule("s");
   const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
@@ -137,7 +136,7 @@ TEST_P(ClaimRaceTest, RowsOfAScheduleThatGainsAPolicyAreEitherSentOrMovedToWait)
   EXPECT_EQ(world_.transport("a").sent.size() + 10 * waiting.size(), 10u);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED) + 10 * waiting.size(), 10u);
   if (GetParam() == 0) {
-    EXPECT_EQ(waiting.size(), 1u);  // before the row was claimed
+    EXPECT_EQ(waiting.size(), 1u);  // the policy came before the claim
   }
   for (const auto& [key, value] : waiting) {
     const std::optional<WaitingKey> at = DecodeWaitingKey(key);
@@ -154,8 +153,7 @@ TEST_P(ClaimRaceTest, RowsOfAScheduleThatGainsAPolicyAreEitherSentOrMovedToWait)
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
 }
 
-// Without the state as a condition no claim would ever fail for it: the pause would only be noticed
-// later.
+// Without the condition on the state the claim would apply, and the pause be noticed too late.
 TEST(ClaimAgainstPauseTest, ClaimOnAChangedStateDoesNotApply) {
   uint64_t failed = 0;
   for (int step = 0; step < 200; ++step) {
@@ -164,8 +162,7 @@ TEST(ClaimAgainstPauseTest, ClaimOnAChangedStateDoesNotApply) {
     world.Advance(absl::Seconds(1));
     const absl::Time due = world.now() + absl::Seconds(1);
     const Uid uid = world.AddSchedule("s");
-    // The first occurrence makes the state known, so that the second is judged by it without a
-    // read.
+    // The first occurrence brings the state into the cache, so the second is judged without a read.
     world.AddRow(uid, {.due = due - absl::Milliseconds(500), .occurrence = "first"});
     world.AddRow(uid, {.due = due, .occurrence = "second"});
     world.Advance(ClaimedAt(due) - world.now() - absl::Microseconds(400) +
@@ -190,7 +187,7 @@ TEST(ClaimAgainstPauseTest, RowResumedBeforeItsParkingIsAnsweredIsSent) {
   world.Advance(absl::Seconds(2));
   const auto parked = world.Rows(ColumnFamily::kParked);
   ASSERT_EQ(parked.size(), 1u);
-  // As the master does it.
+  // The same commit as the master's.
   kv::Group resume;
   resume.mutations.push_back({.cf = ColumnFamily::kParked,
                               .kind = kv::Mutation::Kind::kDelete,
@@ -206,7 +203,7 @@ TEST(ClaimAgainstPauseTest, RowResumedBeforeItsParkingIsAnsweredIsSent) {
   EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
 }
 
-// The answer of the claim comes late, and what has become of the schedule meanwhile is not known.
+// The answer of the claim comes late, and the schedule may have changed before it.
 TEST(ClaimAgainstPauseTest, ClaimWithALateAnswerIsJudgedAgain) {
   for (const bool late : {false, true}) {
     HandlerWorld world;
@@ -230,11 +227,11 @@ TEST(ClaimAgainstPauseTest, ClaimWithALateAnswerIsJudgedAgain) {
   }
 }
 
-// The schedule was changed away from the occurrence and back to it, now with an overlap policy: the
-// row of the first version is left over, and the launch writes another one in its place.
+// Updates have removed the occurrence and added it again, now with an overlap policy. The row of
+// the first version is left over, and the launch writes another one in its place.
 TEST_P(ClaimRaceTest, RowWrittenOverALeftOverRowIsSent) {
   const FormerRow row = AddFormerRow(/*current=*/3);
-  // While the end of the row that is left over is decided, waits for its commit and is committed.
+  // The steps cover the decision, the wait and the commit of the end of the left-over row.
   world_.Advance(ClaimedAt(due_) - world_.now() - absl::Microseconds(100) +
                  absl::Microseconds(100) * GetParam());
   world_.Put(ColumnFamily::kEvents, row.key, row.again);
@@ -244,12 +241,12 @@ TEST_P(ClaimRaceTest, RowWrittenOverALeftOverRowIsSent) {
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }
 
-// The schedule was changed away from the occurrence, and is changed back to it just before it is
-// due: as the master does it, the row is written again in the commit of the change.
+// An update has removed the occurrence, and another one adds it again just before it is due. Like
+// the master, the test writes the row again in the commit of the update.
 TEST_P(ClaimRaceTest, OccurrenceAddedAgainBeforeItIsDueHasNotEnded) {
   const FormerRow row = AddFormerRow(/*current=*/2);
   world_.Advance(due_ - world_.now() - absl::Milliseconds(2 + GetParam()));
-  EXPECT_EQ(world_.Count(ColumnFamily::kDone), 0u);  // an end would be written over
+  EXPECT_EQ(world_.Count(ColumnFamily::kDone), 0u);  // an end now would be overwritten later
   kv::Group change;
   change.mutations.push_back({.cf = ColumnFamily::kEvents, .key = row.key, .value = row.again});
   change.mutations.push_back(StatePut(row.uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 3));

@@ -1,5 +1,4 @@
-// Retries and the schedule's next occurrence: what is tried again before it, what is not, and what
-// becomes of a retry that finds nobody until then.
+// Tests of retries around the next occurrence of their schedule.
 
 #include <map>
 #include <string>
@@ -21,7 +20,7 @@ using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
 constexpr char kReason[] = "busy; not tried again past the next occurrence";
 
-// A schedule that fires every minute; a retry waits for `retry_after`.
+// A schedule that fires every minute. A retry waits for `retry_after`.
 class HandlerRetryTest : public ::testing::Test {
  protected:
   HandlerRetryTest() { world_.Advance(absl::Seconds(1)); }
@@ -32,7 +31,7 @@ class HandlerRetryTest : public ::testing::Test {
           .status = DeliveryStatus::kFailed, .message = "busy", .retry_after = retry_after};
     };
   }
-  // The next whole minute; that after it is the next occurrence.
+  // The next whole minute. The next occurrence is one minute later.
   absl::Time Minute() {
     return absl::FromUnixSeconds((absl::ToUnixSeconds(world_.now()) / 60 + 1) * 60);
   }
@@ -47,7 +46,7 @@ class HandlerRetryTest : public ::testing::Test {
       letters.emplace_back().ParseFromString(value);
     return letters;
   }
-  // The event has failed for the sake of the next occurrence, after so many attempts.
+  // Expects that the event has failed because of the next occurrence, after this many attempts.
   void ExpectGivenUp(uint32_t attempts) {
     ASSERT_EQ(world_.Done().size(), 1u);
     EXPECT_EQ(world_.Done()[0].outcome(), OUTCOME_KIND_FAILED);
@@ -60,7 +59,7 @@ class HandlerRetryTest : public ::testing::Test {
     EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
     EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
   }
-  // A retry is due within the minute, but its handler dies and the next one comes after that.
+  // A retry is due within the minute, but its handler dies and the next handler starts later.
   Uid LeaveARetryBehind(bool run) {
     const Uid uid = AddSchedule();
     world_.StartHandler("a");
@@ -88,7 +87,7 @@ TEST_F(HandlerRetryTest, AnEventIsNotTriedAgainAtItsSchedulesNextOccurrence) {
   const absl::Time due = Minute();
   world_.AddRow(uid, {.due = due});
   world_.Advance(absl::Minutes(3));
-  // At 0, 25 and 50 s; the fourth of four attempts would be at 75 s.
+  // Attempts at 0, 25 and 50 s. The fourth and last one would be at 75 s.
   ASSERT_EQ(world_.Sent().size(), 3u);
   EXPECT_LT(world_.Sent()[2].at, due + absl::Minutes(1));
   ExpectGivenUp(3);
@@ -126,7 +125,7 @@ TEST_F(HandlerRetryTest, FirstAttemptIsMadeAtAnyLateness) {
   ExpectGivenUp(1);
 }
 
-// As a backfill sets them off.
+// A backfill triggers such runs.
 TEST_F(HandlerRetryTest, AgeCountsFromAFirstAttemptLongAfterTheDueTime) {
   for (const DeliveryStatus status : {DeliveryStatus::kFailed, DeliveryStatus::kUnsent}) {
     for (const bool ends : {false, true}) {
@@ -148,7 +147,7 @@ TEST_F(HandlerRetryTest, AgeCountsFromAFirstAttemptLongAfterTheDueTime) {
       world.Advance(absl::Seconds(30));
       EXPECT_EQ(world.DoneEvents(ends ? OUTCOME_KIND_FAILED : OUTCOME_KIND_SUCCEEDED), 2u);
       if (status == DeliveryStatus::kFailed) {
-        EXPECT_EQ(world.Sent().size(), 2u * 3);  // at 0, 4 and 8 s
+        EXPECT_EQ(world.Sent().size(), 2u * 3);  // attempts at 0, 4 and 8 s
       }
     }
   }

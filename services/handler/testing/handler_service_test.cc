@@ -30,7 +30,7 @@ class HandlerServiceTest : public ::testing::Test {
     world_.Advance(absl::Seconds(1));
   }
   ScriptedTransport& transport() { return world_.transport("a"); }
-  // Nothing of work is left in the store.
+  // The store has no row and no claim left.
   void ExpectQuiet() {
     EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
     EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
@@ -85,8 +85,8 @@ TEST_F(HandlerServiceTest, NothingIsEverSentEarlyAndEverythingOnce) {
   ExpectQuiet();
 }
 
-// Each of them alone would cost a call of the transport, a wake of its threads and of ours. (Here a
-// step takes no time; where it does, more of them go together.)
+// Sending each event alone would cost a call of the transport and two wake-ups of threads. Here a
+// step takes no time; longer steps send even more events together.
 TEST_F(HandlerServiceTest, EventsOfOneInstantAreSentTogetherDespiteAnswers) {
   const Uid uid = world_.AddSchedule("s");
   Start();
@@ -353,7 +353,7 @@ TEST_F(HandlerServiceTest, RowsOfAnOverlappedRunAreCancelledAndCounted) {
                           .message = ""};
   };
   const absl::Time due = world_.now() + absl::Seconds(3);
-  // An attempt is under way when the run gives way; its retry, and what has not been claimed, end.
+  // An attempt is under way when the run is cancelled. Its retry and the unclaimed events end.
   world_.AddRow(uid, {.due = due, .first = 0, .run_count = 51});
   world_.AddRow(uid, {.due = due + absl::Seconds(3),
                       .first = 1,
@@ -383,7 +383,7 @@ TEST_F(HandlerServiceTest, RowsOfAnOverlappedRunAreCancelledAndCounted) {
 TEST_F(HandlerServiceTest, AfterAnUpdateTheCurrentVersionDecidesAndIsSent) {
   const Uid uid = world_.AddSchedule("s");
   Start();
-  // 2026-03-01T03:00:00Z is an occurrence of both versions, 02:00 of the first only.
+  // Both versions have the occurrence 2026-03-01T03:00:00Z; only the first has 02:00.
   const absl::CivilSecond three(2026, 3, 1, 3, 0, 0);
   const absl::CivilSecond two(2026, 3, 1, 2, 0, 0);
   const absl::Time due = world_.now() + absl::Seconds(3);

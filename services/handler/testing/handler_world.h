@@ -1,5 +1,5 @@
-// HandlerWorld: a store in memory, virtual time, a consumer that does as it is told, and any number
-// of handlers, for tests.
+// HandlerWorld: a store in memory, virtual time, a scripted consumer and any number of handlers,
+// for tests.
 
 #ifndef SERVICES_HANDLER_TESTING_HANDLER_WORLD_H_
 #define SERVICES_HANDLER_TESTING_HANDLER_WORLD_H_
@@ -27,8 +27,8 @@ struct SentEvent {
   DeliveryAttempt attempt;
 };
 
-// Answers each attempt `delay` after it was sent with what `decide` says; nullopt: at its timeout,
-// with kUnknown.
+// Answers each attempt `delay` after it was sent with the result of `decide`. If that is nullopt,
+// the attempt ends at its timeout as kUnknown.
 class ScriptedTransport : public DeliveryTransport {
  public:
   explicit ScriptedTransport(sim::SimRuntime& runtime)
@@ -45,9 +45,9 @@ class ScriptedTransport : public DeliveryTransport {
   std::shared_ptr<Executor> executor_;
 };
 
-// The way of handlers to the store. While it is quiet, claims are committed and nobody is told:
-// their answers come when it has ended, what watches had to tell does not come at all. Of what is
-// parked, and of scans, the answers may come late as well.
+// The store as handlers see it. While it is quiet, claims are committed, but their answers come
+// only when the quiet time ends, and batches of watches are lost. Answers to parking commits and to
+// scans can be delayed as well.
 class QuietStore final : public kv::ForwardingKvStore {
  public:
   using kv::ForwardingKvStore::ForwardingKvStore;
@@ -59,13 +59,13 @@ class QuietStore final : public kv::ForwardingKvStore {
   void Scan(kv::ScanRequest request, Callback<kv::ScanResult> done) override;
   void BeQuiet() { *quiet_ = true; }
   void HoldAnswersOfParked() { *holds_parked_ = true; }
-  // Lanes are scanned, and what was there is told later.
+  // Delays the answers to scans of lanes.
   void HoldAnswersOfScans() { *holds_scans_ = true; }
   void TellAll();
 
-  uint64_t commits = 0;      // so far
-  uint64_t event_scans = 0;  // of `events`, so far
-  uint64_t rows_told = 0;    // puts into `events` that watches told of, so far
+  uint64_t commits = 0;      // until now
+  uint64_t event_scans = 0;  // scans of `events` until now
+  uint64_t rows_told = 0;    // puts into `events` that watches have reported until now
 
  private:
   const std::shared_ptr<bool> quiet_ = std::make_shared<bool>(false);
@@ -79,25 +79,25 @@ class HandlerWorld {
   static constexpr uint32_t kShards = 2;
 
   HandlerWorld();
-  // `read_delay`: how long the store takes to answer a read.
+  // `read_delay`: the time that the store takes to answer a read.
   explicit HandlerWorld(HandlerOptions options, absl::Duration read_delay = absl::ZeroDuration());
 
   absl::Time now() { return runtime.world().Now(); }
   void Advance(absl::Duration duration) { runtime.AdvanceBy(duration); }
 
   HandlerService& StartHandler(const std::string& name);
-  // Nothing of it runs any more, and nothing it has sent is answered to it.
+  // Ends the handler at once: none of its code runs any more, and it gets no further answers.
   void KillHandler(const std::string& name);
   HandlerService& handler(const std::string& name) { return *handlers_.at(name).service; }
   ScriptedTransport& transport(const std::string& name) { return *handlers_.at(name).transport; }
-  // Of all handlers, dead ones too, by time.
+  // The deliveries of all handlers, including dead ones, by time.
   std::vector<SentEvent> Sent() const;
 
-  // Writes; true if the group applied.
+  // Commits the group; true if it applied.
   bool Commit(kv::Group group);
   void Put(kv::ColumnFamily cf, std::string key, std::string value);
 
-  // A schedule with a daily occurrence at 03:00 UTC that goes to `target` (a gRPC uri).
+  // Adds a schedule with a daily occurrence at 03:00 UTC and the gRPC URI `target`.
   Uid AddSchedule(const std::string& id, const std::string& target = "consumer");
   void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version = 1,
                 absl::Time cancelled_before = absl::UnixEpoch());
@@ -116,23 +116,24 @@ class HandlerWorld {
   };
   // Returns the row's key.
   std::string AddRow(const Uid& uid, const Row& row);
-  // As above. An event without `id` has a server-made one, and another payload than any other.
+  // Returns the row's key. An event without `id` gets a server-made one. Its payload must differ
+  // from those of all other events.
   std::string AddOneOff(const std::string& id, absl::Time due, const std::string& payload,
                         const std::string& target = "consumer", uint16_t shard = 0);
 
-  // What is in the store.
+  // The contents of the store.
   std::map<std::string, std::string> Rows(kv::ColumnFamily cf) const;
   size_t Count(kv::ColumnFamily cf) const { return Rows(cf).size(); }
   std::vector<storage::v1::DoneRecord> Done() const;
-  // Events in Done records of that outcome.
+  // The events in Done records with that outcome.
   uint64_t DoneEvents(storage::v1::OutcomeKind outcome) const;
 
   sim::SimRuntime runtime{1};
   kv::MemKvStore store;
   QuietStore quiet_store{store};
-  storage::v1::RetryRecord retry;  // of definitions made from now on
+  storage::v1::RetryRecord retry;  // for definitions made from now on
   absl::Duration timeout = absl::Seconds(10);
-  std::optional<storage::v1::ThrottleRecord> throttle;  // of definitions made from now on
+  std::optional<storage::v1::ThrottleRecord> throttle;  // for definitions made from now on
 
  private:
   struct Running {

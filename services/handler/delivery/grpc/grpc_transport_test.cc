@@ -103,7 +103,7 @@ TEST_F(GrpcTransportTest, SilentStreamIsReplaced) {
   const auto send = [&](uint64_t tag, absl::Duration timeout) {
     transport_->Send(MakeAttempts({.uri = receiver_->target(), .timeout = timeout}, tag, 1), sink_);
   };
-  // One that may take much longer is not cut off.
+  // An attempt that may take much longer is not cut off.
   send(1, absl::Milliseconds(300));
   send(2, absl::Milliseconds(60));
   ASSERT_TRUE(sink_->Await(1));
@@ -140,8 +140,8 @@ TEST_F(GrpcTransportTest, ClosedPortEndsAllAttemptsAsUnknown) {
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnknown);
 }
 
-// As one that has no processor for a while: gRPC's own limit of a connection in the making was that
-// of the pauses between them.
+// The receiver listens and does not answer, as if it had no processor for a while. connect_timeout
+// must bound the wait, not the shorter pause between reconnects.
 TEST_F(GrpcTransportTest, SlowConnectMayTakeTheTimeoutOfTheAttempts) {
   const auto silent = fixtures::ListenOn("127.0.0.1", 0);
   ASSERT_TRUE(silent.ok()) << silent.status();
@@ -186,8 +186,8 @@ TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
 
 TEST_F(GrpcTransportTest, UnwrittenAttemptsOfABrokenStreamGoToTheNext) {
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
-  // Breaks each stream at its first delivery; with streams that had worked before, nothing but what
-  // was written is lost.
+  // The receiver breaks each stream at its first delivery. If the stream had worked before, only
+  // written attempts are lost.
   receiver_->SetBehaviour("/hang");
   transport_->Send(MakeAttempts({.uri = receiver_->target()}, 100, 1), sink_);
   receiver_->AwaitDeliveries(2);

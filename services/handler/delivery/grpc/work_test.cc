@@ -1,4 +1,4 @@
-// Tokens in gRPC deliveries, and results that say how the work ended.
+// Tests of tokens in gRPC deliveries, and of results with the work's end.
 
 #include <memory>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
 
-// Answers each delivery with the work that its index names; its message is the token it was given.
+// Answers each delivery with the work that its index names, and its token as the message.
 class WorkingReceiver final : public v1::TriggerReceiver::Service {
  public:
   grpc::Status Deliver(

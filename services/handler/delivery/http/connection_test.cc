@@ -16,7 +16,7 @@ using Progress = HttpConnection::Progress;
 
 constexpr size_t kBodyMax = 1000;
 
-// The other end of the connection is the test's.
+// The test is the peer of the connection.
 class HttpConnectionTest : public ::testing::Test {
  protected:
   HttpConnectionTest() : HttpConnectionTest(MakePair()) {}
@@ -36,7 +36,7 @@ class HttpConnectionTest : public ::testing::Test {
     bytes.resize(n < 0 ? 0 : static_cast<size_t>(n));
     return bytes;
   }
-  // A request, this answer, and what comes of it.
+  // Sends a request, gives this answer, and returns the progress.
   Progress Ask(absl::string_view answer) {
     EXPECT_EQ(connection_.Begin("HEAD\r\n\r\n", "body"), Progress::kGoesOn);
     EXPECT_EQ(Hear(), "HEAD\r\n\r\nbody");
@@ -129,7 +129,7 @@ TEST_F(HttpConnectionTest, ALongBodyIsCut) {
   EXPECT_EQ(answer.body_head, std::string(kHttpBodyHeadBytesMax, 'x'));
 }
 
-// libcurl accepts these over https, so plain http accepts them, too.
+// libcurl accepts these over https, so plain http must accept them too.
 TEST_F(HttpConnectionTest, AnswersOfSmallServersAreAccepted) {
   for (const absl::string_view answer :
        {"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok",
@@ -154,7 +154,7 @@ TEST_F(HttpConnectionTest, HeaderWithoutEndIsBoundedInMemory) {
   EXPECT_EQ(progress, Progress::kBroken);
 }
 
-// Neither a chunk's line nor a trailer has an end.
+// A chunk line or a trailer does not end.
 TEST_F(HttpConnectionTest, EndlessChunkLineOrTrailerBreaksTheConnection) {
   for (const absl::string_view begin : {"5;x=", "0\r\nX-Trailer: "}) {
     Progress progress =

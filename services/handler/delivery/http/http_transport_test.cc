@@ -25,7 +25,7 @@ using fixtures::MakeAttempts;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Plain requests, and such as libcurl carries, here for a user in the URI.
+// The tests run with plain requests, and with requests by libcurl (because of a user in the URI).
 class HttpTransportTest : public ::testing::TestWithParam<const char*> {
  protected:
   HttpTransportTest() : receiver_(*HttpReceiver::Start({.kept_requests_max = 10}, &receipts_)) {}
@@ -42,7 +42,7 @@ class HttpTransportTest : public ::testing::TestWithParam<const char*> {
     return sink_->Only(tag);
   }
 
-  // All of them arrive, and once each.
+  // Expects that each of them arrives once.
   void SendTenThousand(HttpTransport& transport) {
     constexpr uint64_t kCount = 10'000;
     for (uint64_t first = 1; first <= kCount; first += 500) {
@@ -165,7 +165,7 @@ TEST_P(HttpTransportTest, FewHangingReceiversDoNotTakeAllConnections) {
     transport.Send(MakeAttempts({.uri = hanging.back()->origin() + "/hang"}, 100 * i + 1, 50),
                    sink_);
   }
-  // All of them are answered while the others hang.
+  // They are all answered while the others hang.
   transport.Send(MakeAttempts({.uri = origin() + "/"}, 1001, 50), sink_);
   ASSERT_TRUE(sink_->Await(50));
   for (uint64_t tag = 1001; tag <= 1050; ++tag)
@@ -269,7 +269,7 @@ TEST_P(HttpTransportTest, BatchThatFitsOneThreadStaysThere) {
 TEST_P(HttpTransportTest, BatchTooLargeForOneThreadGoesToAll) {
   HttpTransport transport(
       {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4});
-  // Each thread has one of them out, and nothing is answered: four only if all have begun.
+  // Each thread has one request out, and none is answered: four arrive only if all threads work.
   transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 8), sink_);
   receiver_->AwaitRequests(4);
 }

@@ -1,4 +1,4 @@
-// Targets whose names nobody looks up in time.
+// Tests of targets whose names are not resolved in time.
 
 #include <netdb.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-// A name server that does not answer until it is told to.
+// A name server whose answers the test holds back.
 class SilentNames {
  public:
   int Await() {
@@ -32,7 +32,7 @@ class SilentNames {
     absl::MutexLock lock(&mutex_);
     open_ = true;
   }
-  // Nobody waits any more.
+  // No look-up waits any more.
   void AwaitDone() {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
@@ -52,7 +52,7 @@ SilentNames& Names() {
 
 }  // namespace
 
-// Goes before that of the C library, also for libcurl's calls.
+// Replaces the function of the C library, also for libcurl.
 extern "C" int getaddrinfo(const char*, const char*, const addrinfo*, addrinfo**) {
   return Names().Await();
 }
@@ -64,7 +64,7 @@ using fixtures::AttemptOptions;
 using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
 
-// Nothing of the transport waits for the look-up: it has one thread for all targets.
+// The transport has one thread for all targets, which must not wait for the look-up.
 TEST(HttpTransportNamesTest, AttemptTimesOutWhileItsNameServerHangs) {
   HttpTransport transport{HttpTransport::Options()};
   const auto sink = std::make_shared<CollectingSink>();

@@ -1,4 +1,4 @@
-// Tokens in HTTP requests, and answers that say how the work ended.
+// Tests of tokens in HTTP requests, and of answers with the work's end.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ using fixtures::MakeAttempts;
 
 constexpr char kToken[] = "AQADmMh0-a_token";
 
-// Answers one request with the bytes it was given.
+// Answers one request with fixed bytes.
 class OneAnswer {
  public:
   explicit OneAnswer(std::string response) : response_(std::move(response)) {
@@ -47,7 +47,7 @@ class OneAnswer {
   std::string uri(absl::string_view user) const {
     return absl::StrCat("http://", user, "127.0.0.1:", port_, "/");
   }
-  // After the answer has come.
+  // Call it after the answer has come.
   const std::string& request() {
     Join();
     return request_;
@@ -81,7 +81,7 @@ struct Exchanged {
   std::string request;
 };
 
-// Plain requests, and such as libcurl carries (http_transport_test.cc).
+// The tests run with plain requests and with requests by libcurl (http_transport_test.cc).
 class HttpWorkTest : public ::testing::TestWithParam<const char*> {};
 
 Exchanged HttpSend(const std::string& headers, const std::string& token) {
