@@ -7,7 +7,7 @@ namespace escapement {
 
 absl::Duration BackoffCap(const BackoffPolicy& policy, uint32_t attempts) {
   const double factor = std::pow(std::max(policy.multiplier, 1.0), attempts > 0 ? attempts - 1 : 0);
-  // Compared as numbers: the product of the durations could overflow.
+  // Compares numbers, because the product of the durations could overflow.
   const double seconds = absl::ToDoubleSeconds(policy.min) * factor;
   if (!(seconds < absl::ToDoubleSeconds(policy.max))) return policy.max;
   return absl::Seconds(seconds);

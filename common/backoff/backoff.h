@@ -1,8 +1,9 @@
 // Exponential backoff with full jitter: the wait before attempt k + 1 is uniform in [0, min(max,
 // min × multiplier^(k-1))].
 //
-// Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. Pure: the
-// random number is an argument.
+// Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+//
+// Pure: the random number is an argument.
 
 #ifndef COMMON_BACKOFF_BACKOFF_H_
 #define COMMON_BACKOFF_BACKOFF_H_
@@ -19,10 +20,10 @@ struct BackoffPolicy {
   double multiplier = 2;
 };
 
-// The longest wait after `attempts` attempts (>= 1) have failed.
+// The longest wait after `attempts` failed attempts (at least 1).
 absl::Duration BackoffCap(const BackoffPolicy& policy, uint32_t attempts);
 
-// `random` is uniform over all 2^64 values.
+// `random` must be uniform over all 2^64 values.
 absl::Duration FullJitterBackoff(const BackoffPolicy& policy, uint32_t attempts, uint64_t random);
 
 }  // namespace escapement

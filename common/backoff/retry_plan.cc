@@ -9,7 +9,7 @@
 namespace escapement {
 namespace {
 
-constexpr size_t kReasonBytesMax = 256;  // as of EventRecord.last_error
+constexpr size_t kReasonBytesMax = 256;  // the bound of EventRecord.last_error
 constexpr absl::string_view kNotPastNext = "not tried again past the next occurrence";
 constexpr absl::string_view kSeparator = "; ";
 

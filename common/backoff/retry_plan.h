@@ -1,4 +1,5 @@
-// What becomes of an event after an attempt that was not accepted.
+// PlanRetry: decides whether and when an event is tried again after an attempt that was not
+// accepted.
 //
 // Pure.
 
@@ -19,28 +20,27 @@ struct RetryInput {
   BackoffPolicy backoff;
   uint32_t attempts_max = 1;
   absl::Duration age_max;
-  uint32_t attempts = 1;   // that have begun, this one included
-  absl::Time tried_since;  // age counts from it
+  uint32_t attempts = 1;   // attempts that have begun, this one included
+  absl::Time tried_since;  // when its age began
   absl::Time now;
-  absl::Duration retry_after;  // asked for by the consumer; zero: nothing asked
+  absl::Duration retry_after;  // the consumer's Retry-After; zero: none
   uint64_t random = 0;
-  // Of a schedule's event that is not to be tried again at or after it; nullopt: there is no such
-  // end.
+  // No retry begins at or after this time (RetryEnd); nullopt: no such end.
   std::optional<absl::Time> next_occurrence = std::nullopt;
 };
 
 struct RetryPlan {
-  // When to try again; nullopt: it is a dead letter (no attempt left, or the next one would begin
-  // past the greatest age or not before the next occurrence).
+  // When to try again. nullopt: the event becomes a dead letter, because no attempt is left, or the
+  // next one would begin after the age limit or not before the next occurrence.
   std::optional<absl::Time> at;
-  // It is one for the next occurrence's sake only.
+  // True if the next occurrence is the only reason for the dead letter.
   bool past_next_occurrence = false;
 };
 
 RetryPlan PlanRetry(const RetryInput& input);
 
-// The reason of a dead letter that is one for the next occurrence's sake: the last error, cut where
-// both would be more than 256 bytes, and what is said of that.
+// The reason of a dead letter with past_next_occurrence: the last error and this explanation, with
+// the error cut to keep both within 256 bytes.
 std::string PastNextOccurrence(absl::string_view last_error);
 
 }  // namespace escapement

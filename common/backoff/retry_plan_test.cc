@@ -21,13 +21,13 @@ TEST(RetryPlanTest, WaitsTheJitteredBackoff) {
   EXPECT_EQ(PlanRetry(Input()).at, absl::FromUnixMillis(1'010'500));
 }
 
-TEST(RetryPlanTest, TheConsumersRetryAfterIsTheLeastWait) {
+TEST(RetryPlanTest, RetryAfterIsTheShortestWait) {
   RetryInput input = Input();
   input.retry_after = absl::Seconds(90);
   EXPECT_EQ(PlanRetry(input).at, absl::FromUnixSeconds(1'100));
 }
 
-TEST(RetryPlanTest, TheLastAttemptIsFollowedByNone) {
+TEST(RetryPlanTest, LastAttemptIsNotRetried) {
   RetryInput input = Input();
   input.attempts = 3;
   EXPECT_TRUE(PlanRetry(input).at.has_value());
@@ -35,7 +35,7 @@ TEST(RetryPlanTest, TheLastAttemptIsFollowedByNone) {
   EXPECT_FALSE(PlanRetry(input).at.has_value());
 }
 
-TEST(RetryPlanTest, NoAttemptBeginsPastTheGreatestAge) {
+TEST(RetryPlanTest, NoAttemptBeginsAfterTheMaxAge) {
   RetryInput input = Input();
   input.retry_after = absl::Minutes(60);
   EXPECT_FALSE(PlanRetry(input).at.has_value());
@@ -51,7 +51,7 @@ TEST(RetryPlanTest, NoAttemptBeginsAtOrAfterTheNextOccurrence) {
   EXPECT_TRUE(PlanRetry(input).past_next_occurrence);
 }
 
-TEST(RetryPlanTest, TheNextOccurrenceIsNoReasonWhereThereIsAnother) {
+TEST(RetryPlanTest, OtherReasonsTakePrecedenceOverTheNextOccurrence) {
   RetryInput input = Input();
   input.next_occurrence = input.now;
   input.attempts = 4;
@@ -63,7 +63,7 @@ TEST(RetryPlanTest, TheNextOccurrenceIsNoReasonWhereThereIsAnother) {
   EXPECT_FALSE(PlanRetry(input).past_next_occurrence);
 }
 
-TEST(RetryPlanTest, TheReasonKeepsTheLastErrorAndFitsIntoARecord) {
+TEST(RetryPlanTest, ReasonKeepsTheLastErrorAndFitsARecord) {
   EXPECT_EQ(PastNextOccurrence("503"), "503; not tried again past the next occurrence");
   EXPECT_EQ(PastNextOccurrence(""), "not tried again past the next occurrence");
   const std::string cut = PastNextOccurrence(std::string(1000, 'x'));

@@ -8,10 +8,11 @@ namespace escapement {
 
 using storage::v1::EventRecord;
 using storage::v1::StateRecord;
+using Action = RowVerdict::Action;
 
 namespace {
 
-// A row that a resume or an update has made may prove to be one too many for max_runs.
+// False for a row that a resume or an update has written beyond max_runs.
 bool BeforeFinish(const EventRecord& row, const StateRecord& state) {
   return FromMicros(row.nominal_time_micros()) < FinishOf(state);
 }
@@ -42,17 +43,21 @@ std::optional<absl::string_view> CancelReason(const EventRecord& row, absl::stri
   return std::nullopt;
 }
 
-Currency JudgeRow(const EventRecord& row, absl::string_view occurrence, const StateRecord* state,
-                  std::optional<bool> current_has) {
+RowVerdict JudgeRow(const EventRecord& row, absl::string_view occurrence, const StateRecord* state,
+                    std::optional<bool> current_has) {
+  constexpr RowVerdict kSend{.action = Action::kSend};
+  constexpr RowVerdict kSkipSuperseded{.action = Action::kSkip, .reason = kSuperseded};
   if (state == nullptr || state->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED)
-    return Currency::kDeleted;
-  if (CancelReason(row, occurrence, *state).has_value()) return Currency::kCancelled;
-  if (HeldByPause(row, *state)) return Currency::kPark;
-  if (row.triggered()) return Currency::kSend;
-  if (state->version() == row.version())
-    return BeforeFinish(row, *state) ? Currency::kSend : Currency::kSuperseded;
-  if (!current_has.has_value()) return Currency::kNeedsDefinition;
-  return *current_has ? Currency::kSend : Currency::kSuperseded;
+    return {.action = Action::kSkip, .reason = kScheduleDeleted};
+  if (const auto reason = CancelReason(row, occurrence, *state); reason.has_value()) {
+    return {
+        .action = Action::kSkip, .outcome = storage::v1::OUTCOME_KIND_CANCELLED, .reason = *reason};
+  }
+  if (HeldByPause(row, *state)) return {.action = Action::kPark};
+  if (row.triggered()) return kSend;
+  if (state->version() == row.version()) return BeforeFinish(row, *state) ? kSend : kSkipSuperseded;
+  if (!current_has.has_value()) return {.action = Action::kFetch};
+  return *current_has ? kSend : kSkipSuperseded;
 }
 
 }  // namespace escapement

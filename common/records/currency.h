@@ -1,6 +1,6 @@
-// Is a queue row of a schedule still what the schedule wants?
+// Judges whether a queue row still is what its schedule wants.
 //
-// Pure.
+// Pure. The judgement that also finds state and definition is in row_judge.h.
 
 #ifndef COMMON_RECORDS_CURRENCY_H_
 #define COMMON_RECORDS_CURRENCY_H_
@@ -15,39 +15,51 @@
 
 namespace escapement {
 
-enum class Currency : uint8_t {
-  kSend,             // under the definition of the state's version
-  kPark,             // the schedule's pause holds it up (HeldByPause)
-  kDeleted,          // skip with reason "deleted"
-  kSuperseded,       // skip with reason "superseded"
-  kCancelled,        // its run is cancelled: end as that with the reason (CancelReason)
-  kNeedsDefinition,  // ask again with `current_has`
+// Reasons with which rows are skipped or cancelled.
+inline constexpr absl::string_view kScheduleDeleted = "deleted";
+inline constexpr absl::string_view kSuperseded = "superseded";  // the schedule has changed
+inline constexpr absl::string_view kCancelledByUser = "cancelled";
+inline constexpr absl::string_view kOverlap = "overlap";  // a later run took the run's place
+
+struct RowVerdict {
+  enum class Action : uint8_t {
+    kSend,
+    kFetch,  // a record that the judgement needs is not known yet
+    kPark,   // the schedule is paused
+    kSkip,   // end the row with `outcome`, for `reason`
+    kDrop,   // delete the row without an outcome: another row stands for its events
+    kMove,   // the row waits under the wrong policy or priority
+  };
+  Action action = Action::kSend;
+  // Only for kSkip.
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;
+  absl::string_view reason = {};  // one of the constants above
+
+  bool superseded() const { return action == Action::kSkip && reason == kSuperseded; }
 };
 
-// `state` null: there is none. `current_has`: does the definition of state->version() have the
-// row's occurrence (HasOccurrence)? nullopt if that is not known yet. A row of that version itself
-// is superseded only if it is beyond the end that max_runs make (FinishOf).
-Currency JudgeRow(const storage::v1::EventRecord& row, absl::string_view occurrence,
-                  const storage::v1::StateRecord* state, std::optional<bool> current_has);
+// Never returns kDrop or kMove. `state` is null if the schedule has none. `current_has` says
+// whether the definition of state->version() has the row's occurrence (HasOccurrence). If it is
+// nullopt (not known yet) and needed, the verdict is kFetch. A row of that version itself is
+// superseded only at or after the finish that max_runs sets (FinishOf).
+RowVerdict JudgeRow(const storage::v1::EventRecord& row, absl::string_view occurrence,
+                    const storage::v1::StateRecord* state, std::optional<bool> current_has);
 
-// The schedule is paused, and the row is not of a run that was triggered or backfilled since the
-// pause began: that was the user's explicit wish.
+// True if the schedule is paused, unless the row's run was triggered or backfilled since the pause
+// began: the user wants that run in spite of the pause.
 bool HeldByPause(const storage::v1::EventRecord& row, const storage::v1::StateRecord& state);
 
-// Has CancelRun cancelled the run of this occurrence?
+// True if CancelRun has cancelled the run of this occurrence.
 bool CancelledByUser(absl::string_view occurrence, const storage::v1::StateRecord& state);
 
-// Why the row's run is cancelled: kCancelledByUser (CancelRun, also of a run that was triggered),
-// or kOverlap (a later run took its place: StateRecord.cancelled_before_micros). nullopt: it is
-// not.
-inline constexpr absl::string_view kCancelledByUser = "cancelled";
-inline constexpr absl::string_view kOverlap = "overlap";
+// Why the row's run is cancelled: kCancelledByUser (CancelRun, also for a triggered run) or
+// kOverlap (StateRecord.cancelled_before_micros). nullopt: the run is not cancelled.
 std::optional<absl::string_view> CancelReason(const storage::v1::EventRecord& row,
                                               absl::string_view occurrence,
                                               const storage::v1::StateRecord& state);
 
-// Does the timetable have an occurrence of this identity at this instant, and before `finish`
-// (FinishOf)? Null: it cannot be read, and has none.
+// True if the timetable has an occurrence of this identity at this instant, before `finish`
+// (FinishOf). A null timetable (its definition cannot be read) has no occurrence.
 bool HasOccurrence(const cron::Timetable* timetable, absl::string_view occurrence,
                    int64_t nominal_micros, absl::Time finish = absl::InfiniteFuture());
 

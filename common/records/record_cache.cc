@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/schedule_table.h"
@@ -14,11 +15,11 @@ namespace {
 using kv::ColumnFamily;
 
 constexpr size_t kStatesMax = 200'000;             // about 50 MB
-constexpr size_t kDefinitionBytesMax = 128 << 20;  // payloads are the most of it
+constexpr size_t kDefinitionBytesMax = 128 << 20;  // mostly payloads
 constexpr absl::Duration kWatchAgain = absl::Milliseconds(100);
-constexpr size_t kFetchKeysMax = 8000;  // of one fetch
-// Each may hold the largest payload and all headers, and an answer has to fit into a message of the
-// store's (64 MB): so many are read at once, and so many by one fetch.
+constexpr size_t kFetchKeysMax = 8000;  // per fetch
+// Definitions per read and per fetch. Each may have the largest payload and all headers, and an
+// answer of the store must fit into 64 MB.
 constexpr size_t kDefinitionsAtOnce = 100;
 constexpr size_t kFetchDefinitionsMax = 1000;
 
@@ -34,7 +35,7 @@ std::shared_ptr<const CachedState> MakeState(std::optional<std::string> bytes, k
   return state;
 }
 
-// Whether rows that wait may end by this state before they are due.
+// True if this state may end waiting rows before they are due.
 bool EndsRuns(const kv::WatchedMutation& mutation) {
   if (mutation.kind != kv::Mutation::Kind::kPut || mutation.value_omitted) return true;
   storage::v1::StateRecord state;
@@ -94,7 +95,7 @@ void RecordCache::OpenWatch() {
                                   [this, alive](const absl::Status&) {
                                     if (alive.expired()) return;
                                     ForgetStates();
-                                    // Not at once: a store that is away ends every watch.
+                                    // Not at once: an unreachable store ends every watch.
                                     executor_->PostAfter(kWatchAgain, [this, alive] {
                                       if (alive.expired()) return;
                                       ForgetStates();
@@ -103,14 +104,14 @@ void RecordCache::OpenWatch() {
                                   }});
 }
 
-// What a read under way says may be of before the watch begins.
+// Ignores the answers of reads under way too: they may be older than the watch.
 void RecordCache::ForgetStates() {
   states_.clear();
   reading_.clear();
 }
 
-// One commit may write a state several times (launches of one schedule): the last word counts, and
-// nobody is told of a change before it.
+// One commit may write a state several times (launches of one schedule). Only the last value
+// counts, so the callbacks run after all mutations.
 void RecordCache::OnBatch(const kv::WatchBatch& batch) {
   std::vector<std::string> changed;
   std::vector<std::string> ended;
@@ -232,7 +233,8 @@ void RecordCache::OnRead(uint64_t reading, const std::vector<kv::Key>& keys,
   } else {
     std::for_each(keys.begin(), keys.end(), none_waits);
   }
-  if (--reads_ > 0) return;
+  TakeFrom<size_t>(reads_, 1);
+  if (reads_ > 0) return;
   on_fetched_();
   Fetch();
 }

@@ -1,8 +1,8 @@
-// RecordCache: the states and definitions of the schedules whose rows are being handled.
+// RecordCache: a cache of the states and definitions of schedules.
 //
-// States are kept current by a watch, but only as a hint: each claim has the state it was decided
-// by as a condition. Definitions are immutable. Bounded: when a bound is reached everything is
-// forgotten and read anew.
+// A watch keeps states current, but only as a hint: every commit that depends on a state has it as
+// a condition. Definitions are immutable. The cache is bounded: when it reaches a bound, it forgets
+// all states or all definitions and reads them again.
 //
 // Threads: one, that of `executor`.
 
@@ -27,62 +27,62 @@ namespace escapement {
 
 struct CachedState {
   std::string bytes;
-  std::optional<storage::v1::StateRecord> record;  // nullopt: there is none
+  std::optional<storage::v1::StateRecord> record;  // nullopt: the schedule has none
   kv::CommitSeq seq = 0;
 };
 
-// "The state of the schedule is as it was read."
+// The condition that the state of the schedule is as it was read.
 kv::Condition StateUnchanged(const Uid& uid, const CachedState& state);
 
 struct CachedDefinition {
-  std::shared_ptr<const storage::v1::DefinitionRecord> record;  // null: there is none
-  std::shared_ptr<const std::string> payload;                   // the record's
-  // When it fires, but for StateRecord.finish_micros; null if that cannot be read, and of one-off
-  // events.
+  std::shared_ptr<const storage::v1::DefinitionRecord> record;  // null: it does not exist
+  std::shared_ptr<const std::string> payload;                   // an alias into `record`
+  // When the schedule fires, without the limit of StateRecord.finish_micros. Null if it cannot be
+  // read, and for one-off events.
   std::shared_ptr<const cron::Timetable> timetable;
   std::string target_key;  // see TargetKeyOf
   absl::Duration timeout;
 };
 
-// "grpc:" uri, or "http:" scheme://host:port.
+// Returns "grpc:" uri, or "http:" scheme://host:port.
 std::string TargetKeyOf(const storage::v1::TargetRecord& target);
 
 class RecordCache {
  public:
-  // `on_fetched` is called on `executor` after each fetch.
+  // Calls `on_fetched` on `executor` after each fetch. `client` must outlive it.
   RecordCache(kv::KvClient& client, std::shared_ptr<Executor> executor,
               std::function<void()> on_fetched);
   ~RecordCache();
 
-  // `on_changed` is called on `executor` whenever a watch tells of a change of a known state.
-  // Before Start.
+  // Calls `on_changed` on `executor` when the watch reports a change of a cached state. Call it
+  // before Start.
   void NotifyChanges(std::function<void(const Uid&)> on_changed) {
     on_changed_ = std::move(on_changed);
   }
-  // `on_runs_ended` is called on `executor` whenever a watch tells of a state, known or not, by
-  // which rows that wait end before they are due: the schedule is deleted, or has cancelled runs.
-  // Before Start.
+  // Calls `on_runs_ended` on `executor` when the watch reports a state, cached or not, that may end
+  // waiting rows before they are due: the schedule is deleted, or has cancelled runs. Call it
+  // before Start.
   void NotifyRunsEnded(std::function<void(const Uid&)> on_runs_ended) {
     on_runs_ended_ = std::move(on_runs_ended);
   }
   void Start();
 
-  // Null: not known yet; it is read by the next Fetch.
+  // Returns null if the record is not cached. The next Fetch then reads it.
   std::shared_ptr<const CachedState> State(const Uid& uid);
   std::shared_ptr<const CachedDefinition> Definition(const Uid& uid, uint64_t version);
-  // As State, without asking for it.
+  // Like State, but does not make Fetch read it.
   std::shared_ptr<const CachedState> StateIfKnown(const Uid& uid) const;
-  // As Definition, without asking for it.
+  // Like Definition, but does not make Fetch read it.
   std::shared_ptr<const CachedDefinition> DefinitionIfKnown(const Uid& uid, uint64_t version) const;
 
-  // What a read under way says of it may be older than what made it wrong: it is read again.
+  // Drops a state that has proved to be old. The answer of a read that is under way is ignored too.
   void ForgetState(const Uid& uid);
 
-  // Reads what was asked for, if anything, and unless a read is under way already (what was asked
-  // for meanwhile follows it).
+  // Reads the records that State and Definition have missed. If a fetch is under way, the next one
+  // follows it.
   void Fetch();
 
-  // Forgets everything and opens the watch anew (the session was lost).
+  // Forgets all states and reopens the watch. Call it when the session is lost.
   void Restart();
 
  private:
@@ -99,27 +99,27 @@ class RecordCache {
   std::function<void()> on_fetched_;
   std::function<void(const Uid&)> on_changed_;
   std::function<void(const Uid&)> on_runs_ended_;
-  std::shared_ptr<int> alive_;  // its address changes with each restart
+  std::shared_ptr<int> alive_;  // replaced at each restart: callbacks of before are ignored
   std::unique_ptr<kv::Watch> watch_;
   // By key; never iterated.
   absl::flat_hash_map<std::string, std::shared_ptr<const CachedState>> states_;
   // By key; never iterated.
   absl::flat_hash_map<std::string, std::shared_ptr<const CachedDefinition>> definitions_;
   size_t definition_bytes_ = 0;
-  // What was found last: many one-off events in a row have the same definition.
+  // The definition found last: many successive one-off events have the same one.
   struct Found {
     Uid uid;
     uint64_t version = 0;
-    std::shared_ptr<const CachedDefinition> definition;  // null: nothing
+    std::shared_ptr<const CachedDefinition> definition;  // null: none
   };
   Found found_;
-  // Keys whose read is under way, with its number: not wanted again. What another read says of
-  // them was asked before they were forgotten. Never iterated.
+  // The keys being read, with the number of the read. The answer of a read with another number is
+  // ignored, because the key was forgotten after that read began. Never iterated.
   absl::flat_hash_map<std::string, uint64_t> reading_;
-  uint64_t readings_ = 0;  // numbers given
+  uint64_t readings_ = 0;  // counts reads
   std::set<std::string> wanted_states_;
   std::set<std::string> wanted_definitions_;
-  size_t reads_ = 0;  // of the fetch under way
+  size_t reads_ = 0;  // under way in the present fetch
 };
 
 }  // namespace escapement

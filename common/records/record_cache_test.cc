@@ -115,7 +115,7 @@ struct OneState {
                     }};
 };
 
-TEST(RecordCacheTest, AReadThatWasAskedBeforeTheStateWasForgottenIsNotBelieved) {
+TEST(RecordCacheTest, ReadBegunBeforeForgetStateIsIgnored) {
   OneState one;
   one.store.Lag();  // else the watch tells of the change
   one.Put(2);
@@ -129,7 +129,7 @@ TEST(RecordCacheTest, AReadThatWasAskedBeforeTheStateWasForgottenIsNotBelieved) 
 }
 
 // The change is before what the new watch tells of, and after what the read has seen.
-TEST(RecordCacheTest, AReadThatWasAskedBeforeTheWatchIsNotBelieved) {
+TEST(RecordCacheTest, ReadBegunBeforeTheWatchIsIgnored) {
   OneState one;
   one.store.Lag();
   one.Put(2);
@@ -143,7 +143,7 @@ TEST(RecordCacheTest, AReadThatWasAskedBeforeTheWatchIsNotBelieved) {
 }
 
 // 400 KB is about the most that a definition can be; an answer of the store's is at most 64 MB.
-TEST(RecordCacheTest, NoReadAsksForMoreDefinitionsThanAnAnswerCanHold) {
+TEST(RecordCacheTest, ReadsAreBoundedByTheSizeOfAnAnswer) {
   constexpr uint64_t kDefinitions = 2'345;
   sim::SimRuntime runtime{5};
   kv::MemKvStore mem(runtime, {});
@@ -185,7 +185,7 @@ TEST(RecordCacheTest, NoReadAsksForMoreDefinitionsThanAnAnswerCanHold) {
 }
 
 // As when several runs of one schedule are launched together.
-TEST(RecordCacheTest, OfAStateThatACommitWritesTwiceTheLastWordCounts) {
+TEST(RecordCacheTest, LastValueOfAStateInACommitCounts) {
   sim::SimRuntime runtime{5};
   kv::MemKvStore store(runtime, {});
   const std::shared_ptr<Executor> executor = runtime.NewExecutor("handler");

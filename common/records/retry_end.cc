@@ -8,7 +8,7 @@
 namespace escapement {
 namespace {
 
-// Of the occurrence in whose time the row is.
+// The occurrence in whose period the row is.
 absl::Time OccurrenceOf(const storage::v1::EventRecord& row) {
   const int64_t nominal = row.nominal_time_micros();
   if (!row.has_throttle() || !row.throttle().has_window()) return FromMicros(nominal);
@@ -35,7 +35,7 @@ std::optional<absl::Time> RetryEnd(const storage::v1::EventRecord& row,
     return std::nullopt;
   const std::optional<cron::Occurrence> next = timetable->FirstAfter(OccurrenceOf(row));
   if (!next.has_value()) return std::nullopt;
-  // All of its runs are used up by then.
+  // By then the schedule has used all of its max_runs.
   if (state != nullptr && state->record.has_value() && next->instant >= FinishOf(*state->record))
     return std::nullopt;
   return next->instant;

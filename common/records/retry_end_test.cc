@@ -56,7 +56,7 @@ TEST_F(RetryEndTest, TheNominalTimeCountsAndNotTheLaunch) {
   EXPECT_EQ(End(), Second(kHour + 3600));
 }
 
-TEST_F(RetryEndTest, WhatWasTriggeredOrIsNoSchedulesOrIsKeptHasNoEnd) {
+TEST_F(RetryEndTest, TriggeredOneOffAndKeptRetriesHaveNoEnd) {
   row_.set_triggered(true);
   EXPECT_EQ(End(), std::nullopt);
   row_.set_triggered(false);
@@ -79,7 +79,7 @@ TEST_F(RetryEndTest, TheLastOccurrenceHasNoEnd) {
   EXPECT_EQ(End(), std::nullopt);
 }
 
-TEST_F(RetryEndTest, WhatWasCarriedOverHasTheTimeOfTheOccurrenceThatItWasCarriedTo) {
+TEST_F(RetryEndTest, CarriedOverRowEndsAfterTheOccurrenceOfItsWindow) {
   Window(kHour);
   EXPECT_EQ(End(), Second(kHour + 3600));
   Window(kHour + 7200);

@@ -16,21 +16,21 @@ constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
 
 enum class Former { kNone, kDoubled, kSuperseded, kUnknown };
 
-// A schedule that was changed away from this occurrence and back to it. Back before it was due: the
-// change back has made rows of its own, and this one is left over. (The same definition again makes
-// the same key, and so no second row; another n or priority does not.) Back after it was due: it
-// was not to fire then, and is superseded.
+// Finds out whether updates have removed this occurrence from the schedule and added it again. If
+// it was added again before it was due, that update has written a row of its own, and this one is
+// left over (kDoubled; an equal definition writes the same key, and so no second row). If it was
+// added again after it was due, it was not wanted when it was due (kSuperseded).
 Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
                    const EventRecord& row, const storage::v1::StateRecord& state) {
   if (row.triggered()) return Former::kNone;
-  std::vector<std::shared_ptr<const CachedDefinition>> later;  // than the row's
+  std::vector<std::shared_ptr<const CachedDefinition>> later;  // versions after the row's
   for (uint64_t version = row.version() + 1; version <= state.version(); ++version) {
     later.push_back(cache.Definition(uid, version));
     if (later.back() == nullptr) return Former::kUnknown;
     if (later.back()->record == nullptr) return Former::kNone;
   }
   const int64_t nominal = row.nominal_time_micros();
-  // Of the version before later[i], when that took its place.
+  // The finish of the version before later[i], at the time of the update.
   const auto finish_before = [&](size_t i) {
     const int64_t micros = later[i]->record->former_finish_micros();
     return micros == 0 ? absl::InfiniteFuture() : FromMicros(micros);
@@ -48,23 +48,21 @@ Former ChangedBack(RecordCache& cache, const Uid& uid, absl::string_view occurre
   return away_when_due && !away ? Former::kSuperseded : Former::kNone;
 }
 
-RowJudgement Skip(RowJudgement judged, absl::string_view reason) {
+// The cached state may be older than the row: one commit writes both, but two watches deliver them
+// separately. If the row is newer, the state is read again.
+RowJudgement Superseded(RecordCache& cache, const Uid& uid, const EventRecord& row,
+                        RowJudgement judged) {
+  if (row.version() > judged.state->record->version()) {
+    cache.ForgetState(uid);
+    cache.State(uid);
+    return {};
+  }
   judged.action = Action::kSkip;
-  judged.reason = std::string(reason);
+  judged.reason = std::string(kSuperseded);
   return judged;
 }
 
-// The state that is known may be older than the row: a change writes both, and its news of the two
-// are told apart.
-RowJudgement Superseded(RecordCache& cache, const Uid& uid, const EventRecord& row,
-                        RowJudgement judged) {
-  if (row.version() <= judged.state->record->version()) return Skip(std::move(judged), kSuperseded);
-  cache.ForgetState(uid);
-  cache.State(uid);
-  return {};
-}
-
-// Where the rows of a definition wait: by policy and priority, or on their own.
+// True if rows of the definition wait where this row waits: by policy and priority, or without one.
 bool SamePlace(const EventRecord& row, const storage::v1::DefinitionRecord& definition) {
   if (row.has_throttle() != definition.has_throttle()) return false;
   return !row.has_throttle() || (row.throttle().policy_id() == definition.throttle().policy_id() &&
@@ -82,7 +80,7 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
   RowJudgement judged;
   judged.state = cache.State(uid);
   if (judged.state == nullptr) {
-    // Most rows are of the current version: both are read at once.
+    // Most rows have the current version, so both records are read at once.
     cache.Definition(uid, row.version());
     return judged;
   }
@@ -96,31 +94,27 @@ RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_
     judged.action = Action::kDrop;
     return judged;
   }
-  Currency currency = JudgeRow(row, occurrence, state, std::nullopt);
-  if (currency == Currency::kNeedsDefinition && definition != nullptr) {
-    currency = JudgeRow(row, occurrence, state,
-                        HasOccurrence(definition->timetable.get(), occurrence,
-                                      row.nominal_time_micros(), FinishOf(*state)));
+  RowVerdict verdict = JudgeRow(row, occurrence, state, std::nullopt);
+  if (verdict.action == Action::kFetch && definition != nullptr) {
+    verdict = JudgeRow(row, occurrence, state,
+                       HasOccurrence(definition->timetable.get(), occurrence,
+                                     row.nominal_time_micros(), FinishOf(*state)));
   }
-  switch (currency) {
-    case Currency::kPark:
-      judged.action = Action::kPark;
-      return judged;
-    case Currency::kDeleted:
-      return Skip(std::move(judged), "deleted");
-    case Currency::kSuperseded:
-      return Superseded(cache, uid, row, std::move(judged));
-    case Currency::kCancelled:
-      judged.outcome = storage::v1::OUTCOME_KIND_CANCELLED;
-      return Skip(std::move(judged), *CancelReason(row, occurrence, *state));
-    case Currency::kNeedsDefinition:
-    case Currency::kSend:
-      break;
+  if (verdict.superseded()) return Superseded(cache, uid, row, std::move(judged));
+  if (verdict.action == Action::kPark || verdict.action == Action::kSkip) {
+    judged.action = verdict.action;
+    judged.outcome = verdict.outcome;
+    judged.reason = std::string(verdict.reason);
+    return judged;
   }
   if (former == Former::kSuperseded) return Superseded(cache, uid, row, std::move(judged));
   if (definition == nullptr) return judged;
-  // The definition went with its schedule; the state that is known is a moment old.
-  if (definition->record == nullptr) return Skip(std::move(judged), "deleted");
+  // The schedule was deleted with its definition; the cached state is a moment old.
+  if (definition->record == nullptr) {
+    judged.action = Action::kSkip;
+    judged.reason = std::string(kScheduleDeleted);
+    return judged;
+  }
   judged.action = SamePlace(row, *definition->record) ? Action::kSend : Action::kMove;
   judged.definition = definition;
   return judged;

@@ -1,8 +1,10 @@
-// What is to be done with a queue row of a schedule: by the schedule's present state and
+// Decides what to do with a queue row of a schedule, from the schedule's current state and
 // definition.
 //
-// Both who claims rows of `events` (handler) and who grants rows of `waiting` (token manager) ask
-// this, and carry the state it was judged by as a condition of what they do.
+// Its callers are the handler (rows of `events`), the token manager (rows of `waiting`) and the
+// emitter (launches). Each puts the state of the judgement as a condition on its commit.
+//
+// Threads: that of the RecordCache.
 
 #ifndef COMMON_RECORDS_ROW_JUDGE_H_
 #define COMMON_RECORDS_ROW_JUDGE_H_
@@ -14,42 +16,33 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/uid.h"
+#include "common/records/currency.h"
 #include "common/records/record_cache.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement {
 
-// Reason of a skip: the schedule does not want the occurrence any more.
-inline constexpr absl::string_view kSuperseded = "superseded";
-
 struct RowJudgement {
-  enum class Action : uint8_t {
-    kSend,   // under `definition`, which has the version of `state`
-    kFetch,  // something is not known yet; the cache has been asked for it
-    kPark,   // the schedule is paused
-    kSkip,   // it ends with `outcome`, for `reason`
-    kDrop,   // another row stands for its events: it goes without an outcome
-    kMove,   // it waits in the wrong place: `definition` has another policy or, with a policy,
-             // another priority than the row (or none, or has one where the row has none)
-  };
-  Action action = Action::kFetch;
-  // Of kSkip: skipped, or cancelled (its run is: CancelReason).
+  using Action = RowVerdict::Action;
+  Action action = Action::kFetch;  // kFetch: the cache has been asked for what is missing
+  // Only for kSkip: the outcome (skipped or cancelled) and the reason.
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;
   std::string reason = {};
-  // By which it was judged; set but for kFetch.
+  // The state of the judgement. It may be null only for kFetch.
   std::shared_ptr<const CachedState> state = nullptr;
-  // Of kSend and kMove.
+  // Only for kSend and kMove: the definition of the version of `state`. For kMove it has another
+  // policy than the row or, with a policy, another priority.
   std::shared_ptr<const CachedDefinition> definition = nullptr;
 
   bool superseded() const { return action == Action::kSkip && reason == kSuperseded; }
 };
 
-// When a superseded row is to be ended: a second after its launch time. Until then a change may
-// want the occurrence again, under the same identity; so long a change takes at most from its
-// reading of the time to its commit.
+// When a superseded row ends: one second after its launch time. Until then an update may want the
+// occurrence again, under the same identity. An update takes at most that second from its reading
+// of the time to its commit.
 absl::Time SupersededEndsAt(const storage::v1::EventRecord& row);
 
-// `row` is of a schedule (its version is not 0).
+// `row` must be a row of a schedule (its version is not 0).
 RowJudgement JudgeScheduledRow(RecordCache& cache, const Uid& uid, absl::string_view occurrence,
                                const storage::v1::EventRecord& row);
 

@@ -90,15 +90,15 @@ class RowJudgeTest : public ::testing::Test {
   storage::v1::EventRecord row_;
 };
 
-TEST_F(RowJudgeTest, OfOneVersionItIsSent) { EXPECT_EQ(Judge().action, Action::kSend); }
+TEST_F(RowJudgeTest, RowOfTheCurrentVersionIsSent) { EXPECT_EQ(Judge().action, Action::kSend); }
 
-TEST_F(RowJudgeTest, WhatTheScheduleWasChangedAwayFromIsSuperseded) {
+TEST_F(RowJudgeTest, OccurrenceRemovedByAnUpdateIsSuperseded) {
   Define("0 4 * * *", 2);
   EXPECT_EQ(Judge().action, Action::kSkip);
   EXPECT_EQ(Judge().reason, "superseded");
 }
 
-TEST_F(RowJudgeTest, ByAStateThatIsOlderThanItIsItNeverSuperseded) {
+TEST_F(RowJudgeTest, StateOlderThanTheRowNeverSupersedesIt) {
   row_.set_version(3);
   Define("0 4 * * *", 2);
   EXPECT_EQ(Judge().action, Action::kFetch);
@@ -106,20 +106,20 @@ TEST_F(RowJudgeTest, ByAStateThatIsOlderThanItIsItNeverSuperseded) {
   EXPECT_EQ(Judge().action, Action::kSend);
 }
 
-TEST_F(RowJudgeTest, ChangedBackInTimeAnotherRowStandsForIt) {
+TEST_F(RowJudgeTest, OccurrenceAddedAgainInTimeDropsTheOldRow) {
   Define("0 4 * * *", 1);
   Define("0 3,5 * * *", 2);
   EXPECT_EQ(Judge().action, Action::kDrop);
 }
 
-TEST_F(RowJudgeTest, ChangedBackTooLateItStaysSuperseded) {
+TEST_F(RowJudgeTest, OccurrenceAddedAgainTooLateStaysSuperseded) {
   Define("0 4 * * *", 2);
   Define("0 3,5 * * *", 4);
   EXPECT_EQ(Judge().action, Action::kSkip);
   EXPECT_EQ(Judge().reason, "superseded");
 }
 
-TEST_F(RowJudgeTest, ChangedAwayAndBackWhenItWasDueAlreadyItIsSent) {
+TEST_F(RowJudgeTest, OccurrenceRemovedAndAddedAfterItWasDueIsSent) {
   Define("0 4 * * *", 4);
   Define("0 3,5 * * *", 5);
   const RowJudgement judged = Judge();
@@ -128,7 +128,7 @@ TEST_F(RowJudgeTest, ChangedAwayAndBackWhenItWasDueAlreadyItIsSent) {
   EXPECT_EQ(judged.definition->record->version(), 3);
 }
 
-TEST_F(RowJudgeTest, OfARunThatGaveWayItEndsCancelled) {
+TEST_F(RowJudgeTest, RowOfAnOverlappedRunEndsCancelled) {
   Define("0 3 * * *", 1, [](storage::v1::StateRecord* state) {
     state->set_cancelled_before_micros(ToMicros(Hour(4)));
   });
@@ -139,28 +139,28 @@ TEST_F(RowJudgeTest, OfARunThatGaveWayItEndsCancelled) {
 }
 
 // max_runs was lowered, so that the occurrence was one too many, and raised again.
-TEST_F(RowJudgeTest, ChangedBackFromAnEarlierFinishAnotherRowStandsForIt) {
+TEST_F(RowJudgeTest, RaisedMaxRunsDropsTheOldRow) {
   Define("0 3 * * *", 1,
          [](storage::v1::StateRecord* state) { state->set_finish_micros(ToMicros(Hour(2))); });
   Define("0 3 * * *", 2, nullptr, /*former_finish=*/Hour(2));
   EXPECT_EQ(Judge().action, Action::kDrop);
 }
 
-TEST_F(RowJudgeTest, OfAVersionThatFinishedBeforeItANewOneHasARowOfItsOwn) {
+TEST_F(RowJudgeTest, RowAfterTheFinishOfItsVersionIsDropped) {
   Define("0 3 * * *", 1, nullptr, /*former_finish=*/Hour(3));
   EXPECT_EQ(Judge().action, Action::kDrop);
   Define("0 3 * * *", 2, nullptr, /*former_finish=*/Hour(4));
   EXPECT_EQ(Judge().action, Action::kDrop);
 }
 
-TEST_F(RowJudgeTest, ThatAFormerVersionFinishedAfterItChangesNothing) {
+TEST_F(RowJudgeTest, FormerFinishAfterTheRowChangesNothing) {
   Define("0 3 * * *", 1, nullptr, /*former_finish=*/Hour(4));
   EXPECT_EQ(Judge().action, Action::kSend);
   Define("0 3 * * *", 2, nullptr, /*former_finish=*/Hour(4));
   EXPECT_EQ(Judge().action, Action::kSend);
 }
 
-TEST_F(RowJudgeTest, AfterTheFinishOfTheNewVersionItIsSuperseded) {
+TEST_F(RowJudgeTest, RowAfterTheFinishOfTheNewVersionIsSuperseded) {
   Define("0 3 * * *", 1,
          [](storage::v1::StateRecord* state) { state->set_finish_micros(ToMicros(Hour(3))); });
   const RowJudgement judged = Judge();

@@ -7,16 +7,19 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
 #include "common/status/errors.h"
+#include "common/status/return_if_error.h"
 #include "escapement/v1/token_service.grpc.pb.h"
 #include "gtest/gtest.h"
 
@@ -25,71 +28,83 @@ namespace {
 
 using Request = v1::StreamTokensRequest;
 using Response = v1::StreamTokensResponse;
-using Stream = OrderedStream<Request, Response>;
+using Stream = OrderedStream<Response>;
+using WhenFull = Stream::Options::WhenFull;
 
 constexpr size_t kUnansweredMax = 3;
 
-// The turns of all messages that were taken, and the responses that fit them.
+// The messages that a stream has taken, each with a way to answer it.
 class TakenMessages {
  public:
-  void Add(Stream::Turn turn, int tokens) {
+  struct Message {
+    int tokens = 0;
+    std::function<void(absl::StatusOr<Response>)> answer;
+    std::function<void(const absl::Status&)> end_now;
+  };
+
+  void Add(Message message) {
     absl::MutexLock lock(&mutex_);
-    turns_.push_back(std::move(turn));
-    tokens_.push_back(tokens);
+    messages_.push_back(std::move(message));
   }
   void AwaitCount(size_t count) {
     absl::MutexLock lock(&mutex_);
-    const auto reached = [&]()
-                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return turns_.size() >= count; };
+    const auto reached = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return messages_.size() >= count;
+    };
     mutex_.Await(absl::Condition(&reached));
   }
   size_t count() {
     absl::MutexLock lock(&mutex_);
-    return turns_.size();
+    return messages_.size();
   }
-  Stream::Turn& turn(size_t message) {
+  Message message(size_t place) {
     absl::MutexLock lock(&mutex_);
-    return turns_[message];
+    return messages_[place];
   }
-  void Answer(size_t message) {
+  void Answer(size_t place) {
+    const Message taken = message(place);
     Response response;
-    for (int i = 0; i < tokens(message); ++i) response.add_results();
-    turn(message).Answer(std::move(response));
+    for (int i = 0; i < taken.tokens; ++i) response.add_results();
+    taken.answer(std::move(response));
   }
-  // Lets the streams end: each turn keeps its stream alive.
+  // Lets the streams end: each message keeps its stream alive.
   void Clear() {
     absl::MutexLock lock(&mutex_);
-    turns_.clear();
+    messages_.clear();
   }
 
  private:
-  int tokens(size_t message) {
-    absl::MutexLock lock(&mutex_);
-    return tokens_[message];
-  }
-
   absl::Mutex mutex_;
-  std::deque<Stream::Turn> turns_ ABSL_GUARDED_BY(mutex_);
-  std::deque<int> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Message> messages_ ABSL_GUARDED_BY(mutex_);
 };
 
 class TestStream final : public Stream {
  public:
-  TestStream(OrderedStreamOptions options, TakenMessages& taken)
-      : OrderedStream(options), taken_(taken) {}
+  TestStream(Options options, TakenMessages& taken)
+      : OrderedStream(std::move(options)), taken_(taken) {}
 
  private:
-  Request* RequestToFill() override { return &request_; }
-  void Take(Turn turn) override { taken_.Add(std::move(turn), request_.release().tokens_size()); }
+  absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
+    Request request;
+    RETURN_IF_ERROR(ReadMessage(bytes, &request));
+    if (!request.has_release()) return absl::InvalidArgumentError("no release");
+    const auto stream = std::static_pointer_cast<TestStream>(self());
+    taken_.Add({.tokens = request.release().tokens_size(),
+                .answer =
+                    [stream, place](absl::StatusOr<Response> response) {
+                      stream->Answer(place, std::move(response));
+                    },
+                .end_now = [stream](const absl::Status& status) { stream->EndNow(status); }});
+    return absl::OkStatus();
+  }
 
   TakenMessages& taken_;
-  Request request_;
 };
 
 class Service final
     : public v1::TokenService::WithRawCallbackMethod_StreamTokens<v1::TokenService::Service> {
  public:
-  Service(OrderedStreamOptions options, TakenMessages& taken) : options_(options), taken_(taken) {}
+  Service(Stream::Options options, TakenMessages& taken) : options_(options), taken_(taken) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamTokens(
       grpc::CallbackServerContext*) override {
@@ -97,13 +112,13 @@ class Service final
   }
 
  private:
-  const OrderedStreamOptions options_;
+  const Stream::Options options_;
   TakenMessages& taken_;
 };
 
 class OrderedStreamTest : public ::testing::Test {
  protected:
-  void StartServer(OrderedStreamOptions options) {
+  void StartServer(Stream::Options options) {
     service_ = std::make_unique<Service>(options, taken_);
     auto server = GrpcServer::Start(GrpcServer::Options(), {service_.get()});
     ASSERT_TRUE(server.ok()) << server.status();
@@ -162,18 +177,19 @@ TEST_F(OrderedStreamTest, FullStreamReadsOnOnlyAfterAnAnswer) {
 
 TEST_F(OrderedStreamTest, FullStreamThatRefusesEndsWithItsStatus) {
   StartServer({.unanswered_max = kUnansweredMax,
-               .refuse_more = [] { return absl::ResourceExhaustedError("too many"); }});
+               .when_full = WhenFull::kEndStream,
+               .too_many = absl::ResourceExhaustedError("too many")});
   for (size_t message = 0; message <= kUnansweredMax; ++message) Write(1);
   EXPECT_EQ(Read(), -1);
   EXPECT_EQ(stream_->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(taken_.count(), kUnansweredMax);
 }
 
-TEST_F(OrderedStreamTest, EndInTurnComesAfterTheAnswersBeforeIt) {
+TEST_F(OrderedStreamTest, ErrorEndsTheStreamAfterTheAnswersBeforeIt) {
   StartServer({.unanswered_max = kUnansweredMax});
   for (int tokens = 1; tokens <= 3; ++tokens) Write(tokens);
   taken_.AwaitCount(3);
-  taken_.turn(1).EndStreamInTurn(absl::AbortedError("second"));
+  taken_.message(1).answer(absl::AbortedError("second"));
   taken_.Answer(2);
   taken_.Answer(0);
   EXPECT_EQ(Read(), 1);
@@ -186,7 +202,7 @@ TEST_F(OrderedStreamTest, EndNowDoesNotWaitForEarlierAnswers) {
   Write(1);
   Write(2);
   taken_.AwaitCount(2);
-  taken_.turn(1).EndStreamNow(absl::UnavailableError("no store"));
+  taken_.message(1).end_now(absl::UnavailableError("no store"));
   EXPECT_EQ(Read(), -1);
   EXPECT_EQ(stream_->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   taken_.Answer(0);  // harmless
@@ -204,6 +220,13 @@ TEST_F(OrderedStreamTest, UnreadableMessageEndsTheStreamAfterEarlierAnswers) {
   EXPECT_EQ(Read(), -1);
   EXPECT_EQ(ErrorReason(FromGrpcStatus(stream_->Finish())), "UNREADABLE_MESSAGE");
   EXPECT_EQ(taken_.count(), 1u);
+}
+
+TEST_F(OrderedStreamTest, MessageThatTakeRefusesEndsTheStream) {
+  StartServer({.unanswered_max = kUnansweredMax});
+  ASSERT_TRUE(stream_->Write(Request()));
+  EXPECT_EQ(Read(), -1);
+  EXPECT_EQ(stream_->Finish().error_message(), "no release");
 }
 
 TEST_F(OrderedStreamTest, StoppingServerDoesNotWaitForAnswers) {

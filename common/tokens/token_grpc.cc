@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,49 +24,50 @@ absl::Status TooManyUnanswered() {
       kTokenBusyDelay);
 }
 
-class TokenStream final : public OrderedStream<v1::StreamTokensRequest, v1::StreamTokensResponse> {
+class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
  public:
   explicit TokenStream(TokenApi& tokens)
       : OrderedStream({.unanswered_max = kTokenStreamUnansweredMax,
-                       .refuse_more = &TooManyUnanswered,
+                       .when_full = Options::WhenFull::kEndStream,
+                       .too_many = TooManyUnanswered(),
                        .join_answers = true}),
         tokens_(tokens) {}
 
- private:
-  v1::StreamTokensRequest* RequestToFill() override { return &request_; }
-
-  void Take(Turn turn) override {
+ protected:
+  absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
+    if (auto parsed = ReadMessage(bytes, &request_); !parsed.ok()) return parsed;
     switch (request_.batch_case()) {
       case v1::StreamTokensRequest::kComplete:
-        return tokens_.CompleteTokens(request_.complete(),
-                                      AnswerInTurn<v1::CompleteTokensResponse>(std::move(turn)));
+        tokens_.CompleteTokens(request_.complete(), Answering<v1::CompleteTokensResponse>(place));
+        return absl::OkStatus();
       case v1::StreamTokensRequest::kRelease:
-        return tokens_.ReleaseTokens(request_.release(),
-                                     AnswerInTurn<v1::ReleaseTokensResponse>(std::move(turn)));
+        tokens_.ReleaseTokens(request_.release(), Answering<v1::ReleaseTokensResponse>(place));
+        return absl::OkStatus();
       case v1::StreamTokensRequest::kExtend:
-        return tokens_.ExtendTokens(request_.extend(),
-                                    AnswerInTurn<v1::ExtendTokensResponse>(std::move(turn)));
+        tokens_.ExtendTokens(request_.extend(), Answering<v1::ExtendTokensResponse>(place));
+        return absl::OkStatus();
       case v1::StreamTokensRequest::BATCH_NOT_SET:
-        return turn.EndStreamInTurn(InvalidField("batch", "required"));
+        break;
     }
+    return InvalidField("batch", "is required: set one of complete, release, extend");
   }
 
+ private:
   template <typename Response>
-  static TokenApi::Done<Response> AnswerInTurn(Turn turn) {
-    return
-        [turn = std::move(turn)](absl::StatusOr<std::unique_ptr<Response>> batch_response) mutable {
-          if (!batch_response.ok()) return turn.EndStreamInTurn(batch_response.status());
-          v1::StreamTokensResponse response;
-          response.mutable_results()->Swap((*batch_response)->mutable_results());
-          turn.Answer(std::move(response));
-        };
+  TokenApi::Done<Response> Answering(uint64_t place) {
+    return [this, self = self(), place](absl::StatusOr<std::unique_ptr<Response>> response) {
+      if (!response.ok()) return Answer(place, response.status());
+      v1::StreamTokensResponse answer;
+      answer.mutable_results()->Swap((*response)->mutable_results());
+      Answer(place, std::move(answer));
+    };
   }
 
   TokenApi& tokens_;
-  v1::StreamTokensRequest request_;  // the message just read
+  v1::StreamTokensRequest request_;  // reused from message to message
 };
 
-// The unary methods get messages, the stream gets bytes (see ordered_stream_grpc.h).
+// The unary methods get messages, the stream gets bytes (see stream_message_grpc.h).
 template <typename Base>
 using UnaryMethods = v1::TokenService::WithCallbackMethod_CompleteTokens<
     v1::TokenService::WithCallbackMethod_ReleaseTokens<

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/backoff/retry_plan.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/records/currency.h"
@@ -13,7 +14,7 @@
 namespace escapement::handler {
 namespace {
 
-// Of schedules whose deliveries time out sooner.
+// A claim may be sent this long after its judgement, or for the delivery timeout if that is longer.
 constexpr absl::Duration kJudgedForMin = absl::Seconds(1);
 
 BackoffPolicy BackoffOf(const storage::v1::RetryRecord& retry) {
@@ -25,17 +26,13 @@ BackoffPolicy BackoffOf(const storage::v1::RetryRecord& retry) {
 }  // namespace
 
 Shard::Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence)
-    : state_(new ShardState{.core = core,
-                            .shard = static_cast<uint16_t>(lease.index),
-                            .lease = lease,
-                            .fence = std::move(fence),
-                            .owner = this}),
-      loader_(state_),
-      ends_(state_, loader_),
-      claims_(state_, loader_, ends_),
-      retry_sweep_(state_, claims_),
-      granted_(state_, ends_),
-      takeover_(state_, ends_, granted_) {}
+    : state_(std::make_shared<ShardState>(core, lease, std::move(fence), this)),
+      loader_(*state_),
+      ends_(*state_, loader_),
+      claims_(*state_, loader_, ends_),
+      retry_sweep_(*state_, claims_),
+      granted_(*state_, ends_),
+      takeover_(*state_, ends_, granted_) {}
 
 Shard::~Shard() {
   for (const auto& [order, claim] : state_->claims) claim->owner = nullptr;
@@ -62,26 +59,25 @@ std::optional<absl::Time> Shard::NextDue(absl::Time now) const {
   std::optional<absl::Time> next = takeover_.NextDue();
   if (next.has_value() && *next <= now) next.reset();
   const ClaimLead& lead = state_->core.lead;
-  const std::optional<absl::Time> row = state_->queue.NextDue(lead.Until(now));
+  const std::optional<absl::Time> row = state_->queue.NextDue(lead.LatestDueClaimedAt(now));
   if (row.has_value()) {
-    const absl::Time claim_at = lead.TimeOf(*row);
+    const absl::Time claim_at = lead.ClaimTimeOf(*row);
     next = next.has_value() ? std::min(*next, claim_at) : claim_at;
   }
   return next;
 }
 
 void Shard::Drain(Closure done) {
+  CHECK(done != nullptr);
   draining_ = true;
   drained_ = std::move(done);
   claims_.Stop();
   retry_sweep_.Stop();
   takeover_.Stop();
   granted_.Stop();
-  state_->core.executor->PostAfter(state_->core.options.drain_max,
-                                   [this, weak = std::weak_ptr<ShardState>(state_)] {
-                                     if (weak.lock() != nullptr && drained_)
-                                       std::exchange(drained_, nullptr)();
-                                   });
+  state_->core.executor->PostAfter(state_->core.options.drain_max, state_->WhileOwned([this] {
+    if (drained_) std::exchange(drained_, nullptr)();
+  }));
   CheckDrained();
 }
 
@@ -91,12 +87,13 @@ void Shard::CheckDrained() {
   std::exchange(drained_, nullptr)();
 }
 
-// The claim was decided by the schedule's state; what has been paused or deleted since is not sent
-// any more but becomes a row again. Parking it here could strand it: the schedule may be resumed
-// before the end is committed. Granted events wait for another judgement of their token manager.
+// If the schedule was paused or deleted since the claim, its events become a row again. Parking
+// them here could strand them, because the schedule may be resumed before the end is committed.
+// Granted events go back to their token manager, which judges them again.
 ClaimOwner::Check Shard::BeforeSend(const std::shared_ptr<Claim>& claim, uint32_t entry_index,
                                     uint64_t first, uint64_t count) {
   if (!state_->core.lease_valid(state_->shard)) return Check::kWait;
+  CHECK_LT(entry_index, claim->entries.size());
   const ClaimedEntry& entry = claim->entries[entry_index];
   if (MayBeSent(*claim, entry)) return Check::kSend;
   ends_.Add({.claim = claim,
@@ -112,11 +109,11 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
   if (entry.grant == nullptr && entry.one_off()) return true;
   const absl::Time now = state_->core.client.NowLow();
   if (entry.grant != nullptr && now > entry.grant->send_before) return false;
-  // Claimed so long ago (its commit was known late, or the process stood still) that the schedule
-  // may have been paused for longer than claimed events go on.
+  // The judgement is too old, for example after a pause of this process: a pause of the schedule
+  // must stop its events within this time.
   if (now > claim.judged + std::max(entry.context->timeout, kJudgedForMin)) return false;
   const std::shared_ptr<const CachedState> cached = state_->core.cache.StateIfKnown(entry.key.uid);
-  // A state from before the grant says nothing: the grant was made under a later one.
+  // The grant was made under a newer state than the cached one.
   if (cached == nullptr || cached->seq < claim.granted_seq) return true;
   if (!cached->record.has_value() ||
       cached->record->kind() == storage::v1::SCHEDULE_STATE_KIND_DELETED ||
@@ -128,7 +125,9 @@ bool Shard::MayBeSent(const Claim& claim, const ClaimedEntry& entry) const {
 
 void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, uint64_t index,
                      int64_t dispatch_micros, DeliveryResult result, bool silent) {
+  CHECK_LT(entry_index, claim->entries.size());
   const ClaimedEntry& entry = claim->entries[entry_index];
+  CHECK(entry.context != nullptr);
   const absl::Time now = state_->core.client.NowLow();
   Outcome outcome{.claim = claim,
                   .entry = entry_index,
@@ -138,27 +137,26 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                   .dispatch_micros = dispatch_micros,
                   .complete_micros = ToMicros(now)};
   if (result.status == DeliveryStatus::kAccepted) {
-    HandlerStats::Add(state_->core.stats.accepted, 1);
+    state_->core.metrics.accepted.Increment();
     if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;
     if (outcome.work == DeliveryWork::kFailed)
       outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);
     ends_.Add(std::move(outcome));
     return;
   }
-  // Of others: what is no text would make the records unreadable.
+  // A reason that is not valid text would make the records unreadable.
   outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);
   outcome.kind = EndKind::kFailed;
-  // Refused, reset, unknown host, timeout: whatever the reason, all that is known of the target is
-  // that it has answered nothing since. One that was slow beside others that were answered is
-  // there.
+  // The target counts as unreachable only if it has answered no attempt since this one began. If it
+  // answered others, it is slow, but there.
   outcome.unreachable = silent || result.status == DeliveryStatus::kUnsent;
   const storage::v1::RetryRecord& retry = entry.context->definition->delivery().retry();
   const absl::Time tried_since = TriedSince(entry.event, FromMicros(dispatch_micros));
   if (result.status == DeliveryStatus::kUnsent) {
-    // The consumer has not seen it: it waits on in the store, and only age can end it.
+    // The consumer has not seen the event: it waits in the store again, and only age can end it.
     --outcome.attempts;
     const absl::Duration age_max = absl::Microseconds(retry.max_age_micros());
-    // Of granted events their token manager minds the age.
+    // The token manager checks the age of granted events.
     if (entry.grant != nullptr || now < tried_since + age_max) outcome.kind = EndKind::kReturn;
   } else if (result.status != DeliveryStatus::kRejected) {
     const auto cached = state_->core.cache.StateIfKnown(entry.key.uid);

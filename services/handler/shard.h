@@ -1,7 +1,8 @@
 // Shard: one queue shard that this handler owns, from the acquisition of its lease to its loss.
 //
-// takeover (what the former owner left) → loader (rows due soon) → claims → send loop → ends;
-// granted (what token managers claim here) → send loop → ends.
+// Rows of the shard:       loader → claims → send loop → ends
+// Claims of token managers:  granted → send loop → ends
+// Claims of a former owner: takeover → send loop → ends
 //
 // Threads: one, the handler's executor.
 
@@ -23,9 +24,9 @@ namespace escapement::handler {
 
 class Shard final : public ClaimOwner {
  public:
-  // `core` outlives it.
+  // `core` must outlive the shard.
   Shard(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence);
-  // The lease is lost: claims and callbacks under way change nothing any more.
+  // Called when the lease is lost. Claims and callbacks that are under way then have no effect.
   ~Shard() override;
 
   void Start();
@@ -38,12 +39,12 @@ class Shard final : public ClaimOwner {
   // The schedule was deleted, or a run of it was cancelled.
   void OnRunsEnded(const Uid& schedule) { retry_sweep_.Note(schedule); }
 
-  // Takes no further work; `done` runs when everything claimed has ended, or after
-  // Options::drain_max.
+  // Takes no further work. `done` runs once every claim has ended, or after
+  // HandlerOptions::drain_max.
   void Drain(Closure done);
 
-  // The store's time after `now`, and Clock::Elapsed, at which Step has something to do; nullopt:
-  // nothing is planned.
+  // When Step has something to do next: in store time after `now` (NextDue), and in Clock::Elapsed
+  // (NextStep). nullopt: nothing is planned.
   std::optional<absl::Time> NextDue(absl::Time now) const;
   std::optional<absl::Duration> NextStep() const { return ends_.NextStep(); }
   bool blocked() const { return claims_.blocked() || granted_.blocked(); }
@@ -62,7 +63,7 @@ class Shard final : public ClaimOwner {
   void CheckDrained();
   bool MayBeSent(const Claim& claim, const ClaimedEntry& entry) const;
 
-  std::shared_ptr<ShardState> state_;
+  const std::shared_ptr<ShardState> state_;  // shared only with callbacks that hold it weakly
   ShardLoader loader_;
   EndLoop ends_;
   ClaimLoop claims_;

@@ -1,7 +1,7 @@
-// What the loops of one owned queue shard share, and what all shards of a handler share.
+// State that the loops of one owned queue shard share (ShardState), and state that all shards of a
+// handler share (HandlerCore).
 //
-// Threads: one, the handler's executor. A callback of the store keeps a weak_ptr to the ShardState
-// and does nothing once it is gone: the lease was lost.
+// Threads: one, the handler's executor.
 
 #ifndef SERVICES_HANDLER_SHARD_STATE_H_
 #define SERVICES_HANDLER_SHARD_STATE_H_
@@ -11,8 +11,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "common/base/check.h"
 #include "common/kv/client/kv_client.h"
 #include "common/kv/layout.h"
 #include "common/lease/lease_keeper.h"
@@ -23,8 +26,8 @@
 #include "services/handler/delivery/send_loop.h"
 #include "services/handler/granted/granted_claims.h"
 #include "services/handler/intake/due_queue.h"
+#include "services/handler/metrics.h"
 #include "services/handler/options.h"
-#include "services/handler/stats.h"
 
 namespace escapement::handler {
 
@@ -36,26 +39,56 @@ struct HandlerCore {
   RecordCache& cache;
   ClaimLead& lead;
   SendLoop& sends;
-  HandlerStats& stats;
+  HandlerMetrics& metrics;
   std::function<bool(uint32_t shard)> lease_valid;
-  std::function<void()> wake;  // steps all shards soon; cheap, any number of times
+  std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
   uint64_t last_claim_order = 0;
-  kv::Layout layout = {};  // set before the first shard is
+  kv::Layout layout = {};  // set before the first shard is made
 };
 
-struct ShardState {
+// The Shard owns it, and the shard's loops keep a plain reference. Callbacks that may run after the
+// lease is lost (of the store, of timers) are wrapped by WhileOwned.
+struct ShardState : public std::enable_shared_from_this<ShardState> {
+  ShardState(HandlerCore& core, const lease::HeldLease& lease, kv::Condition fence,
+             ClaimOwner* owner)
+      : core(core),
+        shard(static_cast<uint16_t>(lease.index)),
+        lease(lease),
+        fence(std::move(fence)),
+        owner(owner) {}
+
+  // Wraps a callback of the shard or of one of its loops: once the shard is gone, the call does
+  // nothing.
+  template <typename Callback>
+  auto WhileOwned(Callback callback) {
+    return [weak = weak_from_this(), callback = std::move(callback)](auto&&... args) mutable {
+      if (const std::shared_ptr<ShardState> owned = weak.lock(); owned != nullptr)
+        callback(std::forward<decltype(args)>(args)...);
+    };
+  }
+
+  // Takes the key of a row out of `held`. The key must be there.
+  void Release(absl::string_view key) { CHECK_EQ(held.erase(key), 1u) << "a key was not held"; }
+
+  // Adds a claim, a new one or one of a former owner. It stays until its last event has ended.
+  void AddClaim(const std::shared_ptr<Claim>& claim) {
+    claim->order = ++core.last_claim_order;
+    claim->owner = owner;
+    CHECK(claims.emplace(claim->order, claim).second);
+  }
+
   HandlerCore& core;
-  uint16_t shard = 0;
-  lease::HeldLease lease = {};
-  kv::Condition fence = {};
-  ClaimOwner* owner = nullptr;
+  const uint16_t shard;
+  const lease::HeldLease lease;
+  const kv::Condition fence;
+  ClaimOwner* const owner;
 
   DueQueue queue = {};
-  // Keys of rows that are in neither the queue nor anybody else's hands: being judged or claimed,
-  // waiting for their target, and those of one-off events that are claimed. The loader skips them.
+  // Keys of the rows that a loop of this shard works on: rows being judged, claimed or ended, rows
+  // that wait for their target, and rows of claimed one-off events. The loader skips these keys.
   // Never iterated.
   absl::flat_hash_set<std::string> held = {};
-  std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; those with an open event
+  std::map<uint64_t, std::shared_ptr<Claim>> claims = {};  // by order; claims with an open event
   GrantedClaims granted = {};
 };
 

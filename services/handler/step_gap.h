@@ -1,7 +1,8 @@
-// How long the handler waits between two steps: so many times what the first of them took, within
-// bounds. What falls due, is answered or is committed so soon after a step is taken together with
-// what comes next, which at thousands of events a second costs the processors much less than each
-// alone. Where there is little to do a step takes little, and what comes next hardly waits.
+// GapAfterStep: the pause between two steps of a handler.
+//
+// Work that arrives during the pause is handled together in the next step. At thousands of events a
+// second this costs much less processor time than handling each alone. The pause is a multiple of
+// the last step's duration: with little to do, steps are short and work hardly waits.
 
 #ifndef SERVICES_HANDLER_STEP_GAP_H_
 #define SERVICES_HANDLER_STEP_GAP_H_
@@ -16,7 +17,7 @@ inline constexpr int kStepGapTimes = 4;
 inline constexpr absl::Duration kStepGapMin = absl::Microseconds(50);
 inline constexpr absl::Duration kStepGapMax = absl::Microseconds(500);
 
-// From the end of a step that took `step` to the earliest begin of the next.
+// The time from the end of a step that took `step` to the earliest begin of the next one.
 inline absl::Duration GapAfterStep(absl::Duration step) {
   return std::clamp(kStepGapTimes * step, kStepGapMin, kStepGapMax);
 }

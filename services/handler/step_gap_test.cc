@@ -5,7 +5,7 @@
 namespace escapement::handler {
 namespace {
 
-TEST(StepGapTest, WhereAStepTakesNothingTheNextHardlyWaits) {
+TEST(StepGapTest, ShortStepIsFollowedByTheShortestGap) {
   EXPECT_EQ(GapAfterStep(absl::ZeroDuration()), absl::Microseconds(50));
   EXPECT_EQ(GapAfterStep(absl::Microseconds(12)), absl::Microseconds(50));
 }
@@ -16,12 +16,12 @@ TEST(StepGapTest, TheGapFollowsTheStep) {
   EXPECT_EQ(GapAfterStep(absl::Microseconds(124)), absl::Microseconds(496));
 }
 
-TEST(StepGapTest, ALongStepHoldsTheNextUpByHalfAMillisecondAtMost) {
+TEST(StepGapTest, GapAfterALongStepIsHalfAMillisecond) {
   EXPECT_EQ(GapAfterStep(absl::Microseconds(125)), absl::Microseconds(500));
   EXPECT_EQ(GapAfterStep(absl::Milliseconds(40)), absl::Microseconds(500));
 }
 
-TEST(StepGapTest, AClockThatGoesBackMakesNoGapShorterThanTheLeast) {
+TEST(StepGapTest, ClockGoingBackGivesTheShortestGap) {
   EXPECT_EQ(GapAfterStep(-absl::Milliseconds(1)), absl::Microseconds(50));
 }
 

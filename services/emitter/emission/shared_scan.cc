@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/runtime/perturb.h"
 
 namespace escapement::emitter {
@@ -13,6 +14,8 @@ SharedScan::SharedScan(kv::KvClient& client, std::shared_ptr<Executor> executor,
     : client_(client), executor_(std::move(executor)), rows_max_(rows_max) {}
 
 void SharedScan::Read(std::vector<kv::KeyRange> ranges, Done done) {
+  CHECK(!ranges.empty());
+  CHECK_LE(ranges.size(), kv::kScanRangesMax);
   if (stopped_) return;
   asked_.push_back({.ranges = std::move(ranges), .done = std::move(done)});
   SendSoon();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/cron/launch_expression.h"
 #include "common/records/row_judge.h"
@@ -126,7 +127,7 @@ bool LaunchLoop::Keep(const std::string& key_bytes, const std::string& value, kv
   Schedule& schedule = at->second;
   // Of the marks told so far, none of which is remembered, a late answer says nothing new.
   if (is_new) schedule.marks_seq = marks_told_;
-  schedule.records = memory_.Find(key->uid);
+  schedule.records = CheckNotNull(memory_.Find(key->uid));
   // What it will be judged by is there when it is due.
   JudgeScheduledRow(cache_, key->uid, key->occurrence,
                     RowToJudge(*key, schedule.records->launches.at(key_bytes).record));
@@ -140,11 +141,11 @@ void LaunchLoop::Forget(const Uid& uid, const std::string& key) {
 
 void LaunchLoop::OnLeft(const Uid& uid, size_t left) {
   const auto it = schedules_.find(uid);
-  if (it == schedules_.end()) return;
+  CHECK(it != schedules_.end()) << "records of an unknown schedule are forgotten";
   Schedule& schedule = it->second;
   SetWaiting(schedule, std::min(schedule.waiting, left));
   if (left > 0) return;
-  if (schedule.at.has_value()) agenda_.erase({*schedule.at, uid});
+  if (schedule.at.has_value()) CHECK_EQ(agenda_.erase({*schedule.at, uid}), 1u);
   fetching_.erase(uid);
   schedules_.erase(it);
 }
@@ -154,7 +155,7 @@ void LaunchLoop::OnLeft(const Uid& uid, size_t left) {
 void LaunchLoop::LookAt(const Uid& uid, Schedule& schedule, absl::Time at) {
   if (schedule.at.has_value()) {
     if (*schedule.at <= at) return;
-    agenda_.erase({*schedule.at, uid});
+    CHECK_EQ(agenda_.erase({*schedule.at, uid}), 1u);
   }
   schedule.at = at;
   agenda_.insert({at, uid});
@@ -174,7 +175,8 @@ void LaunchLoop::LookAtNext(const Uid& uid, Schedule& schedule, absl::Time after
 }
 
 void LaunchLoop::SetWaiting(Schedule& schedule, size_t waiting) {
-  waiting_ = waiting_ - schedule.waiting + waiting;
+  TakeFrom(waiting_, schedule.waiting);
+  waiting_ += waiting;
   schedule.waiting = waiting;
   metrics_.waiting.Set(static_cast<double>(waiting_));
 }

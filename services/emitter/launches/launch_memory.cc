@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/storage/children_table.h"
 #include "services/emitter/limits.h"
@@ -49,7 +50,7 @@ void LaunchMemory::Put(const std::string& key, Launch launch) {
   if (is_new) {
     ++launches_;
   } else {
-    schedule.put_off -= PutOff(kept->second);
+    TakeFrom(schedule.put_off, PutOff(kept->second));
   }
   kept->second = std::move(launch);
   schedule.put_off += PutOff(kept->second);
@@ -57,7 +58,7 @@ void LaunchMemory::Put(const std::string& key, Launch launch) {
 }
 
 void LaunchMemory::SetLast(const Uid& uid, Schedule& schedule, absl::Time last) {
-  last_.erase({schedule.last, uid});
+  CHECK_EQ(last_.erase({schedule.last, uid}), 1u);
   schedule.last = last;
   last_.insert({last, uid});
 }
@@ -73,9 +74,9 @@ bool LaunchMemory::Forget(const Uid& uid, const std::string& key) {
 
 void LaunchMemory::Erase(Schedules::iterator schedule, Launches::iterator launch) {
   Schedule& of = schedule->second;
-  of.put_off -= PutOff(launch->second);
+  TakeFrom(of.put_off, PutOff(launch->second));
   of.launches.erase(launch);
-  --launches_;
+  TakeFrom<size_t>(launches_, 1);
   if (of.launches.empty()) {
     const uint16_t partition = of.partition;
     const std::string beyond = std::move(of.beyond);
@@ -97,6 +98,7 @@ bool LaunchMemory::MakeRoom(absl::Time launch_time) {
 
 void LaunchMemory::LetGoOfLast() {
   const auto schedule = schedules_.find(last_.rbegin()->second);
+  CHECK(schedule != schedules_.end() && !schedule->second.launches.empty());
   const uint16_t partition = schedule->second.partition;
   const auto launch = std::prev(schedule->second.launches.end());
   const std::string key = launch->first;
@@ -106,6 +108,7 @@ void LaunchMemory::LetGoOfLast() {
 
 // Its first record is what it is judged by.
 void LaunchMemory::LetGoOfPaused(Schedules::iterator schedule) {
+  CHECK(schedule != schedules_.end());
   paused_.erase(schedule->first);
   Schedule& of = schedule->second;
   while (of.launches.size() > 1) {
@@ -158,8 +161,8 @@ void LaunchMemory::Clear() {
 
 void LaunchMemory::Drop(Schedules::iterator schedule) {
   observer_.on_left(schedule->first, 0);
-  launches_ -= schedule->second.launches.size();
-  last_.erase({schedule->second.last, schedule->first});
+  TakeFrom(launches_, schedule->second.launches.size());
+  CHECK_EQ(last_.erase({schedule->second.last, schedule->first}), 1u);
   paused_.erase(schedule->first);
   schedules_.erase(schedule);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
@@ -210,7 +211,7 @@ void RunCloser::ReadParts(std::string run_key, std::string begin) {
 }
 
 void RunCloser::ReadEnded() {
-  --reading_;
+  TakeFrom<size_t>(reading_, 1);
   if (!stopped_) ReadNext();
 }
 
@@ -362,7 +363,7 @@ void RunCloser::ReadTargets() {
     client_.MultiGet({{ColumnFamily::kDefinitions, DefinitionKey(run_key->uid, record.version())}},
                      executor_,
                      [self = shared_from_this(), key](absl::StatusOr<kv::GetResult> result) {
-                       --self->reading_targets_;
+                       TakeFrom<size_t>(self->reading_targets_, 1);
                        if (self->stopped_) return;
                        self->OnTarget(key, std::move(result));
                        self->ReadTargets();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/storage/schedule_table.h"
 #include "google/protobuf/io/coded_stream.h"
 
@@ -14,7 +15,7 @@ using kv::Mutation;
 
 namespace {
 
-// A field of a message as it is on the wire: messages are put together field by field.
+// Appends one field of a message in its wire format. The record is built field by field.
 void AppendField(int number, const google::protobuf::MessageLite& value, std::string* out) {
   using google::protobuf::io::CodedOutputStream;
   const size_t bytes = value.ByteSizeLong();
@@ -28,8 +29,8 @@ void AppendField(int number, const google::protobuf::MessageLite& value, std::st
   value.SerializeWithCachedSizesToArray(to);
 }
 
-// Deliveries with timeouts up to this may be claimed together, and such as are at most twice as
-// long as the others.
+// Deliveries with timeouts up to this may share a claim, whatever they are. Longer ones may share
+// it if the longest timeout is at most twice the shortest.
 constexpr absl::Duration kTimeoutsAlike = absl::Seconds(30);
 
 }  // namespace
@@ -47,6 +48,9 @@ bool ClaimBatch::Fits(absl::Duration timeout) const {
 
 void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
                      const CachedState* state) {
+  CHECK_GT(count, 0u);
+  CHECK_LE(count, std::min(room(), entry.event.count()));
+  CHECK(entry.context != nullptr);
   if (rows() == 0) {
     pending_.claim->entries.reserve(rows_expected_);
     pending_.rows.reserve(rows_expected_);
@@ -57,7 +61,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
                                .key = entry.event_key,
                                .kind = Condition::Kind::kPresent,
                                .since = row.seq()});
-  // Rows of one schedule mostly follow one another; a condition twice does no harm.
+  // Rows of one schedule mostly follow one another. A repeated condition does no harm.
   if (state != nullptr && (last_state_ != entry.key.uid || rows() == 0)) {
     group_.conditions.push_back(StateUnchanged(entry.key.uid, *state));
     last_state_ = entry.key.uid;
@@ -84,7 +88,7 @@ void ClaimBatch::Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count,
 
 void ClaimBatch::AppendToRecord(ClaimedEntry& entry, uint64_t count) {
   entry_.set_event_key(entry.event_key);
-  // Lent for as long as it takes to write it.
+  // Lends the event to the message for the duration of the write.
   entry_.unsafe_arena_set_allocated_event(&entry.event);
   entry_.set_row_stays(entry.row_stays);
   entry_.set_claimed_version(entry.claimed_version);
@@ -112,6 +116,7 @@ void ClaimBatch::TakeFromRow(const ClaimedEntry& entry, uint64_t count) {
 }
 
 kv::Group ClaimBatch::TakeGroup(int64_t now_micros) {
+  CHECK_GT(rows(), 0u);
   Claim& claim = *pending_.claim;
   claim.claim_time_micros = now_micros;
   storage::v1::ClaimRecord rest;

@@ -1,8 +1,8 @@
 // ClaimBatch: builds the one group that claims many rows.
 //
-// Conditions: each row present, each schedule's state as it was judged. Mutations: rows of
-// schedules are deleted or replaced by their remainder, rows of one-off events stay; the claim in
-// `inflight` lists what was taken.
+// Conditions: each row is present, and each schedule has the state of the judgement. Mutations: a
+// schedule's row is deleted or replaced by its remainder, a one-off event's row stays, and the
+// claim in `inflight` lists the events.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -24,31 +24,31 @@ namespace escapement::handler {
 // A claim that is being committed.
 struct PendingClaim {
   std::shared_ptr<Claim> claim;
-  std::vector<QueuedRow> rows;        // by entry: as they were taken from the queue
-  std::vector<IndexSlice> taken;      // by entry
+  std::vector<QueuedRow> rows;        // by entry: the rows as they were in the queue
+  std::vector<IndexSlice> taken;      // by entry: the claimed events
   std::vector<QueuedRow> remainders;  // rows that the group writes
 };
 
 class ClaimBatch {
  public:
-  // For at most so many events; perhaps of as many rows as `rows_expected`.
+  // For at most `events_max` events. `rows_expected` only reserves memory.
   ClaimBatch(std::shared_ptr<Claim> claim, uint64_t events_max, size_t rows_expected);
 
-  // Whether deliveries with that timeout may be claimed with these: if this handler is lost, who
-  // takes over from it waits for the longest of a claim's deliveries before it sends any of them.
+  // True if deliveries with this timeout may share the claim. After a crash the next owner waits
+  // for the longest timeout of a claim before it sends any event of the claim.
   bool Fits(absl::Duration timeout) const;
 
-  // Takes the first `count` events of the row. `state` is null for one-off events.
+  // Claims the first `count` events of the row. `state` is null for one-off events.
   void Add(QueuedRow row, ClaimedEntry&& entry, uint64_t count, const CachedState* state);
 
   size_t rows() const { return pending_.rows.size(); }
-  // For further events.
+  // How many more events may be added.
   uint64_t room() const { return events_max_ - events_; }
   size_t bytes() const { return bytes_; }
-  // Of the rows as they are in the queue, payloads of one-off events included.
+  // Bytes of the queued rows, including payloads of one-off events.
   size_t row_bytes() const { return row_bytes_; }
 
-  // Once, when something has been added.
+  // Call it once, after at least one Add.
   kv::Group TakeGroup(int64_t now_micros);
   PendingClaim TakePending() { return std::move(pending_); }
 
@@ -61,8 +61,8 @@ class ClaimBatch {
   absl::Duration timeout_min_ = absl::InfiniteDuration();
   PendingClaim pending_;
   kv::Group group_;
-  std::string record_;                     // a ClaimRecord, entry by entry
-  storage::v1::ClaimRecord::Entry entry_;  // reused
+  std::string record_;                     // a serialised ClaimRecord, built entry by entry
+  storage::v1::ClaimRecord::Entry entry_;  // reused for each entry
   uint64_t events_ = 0;
   size_t bytes_ = 0;
   size_t row_bytes_ = 0;

@@ -4,7 +4,7 @@ namespace escapement::handler {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Minutes(5);
-constexpr double kMargin = 1.25;  // of the slowest commit
+constexpr double kMargin = 1.25;  // times the slowest commit
 
 absl::Time FloorToTick(absl::Time time, absl::Duration tick) {
   return absl::UnixEpoch() + absl::Floor(time - absl::UnixEpoch(), tick);
@@ -30,11 +30,11 @@ void ClaimLead::Step(absl::Time now, absl::Duration elapsed) {
   stepped_ = tick;
 }
 
-absl::Time ClaimLead::Until(absl::Time now) const {
+absl::Time ClaimLead::LatestDueClaimedAt(absl::Time now) const {
   return FloorToTick(now, options_.claim_tick) + lead_ + options_.claim_tick;
 }
 
-absl::Time ClaimLead::TimeOf(absl::Time due) const {
+absl::Time ClaimLead::ClaimTimeOf(absl::Time due) const {
   const absl::Duration since = due - absl::UnixEpoch() - lead_ - options_.claim_tick;
   return absl::UnixEpoch() + absl::Ceil(since, options_.claim_tick);
 }

@@ -1,8 +1,9 @@
-// ClaimLead: when rows are claimed. All that fall due in one tick together, in all shards at the
-// same instant, so that their commits share one sync, and early enough that none is late for its
-// commit: as early as the slowest commit of a claim of the last five to ten minutes took, and a
-// quarter more. A disk that is slow once is slow again, and what is claimed by then is sent in
-// time.
+// ClaimLead: how long before their due time rows are claimed.
+//
+// All rows that fall due in one tick are claimed together, in all shards at the same instant, so
+// that their commits share one sync. The lead is 1.25 times the slowest claim commit of the last
+// five to ten minutes, within bounds: a disk that was slow once will be slow again, and events that
+// are claimed early enough are still sent in time.
 //
 // Threads: one, the handler's executor.
 
@@ -18,38 +19,37 @@ namespace escapement::handler {
 
 class ClaimLead {
  public:
-  // `options` outlive it.
+  // `options` must outlive it.
   explicit ClaimLead(const HandlerOptions& options)
       : options_(options), lead_(options.claim_lead) {}
 
-  // A claim was committed `took` after that was asked for.
+  // Notes that the commit of a claim took this long.
   void OnCommitted(absl::Duration took) { slowest_ = std::max(slowest_, took); }
 
-  // Moves the lead towards what it is to be, by at most half a tick in a tick, so that no more than
-  // one and a half times what falls due is claimed. `now` is of the store, `elapsed`
-  // Clock::Elapsed.
+  // Moves the lead towards its target, by at most half a tick per tick, so that a tick claims at
+  // most one and a half times its usual rows. `now` is store time, `elapsed` is Clock::Elapsed.
   void Step(absl::Time now, absl::Duration elapsed);
 
-  // Rows due by then are claimed at `now`.
-  absl::Time Until(absl::Time now) const;
-  // The first time at which a row due at `due` is claimed, as the lead is: lead to lead +
-  // claim_tick before it.
-  absl::Time TimeOf(absl::Time due) const;
+  // Rows that are due at this time or earlier are claimed at `now`.
+  absl::Time LatestDueClaimedAt(absl::Time now) const;
+  // When a row that is due at `due` is claimed with the present lead: the lead before `due`, or up
+  // to one claim_tick earlier.
+  absl::Time ClaimTimeOf(absl::Time due) const;
 
-  // Beyond options.claim_lead.
+  // The part of the lead beyond options.claim_lead.
   absl::Duration extra() const { return lead_ - options_.claim_lead; }
-  // Of options.claim_lead_max.
+  // extra() as a share of options.claim_lead_max.
   double extra_share() const { return extra_share_; }
 
  private:
   const HandlerOptions& options_;
   absl::Duration lead_;
   double extra_share_ = 0;
-  absl::Time stepped_ = absl::InfinitePast();  // a whole tick
-  // The slowest of this period and of the one before it.
+  absl::Time stepped_ = absl::InfinitePast();  // the last tick of Step
+  // The slowest commit of this period and of the period before it.
   absl::Duration slowest_ = absl::ZeroDuration();
   absl::Duration slowest_before_ = absl::ZeroDuration();
-  absl::Duration period_ = absl::ZeroDuration();  // when it began, Clock::Elapsed
+  absl::Duration period_ = absl::ZeroDuration();  // when this period began, Clock::Elapsed
 };
 
 }  // namespace escapement::handler

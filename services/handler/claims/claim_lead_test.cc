@@ -23,31 +23,33 @@ class ClaimLeadTest : public ::testing::Test {
   absl::Time now_ = kTick;
 };
 
-TEST_F(ClaimLeadTest, ARowIsClaimedAtATickAtLeastTheLeadAndAtMostATickMoreBeforeItIsDue) {
+TEST_F(ClaimLeadTest, RowIsClaimedAtATickBetweenLeadAndLeadPlusOneTick) {
   for (const absl::Duration slowest : {absl::ZeroDuration(), absl::Milliseconds(77)}) {
     lead_.OnCommitted(slowest);
     Run(absl::Seconds(1));
     for (absl::Duration i = absl::ZeroDuration(); i < 3 * kOptions.claim_tick;
          i += absl::Microseconds(37)) {
       const absl::Time due = now_ + i;
-      const absl::Time claim = lead_.TimeOf(due);
+      const absl::Time claim = lead_.ClaimTimeOf(due);
       EXPECT_GE(due - claim, Lead());
       EXPECT_LT(due - claim, Lead() + kOptions.claim_tick + kStep);
-      EXPECT_GE(lead_.Until(claim), due) << "it is due for a claim at that time";
-      EXPECT_LT(lead_.Until(claim - kStep), due) << "and not before";
+      EXPECT_GE(lead_.LatestDueClaimedAt(claim), due) << "it is due for a claim at that time";
+      EXPECT_LT(lead_.LatestDueClaimedAt(claim - kStep), due) << "and not before";
     }
   }
 }
 
-TEST_F(ClaimLeadTest, WhatIsClaimedDoesNotGrowWithinATick) {
-  EXPECT_EQ(lead_.Until(kTick), lead_.Until(kTick + kOptions.claim_tick - kStep));
-  EXPECT_EQ(lead_.Until(kTick + kOptions.claim_tick), lead_.Until(kTick) + kOptions.claim_tick);
+TEST_F(ClaimLeadTest, ClaimedRowsDoNotGrowWithinATick) {
+  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick),
+            lead_.LatestDueClaimedAt(kTick + kOptions.claim_tick - kStep));
+  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick + kOptions.claim_tick),
+            lead_.LatestDueClaimedAt(kTick) + kOptions.claim_tick);
   lead_.OnCommitted(absl::Seconds(1));
   lead_.Step(kTick, absl::ZeroDuration());
-  const absl::Time until = lead_.Until(kTick);
+  const absl::Time until = lead_.LatestDueClaimedAt(kTick);
   lead_.OnCommitted(absl::Seconds(2));
   lead_.Step(kTick + kOptions.claim_tick - kStep, absl::Milliseconds(19));
-  EXPECT_EQ(lead_.Until(kTick), until);
+  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick), until);
 }
 
 TEST_F(ClaimLeadTest, TheLeadIsAQuarterMoreThanTheSlowestCommitTakes) {
@@ -61,22 +63,23 @@ TEST_F(ClaimLeadTest, TheLeadIsAQuarterMoreThanTheSlowestCommitTakes) {
   EXPECT_EQ(Lead(), kOptions.claim_lead_max);
 }
 
-TEST_F(ClaimLeadTest, CommitsThatAreFastEnoughDoNotMoveIt) {
+TEST_F(ClaimLeadTest, FastCommitsDoNotMoveTheLead) {
   Run(absl::Seconds(1));
   lead_.OnCommitted(absl::Milliseconds(16));
   Run(absl::Seconds(1));
   EXPECT_EQ(Lead(), kOptions.claim_lead);
 }
 
-TEST_F(ClaimLeadTest, ItMovesByHalfATickInATick) {
+TEST_F(ClaimLeadTest, LeadMovesByHalfATickPerTick) {
   Run(absl::Seconds(1));
   lead_.OnCommitted(absl::Milliseconds(160));
   for (absl::Duration lead = kOptions.claim_lead; lead < absl::Milliseconds(200);) {
-    const absl::Time until = lead_.Until(now_ - kOptions.claim_tick);
+    const absl::Time until = lead_.LatestDueClaimedAt(now_ - kOptions.claim_tick);
     Run(kOptions.claim_tick);
     lead += kOptions.claim_tick / 2;
     EXPECT_EQ(Lead(), lead);
-    EXPECT_EQ(lead_.Until(now_ - kOptions.claim_tick), until + 1.5 * kOptions.claim_tick);
+    EXPECT_EQ(lead_.LatestDueClaimedAt(now_ - kOptions.claim_tick),
+              until + 1.5 * kOptions.claim_tick);
   }
 }
 
@@ -89,7 +92,7 @@ TEST_F(ClaimLeadTest, ASlowCommitIsForgottenAfterFiveToTenMinutes) {
   EXPECT_EQ(Lead(), kOptions.claim_lead);
 }
 
-TEST_F(ClaimLeadTest, AHandlerThatStoodStillForgetsAtOnce) {
+TEST_F(ClaimLeadTest, HandlerThatWasPausedForgetsSlowCommitsAtOnce) {
   lead_.OnCommitted(absl::Milliseconds(100));
   Run(absl::Seconds(1));
   now_ += absl::Minutes(10);

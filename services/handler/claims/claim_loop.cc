@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/backoff/retry_plan.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/records/retry_end.h"
 #include "common/records/row_judge.h"
@@ -15,229 +16,220 @@
 namespace escapement::handler {
 namespace {
 
-// Of the rows of one claim: whoever takes it over, or finds one of them changed, reads them again.
+// Bytes of the rows of one claim. After a takeover, or if one row has changed, all are read again.
 constexpr size_t kClaimRowBytesMax = 16 << 20;
-constexpr size_t kClaimBytesMax = 2 << 20;  // of one ClaimRecord; half of what a value may be
-// Rows that wait for one read of the cache; more would be judged anew after each read.
-constexpr size_t kUnknownMax = 500;
+constexpr size_t kClaimBytesMax =
+    2 << 20;  // bytes of one ClaimRecord; a value may have twice as many
+// Rows that wait for one read of the cache. All of them are judged again after each read.
+constexpr size_t kAwaitingRecordsMax = 500;
 constexpr absl::Duration kRewindEvery = absl::Seconds(1);
-constexpr size_t kPassingMax = 4096;  // superseded rows that wait; more are ended at once
+constexpr size_t kSupersededWaitingMax =
+    4096;  // superseded rows that wait; further ones end at once
 
-// The claim was not made (or its shard is lost): the room is there for others.
+// Gives the room back after a claim has failed, or its shard is lost.
 void Unreserve(SendLoop& sends, const PendingClaim& pending) {
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     sends.Unreserve(pending.claim->entries[i].context->target_key, pending.taken[i].count);
   }
 }
 
-// What the row was judged to be; null if it has not been or its schedule has changed since.
-std::unique_ptr<ResolvedRow> TakeResolved(const ShardState& state, QueuedRow& row) {
-  std::unique_ptr<ResolvedRow> resolved = row.TakeResolved();
-  if (resolved != nullptr && resolved->state != nullptr &&
-      resolved->state != state.core.cache.StateIfKnown(resolved->entry.key.uid))
-    resolved.reset();
-  return resolved;
-}
-
-void Requeue(ShardState& state, QueuedRow row) {
-  state.held.erase(row.key());
-  state.queue.Add(std::move(row));
-}
-
-// In memory: its payload once as it is in the store, once as it is sent.
+// Bytes in memory: the payload as stored, and the payload to send.
 size_t BlockedBytes(const QueuedRow& row) { return 2 * row.value().size() + 1024; }
 
 }  // namespace
 
-void ClaimLoop::Step(absl::Time now) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (stopped_ || !state->core.lease_valid(state->shard)) return;
-  if (state->core.runtime.clock().Elapsed() < not_before_) return;
-  Unblock(*state, now);
-  while (MakeClaim(*state, now)) {
-  }
-  state->core.cache.Fetch();
+std::unique_ptr<ResolvedRow> ClaimLoop::TakeResolved(QueuedRow& row) const {
+  std::unique_ptr<ResolvedRow> resolved = row.TakeResolved();
+  if (resolved != nullptr && resolved->judged->state != nullptr &&
+      resolved->judged->state != state_.core.cache.StateIfKnown(resolved->entry.key.uid))
+    resolved.reset();
+  return resolved;
 }
 
-bool ClaimLoop::MayClaim(ShardState& state) const {
-  const HandlerOptions& options = state.core.options;
-  const size_t commits_max = Perturb(state.core.runtime, Site::kHandlerOneClaimOutstanding)
+void ClaimLoop::Requeue(QueuedRow row) {
+  state_.Release(row.key());
+  state_.queue.Add(std::move(row));
+}
+
+void ClaimLoop::Step(absl::Time now) {
+  if (stopped_ || !state_.core.lease_valid(state_.shard)) return;
+  if (state_.core.runtime.clock().Elapsed() < not_before_) return;
+  Unblock(now);
+  while (MakeClaim(now)) {
+  }
+  state_.core.cache.Fetch();
+}
+
+bool ClaimLoop::MayClaim() const {
+  const HandlerOptions& options = state_.core.options;
+  const size_t commits_max = Perturb(state_.core.runtime, Site::kHandlerOneClaimOutstanding)
                                  ? 1
                                  : options.claims_outstanding_max;
-  return commits_ < commits_max && !state.core.sends.full() && unknown_.size() < kUnknownMax;
+  return commits_ < commits_max && !state_.core.sends.full() &&
+         awaiting_records_.size() < kAwaitingRecordsMax;
 }
 
-DueQueue::Takeable ClaimLoop::MayTake(ShardState& state, absl::Time now) const {
-  const HandlerOptions& options = state.core.options;
+DueQueue::Takeable ClaimLoop::TakeableNow(absl::Time now) const {
+  const HandlerOptions& options = state_.core.options;
   DueQueue::Takeable may;
   for (const auto& [target, rows] : blocked_) {
     const bool on_time = rows.on_time.size() >= options.blocked_rows_max;
     const bool background = rows.background.size() >= options.blocked_rows_max;
-    // A target that is full for the moment only is waited for.
-    if ((!on_time && !background) || state.core.sends.Slow(target)) continue;
-    if (on_time && !loader_.Overdue(rows.on_time.back().key(), now)) may.on_time = false;
+    // Rows of a slow target hold up no other rows: they are evicted instead.
+    if ((!on_time && !background) || state_.core.sends.IsSlow(target)) continue;
+    if (on_time && !loader_.IsOverdue(rows.on_time.back().key(), now)) may.on_time = false;
     if (background) may.background = false;
   }
   return may;
 }
 
 void ClaimLoop::OnFetched() {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  for (QueuedRow& row : unknown_) Requeue(*state, std::move(row));
-  unknown_.clear();
+  for (QueuedRow& row : awaiting_records_) Requeue(std::move(row));
+  awaiting_records_.clear();
 }
 
-void ClaimLoop::Unblock(ShardState& state, absl::Time now) {
-  // On-time rows go first, and straight into the next claim (TakeUnblocked); the others take their
-  // share in the queue again if there is anything to share with.
-  const bool shares = state.queue.OnTimeDue(state.core.lead.Until(now));
+void ClaimLoop::Unblock(absl::Time now) {
+  // On-time rows go first, directly into the next claim (ClaimUnblocked). If on-time work is due,
+  // the other rows return to the queue, which gives them their share.
+  const bool shares = state_.queue.HasOnTimeDueBy(state_.core.lead.LatestDueClaimedAt(now));
   for (auto target = blocked_.begin(); target != blocked_.end();) {
     std::deque<QueuedRow>& rows = target->second.background;
-    uint64_t room = state.core.sends.Room(target->first);
+    uint64_t room = state_.core.sends.Room(target->first);
     room -= std::min<uint64_t>(room, target->second.on_time.size());
     for (; shares && room > 0 && !rows.empty(); --room) {
-      OnUnblocked(target->second, rows.front());
-      Requeue(state, std::move(rows.front()));
+      CountUnblocked(target->second, rows.front());
+      Requeue(std::move(rows.front()));
       rows.pop_front();
     }
     target = target->second.empty() ? blocked_.erase(target) : std::next(target);
   }
-  const absl::Duration elapsed = state.core.runtime.clock().Elapsed();
-  if (evicted_.empty() || elapsed < rewound_ + kRewindEvery) return;
+  const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
+  if (evicted_.empty() || elapsed < last_rewind_ + kRewindEvery) return;
   for (auto target = evicted_.begin(); target != evicted_.end(); ++target) {
-    if (blocked_.contains(*target) || state.core.sends.Room(*target) == 0) continue;
-    // All lanes are read again: other targets' rows among them may be let go of again.
+    if (blocked_.contains(*target) || state_.core.sends.Room(*target) == 0) continue;
+    // This re-reads all lanes. Rows of other slow targets may be evicted again.
     evicted_.erase(target);
-    rewound_ = elapsed;
+    last_rewind_ = elapsed;
     loader_.Rewind();
     return;
   }
 }
 
-bool ClaimLoop::HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const {
+bool ClaimLoop::HasRoom(const ClaimBatch& batch, size_t rows_max) const {
   return batch.rows() < rows_max && batch.room() > 0 && batch.bytes() < kClaimBytesMax &&
-         batch.row_bytes() < kClaimRowBytesMax && !state.core.sends.full();
+         batch.row_bytes() < kClaimRowBytesMax && !state_.core.sends.full();
 }
 
-void ClaimLoop::TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch,
-                              size_t rows_max) {
+void ClaimLoop::ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max) {
   const auto take = [&](const std::string& target, Blocked& blocked, std::deque<QueuedRow>& rows) {
-    uint64_t requeued = 0;  // the room is theirs
-    while (!rows.empty() && state.core.sends.Room(target) > requeued &&
-           HasRoom(state, batch, rows_max)) {
+    uint64_t requeued = 0;  // these rows will need room too
+    while (!rows.empty() && state_.core.sends.Room(target) > requeued && HasRoom(batch, rows_max)) {
       QueuedRow row = std::move(rows.front());
       rows.pop_front();
-      OnUnblocked(blocked, row);
+      CountUnblocked(blocked, row);
       std::unique_ptr<ResolvedRow> resolved;
-      // Of a retry it is to be seen whether it still is to be made.
-      if (row.standing() != Standing::kBackground) resolved = TakeResolved(state, row);
+      // A retry goes through Consider again, which sees whether it is still allowed.
+      if (row.standing() != Standing::kBackground) resolved = TakeResolved(row);
       if (resolved != nullptr) {
-        Take(state, now, std::move(row), std::move(resolved), batch);
+        AddToClaim(now, std::move(row), std::move(resolved), batch);
       } else {
-        Requeue(state, std::move(row));
+        Requeue(std::move(row));
         ++requeued;
       }
     }
   };
   for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.on_time);
-  if (state.queue.OnTimeDue(state.core.lead.Until(now))) return;
+  if (state_.queue.HasOnTimeDueBy(state_.core.lead.LatestDueClaimedAt(now))) return;
   for (auto& [target, blocked] : blocked_) take(target, blocked, blocked.background);
 }
 
-bool ClaimLoop::MakeClaim(ShardState& state, absl::Time now) {
-  if (!MayClaim(state)) return false;
-  const HandlerOptions& options = state.core.options;
+bool ClaimLoop::MakeClaim(absl::Time now) {
+  if (!MayClaim()) return false;
+  const HandlerOptions& options = state_.core.options;
   auto claim = std::make_shared<Claim>();
-  claim->id = {.shard = state.shard, .epoch = state.lease.epoch, .number = last_number_ + 1};
+  claim->id = {.shard = state_.shard, .epoch = state_.lease.epoch, .number = last_number_ + 1};
   const size_t rows_max =
-      Perturb(state.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : options.claim_rows_max;
+      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : options.claim_rows_max;
   const uint64_t events_max =
-      Perturb(state.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
-  ClaimBatch batch(std::move(claim), events_max, rows_of_last_);
-  TakeUnblocked(state, now, batch, rows_max);
-  if (Crowded(state)) LetGo(state);
-  const absl::Time until = state.core.lead.Until(now);
-  for (DueQueue::Takeable may = MayTake(state, now);
-       may.any() && HasRoom(state, batch, rows_max);) {
-    std::optional<QueuedRow> row = state.queue.Take(until, may);
+      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
+  ClaimBatch batch(std::move(claim), events_max, rows_of_last_claim_);
+  ClaimUnblocked(now, batch, rows_max);
+  if (BlockedBytesFull()) EvictRows();
+  const absl::Time until = state_.core.lead.LatestDueClaimedAt(now);
+  for (DueQueue::Takeable may = TakeableNow(now); may.any() && HasRoom(batch, rows_max);) {
+    std::optional<QueuedRow> row = state_.queue.Take(until, may);
     if (!row.has_value()) break;
-    // In hand already: a late answer has queued a row that the loader had found before it, and that
-    // is claimed by now.
-    if (!state.held.insert(std::string(row->key())).second) continue;
+    // A late answer of the store may have queued a row that is being claimed already.
+    if (!state_.held.insert(std::string(row->key())).second) continue;
     const Standing standing = row->standing();
-    const Next next = Consider(state, now, *std::move(row), batch);
+    const Next next = Consider(now, *std::move(row), batch);
     if (next == Next::kHeldUp)
       (standing == Standing::kOnTime ? may.on_time : may.background) = false;
     if (next == Next::kStop) break;
   }
-  for (QueuedRow& row : aside_) Requeue(state, std::move(row));
-  aside_.clear();
+  for (QueuedRow& row : for_next_claim_) Requeue(std::move(row));
+  for_next_claim_.clear();
   if (batch.rows() == 0) return false;
   ++last_number_;
-  rows_of_last_ = batch.rows();
-  Commit(state, now, std::move(batch));
+  rows_of_last_claim_ = batch.rows();
+  Commit(now, std::move(batch));
   return true;
 }
 
-ClaimLoop::Next ClaimLoop::Consider(ShardState& state, absl::Time now, QueuedRow row,
-                                    ClaimBatch& batch) {
-  std::unique_ptr<ResolvedRow> judged = TakeResolved(state, row);
-  if (judged == nullptr) judged = ResolveRow(state.core.cache, row.key(), row.value());
+ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& batch) {
+  std::unique_ptr<ResolvedRow> judged = TakeResolved(row);
+  if (judged == nullptr) judged = ResolveRow(state_.core.cache, row.key(), row.value());
   ResolvedRow& resolved = *judged;
+  if (!resolved.judged.has_value()) {
+    // The row stays in the store, and its key stays held: nothing can be done with it.
+    state_.core.metrics.broken_rows.Increment();
+    return Next::kContinue;
+  }
   const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
-  if (resolved.action == ResolvedRow::Action::kSkip && resolved.reason == kSuperseded &&
-      now < ends_at && passing_ < kPassingMax) {
-    LookAgain(state, ends_at - now, std::move(row));
-    return Next::kGoOn;
+  if (resolved.judged->superseded() && now < ends_at &&
+      superseded_waiting_ < kSupersededWaitingMax) {
+    RequeueAfter(ends_at - now, std::move(row));
+    return Next::kContinue;
   }
-  switch (resolved.action) {
-    case ResolvedRow::Action::kFetch:
-      unknown_.push_back(std::move(row));
-      return unknown_.size() < kUnknownMax ? Next::kGoOn : Next::kStop;
-    case ResolvedRow::Action::kPark:
-    case ResolvedRow::Action::kSkip:
-    case ResolvedRow::Action::kMove:
-    case ResolvedRow::Action::kDrop:
-      EndUnclaimed(state, now, std::move(row), std::move(resolved));
-      return Next::kGoOn;
-    case ResolvedRow::Action::kBroken:
-      // It stays where it is, held: nothing can be said of it, and nothing must be done to it.
-      HandlerStats::Add(state.core.stats.broken_rows, 1);
-      return Next::kGoOn;
-    case ResolvedRow::Action::kSend:
-      if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
-                      resolved.entry.context->timetable.get(), resolved.state.get(), now)) {
-        GiveUp(std::move(row), std::move(resolved));
-        return Next::kGoOn;
-      }
-      return Take(state, now, std::move(row), std::move(judged), batch);
+  switch (resolved.judged->action) {
+    case RowJudgement::Action::kFetch:
+      awaiting_records_.push_back(std::move(row));
+      return awaiting_records_.size() < kAwaitingRecordsMax ? Next::kContinue : Next::kStop;
+    case RowJudgement::Action::kPark:
+    case RowJudgement::Action::kSkip:
+    case RowJudgement::Action::kMove:
+    case RowJudgement::Action::kDrop:
+      EndUnclaimed(now, std::move(row), std::move(resolved));
+      return Next::kContinue;
+    case RowJudgement::Action::kSend:
+      break;
   }
-  return Next::kGoOn;
+  if (RetryIsOver(resolved.entry.event, *resolved.entry.context->definition,
+                  resolved.entry.context->timetable.get(), resolved.judged->state.get(), now)) {
+    FailLateRetry(std::move(row), std::move(resolved));
+    return Next::kContinue;
+  }
+  return AddToClaim(now, std::move(row), std::move(judged), batch);
 }
 
-void ClaimLoop::EndUnclaimed(ShardState& state, absl::Time now, QueuedRow row,
-                             ResolvedRow&& resolved) {
-  EndKind kind = resolved.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
-                                                                         : EndKind::kSkipped;
+void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved) {
+  RowJudgement& judged = *resolved.judged;
+  const EndKind kind = EndKindOf(judged);
   std::vector<kv::Mutation> moved;
-  if (resolved.action == ResolvedRow::Action::kMove) {
-    kind = EndKind::kMove;
-    AddMovedRow(SourceOf(*resolved.moved_to), resolved.entry.event, resolved.entry.key.occurrence,
-                resolved.entry.key.first, resolved.entry.key.due_time, state.core.layout, now,
-                &moved);
+  if (kind == EndKind::kMove) {
+    const EventKey& key = resolved.entry.key;
+    AddMovedRow(SourceOf(*judged.definition->record), resolved.entry.event, key.occurrence,
+                key.first, key.due_time, state_.core.layout, now, &moved);
   }
-  if (resolved.action == ResolvedRow::Action::kPark) kind = EndKind::kPark;
-  if (resolved.action == ResolvedRow::Action::kDrop) kind = EndKind::kGone;
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),
                 .kind = kind,
-                .reason = std::move(resolved.reason),
+                .reason = std::move(judged.reason),
                 .moved = std::move(moved)},
-               std::move(row), std::move(resolved.state));
+               std::move(row), std::move(judged.state));
 }
 
-void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
-  const std::shared_ptr<ShardState> state = state_.lock();
+void ClaimLoop::RequeueBlocked(const absl::flat_hash_set<Uid>& schedules) {
   for (auto& [target, blocked] : blocked_) {
     for (std::deque<QueuedRow>* rows : {&blocked.on_time, &blocked.background}) {
       std::deque<QueuedRow> kept;
@@ -247,8 +239,8 @@ void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
           kept.push_back(std::move(row));
           continue;
         }
-        OnUnblocked(blocked, row);
-        Requeue(*state, std::move(row));
+        CountUnblocked(blocked, row);
+        Requeue(std::move(row));
       }
       *rows = std::move(kept);
     }
@@ -256,192 +248,187 @@ void ClaimLoop::ConsiderAgain(const absl::flat_hash_set<Uid>& schedules) {
 }
 
 bool ClaimLoop::EndUnwanted(QueuedRow row) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  // In hand: it is about to be judged.
-  if (state->held.contains(row.key())) return true;
-  std::unique_ptr<ResolvedRow> resolved = ResolveRow(state->core.cache, row.key(), row.value());
-  if (resolved->action == ResolvedRow::Action::kFetch) return false;
-  if (resolved->action != ResolvedRow::Action::kSkip || resolved->reason == kSuperseded)
-    return true;
-  state->queue.Remove(row.key());
-  state->held.insert(std::string(row.key()));
-  EndUnclaimed(*state, state->core.client.NowLow(), std::move(row), std::move(*resolved));
+  // A loop works on the row, and judges it soon.
+  if (state_.held.contains(row.key())) return true;
+  std::unique_ptr<ResolvedRow> resolved = ResolveRow(state_.core.cache, row.key(), row.value());
+  if (resolved->Is(RowJudgement::Action::kFetch)) return false;
+  if (!resolved->Is(RowJudgement::Action::kSkip) || resolved->judged->superseded()) return true;
+  state_.queue.Remove(row.key());
+  CHECK(state_.held.insert(std::string(row.key())).second);
+  EndUnclaimed(state_.core.client.NowLow(), std::move(row), std::move(*resolved));
   return true;
 }
 
-void ClaimLoop::LookAgain(ShardState& state, absl::Duration after, QueuedRow row) {
-  ++passing_;
-  state.held.erase(row.key());
-  state.core.executor->PostAfter(after, [this, weak = state_, row = std::move(row)]() mutable {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr) return;
-    --passing_;
-    if (!state->held.contains(row.key()) && !state->queue.Contains(row.key()))
-      state->queue.Add(std::move(row));
-    state->core.wake();
-  });
+void ClaimLoop::RequeueAfter(absl::Duration after, QueuedRow row) {
+  ++superseded_waiting_;
+  state_.Release(row.key());
+  state_.core.executor->PostAfter(after, state_.WhileOwned([this, row = std::move(row)]() mutable {
+    TakeFrom<size_t>(superseded_waiting_, 1);
+    if (!state_.held.contains(row.key()) && !state_.queue.Contains(row.key()))
+      state_.queue.Add(std::move(row));
+    state_.core.wake();
+  }));
 }
 
-// It was to be tried again before the schedule's next occurrence.
-void ClaimLoop::GiveUp(QueuedRow row, ResolvedRow&& resolved) {
+// The next occurrence of the schedule has come before the retry.
+void ClaimLoop::FailLateRetry(QueuedRow row, ResolvedRow&& resolved) {
   std::string reason = PastNextOccurrence(resolved.entry.event.last_error());
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),
                 .kind = EndKind::kFailed,
                 .reason = std::move(reason)},
-               std::move(row), std::move(resolved.state));
+               std::move(row), std::move(resolved.judged->state));
 }
 
-ClaimLoop::Next ClaimLoop::Take(ShardState& state, absl::Time now, QueuedRow row,
-                                std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
+ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, QueuedRow row,
+                                      std::unique_ptr<ResolvedRow> resolved, ClaimBatch& batch) {
   const std::string& target = resolved->entry.context->target_key;
-  const uint64_t room = state.core.sends.Room(target);
-  if (room == 0) return Block(state, now, target, std::move(row), std::move(resolved));
+  const uint64_t room = state_.core.sends.Room(target);
+  if (room == 0) return BlockRow(now, target, std::move(row), std::move(resolved));
   if (!batch.Fits(resolved->entry.context->timeout)) {
     row.KeepResolved(std::move(resolved));
-    aside_.push_back(std::move(row));
-    return aside_.size() < state.core.options.claim_rows_max ? Next::kGoOn : Next::kStop;
+    for_next_claim_.push_back(std::move(row));
+    return for_next_claim_.size() < state_.core.options.claim_rows_max ? Next::kContinue
+                                                                       : Next::kStop;
   }
   const uint64_t count = std::min({resolved->entry.event.count(), room, batch.room()});
-  state.core.sends.Reserve(target, count);
-  state.queue.NoteTaken(row.standing(), count);
-  batch.Add(std::move(row), std::move(resolved->entry), count, resolved->state.get());
-  return Next::kGoOn;
+  state_.core.sends.Reserve(target, count);
+  state_.queue.NoteTaken(row.standing(), count);
+  batch.Add(std::move(row), std::move(resolved->entry), count, resolved->judged->state.get());
+  return Next::kContinue;
 }
 
-ClaimLoop::Next ClaimLoop::Block(ShardState& state, absl::Time now, const std::string& target,
-                                 QueuedRow row, std::unique_ptr<ResolvedRow> resolved) {
+ClaimLoop::Next ClaimLoop::BlockRow(absl::Time now, const std::string& target, QueuedRow row,
+                                    std::unique_ptr<ResolvedRow> resolved) {
   Blocked& blocked = blocked_[target];
   std::deque<QueuedRow>& rows = blocked.Of(row.standing());
-  const bool full = rows.size() >= state.core.options.blocked_rows_max;
-  if ((full || Crowded(state)) && state.core.sends.Slow(target)) {
-    state.held.erase(row.key());
+  const bool full = rows.size() >= state_.core.options.blocked_rows_max;
+  if ((full || BlockedBytesFull()) && state_.core.sends.IsSlow(target)) {
+    state_.Release(row.key());
     evicted_.insert(target);
-    return Next::kGoOn;
+    return Next::kContinue;
   }
   row.KeepResolved(std::move(resolved));
-  if (full && row.standing() == Standing::kOnTime && loader_.Overdue(row.key(), now)) {
-    loader_.Demote(std::move(row));
-    return Next::kGoOn;
+  if (full && row.standing() == Standing::kOnTime && loader_.IsOverdue(row.key(), now)) {
+    loader_.RequeueAsOverdue(std::move(row));
+    return Next::kContinue;
   }
   ++blocked_rows_;
   blocked_bytes_ += BlockedBytes(row);
   blocked.bytes += BlockedBytes(row);
   rows.push_back(std::move(row));
-  if (Crowded(state)) LetGo(state);
-  return full ? Next::kHeldUp : Next::kGoOn;
+  if (BlockedBytesFull()) EvictRows();
+  return full ? Next::kHeldUp : Next::kContinue;
 }
 
-void ClaimLoop::OnUnblocked(Blocked& blocked, const QueuedRow& row) {
-  --blocked_rows_;
-  blocked_bytes_ -= BlockedBytes(row);
-  blocked.bytes -= BlockedBytes(row);
+void ClaimLoop::CountUnblocked(Blocked& blocked, const QueuedRow& row) {
+  TakeFrom<size_t>(blocked_rows_, 1);
+  TakeFrom(blocked_bytes_, BlockedBytes(row));
+  TakeFrom(blocked.bytes, BlockedBytes(row));
 }
 
-void ClaimLoop::LetGo(ShardState& state) {
+void ClaimLoop::EvictRows() {
   for (auto& [target, blocked] : blocked_) {
-    if (state.core.sends.Slow(target)) LetGoOf(state, target, blocked);
+    if (state_.core.sends.IsSlow(target)) EvictTarget(target, blocked);
   }
-  while (Crowded(state)) {
+  while (BlockedBytesFull()) {
     const auto most = std::max_element(
         blocked_.begin(), blocked_.end(),
         [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
-    LetGoOf(state, most->first, most->second);
+    CHECK(most != blocked_.end() && !most->second.empty()) << blocked_bytes_ << " bytes of no row";
+    EvictTarget(most->first, most->second);
   }
 }
 
-// They are read again when the target has room.
-void ClaimLoop::LetGoOf(ShardState& state, const std::string& target, Blocked& blocked) {
+// The rows are re-read when the target has room.
+void ClaimLoop::EvictTarget(const std::string& target, Blocked& blocked) {
   if (blocked.empty()) return;
   for (std::deque<QueuedRow>* rows : {&blocked.background, &blocked.on_time}) {
     for (const QueuedRow& row : *rows) {
-      OnUnblocked(blocked, row);
-      state.held.erase(row.key());
+      CountUnblocked(blocked, row);
+      state_.Release(row.key());
     }
     rows->clear();
   }
   evicted_.insert(target);
 }
 
-void ClaimLoop::Commit(ShardState& state, absl::Time now, ClaimBatch batch) {
+void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
   kv::Commit commit;
-  commit.fence = {state.fence};
+  commit.fence = {state_.fence};
   commit.groups.push_back(batch.TakeGroup(ToMicros(now)));
   auto pending = std::make_shared<PendingClaim>(batch.TakePending());
   ++commits_;
-  const absl::Duration begun = state.core.runtime.clock().Elapsed();
-  state.core.client.CommitAsync(std::move(commit), state.core.executor,
-                                [this, weak = state_, pending, begun, &sends = state.core.sends](
-                                    absl::StatusOr<kv::CommitResult> result) {
-                                  const std::shared_ptr<ShardState> state = weak.lock();
-                                  if (state == nullptr) return Unreserve(sends, *pending);
-                                  --commits_;
-                                  const absl::Duration elapsed =
-                                      state->core.runtime.clock().Elapsed();
-                                  if (result.ok()) state->core.lead.OnCommitted(elapsed - begun);
-                                  if (!result.ok()) {
-                                    // Without room in the store it is tried again. Otherwise the
-                                    // lease or the session is lost, and the shard is about to be
-                                    // dropped: nothing more is claimed.
-                                    PutBack(*state, *pending);
-                                    not_before_ = elapsed + state->core.options.retry_commit_delay;
-                                  } else if (result->verdicts[0].applied) {
-                                    OnCommitted(*state, *pending, result->seq);
-                                  } else {
-                                    ReadAgain(*state, *pending);
-                                  }
-                                  state->core.wake();
-                                });
+  const absl::Duration begun = state_.core.runtime.clock().Elapsed();
+  // This callback also acts after the loss of the shard: it must give the room back.
+  state_.core.client.CommitAsync(
+      std::move(commit), state_.core.executor,
+      [this, weak = state_.weak_from_this(), pending, begun,
+       &sends = state_.core.sends](absl::StatusOr<kv::CommitResult> result) {
+        if (weak.expired()) return Unreserve(sends, *pending);
+        TakeFrom<size_t>(commits_, 1);
+        const absl::Duration elapsed = state_.core.runtime.clock().Elapsed();
+        if (result.ok()) state_.core.lead.OnCommitted(elapsed - begun);
+        if (!result.ok()) {
+          // If the store had no room, the rows are claimed again later. Otherwise the lease or the
+          // session is lost, and the shard is about to be dropped.
+          RequeueAll(*pending);
+          not_before_ = elapsed + state_.core.options.retry_commit_delay;
+        } else if (result->verdicts[0].applied) {
+          OnCommitted(*pending, result->seq);
+        } else {
+          RereadRows(*pending);
+        }
+        state_.core.wake();
+      });
 }
 
-void ClaimLoop::OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq) {
+void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
   const std::shared_ptr<Claim>& claim = pending.claim;
-  HandlerStats::Add(state.core.stats.claims, 1);
-  claim->order = ++state.core.last_claim_order;
-  claim->owner = state.owner;
+  state_.core.metrics.claims.Increment();
   claim->judged = FromMicros(claim->claim_time_micros);
-  state.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (uint32_t i = 0; i < claim->entries.size(); ++i) {
     const ClaimedEntry& entry = claim->entries[i];
-    if (!entry.row_stays) state.held.erase(entry.event_key);
-    state.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count,
-                         entry.key.due_time);
+    if (!entry.row_stays) state_.Release(entry.event_key);
+    state_.core.sends.Add(claim, i, pending.taken[i].first, pending.taken[i].count,
+                          entry.key.due_time);
   }
   for (QueuedRow& row : pending.remainders) {
     row.set_seq(seq);
-    state.queue.Add(std::move(row));
+    state_.queue.Add(std::move(row));
   }
 }
 
-void ClaimLoop::PutBack(ShardState& state, PendingClaim& pending) {
-  Unreserve(state.core.sends, pending);
+void ClaimLoop::RequeueAll(PendingClaim& pending) {
+  Unreserve(state_.core.sends, pending);
   for (size_t i = 0; i < pending.rows.size(); ++i) {
-    state.held.erase(pending.rows[i].key());
-    state.queue.Add(std::move(pending.rows[i]));
+    state_.Release(pending.rows[i].key());
+    state_.queue.Add(std::move(pending.rows[i]));
   }
 }
 
-// One row or state of the claim is not as it was: all of them are read anew.
-void ClaimLoop::ReadAgain(ShardState& state, PendingClaim& pending) {
-  HandlerStats::Add(state.core.stats.claims_failed, 1);
-  Unreserve(state.core.sends, pending);
+// A row or a state of the claim has changed: all its rows and states are read again.
+void ClaimLoop::RereadRows(PendingClaim& pending) {
+  state_.core.metrics.claims_failed.Increment();
+  Unreserve(state_.core.sends, pending);
   std::vector<kv::Key> keys;
   for (size_t i = 0; i < pending.rows.size(); ++i) {
     const ClaimedEntry& entry = pending.claim->entries[i];
-    if (!entry.one_off()) state.core.cache.ForgetState(entry.key.uid);
+    if (!entry.one_off()) state_.core.cache.ForgetState(entry.key.uid);
     keys.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.event_key});
   }
-  state.core.client.MultiGet(
-      keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr || !result.ok()) return;
+  state_.core.client.MultiGet(
+      keys, state_.core.executor,
+      state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
+        if (!result.ok()) return;
         for (size_t i = 0; i < keys.size(); ++i) {
-          state->held.erase(keys[i].key);
+          state_.Release(keys[i].key);
           if (!result->values[i].has_value()) continue;
-          state->queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
+          state_.queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }
-        state->core.wake();
-      });
+        state_.core.wake();
+      }));
 }
 
 }  // namespace escapement::handler

@@ -1,11 +1,9 @@
-// ClaimLoop: takes the rows of one queue shard that fall due, judges them, and claims them many at
-// a time.
+// ClaimLoop: takes the due rows of one queue shard, judges them, and claims many in one commit.
 //
-// Rows whose target has no room wait beside the queue; those of a slow target are let go of when
-// there are too many, and read again when it has room, so that it neither holds the head of the
-// queue nor fills the memory. When too many wait for a target that is not slow, nothing of their
-// kind is taken until it has room: overdue and background work does not hold up what is on time,
-// and on-time work does not for long (Options::overdue_after).
+// Rows whose target has no room wait beside the queue, so that they do not hold its head. Rows of a
+// slow target are evicted when too many wait, and are re-read later. When too many rows wait for a
+// target that is not slow, the loop takes no rows of their kind (on time or background) until the
+// target has room. For on-time rows this ends after HandlerOptions::overdue_after.
 //
 // Threads: one, the handler's executor.
 
@@ -30,34 +28,39 @@ namespace escapement::handler {
 
 class ClaimLoop {
  public:
-  // `loader` and `ends` outlive it.
-  ClaimLoop(std::weak_ptr<ShardState> state, ShardLoader& loader, EndLoop& ends)
-      : state_(std::move(state)), loader_(loader), ends_(ends) {}
+  // `state`, `loader` and `ends` must outlive it.
+  ClaimLoop(ShardState& state, ShardLoader& loader, EndLoop& ends)
+      : state_(state), loader_(loader), ends_(ends) {}
 
   void Step(absl::Time now);
 
-  // The cache has read what was not known.
+  // The cache has read the records that were missing.
   void OnFetched();
 
-  // Rows of these schedules that wait for their target are judged again.
-  void ConsiderAgain(const absl::flat_hash_set<Uid>& schedules);
+  // Puts the rows of these schedules that wait for their target back into the queue, so that they
+  // are judged again.
+  void RequeueBlocked(const absl::flat_hash_set<Uid>& schedules);
 
-  // Ends a row, due or not, whose schedule is deleted or whose run is cancelled; leaves any other
-  // row where it is. False: the cache has been asked for what is needed to judge it.
+  // Ends a row, due or not, whose schedule is deleted or whose run is cancelled. Any other row
+  // stays where it is. Returns false if a record for the judgement is missing; the cache has been
+  // asked for it.
   bool EndUnwanted(QueuedRow row);
 
-  // No further claim is begun.
+  // Begins no further claim.
   void Stop() { stopped_ = true; }
 
   bool committing() const { return commits_ > 0; }
-  // Rows wait for a target: what frees it is not always an event of this handler's (see
-  // Options::slow_target_after).
+  // True if rows wait for a target, or were evicted. Time alone may give the target room
+  // (HandlerOptions::slow_target_after), so Step must be called now and then.
   bool blocked() const { return !blocked_.empty() || !evicted_.empty(); }
   size_t blocked_rows() const { return blocked_rows_; }
 
  private:
-  enum class Next { kGoOn, kStop, kHeldUp };
-  struct Blocked {  // what waits for one target; all are resolved
+  // MakeClaim's step after a row: take the next one, end the claim, or take no more rows of the
+  // row's kind.
+  enum class Next { kContinue, kStop, kHeldUp };
+  // The rows that wait for one target. Each keeps its judgement.
+  struct Blocked {
     std::deque<QueuedRow> on_time;
     std::deque<QueuedRow> background;
     std::deque<QueuedRow>& Of(Standing standing) {
@@ -66,55 +69,55 @@ class ClaimLoop {
     size_t bytes = 0;
     bool empty() const { return on_time.empty() && background.empty(); }
   };
-  bool MayClaim(ShardState& state) const;
-  // Of what more may be taken from the queue.
-  DueQueue::Takeable MayTake(ShardState& state, absl::Time now) const;
-  // More waits for targets than may.
-  bool Crowded(const ShardState& state) const {
-    return blocked_bytes_ >= state.core.options.blocked_bytes_max;
-  }
-  void OnUnblocked(Blocked& blocked, const QueuedRow& row);
-  // Of slow targets' rows first; then of those of whom most waits.
-  void LetGo(ShardState& state);
-  void LetGoOf(ShardState& state, const std::string& target, Blocked& blocked);
-  bool HasRoom(ShardState& state, const ClaimBatch& batch, size_t rows_max) const;
-  void Unblock(ShardState& state, absl::Time now);
-  // False: nothing was due.
-  bool MakeClaim(ShardState& state, absl::Time now);
-  // On-time rows whose target has room again, and if nothing on time is due, overdue ones.
-  void TakeUnblocked(ShardState& state, absl::Time now, ClaimBatch& batch, size_t rows_max);
-  Next Consider(ShardState& state, absl::Time now, QueuedRow row, ClaimBatch& batch);
-  // It is parked, skipped, moved or dropped, as it was judged.
-  void EndUnclaimed(ShardState& state, absl::Time now, QueuedRow row, ResolvedRow&& resolved);
-  void GiveUp(QueuedRow row, ResolvedRow&& resolved);
-  // Considers it again then, unless it has been taken up anew by that time.
-  void LookAgain(ShardState& state, absl::Duration after, QueuedRow row);
-  Next Take(ShardState& state, absl::Time now, QueuedRow row, std::unique_ptr<ResolvedRow> resolved,
-            ClaimBatch& batch);
-  Next Block(ShardState& state, absl::Time now, const std::string& target, QueuedRow row,
-             std::unique_ptr<ResolvedRow> resolved);
-  void Commit(ShardState& state, absl::Time now, ClaimBatch batch);
-  void OnCommitted(ShardState& state, PendingClaim& pending, kv::CommitSeq seq);
-  void PutBack(ShardState& state, PendingClaim& pending);
-  void ReadAgain(ShardState& state, PendingClaim& pending);
+  // Returns the judgement that the row keeps. Null if it has none, or its schedule has changed.
+  std::unique_ptr<ResolvedRow> TakeResolved(QueuedRow& row) const;
+  void Requeue(QueuedRow row);
+  bool MayClaim() const;
+  // The kinds of rows that may be taken from the queue now.
+  DueQueue::Takeable TakeableNow(absl::Time now) const;
+  bool BlockedBytesFull() const { return blocked_bytes_ >= state_.core.options.blocked_bytes_max; }
+  // Subtracts a row that has left `blocked` from the counts.
+  void CountUnblocked(Blocked& blocked, const QueuedRow& row);
+  // Evicts the waiting rows of slow targets, then those of the targets with most waiting bytes.
+  void EvictRows();
+  void EvictTarget(const std::string& target, Blocked& blocked);
+  bool HasRoom(const ClaimBatch& batch, size_t rows_max) const;
+  void Unblock(absl::Time now);
+  // Returns false if no row was due.
+  bool MakeClaim(absl::Time now);
+  // Claims on-time rows whose target has room again. If no on-time row is due, also overdue rows.
+  void ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_max);
+  Next Consider(absl::Time now, QueuedRow row, ClaimBatch& batch);
+  // Parks, skips, moves or drops the row, as it was judged.
+  void EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolved);
+  void FailLateRetry(QueuedRow row, ResolvedRow&& resolved);
+  // Puts the row back into the queue after this time, unless another reading has done so by then.
+  void RequeueAfter(absl::Duration after, QueuedRow row);
+  Next AddToClaim(absl::Time now, QueuedRow row, std::unique_ptr<ResolvedRow> resolved,
+                  ClaimBatch& batch);
+  Next BlockRow(absl::Time now, const std::string& target, QueuedRow row,
+                std::unique_ptr<ResolvedRow> resolved);
+  void Commit(absl::Time now, ClaimBatch batch);
+  void OnCommitted(PendingClaim& pending, kv::CommitSeq seq);
+  void RequeueAll(PendingClaim& pending);
+  void RereadRows(PendingClaim& pending);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   ShardLoader& loader_;
   EndLoop& ends_;
   bool stopped_ = false;
-  size_t commits_ = 0;
-  uint64_t last_number_ = 0;  // of claims of this epoch
-  size_t rows_of_last_ = 0;   // the next claim will have as many, or not
-  absl::Duration not_before_ =
-      absl::ZeroDuration();                 // Clock::Elapsed: after "no room" from the store
-  std::vector<QueuedRow> unknown_;          // wait for the cache
-  std::vector<QueuedRow> aside_;            // for the next claim
-  size_t passing_ = 0;                      // rows of LookAgain
-  std::map<std::string, Blocked> blocked_;  // by target; keys are held
-  size_t blocked_rows_ = 0;                 // of all of them
-  size_t blocked_bytes_ = 0;
-  std::set<std::string> evicted_;                       // targets of which rows were let go of
-  absl::Duration rewound_ = -absl::InfiniteDuration();  // Clock::Elapsed
+  size_t commits_ = 0;                                // under way
+  uint64_t last_number_ = 0;                          // numbers the claims of this epoch
+  size_t rows_of_last_claim_ = 0;                     // a guess for the size of the next claim
+  absl::Duration not_before_ = absl::ZeroDuration();  // Clock::Elapsed: no claim before this
+  std::vector<QueuedRow> awaiting_records_;           // the cache is reading their records
+  std::vector<QueuedRow> for_next_claim_;             // their timeouts do not fit this claim
+  size_t superseded_waiting_ = 0;                     // rows of RequeueAfter
+  std::map<std::string, Blocked> blocked_;            // by target key; the row keys are held
+  size_t blocked_rows_ = 0;                           // for all targets
+  size_t blocked_bytes_ = 0;                          // for all targets
+  std::set<std::string> evicted_;                     // targets whose rows were evicted
+  absl::Duration last_rewind_ = -absl::InfiniteDuration();  // Clock::Elapsed
 };
 
 }  // namespace escapement::handler

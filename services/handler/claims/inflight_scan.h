@@ -13,11 +13,11 @@
 
 namespace escapement::handler {
 
-// `seq` is that of the last page's snapshot: what is committed later was not seen.
+// `seq` is the snapshot of the last page: later commits were not seen.
 using InflightScanned = std::function<void(std::vector<kv::Entry> inflight, kv::CommitSeq seq)>;
 
-// Does nothing more once the state is gone.
-void ScanInflight(std::weak_ptr<ShardState> state, InflightScanned done);
+// `done` is not called once the shard is gone.
+void ScanInflight(ShardState& state, InflightScanned done);
 
 }  // namespace escapement::handler
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace escapement::handler {
 namespace {
 
@@ -80,7 +82,7 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
         auto& entry = *seen.claim->mutable_entries(i);
         std::vector<IndexSlice> open =
             Subtract(ToSlices(entry.ranges()), seen.ended[static_cast<uint32_t>(i)]);
-        // Entries keep their places: ends refer to them.
+        // Entries keep their indices, because ends refer to them.
         left.entries.push_back({.record = std::move(entry), .open = std::move(open)});
       }
     }
@@ -91,6 +93,7 @@ Takeover PlanTakeover(const std::vector<kv::Entry>& inflight) {
       plan.garbage_keys.insert(plan.garbage_keys.end(), seen.end_keys.begin(), seen.end_keys.end());
       continue;
     }
+    CHECK(seen.claim.has_value());
     left.id = DecodeInflightKey(seen.claim_key)->claim;
     left.claim_time_micros = seen.claim->claim_time_micros();
     left.timeout_max_micros = seen.claim->delivery_timeout_max_micros();

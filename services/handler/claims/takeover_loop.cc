@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/event_table.h"
@@ -12,10 +13,10 @@
 namespace escapement::handler {
 namespace {
 
-// The former owner's clock counts the end of its lease with a margin; this is for the way from its
-// check to the wire.
+// Covers the time from the former owner's lease check to its last byte on the wire. Its lease has a
+// margin of its own.
 constexpr absl::Duration kMargin = absl::Milliseconds(100);
-// Payloads of 256 KiB, of which an answer holds kv::kMultiGetBytesMax.
+// A row may have 256 KiB of payload, and an answer holds kv::kMultiGetBytesMax.
 constexpr size_t kPayloadsAtOnce = 100;
 
 }  // namespace
@@ -28,26 +29,25 @@ void TakeoverLoop::Start(std::function<void()> ready) {
 }
 
 void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
-  const std::shared_ptr<ShardState> state = state_.lock();
   Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
-  HandlerStats::Add(state->core.stats.broken_rows, plan.broken);
+  state_.core.metrics.broken_rows.Increment(plan.broken);
   for (LeftClaim& claim : plan.claims) {
     if (IsGranted(claim.id)) {
-      state->granted.Add(claim.id);
-      if (FromMicros(claim.claim_time_micros) > state->lease.former_owner_end) {
+      state_.granted.Add(claim.id);
+      if (FromMicros(claim.claim_time_micros) > state_.lease.former_owner_end) {
         granted_.Adopt(std::move(claim), /*seq=*/0);
         continue;
       }
     }
     for (const LeftEntry& entry : claim.entries) {
       if (entry.record.row_stays() && !entry.open.empty())
-        state->held.insert(entry.record.event_key());
+        state_.held.insert(entry.record.event_key());
     }
     auto left = std::make_shared<Left>();
     left->not_before =
-        state->lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
-    if (Perturb(state->core.runtime, Site::kTakeoverLate)) left->not_before += 10 * kMargin;
+        state_.lease.former_owner_end + absl::Microseconds(claim.timeout_max_micros) + kMargin;
+    if (Perturb(state_.core.runtime, Site::kTakeoverLate)) left->not_before += 10 * kMargin;
     left->claim = std::move(claim);
     left_.push_back(std::move(left));
   }
@@ -64,21 +64,19 @@ std::optional<absl::Time> TakeoverLoop::NextDue() const {
 }
 
 void TakeoverLoop::Step(absl::Time now) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (left_.empty() || !state->core.lease_valid(state->shard)) return;
+  if (left_.empty() || !state_.core.lease_valid(state_.shard)) return;
   for (auto left = left_.begin(); left != left_.end();) {
     const bool due = (*left)->not_before <= now && !(*left)->reading;
-    if (due && !(*left)->asked) AskForRows(*state, **left, now);
-    if (due && !(*left)->unread.empty()) ReadRows(*state, *left);
-    left =
-        due && (*left)->read() && Adopt(*state, **left, now) ? left_.erase(left) : std::next(left);
+    if (due && !(*left)->asked) AskForRows(**left, now);
+    if (due && !(*left)->unread.empty()) ReadRows(*left);
+    left = due && (*left)->read() && Adopt(**left, now) ? left_.erase(left) : std::next(left);
   }
-  state->core.cache.Fetch();
+  state_.core.cache.Fetch();
 }
 
-// One-off events have their payload in their rows only. Nothing is committed before the others are
-// sent again that would find their schedules paused since: their states are read anew.
-void TakeoverLoop::AskForRows(ShardState& state, Left& left, absl::Time now) {
+// Only the row of a one-off event has its payload. The states of schedules are read again, because
+// no commit with a condition on them precedes the sending.
+void TakeoverLoop::AskForRows(Left& left, absl::Time now) {
   left.asked = true;
   left.asked_at = now;
   for (const LeftEntry& entry : left.claim.entries) {
@@ -87,32 +85,33 @@ void TakeoverLoop::AskForRows(ShardState& state, Left& left, absl::Time now) {
       left.unread.push_back({.cf = kv::ColumnFamily::kEvents, .key = entry.record.event_key()});
     } else if (const auto key = DecodeEventKey(entry.record.event_key());
                key.has_value() && !IsGranted(left.claim.id)) {
-      state.core.cache.ForgetState(key->uid);
+      state_.core.cache.ForgetState(key->uid);
     }
   }
 }
 
-void TakeoverLoop::ReadRows(ShardState& state, const std::shared_ptr<Left>& left) {
+void TakeoverLoop::ReadRows(const std::shared_ptr<Left>& left) {
   std::vector<kv::Key>& unread = left->unread;
   const size_t count = std::min(unread.size(), kPayloadsAtOnce);
   std::vector<kv::Key> keys(unread.end() - static_cast<ptrdiff_t>(count), unread.end());
-  left->reading = true;
-  state.core.client.MultiGet(keys, state.core.executor,
-                             [weak = state_, left, keys](absl::StatusOr<kv::GetResult> result) {
-                               const std::shared_ptr<ShardState> state = weak.lock();
-                               if (state == nullptr) return;
-                               left->reading = false;
-                               if (result.ok())
-                                 left->unread.resize(left->unread.size() - keys.size());
-                               for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
-                                 if (result->values[i].has_value())
-                                   left->rows[keys[i].key] = *std::move(result->values[i]);
-                               }
-                               state->core.wake();
-                             });
+  CHECK(!std::exchange(left->reading, true));
+  state_.core.client.MultiGet(
+      keys, state_.core.executor,
+      state_.WhileOwned([this, left, keys](absl::StatusOr<kv::GetResult> result) {
+        left->reading = false;
+        if (result.ok()) {
+          CHECK_GE(left->unread.size(), keys.size());
+          left->unread.resize(left->unread.size() - keys.size());
+        }
+        for (size_t i = 0; result.ok() && i < keys.size(); ++i) {
+          if (result->values[i].has_value())
+            left->rows[keys[i].key] = *std::move(result->values[i]);
+        }
+        state_.core.wake();
+      }));
 }
 
-std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& state, Left& left) {
+std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(Left& left) {
   std::vector<ResolvedRow> rows;
   bool known = true;
   for (const LeftEntry& entry : left.claim.entries) {
@@ -120,28 +119,25 @@ std::optional<std::vector<ResolvedRow>> TakeoverLoop::ResolveAll(ShardState& sta
     if (entry.open.empty()) {
     } else if (!entry.record.row_stays()) {
       row =
-          std::move(*ResolveRow(state.core.cache, entry.record.event_key(), entry.record.event()));
+          std::move(*ResolveRow(state_.core.cache, entry.record.event_key(), entry.record.event()));
     } else if (const auto found = left.rows.find(entry.record.event_key());
                found != left.rows.end()) {
-      row = std::move(*ResolveRow(state.core.cache, entry.record.event_key(),
+      row = std::move(*ResolveRow(state_.core.cache, entry.record.event_key(),
                                   absl::string_view(found->second)));
     }
-    known = known && row.action != ResolvedRow::Action::kFetch;
+    known = known && !row.Is(RowJudgement::Action::kFetch);
     rows.push_back(std::move(row));
   }
   if (!known) return std::nullopt;
   return rows;
 }
 
-// False: something is not known yet.
-bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
-  if (IsGranted(left.claim.id)) return ResendGranted(state, left, now);
-  std::optional<std::vector<ResolvedRow>> rows = ResolveAll(state, left);
+bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
+  if (IsGranted(left.claim.id)) return ResendGranted(left, now);
+  std::optional<std::vector<ResolvedRow>> rows = ResolveAll(left);
   if (!rows.has_value()) return false;
   auto claim = std::make_shared<Claim>();
   claim->id = left.claim.id;
-  claim->order = ++state.core.last_claim_order;
-  claim->owner = state.owner;
   claim->ends_written = left.claim.ends_written;
   claim->claim_time_micros = left.claim.claim_time_micros;
   claim->judged = left.asked_at;
@@ -154,24 +150,22 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
     claim->entries.push_back(std::move(entry));
     for (const IndexSlice& slice : left.claim.entries[i].open) claim->open += slice.count;
   }
-  state.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (uint32_t i = 0; i < rows->size(); ++i) {
     const ResolvedRow& row = (*rows)[i];
     for (const IndexSlice& slice : left.claim.entries[i].open) {
-      if (row.action == ResolvedRow::Action::kSend) {
-        HandlerStats::Add(state.core.stats.takeovers, slice.count);
-        state.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
-        state.core.sends.Add(claim, i, slice.first, slice.count, now);
+      if (row.Is(RowJudgement::Action::kSend)) {
+        state_.core.metrics.takeovers.Increment(slice.count);
+        state_.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
+        state_.core.sends.Add(claim, i, slice.first, slice.count, now);
         continue;
       }
-      // Neither row nor record: only the claim's end is left to be written. What is not to be sent
-      // any more becomes a row again, which is parked or skipped under the condition of its
-      // schedule's state.
+      // Without a row only the claim's end is left to write. Events that must not be sent any more
+      // become a row again, which is then parked or skipped under the condition of its schedule's
+      // state.
       EndKind kind = EndKind::kGone;
-      if (row.action == ResolvedRow::Action::kPark || row.action == ResolvedRow::Action::kSkip ||
-          row.action == ResolvedRow::Action::kDrop || row.action == ResolvedRow::Action::kMove) {
+      if (row.judged.has_value())
         kind = claim->entries[i].one_off() ? EndKind::kSkipped : EndKind::kReturn;
-      }
       ends_.Add({.claim = claim,
                  .entry = i,
                  .kind = kind,
@@ -179,24 +173,22 @@ bool TakeoverLoop::Adopt(ShardState& state, Left& left, absl::Time now) {
                  .count = slice.count,
                  .attempts = claim->entries[i].event.attempts(),
                  .complete_micros = ToMicros(now),
-                 .reason = row.reason});
+                 .reason = row.judged.has_value() ? row.judged->reason : ""});
     }
   }
   return true;
 }
 
-bool TakeoverLoop::ResendGranted(ShardState& state, Left& left, absl::Time now) {
+bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left.claim);
   if (claim == nullptr) {
-    HandlerStats::Add(state.core.stats.broken_rows, 1);
+    state_.core.metrics.broken_rows.Increment();
     return true;
   }
-  claim->order = ++state.core.last_claim_order;
-  claim->owner = state.owner;
-  state.claims[claim->order] = claim;
+  state_.AddClaim(claim);
   for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
-    HandlerStats::Add(state.core.stats.takeovers, piece.count);
-    Outcome outcome = Returned(piece, now, /*unreachable=*/false);
+    state_.core.metrics.takeovers.Increment(piece.count);
+    Outcome outcome = ReturnOutcome(piece, now, /*unreachable=*/false);
     outcome.kind = EndKind::kResend;
     ends_.Add(std::move(outcome));
   }

@@ -1,13 +1,14 @@
-// TakeoverLoop: finds, when a queue shard has been acquired, what its former owner had claimed and
-// not ended, and sends it again once no attempt of the former owner can be under way any more.
+// TakeoverLoop: after a queue shard is acquired, finds the events that its former owner has claimed
+// and not ended, and sends them again once no attempt of the former owner can be under way.
 //
-// The former owner began nothing after its lease's end (or after it released the shard); each claim
-// says how long its attempts may take. The claims keep their names: their ends are written beside
-// those of the former owner.
+// The former owner has begun no attempt after the end of its lease (or its release of the shard),
+// and each claim says how long its attempts may take. Claims keep their ids: their new ends are
+// written beside those of the former owner.
 //
-// Of granted claims (docs/design/throttling.md) those that were put after the former owner's end
-// are new to everybody and go to the GrantedLoop. Of the others the owners of their policy shards
-// are told, at the same instant at which own ones are sent again: they grant them a new claim.
+// Granted claims (docs/design/throttling.md) that were written after the former owner's end are new
+// to everybody and go to the GrantedLoop. The other granted claims are reported to the owners of
+// their policy shards, at the time at which own claims are sent again. Those owners grant the
+// events again.
 //
 // Threads: one, the handler's executor.
 
@@ -32,48 +33,50 @@ namespace escapement::handler {
 
 class TakeoverLoop {
  public:
-  // `ends` and `granted` outlive it.
-  TakeoverLoop(std::weak_ptr<ShardState> state, EndLoop& ends, GrantedLoop& granted)
-      : state_(std::move(state)), ends_(ends), granted_(granted) {}
+  // `state`, `ends` and `granted` must outlive it.
+  TakeoverLoop(ShardState& state, EndLoop& ends, GrantedLoop& granted)
+      : state_(state), ends_(ends), granted_(granted) {}
 
-  // Reads the shard's claims, then calls `ready`: the keys of one-off events that are claimed are
-  // held from then on. Called again before that it begins anew: what the watch missed meanwhile is
-  // not to be taken for what has come since.
+  // Reads the shard's claims, holds the keys of claimed one-off events, then calls `ready`. A
+  // second call before `ready` starts over: claims that the first watch has missed must not count
+  // as new.
   void Start(std::function<void()> ready);
 
   void Step(absl::Time now);
 
-  // The store's time at which the next claim may be sent again.
+  // The store time at which the next claim may be sent again.
   std::optional<absl::Time> NextDue() const;
 
   void Stop() { left_.clear(); }
 
  private:
+  // A claim that waits for its time.
   struct Left {
     LeftClaim claim;
     absl::Time not_before;
-    bool asked = false;  // its rows are being read, a part at a time
+    bool asked = false;  // the reading of its rows and states has begun
     bool reading = false;
-    absl::Time asked_at;  // what it is judged by was read after this
+    absl::Time asked_at;  // the states of its judgement were read after this
     std::vector<kv::Key> unread;
-    // Of one-off events, by key; never iterated.
+    // The rows of one-off events, by key; never iterated.
     absl::flat_hash_map<std::string, std::string> rows;
     bool read() const { return asked && !reading && unread.empty(); }
   };
   void OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq);
-  bool ResendGranted(ShardState& state, Left& left, absl::Time now);
-  void AskForRows(ShardState& state, Left& left, absl::Time now);
-  void ReadRows(ShardState& state, const std::shared_ptr<Left>& left);
-  bool Adopt(ShardState& state, Left& left, absl::Time now);
-  // nullopt: not known yet.
-  std::optional<std::vector<ResolvedRow>> ResolveAll(ShardState& state, Left& left);
+  bool ResendGranted(Left& left, absl::Time now);
+  void AskForRows(Left& left, absl::Time now);
+  void ReadRows(const std::shared_ptr<Left>& left);
+  // Returns false if a record is not known yet.
+  bool Adopt(Left& left, absl::Time now);
+  // Returns nullopt if a record is not known yet.
+  std::optional<std::vector<ResolvedRow>> ResolveAll(Left& left);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   EndLoop& ends_;
   GrantedLoop& granted_;
-  uint64_t scan_ = 0;  // the one that counts
+  uint64_t scan_ = 0;  // counts scans; the answer of an earlier scan is ignored
   std::function<void()> ready_;
-  std::list<std::shared_ptr<Left>> left_;  // in the order of their claims
+  std::list<std::shared_ptr<Left>> left_;  // in the order of claim keys
 };
 
 }  // namespace escapement::handler

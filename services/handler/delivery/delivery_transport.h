@@ -1,11 +1,11 @@
 // DeliveryTransport: how events reach consumers; one implementation for each kind of target.
 //
-// Built for 100,000 deliveries a second: what the events of one queue row have in common is one
-// shared DeliveryContext; an attempt adds its id, index and number; results come back through one
-// sink, without an allocation per event.
+// It is built for 100,000 deliveries a second: the events of one queue row share one
+// DeliveryContext, an attempt adds its id, index and number, and all results go to one sink without
+// an allocation per event.
 //
-// Implementations: http_transport, grpc_transport (real consumers), target_transport (chooses
-// by the target's kind), fakes in tests.
+// Implementations: http_transport and grpc_transport (real consumers), target_transport (chooses by
+// the kind of the target), fakes in tests.
 
 #ifndef SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
@@ -27,67 +27,65 @@ class Timetable;
 
 namespace escapement::handler {
 
-// What all events of one queue row have in common. Immutable once shared.
+// The data that all events of one queue row share. Immutable once shared.
 struct DeliveryContext {
-  // Holds the target, content type and headers: definition->delivery().target() …
+  // Has the target, the content type and the headers: definition->delivery().
   std::shared_ptr<const storage::v1::DefinitionRecord> definition;
-  // Of a schedule's definition, when it fires; else null.
+  // When the schedule fires; null for one-off events.
   std::shared_ptr<const cron::Timetable> timetable = nullptr;
-  // Never null. Of a schedule it is the definition's payload (an alias, no copy), of a one-off
-  // event its own.
+  // Never null. An alias of the definition's payload, or the one-off event's own payload.
   std::shared_ptr<const std::string> payload;
-  std::string target_key;  // equal for targets that share connections: "grpc:" uri, or "http:"
-                           // scheme://host:port
+  // Equal for targets that share connections: "grpc:" uri, or "http:" scheme://host:port.
+  std::string target_key;
   // /tenants/{tenant}/schedules/{schedule} or /tenants/{tenant}/events/{event}.
   std::string source;
   std::string occurrence;  // empty for one-off events
   absl::Time nominal_time;
   absl::Time launch_time;
-  uint64_t run_count = 1;  // n of the run
-  absl::Duration timeout;  // of one attempt, counted from Send
+  uint64_t run_count = 1;  // how many events the run has
+  absl::Duration timeout;  // for one attempt, counted from Send
 };
 
 // One attempt to deliver one event.
 struct DeliveryAttempt {
-  uint64_t tag = 0;  // given back with the result; unique among the handler's outstanding attempts
+  uint64_t tag = 0;  // identifies the result; unique among the handler's outstanding attempts
   std::shared_ptr<const DeliveryContext> context;
   std::string event_id;    // the same on every attempt
   uint64_t index = 0;      // in the run, from 0
   uint32_t attempt = 1;    // from 1
-  std::string token = {};  // of events that hold one until the consumer gives it back
+  std::string token = {};  // empty unless the consumer must give a token back
 };
 
 enum class DeliveryStatus : uint8_t {
   kAccepted,
-  kFailed,    // retry by the policy
-  kRejected,  // never again
-  kUnknown,   // timeout, reset, no connection: it may have arrived. Retried as kFailed
-  kUnsent,    // it waited too long behind others of the same target: nothing was written, so it was
-              // no attempt
+  kFailed,    // is retried by the retry policy
+  kRejected,  // is never retried
+  kUnknown,   // timeout, reset or no connection: it may have arrived; is retried like kFailed
+  kUnsent,    // waited too long behind others of its target; nothing was written: no attempt
 };
 
-// How work that the consumer did at once ended: the token is given back with the answer.
+// The result of work that the consumer did at once. The answer then gives the token back.
 enum class DeliveryWork : uint8_t {
-  kGoesOn,  // the token is given back later
+  kGoesOn,  // the consumer gives the token back later
   kSucceeded,
   kFailed,
 };
 
 struct DeliveryResult {
   DeliveryStatus status = DeliveryStatus::kUnknown;
-  // Why it was not accepted, or what is said of work that failed; the transport cuts it to
+  // Why it was not accepted, or why the work failed. The transport cuts it to
   // kDeliveryMessageBytesMax.
   std::string message;
-  absl::Duration retry_after = absl::ZeroDuration();  // of kFailed: not before this has passed
-  DeliveryWork work = DeliveryWork::kGoesOn;          // of kAccepted, of attempts with a token
+  absl::Duration retry_after = absl::ZeroDuration();  // only for kFailed: wait at least this long
+  DeliveryWork work = DeliveryWork::kGoesOn;          // only for kAccepted, with a token
 };
 
 inline constexpr size_t kDeliveryMessageBytesMax = 1024;
-// A consumer that asks for more is asked again after this.
+// A longer Retry-After of a consumer is cut to this.
 inline constexpr absl::Duration kRetryAfterMax = absl::Hours(24);
 
-// Takes results. OnResult may be called from any thread, also from within Send; it is quick and
-// does not call the transport.
+// Takes results. OnResult may be called from any thread, also from within Send. It returns quickly
+// and does not call the transport.
 class DeliverySink {
  public:
   virtual ~DeliverySink() = default;
@@ -98,10 +96,10 @@ class DeliveryTransport {
  public:
   virtual ~DeliveryTransport() = default;
 
-  // Starts all attempts now, in order; they have one target_key. Never blocks; does not fail:
-  // errors are results. `sink` is called exactly once for each attempt, no later than its timeout
-  // (plus scheduling), and never after the transport is destroyed. The caller bounds how many
-  // attempts are outstanding, in all and for each target_key.
+  // Starts all attempts now, in order. All must have one target_key. Never blocks and never fails:
+  // errors are results. Calls `sink` exactly once per attempt, at its timeout at the latest (plus
+  // scheduling), and never after the transport is destroyed. The caller bounds the outstanding
+  // attempts, in all and per target_key.
   virtual void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) = 0;
 };
 

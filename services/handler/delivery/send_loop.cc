@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 
@@ -12,17 +13,17 @@ namespace escapement::handler {
 namespace {
 
 constexpr uint64_t kSlowShare = 16;  // a slow target has 1/16 of the usual room
-// What a target may have out whatever it answers, and how often its answers are counted.
+// Every target may have this many events out, and this is how often its answers are counted.
 constexpr uint64_t kLimitMin = 256;
 constexpr absl::Duration kCountEvery = absl::Milliseconds(100);
-// Before a count is over its answers count as if it had taken at least so long.
+// The shortest time that is assumed for a count that is not over yet.
 constexpr absl::Duration kCountMin = absl::Milliseconds(50);
 constexpr size_t kTargetsKeptMax = 4096;
 constexpr absl::Duration kRecheck = absl::Milliseconds(100);
 
 }  // namespace
 
-// Gathers results of any thread; posts at most one closure at a time.
+// Collects results from any thread. Posts at most one closure at a time.
 class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<SendLoop::Sink> {
  public:
   struct Result {
@@ -53,7 +54,7 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
  private:
   std::shared_ptr<Executor> executor_;
-  SendLoop* loop_;  // on the executor only
+  SendLoop* loop_;  // used on the executor only
   absl::Mutex mutex_;
   std::vector<Result> results_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
@@ -61,33 +62,33 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
 SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
                    std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-                   HandlerStats& stats, std::function<void()> on_results)
+                   HandlerMetrics& metrics, std::function<void()> on_results)
     : options_(options),
       lead_(lead),
       runtime_(runtime),
       executor_(std::move(executor)),
       transport_(transport),
-      stats_(stats),
+      metrics_(metrics),
       on_results_(std::move(on_results)),
       sink_(std::make_shared<Sink>(this, executor_)) {}
 
 SendLoop::~SendLoop() { sink_->Detach(); }
 
-// Events in a row mostly go to the same target.
-SendTarget* SendLoop::Find(const std::string& target_key) {
+// Successive events mostly go to the same target.
+SendTarget* SendLoop::FindTarget(const std::string& target_key) {
   if (last_found_ == targets_.end() || last_found_->first != target_key)
     last_found_ = targets_.find(target_key);
   return last_found_ == targets_.end() ? nullptr : &last_found_->second;
 }
 
 uint64_t SendLoop::Room(const std::string& target_key) {
-  const uint64_t most_of_all = MostOut();
+  const uint64_t most_of_all = OutMax();
   const uint64_t all = most_of_all - std::min(out_, most_of_all);
-  SendTarget* const found = Find(target_key);
+  SendTarget* const found = FindTarget(target_key);
   if (found == nullptr) return std::min({all, options_.target_events_out_max, kLimitMin});
   SendTarget& target = *found;
   const absl::Duration elapsed = runtime_.clock().Elapsed();
-  MoveLimit(target, elapsed);
+  UpdateLimit(target, elapsed);
   const uint64_t early = static_cast<uint64_t>(target.rate * absl::ToDoubleSeconds(lead_.extra()));
   const uint64_t most =
       std::max<uint64_t>((target.limit + early) / (target.slow ? kSlowShare : 1), 1);
@@ -102,12 +103,12 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   return std::min(all, room);
 }
 
-uint64_t SendLoop::MostOut() const {
+uint64_t SendLoop::OutMax() const {
   return static_cast<uint64_t>((1 + lead_.extra_share()) *
                                static_cast<double>(options_.events_out_max));
 }
 
-void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
+void SendLoop::UpdateLimit(SendTarget& target, absl::Duration elapsed) const {
   const absl::Duration counted = elapsed - target.counted_since;
   const bool over = target.limit == 0 || counted >= kCountEvery;
   if (!over && target.answers == 0) return;
@@ -116,8 +117,8 @@ void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
                                               absl::ToDoubleSeconds(std::max(counted, kCountMin));
   const double answered = rate * absl::ToDoubleSeconds(target.timeout / 4);
   uint64_t limit = std::min(kLimitMin, options_.target_events_out_max);
-  // One that had little to answer has not shown that it could not answer more; before the count is
-  // over it can only show that it answers more.
+  // A target with few events sent may be able to answer more: its limit does not fall. Before the
+  // count is over, the limit can only rise.
   const bool little = !over || 2 * target.most_sent < target.limit;
   if (little) limit = target.limit;
   target.rate = little ? std::max(target.rate, rate) : rate;
@@ -132,45 +133,41 @@ void SendLoop::MoveLimit(SendTarget& target, absl::Duration elapsed) const {
 
 bool SendLoop::OnAnswer(const DeliveryContext& context, DeliveryStatus status,
                         uint64_t answers_before) {
-  SendTarget* const found = Find(context.target_key);
+  SendTarget& target = *CheckNotNull(FindTarget(context.target_key));
   const bool answered = status != DeliveryStatus::kUnknown && status != DeliveryStatus::kUnsent;
-  bool silent = !answered;
-  if (found != nullptr) {
-    SendTarget& target = *found;
-    silent = silent && target.answers_ever == answers_before;
-    target.sent -= std::min<uint64_t>(1, target.sent);
-    if (answered) {
-      ++target.answers;
-      ++target.answers_ever;
-      target.timeout = context.timeout;
-    }
+  const bool silent = !answered && target.answers_ever == answers_before;
+  TakeFrom<uint64_t>(target.sent, 1);
+  if (answered) {
+    ++target.answers;
+    ++target.answers_ever;
+    target.timeout = context.timeout;
   }
   Unreserve(context.target_key, 1);
   return silent;
 }
 
-bool SendLoop::Slow(const std::string& target_key) {
-  const SendTarget* const found = Find(target_key);
+bool SendLoop::IsSlow(const std::string& target_key) {
+  const SendTarget* const found = FindTarget(target_key);
   return found != nullptr && found->slow;
 }
 
 void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
-  SendTarget* found = Find(target_key);
+  SendTarget* found = FindTarget(target_key);
   if (found == nullptr) {
     last_found_ = targets_.try_emplace(target_key).first;
     found = &last_found_->second;
   }
   found->out += events;
   out_ += events;
-  stats_.events_out.store(out_, std::memory_order_relaxed);
+  metrics_.events_out.Set(static_cast<double>(out_));
 }
 
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
-  SendTarget* const found = Find(target_key);
-  if (found == nullptr) return;
-  found->out -= std::min(events, found->out);
-  out_ -= std::min(events, out_);
-  stats_.events_out.store(out_, std::memory_order_relaxed);
+  SendTarget* const found = FindTarget(target_key);
+  CHECK(found != nullptr) << "nothing is reserved for " << target_key;
+  TakeFrom(found->out, events);
+  TakeFrom(out_, events);
+  metrics_.events_out.Set(static_cast<double>(out_));
   if (found->out > 0 || found->slow || targets_.size() <= kTargetsKeptMax) return;
   targets_.erase(last_found_);
   last_found_ = targets_.end();
@@ -178,6 +175,8 @@ void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
 
 void SendLoop::Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
                    absl::Time due) {
+  CHECK_LT(entry, claim->entries.size());
+  CHECK(claim->entries[entry].context != nullptr);
   waiting_.emplace(
       due, Waiting{.claim = std::move(claim), .entry = entry, .first = first, .count = count});
 }
@@ -188,9 +187,9 @@ std::optional<absl::Time> SendLoop::NextDue() const {
 }
 
 void SendLoop::SendDue(absl::Time now) {
-  // Keys belong to contexts that the batch holds.
+  // The keys are strings of the contexts that the batch holds.
   std::map<absl::string_view, std::vector<DeliveryAttempt>> batches;
-  auto batch = batches.end();  // the last one used
+  auto batch = batches.end();  // the batch used last
   std::vector<Waiting> later;
   const bool held = !waiting_.empty() && waiting_.begin()->first <= now &&
                     Perturb(runtime_, Site::kHandlerSendsHeld);
@@ -226,13 +225,14 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                     std::vector<DeliveryAttempt>& batch) {
   const ClaimedEntry& entry = waiting.claim->entries[waiting.entry];
   const int64_t now_micros = ToMicros(now);
-  uint64_t answers_before = 0;
-  if (SendTarget* const target = Find(entry.context->target_key); target != nullptr) {
-    target->sent += waiting.count;
-    target->most_sent = std::max(target->most_sent, target->sent);
-    answers_before = target->answers_ever;
-  }
+  SendTarget& target = *CheckNotNull(FindTarget(entry.context->target_key));
+  target.sent += waiting.count;
+  CHECK_LE(target.sent, target.out)
+      << "more is sent to " << entry.context->target_key << " than is reserved";
+  target.most_sent = std::max(target.most_sent, target.sent);
+  const uint64_t answers_before = target.answers_ever;
   const bool has_token = entry.grant != nullptr && entry.grant->on_release;
+  CHECK(!has_token || token_maker_ != nullptr);
   for (uint64_t i = 0; i < waiting.count; ++i) {
     uint32_t place = 0;
     if (free_slots_.empty()) {
@@ -255,17 +255,18 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                      .attempt = entry.event.attempts() + 1,
                      .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
   }
-  HandlerStats::Add(stats_.deliveries, waiting.count);
-  if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
+  metrics_.deliveries.Increment(waiting.count);
+  if (entry.event.attempts() == 0)
+    metrics_.lateness_seconds.Observe(absl::ToDoubleSeconds(now - due), waiting.count);
 }
 
 void SendLoop::OnResults() {
   for (Sink::Result& result : sink_->Take()) {
     const uint32_t place = static_cast<uint32_t>(result.tag);
-    if (place >= slots_.size() || slots_[place].claim == nullptr ||
-        slots_[place].uses != result.tag >> 32)
-      continue;
+    CHECK_LT(place, slots_.size());
     Slot& slot = slots_[place];
+    CHECK(slot.claim != nullptr && slot.uses == result.tag >> 32)
+        << "a transport gave two results of one attempt";
     const std::shared_ptr<Claim> claim = std::exchange(slot.claim, nullptr);
     ++slot.uses;
     free_slots_.push_back(place);

@@ -1,10 +1,10 @@
-// SendLoop: holds claimed events until they are due, sends them, and takes their results; bounds
-// how many are out, in all and for each target.
+// SendLoop: holds claimed events until they are due, sends them, and takes their results. Bounds
+// how many events are out, in all and per target.
 //
-// Room is reserved before a claim is made, so that what is claimed can be sent at its due time.
+// Room is reserved before a claim is made, so that claimed events can be sent at their due time.
 //
-// Threads: one, the handler's executor; results come from any thread and are posted there in
-// batches.
+// Threads: one, the handler's executor. Results may come from any thread; they are posted to the
+// executor in batches.
 
 #ifndef SERVICES_HANDLER_DELIVERY_SEND_LOOP_H_
 #define SERVICES_HANDLER_DELIVERY_SEND_LOOP_H_
@@ -22,23 +22,22 @@
 #include "services/handler/claims/claim.h"
 #include "services/handler/claims/claim_lead.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/metrics.h"
 #include "services/handler/options.h"
-#include "services/handler/stats.h"
 
 namespace escapement::handler {
 
-// A place where events go.
+// A target that has events out, or is slow.
 struct SendTarget {
-  std::string key;
-  uint64_t out = 0;        // reserved: claimed and not answered
-  uint64_t sent = 0;       // of `out`
-  uint64_t most_sent = 0;  // since `counted_since`
-  uint64_t limit = 0;      // of `out` without what is claimed early; 0: not set yet
+  uint64_t out = 0;        // reserved events: claimed and not answered
+  uint64_t sent = 0;       // the part of `out` that is sent
+  uint64_t most_sent = 0;  // the highest `sent` since `counted_since`
+  uint64_t limit = 0;      // for `out`, without events claimed early; 0: not set yet
   double rate = 0;         // answers a second
   bool slow = false;
   std::optional<absl::Duration> full_since;  // Clock::Elapsed
-  // Answers since `counted_since`: a target may have out what it answers in a quarter of its
-  // timeout, so that what waits in the transport for a connection does not time out there.
+  // Answers since `counted_since`. A target may have as many events out as it answers in a quarter
+  // of its timeout, so that events do not time out while they wait for a connection.
   uint64_t answers = 0;
   uint64_t answers_ever = 0;
   absl::Duration counted_since;  // Clock::Elapsed
@@ -47,38 +46,38 @@ struct SendTarget {
 
 class SendLoop {
  public:
-  // Of an event that holds a token that the consumer gives back.
+  // Makes the token of an event that the consumer must give back.
   using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
 
-  // `on_results` is called on `executor` after a batch of results was handed to the claims' owners.
-  // `options` and `lead` outlive it.
+  // Calls `on_results` on `executor` after the owners of the claims have got a batch of results.
+  // `options`, `lead`, `runtime`, `transport` and `metrics` must outlive it.
   SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
-           std::shared_ptr<Executor> executor, DeliveryTransport& transport, HandlerStats& stats,
-           std::function<void()> on_results);
+           std::shared_ptr<Executor> executor, DeliveryTransport& transport,
+           HandlerMetrics& metrics, std::function<void()> on_results);
   ~SendLoop();
 
-  // Before the first claim with on_release is added.
+  // Must be called before the first claim with on_release is added.
   void SetTokenMaker(TokenMaker maker) { token_maker_ = std::move(maker); }
 
-  // How many more events of the target may be claimed: its limit, and what it answers in the time
-  // by which claims are made earlier than usual. Notes when it has become full or has room again.
+  // How many more events of the target may be claimed. This is its limit less its events out, plus
+  // the events that it answers during ClaimLead::extra. Also notes since when the target is full.
   uint64_t Room(const std::string& target_key);
-  bool Slow(const std::string& target_key);
+  bool IsSlow(const std::string& target_key);
   void Reserve(const std::string& target_key, uint64_t events);
   void Unreserve(const std::string& target_key, uint64_t events);
 
-  // Sends events [first, first + count) of the entry once the store's time has reached `due`. They
-  // are reserved.
+  // Sends events [first, first + count) of the entry once store time has reached `due`. The caller
+  // has reserved them.
   void Add(std::shared_ptr<Claim> claim, uint32_t entry, uint64_t first, uint64_t count,
            absl::Time due);
 
   // `now` is KvClient::NowLow().
   void SendDue(absl::Time now);
-  // When the next of those that wait is due.
+  // The due time of the next waiting event.
   std::optional<absl::Time> NextDue() const;
 
   uint64_t out() const { return out_; }
-  bool full() const { return out_ >= MostOut(); }
+  bool full() const { return out_ >= OutMax(); }
 
  private:
   class Sink;
@@ -88,36 +87,37 @@ class SendLoop {
     uint64_t first = 0;
     uint64_t count = 0;
   };
-  // A send under way. Its tag is its place and how often the place has been used.
+  // An attempt under way. Its tag consists of its slot number and the slot's `uses`.
   struct Slot {
     std::shared_ptr<Claim> claim;
     uint32_t entry = 0;
     uint32_t uses = 0;
     uint64_t index = 0;
     int64_t dispatch_micros = 0;
-    uint64_t answers_before = 0;  // of the target, ever
+    uint64_t answers_before = 0;  // answers_ever of the target at the send
   };
   void Send(absl::Time now, absl::Time due, const Waiting& waiting,
             std::vector<DeliveryAttempt>& batch);
   void OnResults();
-  // True if the target has answered nothing since it had answered `answers_before` times.
+  // Counts an answer. True if the target has answered nothing since it had `answers_before`
+  // answers.
   bool OnAnswer(const DeliveryContext& context, DeliveryStatus status, uint64_t answers_before);
-  // Null: nothing is known of it.
-  SendTarget* Find(const std::string& target_key);
-  // Of all targets together.
-  uint64_t MostOut() const;
-  void MoveLimit(SendTarget& target, absl::Duration elapsed) const;
+  // Null if the target has nothing out and is not slow.
+  SendTarget* FindTarget(const std::string& target_key);
+  // The bound for all targets together.
+  uint64_t OutMax() const;
+  void UpdateLimit(SendTarget& target, absl::Duration elapsed) const;
 
   const HandlerOptions& options_;
   const ClaimLead& lead_;
   Runtime& runtime_;
   std::shared_ptr<Executor> executor_;
   DeliveryTransport& transport_;
-  HandlerStats& stats_;
+  HandlerMetrics& metrics_;
   std::function<void()> on_results_;
   TokenMaker token_maker_;
   std::shared_ptr<Sink> sink_;
-  std::map<std::string, SendTarget> targets_;  // those with something out, and slow ones
+  std::map<std::string, SendTarget> targets_;  // targets with events out, and slow ones
   std::map<std::string, SendTarget>::iterator last_found_ = targets_.end();
   uint64_t out_ = 0;
   std::multimap<absl::Time, Waiting> waiting_;

@@ -52,12 +52,13 @@ class SendLoopTest : public ::testing::Test {
   sim::SimRuntime runtime_{1};
   ScriptedTransport transport_{runtime_};
   HandlerOptions options_;
-  HandlerStats stats_;
+  Metrics registry_;
+  HandlerMetrics metrics_{registry_};
   Owner owner_;
   int result_batches_ = 0;
   ClaimLead lead_{options_};
   SendLoop loop_{
-      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, stats_, [this] {
+      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, metrics_, [this] {
         ++result_batches_;
       }};
 };
@@ -73,7 +74,7 @@ TEST_F(SendLoopTest, NothingIsSentBeforeItIsDue) {
   EXPECT_EQ(transport_.sent.size(), 5u);
 }
 
-TEST_F(SendLoopTest, ResultsFreeWhatWasReserved) {
+TEST_F(SendLoopTest, ResultsFreeReservedRoom) {
   AddAndSend(100);
   EXPECT_EQ(loop_.out(), 100u);
   runtime_.AdvanceBy(absl::Seconds(1));
@@ -81,7 +82,7 @@ TEST_F(SendLoopTest, ResultsFreeWhatWasReserved) {
   EXPECT_EQ(loop_.out(), 0u);
 }
 
-TEST_F(SendLoopTest, WhatMayNotBeSentNowIsAskedForAgain) {
+TEST_F(SendLoopTest, EventThatMustWaitIsCheckedAgain) {
   owner_.check = ClaimOwner::Check::kWait;
   AddAndSend(1);
   EXPECT_TRUE(transport_.sent.empty());
@@ -91,7 +92,7 @@ TEST_F(SendLoopTest, WhatMayNotBeSentNowIsAskedForAgain) {
   EXPECT_EQ(transport_.sent.size(), 1u);
 }
 
-TEST_F(SendLoopTest, ResultsForALostShardChangeNothing) {
+TEST_F(SendLoopTest, ResultsForALostShardHaveNoEffect) {
   auto claim = MakeClaim(3);
   loop_.Reserve("t", 3);
   loop_.Add(claim, 0, 0, 3, now());
@@ -102,7 +103,7 @@ TEST_F(SendLoopTest, ResultsForALostShardChangeNothing) {
   EXPECT_EQ(loop_.out(), 0u);
 }
 
-TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
+TEST_F(SendLoopTest, RoomOfATargetFollowsItsAnswerRate) {
   EXPECT_EQ(loop_.Room("t"), 256u);
   SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 2500u);
@@ -118,7 +119,7 @@ TEST_F(SendLoopTest, ATargetsRoomFollowsWhatItAnswers) {
   EXPECT_EQ(loop_.Room("t"), 256u);
 }
 
-TEST_F(SendLoopTest, ATargetThatAnswersAtOnceHasMoreRoomAtOnce) {
+TEST_F(SendLoopTest, FastAnswersGiveMoreRoomAtOnce) {
   loop_.Reserve("t", 0);
   EXPECT_EQ(loop_.Room("t"), 256u);
   AddAndSend(100);
@@ -127,7 +128,7 @@ TEST_F(SendLoopTest, ATargetThatAnswersAtOnceHasMoreRoomAtOnce) {
   EXPECT_EQ(loop_.Room("t"), options_.target_events_out_max) << "as if they had been 2,000/s";
 }
 
-TEST_F(SendLoopTest, ATargetIsNotAskedForAnswersOfWhatIsClaimedAndNotSent) {
+TEST_F(SendLoopTest, UnsentClaimsDoNotLowerTheLimit) {
   SendItAHundred();
   EXPECT_EQ(loop_.Room("t"), 2500u);
   // The commit of a claim takes long.
@@ -138,7 +139,7 @@ TEST_F(SendLoopTest, ATargetIsNotAskedForAnswersOfWhatIsClaimedAndNotSent) {
   EXPECT_EQ(loop_.Room("t"), 2500u);
 }
 
-TEST_F(SendLoopTest, WhatIsClaimedEarlierHasRoomOfItsOwn) {
+TEST_F(SendLoopTest, EarlyClaimsHaveRoomOfTheirOwn) {
   SendItAHundred();
   lead_.OnCommitted(absl::Milliseconds(96));
   lead_.Step(now(), runtime_.clock().Elapsed());
@@ -146,7 +147,7 @@ TEST_F(SendLoopTest, WhatIsClaimedEarlierHasRoomOfItsOwn) {
   EXPECT_EQ(loop_.Room("t"), 2500u + 100u) << "1,000 answers a second";
 }
 
-TEST_F(SendLoopTest, AllTargetsTogetherHaveRoomForWhatIsClaimedEarlier) {
+TEST_F(SendLoopTest, EarlyClaimsRaiseTheBoundForAllTargets) {
   options_.events_out_max = 1000;
   loop_.Reserve("t", 999);
   EXPECT_FALSE(loop_.full());
@@ -161,7 +162,7 @@ TEST_F(SendLoopTest, AllTargetsTogetherHaveRoomForWhatIsClaimedEarlier) {
   EXPECT_TRUE(loop_.full());
 }
 
-TEST_F(SendLoopTest, WhatWasNotSentIsNoAnswer) {
+TEST_F(SendLoopTest, UnsentResultIsNoAnswer) {
   transport_.decide = [](const DeliveryAttempt&) {
     return DeliveryResult{.status = DeliveryStatus::kUnsent, .message = ""};
   };
@@ -169,15 +170,15 @@ TEST_F(SendLoopTest, WhatWasNotSentIsNoAnswer) {
   EXPECT_EQ(loop_.Room("t"), 256u);
 }
 
-TEST_F(SendLoopTest, ATargetThatStaysFullIsSlowAndGetsLess) {
+TEST_F(SendLoopTest, TargetThatStaysFullIsSlowAndGetsLessRoom) {
   transport_.decide = [](const DeliveryAttempt&) { return std::nullopt; };
   loop_.Room("t");
   AddAndSend(256);
   EXPECT_EQ(loop_.Room("t"), 0u);
-  EXPECT_FALSE(loop_.Slow("t"));
+  EXPECT_FALSE(loop_.IsSlow("t"));
   runtime_.AdvanceBy(absl::Milliseconds(1500));
   EXPECT_EQ(loop_.Room("t"), 0u);
-  EXPECT_TRUE(loop_.Slow("t"));
+  EXPECT_TRUE(loop_.IsSlow("t"));
   runtime_.AdvanceBy(absl::Seconds(20));
   EXPECT_EQ(loop_.Room("t"), 16u) << "all have timed out";
 }

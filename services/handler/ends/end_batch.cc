@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/records/retry_end.h"
@@ -31,7 +32,7 @@ void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
   group.mutations.push_back({.cf = cf, .kind = Mutation::Kind::kDelete, .key = std::move(key)});
 }
 
-// Those of granted events are counted by the owner of their policy shard.
+// The owner of their policy shard counts granted events.
 bool CountsInRun(const ClaimedEntry& entry) {
   return entry.grant == nullptr && HasRun(entry.event);
 }
@@ -40,17 +41,16 @@ std::string PartKey(const ClaimedEntry& entry) {
   return RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, entry.key.shard);
 }
 
-// The part in `changed`, begun from the one in `parts`.
+// The counts in `changed`, starting from those in `parts`.
 storage::v1::RunPartRecord& ChangedPart(const ClaimedEntry& entry, const RunParts& parts,
                                         RunParts& changed) {
   std::string key = PartKey(entry);
   const auto before = parts.find(key);
-  const auto [at, added] = changed.try_emplace(std::move(key));
-  if (added && before != parts.end()) at->second = before->second;
-  return at->second;
+  CHECK(before != parts.end()) << "the counts of a run were not read";
+  return changed.try_emplace(std::move(key), before->second).first->second;
 }
 
-// `reason`: of what is skipped.
+// `reason`: only for kSkipped.
 void CountInRun(storage::v1::RunPartRecord& part, EndKind kind, uint64_t count,
                 const std::string& reason) {
   switch (kind) {
@@ -107,7 +107,7 @@ void PutDone(const ClaimedEntry& entry, const Outcome& first, const Outcome& las
       done.SerializeAsString());
 }
 
-// The row's record for one of its events, with its payload where it has one of its own.
+// The record of one event of the row, with its payload if it is a one-off event.
 EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   EventRecord event = entry.event;
   event.set_count(1);
@@ -116,20 +116,20 @@ EventRecord RecordOfOne(const ClaimedEntry& entry, const Outcome& outcome) {
   NoteTried(outcome.dispatch_micros, event);
   if (entry.one_off()) {
     event.set_event_id(entry.EventId(0));
-    event.set_payload(*entry.context->payload);
+    event.set_payload(*CheckNotNull(entry.context)->payload);
   }
-  // The version that was sent, so that the next attempt need not be judged anew.
+  // The version that was sent: the next attempt then needs no judgement across versions.
   if (!entry.one_off() && !event.triggered()) event.set_version(entry.claimed_version);
   return event;
 }
 
-// A row of `events`, which is in memory too once the group is applied.
+// Writes a row of `events`. It also goes into memory once the group is applied.
 void PutRow(std::string key, std::string value, EndBatch& batch) {
   batch.rows.emplace_back(key, value, 0);
   Put(batch.group, ColumnFamily::kEvents, std::move(key), std::move(value));
 }
 
-// The name that a retry gave to a one-off event.
+// Deletes the name that a retry gave to a one-off event.
 void DeleteName(const ClaimedEntry& entry, kv::Group& group) {
   if (entry.event.attempts() > 0 && !entry.event.client_chosen_id()) {
     Delete(group, ColumnFamily::kEventNames, EventNameKey(entry.event.tenant(), entry.EventId(0)));
@@ -161,24 +161,24 @@ void PutDeadLetter(const ClaimedEntry& entry, const Outcome& outcome, kv::Group&
   letter.set_index(outcome.first);
   *letter.mutable_event() = RecordOfOne(entry, outcome);
   letter.set_reason(outcome.reason);
-  letter.set_schedule_id(entry.context->definition->schedule_id());
+  letter.set_schedule_id(CheckNotNull(entry.context)->definition->schedule_id());
   Put(group, ColumnFamily::kDeadLetters,
       DeadLetterKey(entry.event.tenant(), FromMicros(outcome.complete_micros),
                     entry.EventId(outcome.first)),
       letter.SerializeAsString());
 }
 
-// The row of a one-off event was left as it is by the claim: it only gets back into memory (where
-// alone is known since when its target could not be reached).
+// The claim has left the row of a one-off event in the store, so the row only returns to memory.
+// Since when its target could not be reached is known only there.
 void ReturnStayed(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   EventRecord event = entry.event;
   NoteTried(outcome.dispatch_micros, event);
-  event.set_payload(*entry.context->payload);
+  event.set_payload(*CheckNotNull(entry.context)->payload);
   batch.released_keys.push_back(entry.event_key);
   batch.rows.emplace_back(entry.event_key, event.SerializeAsString(), 0);
 }
 
-// The events from that of `first` on as they were before the claim.
+// Writes `count` events from first.first on as a row again, as they were before the claim.
 void PutReturned(const ClaimedEntry& entry, const Outcome& first, uint64_t count, EndBatch& batch) {
   EventKey key = entry.key;
   key.first = first.first;
@@ -199,7 +199,7 @@ void PutParked(const ClaimedEntry& entry, uint64_t first, uint64_t count,
       event.SerializeAsString());
 }
 
-// The row of a one-off event goes with its end, and so does the name that a retry gave it.
+// Deletes the row of a one-off event at its end, and the name that a retry gave it.
 void ReleaseRow(const ClaimedEntry& entry, const Outcome& outcome, EndBatch& batch) {
   Delete(batch.group, ColumnFamily::kEvents, entry.event_key);
   batch.released_keys.push_back(entry.event_key);
@@ -221,20 +221,19 @@ void AddReport(const Outcome& first, const Outcome& last, uint64_t count, GrantR
     case storage::v1::GrantReportRecord::FAILED:
       batch.dead_letters += count;
       break;
-    default:  // it has not ended
+    default:  // the event has not ended
       break;
   }
 }
 
-// Outcomes [begin, end) are contiguous, alike, and not of granted events.
-void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count,
-              const RunParts& parts, EndBatch& batch) {
+// Outcomes [begin, end) must be contiguous, equal in kind, and not of granted events.
+void AddMerged(const std::vector<Outcome>& outcomes, size_t begin, size_t end, uint64_t count,
+               const RunParts& parts, EndBatch& batch) {
   const Outcome& first = outcomes[begin];
   const ClaimedEntry& entry = first.claim->entries[first.entry];
   switch (first.kind) {
     case EndKind::kSucceeded:
     case EndKind::kSkipped:
-    case EndKind::kCancelled:
       PutDone(entry, first, outcomes[end - 1], count, batch.group);
       break;
     case EndKind::kFailed:
@@ -252,11 +251,13 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
         PutReturned(entry, first, count, batch);
       }
       break;
+    case EndKind::kGone:
+      break;
+    case EndKind::kCancelled:
     case EndKind::kPark:
     case EndKind::kMove:
     case EndKind::kResend:
-    case EndKind::kGone:
-      break;
+      CHECK(false) << "no end of a claimed event";
   }
   if (first.kind == EndKind::kSucceeded) batch.succeeded += count;
   if (first.kind == EndKind::kSkipped) batch.skipped += count;
@@ -265,8 +266,27 @@ void AddAlike(const std::vector<Outcome>& outcomes, size_t begin, size_t end, ui
     CountInRun(ChangedPart(entry, parts, batch.parts), first.kind, count, first.reason);
 }
 
-bool Alike(const Outcome& a, const Outcome& b) {
-  // Failures and retries have rows of their own.
+// The kinds that a row without a claim may have.
+bool EndsRow(EndKind kind) {
+  switch (kind) {
+    case EndKind::kFailed:
+    case EndKind::kSkipped:
+    case EndKind::kCancelled:
+    case EndKind::kPark:
+    case EndKind::kMove:
+    case EndKind::kGone:
+      return true;
+    case EndKind::kSucceeded:
+    case EndKind::kRetry:
+    case EndKind::kReturn:
+    case EndKind::kResend:
+      break;
+  }
+  return false;
+}
+
+bool CanMerge(const Outcome& a, const Outcome& b) {
+  // Each failure and each retry has a row of its own.
   return a.kind == b.kind && a.kind != EndKind::kFailed && a.kind != EndKind::kRetry &&
          a.work != DeliveryWork::kFailed && a.work == b.work && a.unreachable == b.unreachable &&
          a.attempts == b.attempts && a.reason == b.reason;
@@ -285,13 +305,13 @@ void AddRange(storage::v1::ClaimEndRecord::Entry& entry, uint64_t first, uint64_
   range.set_count(count);
 }
 
-// Outcomes [begin, end) are all of one claim.
+// Outcomes [begin, end) must be all of this batch for one claim.
 void EndClaim(const std::vector<Outcome>& outcomes, size_t begin, size_t end, EndBatch& batch) {
   Claim& claim = *outcomes[begin].claim;
   storage::v1::ClaimEndRecord record;
   for (size_t i = begin; i < end; ++i) {
     const Outcome& outcome = outcomes[i];
-    claim.open -= std::min(outcome.count, claim.open);
+    TakeFrom(claim.open, outcome.count);
     const int last = record.entries_size() - 1;
     auto* entry = last >= 0 && record.entries(last).entry() == outcome.entry
                       ? record.mutable_entries(last)
@@ -347,12 +367,12 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
     count += outcome.count;
     const bool same_claim = next != nullptr && next->claim == outcome.claim;
     const bool goes_on = same_claim && next->entry == outcome.entry &&
-                         next->first == outcome.first + outcome.count && Alike(outcome, *next);
+                         next->first == outcome.first + outcome.count && CanMerge(outcome, *next);
     if (!goes_on) {
       if (outcome.claim->entries[outcome.entry].grant != nullptr) {
         AddReport(outcomes[begin], outcome, count, reports, batch);
       } else {
-        AddAlike(outcomes, begin, i + 1, count, parts, batch);
+        AddMerged(outcomes, begin, i + 1, count, parts, batch);
       }
       begin = i + 1;
       count = 0;
@@ -369,6 +389,7 @@ EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
 
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed) {
+  CHECK(EndsRow(end.kind));
   const ClaimedEntry& entry = end.entry;
   const uint64_t count = entry.event.count();
   Delete(group, ColumnFamily::kEvents, entry.event_key);

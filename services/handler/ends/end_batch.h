@@ -1,9 +1,9 @@
-// EndBatch: the one group that makes the outcomes of many claimed events durable.
+// EndBatch: builds the one group that makes the outcomes of many claimed events durable.
 //
-// Done records cover contiguous indices of equal outcome; retries become rows of the retry lane;
-// dead letters are kept; the claims' end rows (or, with its last end, the claim itself) go with
-// them, and so do the counts of runs. Of granted events there are none of these but reports to the
-// owners of their policy shards (grant_reports.h).
+// A Done record covers neighbouring events with equal outcomes. Retries become rows of the retry
+// lane, and failures become dead letters. The group also writes the claim's end row, or deletes the
+// claim with its last end, and adds to the counts of runs. Granted events have none of these, only
+// reports to the owners of their policy shards (grant_reports.h).
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -23,16 +23,15 @@
 
 namespace escapement::handler {
 
-// By key in `run_parts`: the counts as they are in the store.
+// The counts of runs as they are in the store, by key in `run_parts`.
 using RunParts = std::map<std::string, storage::v1::RunPartRecord>;
 
 struct EndBatch {
   kv::Group group;
-  RunParts parts;  // as they are once the group is applied
-  // What follows in memory once it is applied.
-  // Written to `events`: retries and what was returned.
-  std::vector<QueuedRow> rows;                   // seen at the seq at which it is applied
-  std::vector<std::string> released_keys;        // rows of one-off events that are gone
+  RunParts parts;  // the counts after the group
+  // Changes in memory once the group is applied.
+  std::vector<QueuedRow> rows;                   // written to `events`: retries, returned events
+  std::vector<std::string> released_keys;        // one-off rows that no claim holds any more
   std::vector<std::shared_ptr<Claim>> finished;  // claims without an open event
   uint64_t succeeded = 0;
   uint64_t dead_letters = 0;
@@ -40,25 +39,26 @@ struct EndBatch {
   uint64_t retried = 0;
 };
 
-// The keys in `run_parts` that the outcomes count in.
+// The keys in `run_parts` of the counts that the outcomes change.
 std::vector<std::string> RunPartKeys(const std::vector<Outcome>& outcomes);
 
-// Sorts `outcomes`. Counts them off their claims' `open` and numbers the end rows: the group must
-// be committed or the shard dropped. `parts` has what RunPartKeys names (a missing one is empty).
-// `origin` names the reports on granted events.
+// Sorts `outcomes`, subtracts them from `open` of their claims, and numbers the end rows: the
+// caller must commit the group or drop the shard. `parts` must have an entry for each of
+// RunPartKeys. `origin` is the key of the reports on granted events.
 EndBatch BuildEndBatch(std::vector<Outcome>& outcomes, const RunParts& parts,
                        const ReportOrigin& origin);
 
-// The end of a row that was not claimed: parked, skipped or cancelled for `reason`, or failed (one
-// event that waited for another attempt); the row is deleted. `at_micros` is now.
+// The end of a row without a claim. The row is deleted. kFailed is only for one event that waited
+// for another attempt.
 struct RowEnd {
-  ClaimedEntry entry;  // of kFailed with its context, else without
+  ClaimedEntry entry;  // with context only for kFailed
   std::string payload;
   EndKind kind = EndKind::kSkipped;
   std::string reason;
-  std::vector<kv::Mutation> moved = {};  // of kMove: the rows by which its events wait instead
+  std::vector<kv::Mutation> moved = {};  // only for kMove: the rows that replace it
 };
-// Counts it in `changed`, on top of `parts`; PutParts writes that once the group has all its rows.
+// Adds the row's end to the group. Its counts go to `changed`, on top of `parts`; PutParts writes
+// them once the group has all its rows. `at_micros` is now.
 void AddRowEnd(const RowEnd& end, int64_t at_micros, const RunParts& parts, kv::Group& group,
                RunParts& changed);
 void PutParts(const RunParts& parts, kv::Group& group);

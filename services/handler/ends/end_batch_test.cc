@@ -30,6 +30,13 @@ std::shared_ptr<Claim> MakeClaim(uint64_t order, uint64_t count) {
   return claim;
 }
 
+// The parts that the outcomes count in, all of them still empty.
+RunParts EmptyParts(const std::vector<Outcome>& outcomes) {
+  RunParts parts;
+  for (const std::string& key : RunPartKeys(outcomes)) parts[key];
+  return parts;
+}
+
 size_t CountIn(const EndBatch& batch, ColumnFamily cf, Mutation::Kind kind) {
   size_t n = 0;
   for (const Mutation& mutation : batch.group.mutations)
@@ -37,12 +44,12 @@ size_t CountIn(const EndBatch& batch, ColumnFamily cf, Mutation::Kind kind) {
   return n;
 }
 
-TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
+TEST(EndBatchTest, ContiguousSuccessesInAnyOrderAreOneRecord) {
   const auto claim = MakeClaim(1, 100);
   std::vector<Outcome> outcomes;
   for (uint64_t i = 0; i < 100; ++i)
     outcomes.push_back({.claim = claim, .first = (i * 37) % 100, .attempts = 1});
-  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 1u);
   // Its last end: the claim itself goes, and no end row was written before.
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kDelete), 1u);
@@ -51,12 +58,12 @@ TEST(EndBatchTest, ContiguousSuccessesAreOneRecordWhateverTheirOrder) {
   EXPECT_EQ(batch.parts.begin()->second.succeeded(), 100u);
 }
 
-TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
+TEST(EndBatchTest, GapSplitsRecordsAndOpenClaimGetsAnEndRow) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes;
   for (uint64_t i : {0, 1, 2, 6, 7})
     outcomes.push_back({.claim = claim, .first = i, .attempts = 1});
-  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 2u);
   EXPECT_EQ(CountIn(batch, ColumnFamily::kInflight, Mutation::Kind::kPut), 1u);
   EXPECT_EQ(claim->open, 5u);
@@ -64,7 +71,7 @@ TEST(EndBatchTest, AHoleEndsARangeAndAnUnfinishedClaimGetsAnEndRow) {
   EXPECT_TRUE(batch.finished.empty());
 }
 
-TEST(EndBatchTest, CountsGoOnFromWhatIsInTheStore) {
+TEST(EndBatchTest, CountsContinueFromTheStore) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes = {
       {.claim = claim, .first = 0, .attempts = 1},
@@ -80,7 +87,7 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
   const auto claim = MakeClaim(1, 10);
   std::vector<Outcome> outcomes = {
       {.claim = claim, .kind = EndKind::kReturn, .first = 4, .count = 6}};
-  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
   ASSERT_EQ(batch.rows.size(), 1u);
   EXPECT_EQ(DecodeEventKey(batch.rows[0].key())->first, 4u);
   storage::v1::EventRecord row;
@@ -89,12 +96,12 @@ TEST(EndBatchTest, ReturnedEventsAreOneRowAgain) {
   EXPECT_EQ(CountIn(batch, ColumnFamily::kDone, Mutation::Kind::kPut), 0u);
 }
 
-TEST(EndBatchTest, ClaimsAreEndedEachByItself) {
+TEST(EndBatchTest, EachClaimEndsByItself) {
   const auto a = MakeClaim(1, 1);
   const auto b = MakeClaim(2, 2);
   std::vector<Outcome> outcomes = {{.claim = b, .first = 0, .attempts = 1},
                                    {.claim = a, .first = 0, .attempts = 1}};
-  const EndBatch batch = BuildEndBatch(outcomes, {}, kOrigin);
+  const EndBatch batch = BuildEndBatch(outcomes, EmptyParts(outcomes), kOrigin);
   ASSERT_EQ(batch.finished.size(), 1u);
   EXPECT_EQ(batch.finished[0], a);
   EXPECT_EQ(b->open, 1u);

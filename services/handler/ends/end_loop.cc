@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/run_table.h"
@@ -18,39 +19,39 @@ using kv::ColumnFamily;
 
 constexpr size_t kPartsKeptMax = 4096;
 constexpr size_t kReadAgainMax = 100;                      // rows in one request
-constexpr absl::Duration kHeld = absl::Milliseconds(100);  // by a perturbation
+constexpr absl::Duration kHeld = absl::Milliseconds(100);  // only by a perturbation
 
 }  // namespace
 
 void EndLoop::Add(Outcome outcome) {
+  CHECK_LT(outcome.entry, outcome.claim->entries.size());
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
-  const std::shared_ptr<ShardState> state = state_.lock();
-  const HandlerOptions& options = state->core.options;
+  const HandlerOptions& options = state_.core.options;
   if (grant == nullptr) {
-    FlushWithin(*state, options.end_flush_delay);
-    awaited_ = true;
+    FlushWithin(options.end_flush_delay);
+    urgent_ = true;
   } else if (ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
-    FlushWithin(*state, options.delivered_flush_delay);
+    FlushWithin(options.delivered_flush_delay);
   } else {
-    FlushWithin(*state, options.freeing_flush_delay);
-    awaited_ = true;
+    FlushWithin(options.freeing_flush_delay);
+    urgent_ = true;
   }
   outcomes_.push_back(std::move(outcome));
 }
 
-void EndLoop::FlushWithin(const ShardState& state, absl::Duration delay) {
-  const absl::Duration at = absl::Ceil(state.core.runtime.clock().Elapsed(), delay);
-  if (nothing_to_do()) {
+void EndLoop::FlushWithin(absl::Duration delay) {
+  const absl::Duration at = absl::Ceil(state_.core.runtime.clock().Elapsed(), delay);
+  if (empty()) {
     flush_at_ = at;
-    awaited_ = false;
+    urgent_ = false;
   }
   flush_at_ = std::min(flush_at_, at);
 }
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  FlushWithin(*state, state->core.options.end_flush_delay);
-  awaited_ = true;
+  CHECK(state_.held.contains(row.key()));
+  FlushWithin(state_.core.options.end_flush_delay);
+  urgent_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
 
@@ -58,72 +59,68 @@ void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
   garbage_.insert(garbage_.end(), inflight_keys.begin(), inflight_keys.end());
 }
 
-bool EndLoop::Due(ShardState& state) const {
-  if (nothing_to_do()) return false;
-  return outcomes_.size() >= state.core.options.end_outcomes_flush ||
-         (awaited_ && state.core.sends.out() == 0) ||
-         state.core.runtime.clock().Elapsed() >= flush_at_;
+bool EndLoop::IsDue() const {
+  if (empty()) return false;
+  return outcomes_.size() >= state_.core.options.end_outcomes_flush ||
+         (urgent_ && state_.core.sends.out() == 0) ||
+         state_.core.runtime.clock().Elapsed() >= flush_at_;
 }
 
 std::optional<absl::Duration> EndLoop::NextStep() const {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (state == nullptr || committing_ || nothing_to_do()) return std::nullopt;
+  if (committing_ || empty()) return std::nullopt;
   return flush_at_;
 }
 
 void EndLoop::Step(absl::Time now) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (committing_ || !Due(*state)) return;
-  if (Perturb(state->core.runtime, Site::kHandlerEndsHeld)) {
-    flush_at_ = state->core.runtime.clock().Elapsed() + kHeld;
-    awaited_ = false;
+  if (committing_ || !IsDue()) return;
+  if (Perturb(state_.core.runtime, Site::kHandlerEndsHeld)) {
+    flush_at_ = state_.core.runtime.clock().Elapsed() + kHeld;
+    urgent_ = false;
     return;
   }
-  // The counts that will change are read first, once for each run.
+  // Reads the counts that will change, once per run.
   std::set<std::string> missing;
   for (std::string& key : RunPartKeys(outcomes_)) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
   // One commit takes no more rows than this; the rows behind them wait for a later commit.
-  for (size_t i = 0; i < std::min(rows_.size(), state->core.options.claim_rows_max); ++i) {
+  for (size_t i = 0; i < std::min(rows_.size(), state_.core.options.claim_rows_max); ++i) {
     const WaitingRow& row = rows_[i];
     if (!HasRun(row.end.entry.event)) continue;
     std::string key = RunPartKey(
-        {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state->shard);
+        {.uid = row.end.entry.key.uid, .occurrence = row.end.entry.key.occurrence}, state_.shard);
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
-  if (!missing.empty()) return FetchParts(*state, {missing.begin(), missing.end()});
-  Flush(*state, now);
+  if (!missing.empty()) return FetchParts({missing.begin(), missing.end()});
+  Flush(now);
 }
 
-void EndLoop::FetchParts(ShardState& state, std::vector<std::string> missing) {
-  committing_ = true;
+void EndLoop::FetchParts(std::vector<std::string> missing) {
+  CHECK(!std::exchange(committing_, true));
   std::vector<kv::Key> keys;
   for (std::string& key : missing) {
     if (keys.size() == kPartsKeptMax) break;
     keys.push_back({.cf = ColumnFamily::kRunParts, .key = std::move(key)});
   }
-  state.core.client.MultiGet(keys, state.core.executor,
-                             [this, weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-                               const std::shared_ptr<ShardState> state = weak.lock();
-                               if (state == nullptr) return;
-                               committing_ = false;
-                               if (result.ok()) {
-                                 for (size_t i = 0; i < keys.size(); ++i) {
-                                   storage::v1::RunPartRecord part;
-                                   if (result->values[i].has_value())
-                                     part.ParseFromString(*result->values[i]);
-                                   parts_[keys[i].key] = std::move(part);
-                                 }
-                               }
-                               state->core.wake();
-                             });
+  state_.core.client.MultiGet(keys, state_.core.executor,
+                              state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
+                                committing_ = false;
+                                if (result.ok()) {
+                                  for (size_t i = 0; i < keys.size(); ++i) {
+                                    storage::v1::RunPartRecord part;
+                                    if (result->values[i].has_value())
+                                      part.ParseFromString(*result->values[i]);
+                                    parts_[keys[i].key] = std::move(part);
+                                  }
+                                }
+                                state_.core.wake();
+                              }));
 }
 
-std::vector<Outcome> EndLoop::TakeOutcomes(const ShardState& state) {
-  const HandlerOptions& options = state.core.options;
+std::vector<Outcome> EndLoop::TakeOutcomes() {
+  const HandlerOptions& options = state_.core.options;
   const size_t outcomes_max =
-      Perturb(state.core.runtime, Site::kHandlerEndOfOne) ? 1 : options.end_outcomes_max;
+      Perturb(state_.core.runtime, Site::kHandlerEndOfOne) ? 1 : options.end_outcomes_max;
   size_t bytes = 0;
   size_t n = 0;
   while (n < outcomes_.size() && n < outcomes_max && bytes < options.end_bytes_max) {
@@ -140,52 +137,52 @@ std::vector<Outcome> EndLoop::TakeOutcomes(const ShardState& state) {
   return taken;
 }
 
-void EndLoop::Flush(ShardState& state, absl::Time now) {
-  auto flight = std::make_shared<Flight>();
-  std::vector<Outcome> outcomes = TakeOutcomes(state);
-  flight->batch = BuildEndBatch(
-      outcomes, parts_, {.shard = state.shard, .epoch = state.lease.epoch, .number = ++commits_});
+void EndLoop::Flush(absl::Time now) {
+  auto pending = std::make_shared<PendingCommit>();
+  std::vector<Outcome> outcomes = TakeOutcomes();
+  pending->batch = BuildEndBatch(
+      outcomes, parts_, {.shard = state_.shard, .epoch = state_.lease.epoch, .number = ++commits_});
   for (const std::string& key : garbage_) {
-    flight->batch.group.mutations.push_back(
+    pending->batch.group.mutations.push_back(
         {.cf = ColumnFamily::kInflight, .kind = kv::Mutation::Kind::kDelete, .key = key});
   }
   garbage_.clear();
-  flight->commit.fence = {state.fence};
-  flight->commit.groups.push_back(std::move(flight->batch.group));
-  AddRows(state, now, *flight);
-  flush_at_ = state.core.runtime.clock().Elapsed() + state.core.options.end_flush_delay;
-  awaited_ = true;  // what is left, if anything
-  Send(state, std::move(flight));
+  pending->commit.fence = {state_.fence};
+  pending->commit.groups.push_back(std::move(pending->batch.group));
+  AddRows(now, *pending);
+  flush_at_ = state_.core.runtime.clock().Elapsed() + state_.core.options.end_flush_delay;
+  urgent_ = true;  // if any end is left
+  Send(std::move(pending));
 }
 
-// A row may have changed, or another one been written in its place (of an occurrence that a later
-// version launches): each group may be refused. Of each run at most one group goes into a commit,
-// so that no count is based on another group's that may not apply.
-EndLoop::RowGroup* EndLoop::GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
+// Each group may be refused, because a row may have changed or a later version may have written
+// another row in its place. At most one group per run goes into a commit, so that no count builds
+// on the count of a group that may not apply.
+EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, PendingCommit& pending,
                                      std::map<std::string, size_t>& by_run) const {
   const ClaimedEntry& entry = row.end.entry;
-  if (!HasRun(entry.event)) return &flight.row_groups.emplace_back();
+  if (!HasRun(entry.event)) return &pending.row_groups.emplace_back();
   const std::string part =
-      RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state.shard);
-  if (!parts_.contains(part) || flight.batch.parts.contains(part)) return nullptr;
-  const auto [group, added] = by_run.try_emplace(part, flight.row_groups.size());
-  if (added) return &flight.row_groups.emplace_back();
-  RowGroup& found = flight.row_groups[group->second];
+      RunPartKey({.uid = entry.key.uid, .occurrence = entry.key.occurrence}, state_.shard);
+  if (!parts_.contains(part) || pending.batch.parts.contains(part)) return nullptr;
+  const auto [group, added] = by_run.try_emplace(part, pending.row_groups.size());
+  if (added) return &pending.row_groups.emplace_back();
+  RowGroup& found = pending.row_groups[group->second];
   return found.rows.size() < rows_of_run_max_ ? &found : nullptr;
 }
 
-void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
-  const size_t rows_max = Perturb(state.core.runtime, Site::kHandlerRowEndOfOne)
+void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
+  const size_t rows_max = Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne)
                               ? 1
-                              : state.core.options.claim_rows_max;
-  std::map<std::string, size_t> by_run;  // index of its group, by the key of its part
+                              : state_.core.options.claim_rows_max;
+  std::map<std::string, size_t> by_run;  // index of the run's group, by the key of its counts
   std::vector<WaitingRow> later;
   size_t taken = 0;
   size_t bytes = 0;
-  while (!rows_.empty() && taken < rows_max && bytes <= state.core.options.end_bytes_max) {
+  while (!rows_.empty() && taken < rows_max && bytes <= state_.core.options.end_bytes_max) {
     WaitingRow row = std::move(rows_.front());
     rows_.pop_front();
-    RowGroup* to = GroupFor(state, row, flight, by_run);
+    RowGroup* to = GroupFor(row, pending, by_run);
     if (to == nullptr) {
       later.push_back(std::move(row));
       continue;
@@ -206,103 +203,98 @@ void EndLoop::AddRows(ShardState& state, absl::Time now, Flight& flight) {
   }
   rows_.insert(rows_.begin(), std::make_move_iterator(later.begin()),
                std::make_move_iterator(later.end()));
-  for (RowGroup& row_group : flight.row_groups) {
+  for (RowGroup& row_group : pending.row_groups) {
     PutParts(row_group.parts, row_group.group);
-    flight.commit.groups.push_back(std::move(row_group.group));
+    pending.commit.groups.push_back(std::move(row_group.group));
   }
 }
 
-void EndLoop::Send(ShardState& state, std::shared_ptr<Flight> flight) {
+void EndLoop::Send(std::shared_ptr<PendingCommit> pending) {
   committing_ = true;
-  state.core.client.CommitAsync(
-      flight->commit, state.core.executor,
-      [this, weak = state_, flight](absl::StatusOr<kv::CommitResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
+  state_.core.client.CommitAsync(
+      pending->commit, state_.core.executor,
+      state_.WhileOwned([this, pending](absl::StatusOr<kv::CommitResult> result) {
+        CHECK(committing_);
         if (result.ok()) {
           committing_ = false;
-          OnCommitted(*state, *flight, *result);
+          OnCommitted(*pending, *result);
           return;
         }
         if (absl::IsResourceExhausted(result.status())) {
           // Nothing was applied and there may be room later.
-          state->core.executor->PostAfter(state->core.options.retry_commit_delay,
-                                          [this, weak, flight] {
-                                            const std::shared_ptr<ShardState> state = weak.lock();
-                                            if (state != nullptr) Send(*state, flight);
-                                          });
+          state_.core.executor->PostAfter(state_.core.options.retry_commit_delay,
+                                          state_.WhileOwned([this, pending] { Send(pending); }));
           return;
         }
-        // The lease or the session is lost: the shard is about to be dropped, and must not write
-        // before.
-        HandlerStats::Add(state->core.stats.refused_ends, 1);
-      });
+        // The lease or the session is lost: the shard is about to be dropped, and writes no more.
+        state_.core.metrics.refused_ends.Increment();
+      }));
 }
 
-void EndLoop::OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result) {
-  EndBatch& batch = flight.batch;
-  HandlerStats& stats = state.core.stats;
-  HandlerStats::Add(stats.succeeded, batch.succeeded);
-  HandlerStats::Add(stats.retries, batch.retried);
-  HandlerStats::Add(stats.dead_letters, batch.dead_letters);
-  HandlerStats::Add(stats.skipped, batch.skipped);
-  if (parts_.size() > kPartsKeptMax || Perturb(state.core.runtime, Site::kHandlerRunPartsForgotten))
+void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result) {
+  EndBatch& batch = pending.batch;
+  HandlerMetrics& metrics = state_.core.metrics;
+  metrics.succeeded.Increment(batch.succeeded);
+  metrics.retries.Increment(batch.retried);
+  metrics.dead_letters.Increment(batch.dead_letters);
+  metrics.skipped.Increment(batch.skipped);
+  if (parts_.size() > kPartsKeptMax ||
+      Perturb(state_.core.runtime, Site::kHandlerRunPartsForgotten))
     parts_.clear();
   for (auto& [key, part] : batch.parts) parts_[key] = std::move(part);
-  for (const std::string& key : batch.released_keys) state.held.erase(key);
+  for (const std::string& key : batch.released_keys) state_.held.erase(key);
   for (const std::shared_ptr<Claim>& claim : batch.finished) {
     claim->owner = nullptr;
-    state.claims.erase(claim->order);
-    if (IsGranted(claim->id)) state.granted.Forget(claim->id);
+    CHECK_EQ(state_.claims.erase(claim->order), 1u);
+    if (IsGranted(claim->id)) state_.granted.Forget(claim->id);
   }
   for (QueuedRow& row : batch.rows) {
     row.set_seq(result.seq);
-    if (loader_.Takes(row.key())) state.queue.Add(std::move(row));
+    if (loader_.WantsRow(row.key())) state_.queue.Add(std::move(row));
   }
-  // What was written there since was not taken in while the key was held; or the row is gone, or
-  // its schedule has changed.
+  // The rows' keys are read again: the loader has skipped new rows while the keys were held, and
+  // refused rows must be judged again.
   std::vector<kv::Key> again;
   bool refused = false;
-  for (size_t i = 0; i < flight.row_groups.size(); ++i) {
-    RowGroup& group = flight.row_groups[i];
+  for (size_t i = 0; i < pending.row_groups.size(); ++i) {
+    RowGroup& group = pending.row_groups[i];
     const bool applied = result.verdicts[i + 1].applied;
     refused |= !applied;
     for (const WaitingRow& row : group.rows) {
       again.push_back({.cf = ColumnFamily::kEvents, .key = std::string(row.row.key())});
       if (!applied) {
-        state.core.cache.ForgetState(row.end.entry.key.uid);
+        state_.core.cache.ForgetState(row.end.entry.key.uid);
         continue;
       }
-      HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
-                                   : row.end.kind == EndKind::kFailed ? stats.dead_letters
-                                                                      : stats.skipped;
-      HandlerStats::Add(count, row.end.entry.event.count());
+      Counter& count = row.end.kind == EndKind::kPark     ? metrics.parked
+                       : row.end.kind == EndKind::kFailed ? metrics.dead_letters
+                                                          : metrics.skipped;
+      count.Increment(row.end.entry.event.count());
     }
     if (!applied) continue;
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);
   }
   rows_of_run_max_ = refused ? 1 : std::min(2 * rows_of_run_max_, kRowsOfRunMax);
-  ReadAgain(state, std::move(again));
-  state.core.wake();
+  RereadRows(std::move(again));
+  state_.core.wake();
 }
 
-void EndLoop::ReadAgain(ShardState& state, std::vector<kv::Key> keys) {
+void EndLoop::RereadRows(std::vector<kv::Key> keys) {
   if (keys.size() > kReadAgainMax) {
-    ReadAgain(state, {keys.begin() + kReadAgainMax, keys.end()});
+    RereadRows({keys.begin() + kReadAgainMax, keys.end()});
     keys.resize(kReadAgainMax);
   }
   if (keys.empty()) return;
-  state.core.client.MultiGet(
-      keys, state.core.executor, [weak = state_, keys](absl::StatusOr<kv::GetResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
+  state_.core.client.MultiGet(
+      keys, state_.core.executor,
+      state_.WhileOwned([this, keys](absl::StatusOr<kv::GetResult> result) {
         for (size_t i = 0; i < keys.size(); ++i) {
-          state->held.erase(keys[i].key);
+          state_.Release(keys[i].key);
           if (!result.ok() || !result->values[i].has_value()) continue;
-          state->queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
+          state_.queue.Add(QueuedRow(keys[i].key, *result->values[i], result->seq));
         }
-        state->core.wake();
-      });
+        state_.core.wake();
+      }));
 }
 
 }  // namespace escapement::handler

@@ -1,8 +1,8 @@
-// EndLoop: commits what became of events, for one queue shard: the outcomes of claimed ones, and
-// rows that end without a claim.
+// EndLoop: commits the ends of one queue shard: outcomes of claimed events, and rows that end
+// without a claim.
 //
-// One commit is under way at a time: what arrives meanwhile goes with the next, so that batches
-// grow with the load, and the counts of runs have a single writer in order.
+// One commit is under way at a time. Ends that arrive in between go into the next commit, so that
+// batches grow with the load and each count of a run has one writer.
 //
 // Threads: one, the handler's executor.
 
@@ -24,22 +24,21 @@ namespace escapement::handler {
 
 class EndLoop {
  public:
-  // `loader` outlives it.
-  EndLoop(std::weak_ptr<ShardState> state, ShardLoader& loader)
-      : state_(std::move(state)), loader_(loader) {}
+  // `state` and `loader` must outlive it.
+  EndLoop(ShardState& state, ShardLoader& loader) : state_(state), loader_(loader) {}
 
   void Add(Outcome outcome);
 
-  // The row (its key is held) ends without having been claimed. `cached` is the state by which that
-  // was decided; null for one-off events.
+  // Ends a row that was not claimed. Its key must be held. `cached` is the state of the judgement;
+  // null for one-off events.
   void AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached);
 
-  // Rows of `inflight` that mean nothing any more.
+  // Deletes rows of `inflight` that have no claim, or whose claim has ended.
   void AddGarbage(std::vector<std::string> inflight_keys);
 
   void Step(absl::Time now);
 
-  // Until when a Step is due, of Clock::Elapsed; nullopt: nothing waits.
+  // The time (Clock::Elapsed) by which Step must be called; nullopt: nothing waits.
   std::optional<absl::Duration> NextStep() const;
 
   bool idle() const {
@@ -52,51 +51,51 @@ class EndLoop {
     QueuedRow row;
     std::shared_ptr<const CachedState> cached;
   };
-  // Rows that apply together or not at all: those of one run, so that its count is put once, or a
-  // row that counts in no run.
+  // Rows whose ends apply together or not at all: the rows of one run, so that its counts are
+  // written once, or one row that counts in no run.
   struct RowGroup {
     kv::Group group;
-    RunParts parts;                      // as the group puts them
-    const CachedState* state = nullptr;  // the last one that is a condition
+    RunParts parts;                      // the counts that the group writes
+    const CachedState* state = nullptr;  // the last state added as a condition
     std::vector<WaitingRow> rows;
   };
-  // The contents of one commit: the batch's group first, then the groups of rows.
-  struct Flight {
+  // One commit: the batch's group first, then the groups of rows.
+  struct PendingCommit {
     kv::Commit commit;
     EndBatch batch;
     std::vector<RowGroup> row_groups;
   };
   static constexpr size_t kRowsOfRunMax = 1024;
-  bool nothing_to_do() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
-  // At the next whole multiple of `delay` of Clock::Elapsed, at the latest.
-  void FlushWithin(const ShardState& state, absl::Duration delay);
-  bool Due(ShardState& state) const;
-  std::vector<Outcome> TakeOutcomes(const ShardState& state);
-  void Flush(ShardState& state, absl::Time now);
-  void FetchParts(ShardState& state, std::vector<std::string> missing);
-  void AddRows(ShardState& state, absl::Time now, Flight& flight);
-  // The group that takes the row; nullptr: it goes with a later commit.
-  RowGroup* GroupFor(const ShardState& state, const WaitingRow& row, Flight& flight,
+  bool empty() const { return outcomes_.empty() && rows_.empty() && garbage_.empty(); }
+  // Commits at the next whole multiple of `delay` in Clock::Elapsed, or earlier.
+  void FlushWithin(absl::Duration delay);
+  bool IsDue() const;
+  std::vector<Outcome> TakeOutcomes();
+  void Flush(absl::Time now);
+  void FetchParts(std::vector<std::string> missing);
+  void AddRows(absl::Time now, PendingCommit& pending);
+  // The group for the row; null: the row goes into a later commit.
+  RowGroup* GroupFor(const WaitingRow& row, PendingCommit& pending,
                      std::map<std::string, size_t>& by_run) const;
-  void Send(ShardState& state, std::shared_ptr<Flight> flight);
-  void OnCommitted(ShardState& state, Flight& flight, const kv::CommitResult& result);
-  // Lets go of the key of a row, and queues what is there.
-  void ReadAgain(ShardState& state, std::vector<kv::Key> keys);
+  void Send(std::shared_ptr<PendingCommit> pending);
+  void OnCommitted(PendingCommit& pending, const kv::CommitResult& result);
+  // Releases the keys of rows, and queues the rows that are in the store under them.
+  void RereadRows(std::vector<kv::Key> keys);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   ShardLoader& loader_;
   std::vector<Outcome> outcomes_;
   std::deque<WaitingRow> rows_;
-  // Rows of one run in one commit: a group of many is refused if one of its rows has changed, and
-  // then they go one by one for a while.
+  // The bound for rows of one run in one commit. A group is refused if one of its rows has changed;
+  // the bound then falls to 1 and doubles with each commit.
   size_t rows_of_run_max_ = kRowsOfRunMax;
   std::vector<std::string> garbage_;
-  absl::Duration flush_at_;  // Clock::Elapsed by which those are to be committed
-  // Somebody waits for one of them: not all are only news of a delivery whose token stays out.
-  bool awaited_ = false;
+  absl::Duration flush_at_;  // Clock::Elapsed by which waiting ends are committed
+  // True if not all waiting ends are mere reports of deliveries whose token stays out.
+  bool urgent_ = false;
   bool committing_ = false;
   uint64_t commits_ = 0;
-  RunParts parts_;  // as in the store
+  RunParts parts_;  // the counts as they are in the store
 };
 
 }  // namespace escapement::handler

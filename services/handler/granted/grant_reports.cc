@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
 #include "common/storage/waiting_table.h"
@@ -30,6 +31,7 @@ GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& out
     case EndKind::kResend:
       return GrantReportRecord::RESEND;
     case EndKind::kReturn:
+      return GrantReportRecord::RETURNED;
     case EndKind::kSkipped:
     case EndKind::kCancelled:
     case EndKind::kPark:
@@ -37,12 +39,13 @@ GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& out
     case EndKind::kGone:
       break;
   }
+  CHECK(false) << "granted events do not end like this";
   return GrantReportRecord::RETURNED;
 }
 
 void GrantReports::Add(const ClaimedEntry& entry, const Outcome& first, const Outcome& last,
                        uint64_t count) {
-  const EntryGrant& grant = *entry.grant;
+  const EntryGrant& grant = *CheckNotNull(entry.grant);
   GrantReportRecord::Entry& report = *by_shard_[grant.id.policy_shard].add_entries();
   const auto policy = grant.id.policy.bytes();
   report.set_policy_uid(policy.data(), policy.size());

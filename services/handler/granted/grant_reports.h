@@ -1,5 +1,5 @@
-// GrantReports: what became of granted events, as the owners of their policy shards are told: one
-// row in `waiting` for each policy shard and commit.
+// GrantReports: reports the outcomes of granted events to the owners of their policy shards, as one
+// row in `waiting` per policy shard and commit.
 //
 // Pure: adds to a group, decides nothing.
 
@@ -18,16 +18,17 @@ namespace escapement::handler {
 // Names the rows of one commit.
 struct ReportOrigin {
   uint16_t shard = 0;   // the queue shard
-  uint64_t epoch = 0;   // of its lease
-  uint64_t number = 0;  // of the commit, in that epoch
+  uint64_t epoch = 0;   // the epoch of the shard's lease
+  uint64_t number = 0;  // counts the shard's commits in that epoch
 };
 
-// How the outcome of an event with a grant is told.
+// The kind with which the outcome of a granted event is reported.
 storage::v1::GrantReportRecord::Kind ReportKindOf(const EntryGrant& grant, const Outcome& outcome);
 
 class GrantReports {
  public:
-  // Events [first.first, first.first + count) of the entry, which has a grant, became alike.
+  // Adds `count` events of a granted entry, from first.first on, that have ended in the same way.
+  // `last` is the outcome of the last of them.
   void Add(const ClaimedEntry& entry, const Outcome& first, const Outcome& last, uint64_t count);
 
   void Put(const ReportOrigin& origin, kv::Group& group) const;

@@ -1,5 +1,5 @@
-// GrantedClaims: which claims of token managers a shard knows of, so that none is adopted twice:
-// they are told by a watch and found by scans, in any order.
+// GrantedClaims: the ids of the token managers' claims that a shard knows, so that none is adopted
+// twice. A watch and scans report claims in any order.
 //
 // Threads: one, the handler's executor.
 
@@ -11,17 +11,19 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "common/base/check.h"
 #include "common/storage/inflight_table.h"
 
 namespace escapement::handler {
 
 class GrantedClaims {
  public:
-  // False: it is known.
+  // Returns false if the claim is known already.
   bool Add(const ClaimId& claim) { return known_.insert({claim.epoch, claim.number}).second; }
 
-  // It has ended: its rows are gone from `inflight`.
+  // The claim has ended, and its rows in `inflight` are deleted.
   void Forget(const ClaimId& claim) {
+    CHECK(known_.contains({claim.epoch, claim.number})) << "an unknown claim has ended";
     if (keeping_) {
       ended_.push_back({claim.epoch, claim.number});
     } else {
@@ -29,9 +31,9 @@ class GrantedClaims {
     }
   }
 
-  // From now on what has ended stays known, until Release: the watch or a scan may still show it.
-  void Keep() { keeping_ = true; }
-  void Release() {
+  // From now on, ended claims stay known until ForgetEnded: a watch or a scan may still show them.
+  void KeepEnded() { keeping_ = true; }
+  void ForgetEnded() {
     keeping_ = false;
     for (const Name& name : ended_) known_.erase(name);
     ended_.clear();
@@ -39,7 +41,7 @@ class GrantedClaims {
   bool keeping() const { return keeping_; }
 
  private:
-  using Name = std::pair<uint64_t, uint64_t>;  // epoch, number; the shard is the same for all
+  using Name = std::pair<uint64_t, uint64_t>;  // epoch, number; all are of one shard
   absl::flat_hash_set<Name> known_;            // never iterated
   std::vector<Name> ended_;
   bool keeping_ = false;

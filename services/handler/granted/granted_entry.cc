@@ -59,7 +59,7 @@ std::vector<GrantedPiece> OpenPieces(const std::shared_ptr<Claim>& claim, const 
   return pieces;
 }
 
-Outcome Returned(const GrantedPiece& piece, absl::Time now, bool unreachable) {
+Outcome ReturnOutcome(const GrantedPiece& piece, absl::Time now, bool unreachable) {
   return {.claim = piece.claim,
           .entry = piece.entry,
           .kind = EndKind::kReturn,

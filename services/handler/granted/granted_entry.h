@@ -1,4 +1,4 @@
-// From an entry of a granted claim's record to what is sent and reported.
+// Turns the record of a granted claim into a Claim, and parts of it into outcomes.
 //
 // Pure.
 
@@ -14,7 +14,7 @@
 
 namespace escapement::handler {
 
-// Events of a granted claim that have not ended.
+// A range of open events of one entry of a granted claim.
 struct GrantedPiece {
   std::shared_ptr<Claim> claim;
   uint32_t entry = 0;
@@ -24,16 +24,16 @@ struct GrantedPiece {
   ClaimedEntry& claimed() const { return claim->entries[entry]; }
 };
 
-// The claim with its entries, still without contexts, order and owner; `open` is counted. Null if
-// an entry cannot be read. Takes the records out of `left`.
+// Returns the claim with its entries and its count of open events, but without contexts, order and
+// owner. Null if an entry cannot be read. Moves the records out of `left`.
 std::shared_ptr<Claim> MakeGrantedClaim(LeftClaim& left);
 
-// What of it is open.
+// The open ranges of the claim.
 std::vector<GrantedPiece> OpenPieces(const std::shared_ptr<Claim>& claim, const LeftClaim& left);
 
-// Not sent: it is to wait again as if it had not been granted. `unreachable`: for want of its
-// target.
-Outcome Returned(const GrantedPiece& piece, absl::Time now, bool unreachable);
+// The outcome of events that were not sent and go back to their token manager. `unreachable`: their
+// target is the reason.
+Outcome ReturnOutcome(const GrantedPiece& piece, absl::Time now, bool unreachable);
 
 }  // namespace escapement::handler
 

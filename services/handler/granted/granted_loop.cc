@@ -17,86 +17,78 @@ namespace escapement::handler {
 using kv::ColumnFamily;
 
 void GrantedLoop::Start(std::function<void()> watched) {
-  watched_ = std::move(watched);
-  Watch();
+  on_watching_ = std::move(watched);
+  StartWatch();
 }
 
-void GrantedLoop::Watch() {
-  const std::shared_ptr<ShardState> state = state_.lock();
+void GrantedLoop::StartWatch() {
   ++generation_;
   watch_.reset();
   scanning_ = true;
-  state->granted.Keep();
-  // A snapshot for the watch to begin at; the scan is made after it.
-  const std::string begin = InflightShardBegin(state->shard);
-  state->core.client.Scan(
+  state_.granted.KeepEnded();
+  // Only for the commit number at which the watch begins. The full scan follows once it is open.
+  const std::string begin = InflightShardBegin(state_.shard);
+  state_.core.client.Scan(
       {.cf = ColumnFamily::kInflight,
        .begin = begin,
        .end = KeyAfter(begin),
        .limit = 1,
        .keys_only = true},
-      state->core.executor,
-      [this, weak = state_, generation = generation_](absl::StatusOr<kv::ScanResult> result) {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr || generation != generation_) return;
-        if (!result.ok()) return Watch();
+      state_.core.executor,
+      state_.WhileOwned([this, generation = generation_](absl::StatusOr<kv::ScanResult> result) {
+        if (generation != generation_) return;
+        if (!result.ok()) return StartWatch();
         OpenWatch(result->seq);
-      });
+      }));
 }
 
 void GrantedLoop::OpenWatch(kv::CommitSeq from) {
-  const std::shared_ptr<ShardState> state = state_.lock();
   const uint64_t generation = generation_;
-  watch_ = state->core.client.OpenWatch(
+  watch_ = state_.core.client.OpenWatch(
       {.cf = ColumnFamily::kInflight,
-       .begin = InflightShardBegin(state->shard),
-       .end = InflightShardEnd(state->shard),
+       .begin = InflightShardBegin(state_.shard),
+       .end = InflightShardEnd(state_.shard),
        .from_seq = from},
-      /*excluding_own=*/true, state->core.executor,
-      {.on_batch =
-           [this, weak = state_, generation](const kv::WatchBatch& batch) {
-             const std::shared_ptr<ShardState> state = weak.lock();
-             if (state != nullptr && generation == generation_) OnBatch(*state, batch);
-           },
-       .on_lagged =
-           [this, weak = state_, generation](const absl::Status&) {
-             const std::shared_ptr<ShardState> state = weak.lock();
-             if (state != nullptr && generation == generation_) Watch();
-           }});
-  if (watched_ != nullptr) {
-    watched_();
+      /*excluding_own=*/true, state_.core.executor,
+      {.on_batch = state_.WhileOwned([this, generation](const kv::WatchBatch& batch) {
+         if (generation == generation_) OnBatch(batch);
+       }),
+       .on_lagged = state_.WhileOwned([this, generation](const absl::Status&) {
+         if (generation == generation_) StartWatch();
+       })});
+  if (on_watching_ != nullptr) {
+    on_watching_();
   } else {
-    ScanAgain(*state);
+    ScanAgain();
   }
 }
 
 void GrantedLoop::OnScanned(kv::CommitSeq seq) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  watched_ = nullptr;
+  on_watching_ = nullptr;
   scanning_ = false;
   scanned_seq_ = seq;
-  TakeTold(*state, std::exchange(told_, {}));
-  state->core.wake();
+  AdoptWatched(std::exchange(watched_claims_, {}));
+  state_.core.wake();
 }
 
-// Claims of former owners were all found by the first scan: what is not known has come since.
-void GrantedLoop::ScanAgain(ShardState& state) {
-  ScanInflight(state_, [this, weak = state_, generation = generation_](
-                           std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
-    const std::shared_ptr<ShardState> state = weak.lock();
-    if (state == nullptr || generation != generation_) return;
-    for (LeftClaim& claim : PlanTakeover(inflight).claims) {
-      if (IsGranted(claim.id) && state->granted.Add(claim.id)) Take(*state, std::move(claim), 0);
-    }
-    OnScanned(seq);
-  });
+// The first scan found all claims of former owners, so a claim that is not known is new.
+void GrantedLoop::ScanAgain() {
+  ScanInflight(
+      state_, [this, generation = generation_](std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
+        if (generation != generation_) return;
+        for (LeftClaim& claim : PlanTakeover(inflight).claims) {
+          if (IsGranted(claim.id) && state_.granted.Add(claim.id)) Adopt(std::move(claim), 0);
+        }
+        OnScanned(seq);
+      });
 }
 
-void GrantedLoop::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
-  // What was committed up to the scan has been told.
-  if (!scanning_ && state.granted.keeping() && batch.seq > scanned_seq_) state.granted.Release();
-  std::vector<Told> claims;
-  const bool none_told = Perturb(state.core.runtime, Site::kGrantedClaimNotTold);
+void GrantedLoop::OnBatch(const kv::WatchBatch& batch) {
+  // The watch has now delivered everything up to the scan: no ended claim can show up again.
+  if (!scanning_ && state_.granted.keeping() && batch.seq > scanned_seq_)
+    state_.granted.ForgetEnded();
+  std::vector<WatchedClaim> claims;
+  const bool none_told = Perturb(state_.core.runtime, Site::kGrantedClaimNotTold);
   for (const kv::WatchedMutation& mutation : batch.mutations) {
     if (mutation.kind != kv::Mutation::Kind::kPut) continue;
     const std::optional<InflightKey> key = DecodeInflightKey(mutation.key);
@@ -107,58 +99,56 @@ void GrantedLoop::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
                       .seq = batch.seq});
   }
   if (scanning_) {
-    told_.insert(told_.end(), std::make_move_iterator(claims.begin()),
-                 std::make_move_iterator(claims.end()));
+    watched_claims_.insert(watched_claims_.end(), std::make_move_iterator(claims.begin()),
+                           std::make_move_iterator(claims.end()));
     return;
   }
-  TakeTold(state, std::move(claims));
-  state.core.wake();
+  AdoptWatched(std::move(claims));
+  state_.core.wake();
 }
 
-void GrantedLoop::TakeTold(ShardState& state, std::vector<Told> told) {
-  std::vector<Told> omitted;
-  for (Told& claim : told) {
-    if (!state.granted.Add(claim.id)) continue;
+void GrantedLoop::AdoptWatched(std::vector<WatchedClaim> claims) {
+  std::vector<WatchedClaim> omitted;
+  for (WatchedClaim& claim : claims) {
+    if (!state_.granted.Add(claim.id)) continue;
     if (claim.omitted) {
       omitted.push_back(std::move(claim));
     } else {
-      Parse(state, claim);
+      AdoptRecord(claim);
     }
   }
-  if (!omitted.empty()) ReadOmitted(state, std::move(omitted));
+  if (!omitted.empty()) ReadOmitted(std::move(omitted));
 }
 
-// They are known from now on, and so must be read whatever becomes of the watch.
-void GrantedLoop::ReadOmitted(ShardState& state, std::vector<Told> told) {
+// GrantedClaims knows these claims already, so they must be read even if the watch is lost.
+void GrantedLoop::ReadOmitted(std::vector<WatchedClaim> claims) {
   std::vector<kv::Key> keys;
-  for (const Told& claim : told)
+  for (const WatchedClaim& claim : claims)
     keys.push_back({.cf = ColumnFamily::kInflight, .key = EncodeClaimKey(claim.id)});
-  state.core.client.MultiGet(
-      std::move(keys), state.core.executor,
-      [this, weak = state_, told = std::move(told)](absl::StatusOr<kv::GetResult> result) mutable {
-        const std::shared_ptr<ShardState> state = weak.lock();
-        if (state == nullptr) return;
-        if (!result.ok()) return ReadOmitted(*state, std::move(told));
-        for (size_t i = 0; i < told.size(); ++i) {
-          if (!result->values[i].has_value()) {
-            state->granted.Forget(told[i].id);
-            continue;
-          }
-          told[i].value = *std::move(result->values[i]);
-          Parse(*state, told[i]);
-        }
-        state->core.wake();
-      });
+  state_.core.client.MultiGet(std::move(keys), state_.core.executor,
+                              state_.WhileOwned([this, claims = std::move(claims)](
+                                                    absl::StatusOr<kv::GetResult> result) mutable {
+                                if (!result.ok()) return ReadOmitted(std::move(claims));
+                                for (size_t i = 0; i < claims.size(); ++i) {
+                                  if (!result->values[i].has_value()) {
+                                    state_.granted.Forget(claims[i].id);
+                                    continue;
+                                  }
+                                  claims[i].value = *std::move(result->values[i]);
+                                  AdoptRecord(claims[i]);
+                                }
+                                state_.core.wake();
+                              }));
 }
 
-void GrantedLoop::Parse(ShardState& state, const Told& told) {
+void GrantedLoop::AdoptRecord(const WatchedClaim& watched) {
   storage::v1::ClaimRecord record;
-  if (!record.ParseFromString(told.value)) {
-    HandlerStats::Add(state.core.stats.broken_rows, 1);
+  if (!record.ParseFromString(watched.value)) {
+    state_.core.metrics.broken_rows.Increment();
     return;
   }
   LeftClaim claim;
-  claim.id = told.id;
+  claim.id = watched.id;
   claim.claim_time_micros = record.claim_time_micros();
   claim.timeout_max_micros = record.delivery_timeout_max_micros();
   for (storage::v1::ClaimRecord::Entry& entry : *record.mutable_entries()) {
@@ -167,103 +157,96 @@ void GrantedLoop::Parse(ShardState& state, const Told& told) {
       left.open.push_back({range.first(), range.count()});
     left.record = std::move(entry);
   }
-  Take(state, std::move(claim), told.seq);
+  Adopt(std::move(claim), watched.seq);
 }
 
-void GrantedLoop::Adopt(LeftClaim claim, kv::CommitSeq seq) {
-  Take(*state_.lock(), std::move(claim), seq);
-}
-
-void GrantedLoop::Take(ShardState& state, LeftClaim left, kv::CommitSeq seq) {
+void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
   if (stopped_) {
-    late_.push_back(std::move(left));
+    arrived_late_.push_back(std::move(left));
     return;
   }
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
   if (claim == nullptr || claim->open == 0) {
-    // It stays: nothing can be said of it, and its policy's owner will take its events back.
-    HandlerStats::Add(state.core.stats.broken_rows, 1);
+    // The claim stays in the store. The owner of its policy takes its events back.
+    state_.core.metrics.broken_rows.Increment();
     return;
   }
-  HandlerStats::Add(state.core.stats.claims, 1);
+  state_.core.metrics.claims.Increment();
   claim->granted_seq = seq;
-  claim->order = ++state.core.last_claim_order;
-  claim->owner = state.owner;
-  state.claims[claim->order] = claim;
-  for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(state, std::move(piece));
+  state_.AddClaim(claim);
+  for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(std::move(piece));
 }
 
-// The state is read too, so that a change of the schedule is heard of.
-void GrantedLoop::Resolve(ShardState& state, GrantedPiece piece) {
+// Reads the state too: only a cached state is kept current by the watch, and Shard::BeforeSend
+// looks at it.
+void GrantedLoop::Resolve(GrantedPiece piece) {
   ClaimedEntry& entry = piece.claimed();
   if (entry.context == nullptr) {
-    const auto definition = state.core.cache.Definition(entry.key.uid, entry.claimed_version);
-    const auto known = state.core.cache.State(entry.key.uid);
+    const auto definition = state_.core.cache.Definition(entry.key.uid, entry.claimed_version);
+    const auto known = state_.core.cache.State(entry.key.uid);
     if (definition == nullptr || known == nullptr) {
-      unknown_.push_back(std::move(piece));
+      awaiting_records_.push_back(std::move(piece));
       return;
     }
-    // The definition went with its schedule.
+    // The schedule was deleted with its definition.
     if (definition->record == nullptr)
-      return ends_.Add(Returned(piece, state.core.client.NowLow(), /*unreachable=*/false));
+      return ends_.Add(ReturnOutcome(piece, state_.core.client.NowLow(), /*unreachable=*/false));
     entry.context = ContextOfScheduled(*definition, entry);
   }
-  Place(state, std::move(piece));
+  QueueForTarget(std::move(piece));
 }
 
 void GrantedLoop::OnFetched() {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  for (GrantedPiece& piece : std::exchange(unknown_, {})) Resolve(*state, std::move(piece));
+  for (GrantedPiece& piece : std::exchange(awaiting_records_, {})) Resolve(std::move(piece));
 }
 
-void GrantedLoop::Place(ShardState& state, GrantedPiece piece) {
+void GrantedLoop::QueueForTarget(GrantedPiece piece) {
   const std::string& target = piece.claimed().context->target_key;
   const auto queue = blocked_.find(target);
   if (queue != blocked_.end()) {
     queue->second.push_back(std::move(piece));
     return;
   }
-  const uint64_t room = state.core.sends.Room(target);
-  if (room >= piece.count) return Give(state, piece);
+  const uint64_t room = state_.core.sends.Room(target);
+  if (room >= piece.count) return HandToSendLoop(piece);
   GrantedPiece given = piece;
   given.count = room;
-  if (room > 0) Give(state, given);
+  if (room > 0) HandToSendLoop(given);
   piece.first += room;
   piece.count -= room;
   blocked_[target].push_back(std::move(piece));
 }
 
-// Its lateness counts from its grant: what it waited for the right to go is no delay of ours.
-void GrantedLoop::Give(ShardState& state, const GrantedPiece& piece) {
+// Lateness counts from the grant: waiting for a token is no delay of the handler.
+void GrantedLoop::HandToSendLoop(const GrantedPiece& piece) {
   const ClaimedEntry& entry = piece.claimed();
-  state.core.sends.Reserve(entry.context->target_key, piece.count);
-  state.core.sends.Add(piece.claim, piece.entry, piece.first, piece.count,
-                       std::max(entry.key.due_time, FromMicros(piece.claim->claim_time_micros)));
+  state_.core.sends.Reserve(entry.context->target_key, piece.count);
+  state_.core.sends.Add(piece.claim, piece.entry, piece.first, piece.count,
+                        std::max(entry.key.due_time, FromMicros(piece.claim->claim_time_micros)));
 }
 
 void GrantedLoop::Step(absl::Time now) {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  if (!unknown_.empty()) state->core.cache.Fetch();
-  if (!blocked_.empty()) Unblock(*state, now);
+  if (!awaiting_records_.empty()) state_.core.cache.Fetch();
+  if (!blocked_.empty()) Unblock(now);
 }
 
-void GrantedLoop::Unblock(ShardState& state, absl::Time now) {
+void GrantedLoop::Unblock(absl::Time now) {
   for (auto target = blocked_.begin(); target != blocked_.end();) {
     std::deque<GrantedPiece>& pieces = target->second;
     while (!pieces.empty()) {
       GrantedPiece& front = pieces.front();
       if (front.claimed().grant->send_before <= now) {
-        // It is the target that had no room, unless the handler had none for any.
-        const bool unreachable = !state.core.sends.full();
-        ends_.Add(Returned(front, now, unreachable));
+        // If the handler has room for other targets, this target is the reason.
+        const bool unreachable = !state_.core.sends.full();
+        ends_.Add(ReturnOutcome(front, now, unreachable));
         pieces.pop_front();
         continue;
       }
-      const uint64_t room = state.core.sends.Room(target->first);
+      const uint64_t room = state_.core.sends.Room(target->first);
       if (room == 0) break;
       GrantedPiece given = front;
       given.count = std::min(room, front.count);
-      Give(state, given);
+      HandToSendLoop(given);
       front.first += given.count;
       front.count -= given.count;
       if (front.count == 0) pieces.pop_front();
@@ -273,31 +256,28 @@ void GrantedLoop::Unblock(ShardState& state, absl::Time now) {
 }
 
 void GrantedLoop::Stop() {
-  const std::shared_ptr<ShardState> state = state_.lock();
-  const absl::Time now = state->core.client.NowLow();
+  const absl::Time now = state_.core.client.NowLow();
   stopped_ = true;
-  for (const GrantedPiece& piece : std::exchange(unknown_, {}))
-    ends_.Add(Returned(piece, now, /*unreachable=*/false));
+  for (const GrantedPiece& piece : std::exchange(awaiting_records_, {}))
+    ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
   for (auto& [target, pieces] : std::exchange(blocked_, {})) {
-    for (const GrantedPiece& piece : pieces) ends_.Add(Returned(piece, now, /*unreachable=*/false));
+    for (const GrantedPiece& piece : pieces)
+      ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
   }
 }
 
-// Nothing of it was sent: the token managers need not wait until the next owner can tell. Once
-// only, or those that come again and again would keep the shard.
+// Returns the events of claims that arrived after Stop, so that the token managers do not have to
+// wait for the next owner. Only once: claims that keep arriving must not delay the drain.
 bool GrantedLoop::ReturnLate() {
-  if (late_.empty() || std::exchange(returned_late_, true)) return false;
-  const std::shared_ptr<ShardState> state = state_.lock();
-  const absl::Time now = state->core.client.NowLow();
+  if (arrived_late_.empty() || std::exchange(returned_late_, true)) return false;
+  const absl::Time now = state_.core.client.NowLow();
   bool any = false;
-  for (LeftClaim& left : std::exchange(late_, {})) {
+  for (LeftClaim& left : std::exchange(arrived_late_, {})) {
     const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
     if (claim == nullptr || claim->open == 0) continue;
-    claim->order = ++state->core.last_claim_order;
-    claim->owner = state->owner;
-    state->claims[claim->order] = claim;
+    state_.AddClaim(claim);
     for (const GrantedPiece& piece : OpenPieces(claim, left))
-      ends_.Add(Returned(piece, now, /*unreachable=*/false));
+      ends_.Add(ReturnOutcome(piece, now, /*unreachable=*/false));
     any = true;
   }
   return any;

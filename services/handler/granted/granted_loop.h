@@ -1,13 +1,13 @@
-// GrantedLoop: takes the claims that token managers put into one queue shard
-// (docs/design/throttling.md), and gives their events to the send loop as their targets have room,
-// first come first served.
+// GrantedLoop: adopts the claims that token managers write for one queue shard
+// (docs/design/throttling.md) and hands their events to the send loop as their targets have room,
+// in the order of their arrival.
 //
-// A watch over the shard's `inflight` is open before the shard's claims are scanned, so that each
-// claim is told or found; GrantedClaims keeps those apart that are both. When the watch lags, a new
-// one is opened and the shard scanned again.
+// A watch over the shard's `inflight` opens before the shard's claims are scanned, so each claim is
+// seen by the watch, by the scan, or by both. GrantedClaims keeps a claim from being adopted twice.
+// If the watch lags, the loop opens another one and scans the shard again.
 //
-// What has no room is bounded by the token managers: they keep no more than 1,000 undelivered
-// events out for each queue shard. What has no room by its send_before is returned.
+// The token managers bound the backlog: they keep at most 1,000 undelivered events out per queue
+// shard. An event that has no room by its send_before is returned to its token manager.
 //
 // Threads: one, the handler's executor.
 
@@ -31,65 +31,68 @@ namespace escapement::handler {
 class GrantedLoop {
  public:
   // `ends` outlives it.
-  GrantedLoop(std::weak_ptr<ShardState> state, EndLoop& ends)
-      : state_(std::move(state)), ends_(ends) {}
+  GrantedLoop(ShardState& state, EndLoop& ends) : state_(state), ends_(ends) {}
 
-  // Opens the watch, then calls `watched`: the shard is to be scanned, and OnScanned to be called.
+  // Opens the watch, then calls `watched`. The caller must then scan the shard and call OnScanned.
+  // If the watch lags before that, `watched` is called again.
   void Start(std::function<void()> watched);
-  // Of the first scan: claims that are handed to Adopt, or taken care of otherwise, are known.
+  // Ends the first scan, made at `seq`. GrantedClaims must know every claim that the scan has
+  // found.
   void OnScanned(kv::CommitSeq seq);
 
-  // Takes a claim of which nothing was ever sent. Its id is known to GrantedClaims.
-  void Adopt(LeftClaim claim, kv::CommitSeq seq);
+  // Takes a claim whose events were never sent. GrantedClaims must know its id. `seq`: of the
+  // commit that wrote the claim; 0 if not known.
+  void Adopt(LeftClaim left, kv::CommitSeq seq);
 
   void Step(absl::Time now);
 
-  // The cache has read what was not known.
+  // The cache has read the records that were missing.
   void OnFetched();
 
-  // Events wait for a target.
+  // True if events wait for a target.
   bool blocked() const { return !blocked_.empty(); }
 
-  // Takes no further claims; what was not given to the send loop is returned.
+  // Adopts no further claims, and returns events that are not with the send loop yet.
   void Stop();
-  // After Stop: returns what has come since, once; false if there is nothing.
+  // After Stop: returns the events of claims that have arrived since. Works once; false if it has
+  // returned nothing.
   bool ReturnLate();
 
  private:
-  struct Told {
+  struct WatchedClaim {
     ClaimId id;
     std::string value;
-    bool omitted = false;  // the value is to be read
+    bool omitted = false;  // the watch left the value out; it must be read
     kv::CommitSeq seq = 0;
   };
-  void Watch();
+  void StartWatch();
   void OpenWatch(kv::CommitSeq from);
-  void OnBatch(ShardState& state, const kv::WatchBatch& batch);
-  void TakeTold(ShardState& state, std::vector<Told> told);
-  void ReadOmitted(ShardState& state, std::vector<Told> told);
-  void Parse(ShardState& state, const Told& told);
-  void Take(ShardState& state, LeftClaim left, kv::CommitSeq seq);
-  void ScanAgain(ShardState& state);
+  void OnBatch(const kv::WatchBatch& batch);
+  void AdoptWatched(std::vector<WatchedClaim> claims);
+  void ReadOmitted(std::vector<WatchedClaim> claims);
+  void AdoptRecord(const WatchedClaim& watched);
+  void ScanAgain();
 
-  void Resolve(ShardState& state, GrantedPiece piece);
-  void Place(ShardState& state, GrantedPiece piece);
-  void Give(ShardState& state, const GrantedPiece& piece);
-  void Unblock(ShardState& state, absl::Time now);
+  void Resolve(GrantedPiece piece);
+  void QueueForTarget(GrantedPiece piece);
+  void HandToSendLoop(const GrantedPiece& piece);
+  void Unblock(absl::Time now);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   EndLoop& ends_;
-  std::function<void()> watched_;  // until the first scan has been made
+  std::function<void()> on_watching_;  // null after the first scan
   std::unique_ptr<kv::Watch> watch_;
-  uint64_t generation_ = 0;  // of the watch
-  // Until the scan that follows the opening of the watch has been made: what the watch has told.
+  uint64_t generation_ = 0;  // counts watches; callbacks of an earlier watch are ignored
+  // True from the opening of a watch until its scan has ended. Claims of the watch are kept here
+  // until then.
   bool scanning_ = true;
-  std::vector<Told> told_;
+  std::vector<WatchedClaim> watched_claims_;
   kv::CommitSeq scanned_seq_ = 0;
   bool stopped_ = false;
   bool returned_late_ = false;
-  std::vector<LeftClaim> late_;                              // came after Stop
-  std::vector<GrantedPiece> unknown_;                        // wait for the cache
-  std::map<std::string, std::deque<GrantedPiece>> blocked_;  // by target
+  std::vector<LeftClaim> arrived_late_;                      // after Stop
+  std::vector<GrantedPiece> awaiting_records_;               // the cache is reading their records
+  std::map<std::string, std::deque<GrantedPiece>> blocked_;  // by target key; all have a context
 };
 
 }  // namespace escapement::handler

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 
 namespace escapement::handler {
 namespace {
 
-// Where a key of `events` has the due time.
+// The bytes of an `events` key that are its due time.
 constexpr size_t kDueBegin = 3;
 constexpr size_t kDueEnd = kDueBegin + 8;
 
@@ -33,14 +34,14 @@ void DueQueue::Add(QueuedRow row) {
   if (key.size() < kDueEnd || LaneOfEventKey(key) >= kLaneCount) return;
   Segment& segment = segments_[SegmentOf(key)];
   segment.bytes += row.bytes();
-  // Mostly rows come in the order of their keys.
+  // Rows mostly arrive in key order.
   if (segment.rows.empty() || segment.rows.rbegin()->key() < key) {
     segment.rows.insert(segment.rows.end(), std::move(row));
     return;
   }
   const auto found = segment.rows.find(key);
   if (found != segment.rows.end()) {
-    segment.bytes -= found->bytes();
+    TakeFrom(segment.bytes, found->bytes());
     segment.rows.erase(found);
   }
   segment.rows.insert(std::move(row));
@@ -51,7 +52,7 @@ void DueQueue::Remove(absl::string_view key) {
   Segment& segment = segments_[SegmentOf(key)];
   const auto at = segment.rows.find(key);
   if (at == segment.rows.end()) return;
-  segment.bytes -= at->bytes();
+  TakeFrom(segment.bytes, at->bytes());
   segment.rows.erase(at);
 }
 
@@ -60,23 +61,28 @@ bool DueQueue::Contains(absl::string_view key) const {
 }
 
 void DueQueue::MarkOverdue(uint8_t lane, std::string mark) {
+  CHECK_LT(lane, kLaneRetry);
   if (mark <= marks_[lane]) return;
   marks_[lane] = std::move(mark);
   Segment& from = segments_[lane];
   Segment& overdue = segments_[OverdueSegment(lane)];
   while (!from.rows.empty() && from.rows.begin()->key() < marks_[lane]) {
     auto node = from.rows.extract(from.rows.begin());
-    from.bytes -= node.value().bytes();
+    TakeFrom(from.bytes, node.value().bytes());
     overdue.bytes += node.value().bytes();
     overdue.rows.insert(overdue.rows.end(), std::move(node.value()));
   }
 }
 
-void DueQueue::EndOverdue(uint8_t lane) { marks_[lane].clear(); }
+void DueQueue::EndOverdue(uint8_t lane) {
+  CHECK_LT(lane, kLaneRetry);
+  CHECK(segments_[OverdueSegment(lane)].rows.empty());
+  marks_[lane].clear();
+}
 
 uint8_t DueQueue::FirstSegment(uint8_t begin, uint8_t end) const {
   uint8_t first = kNoSegment;
-  absl::string_view first_due;  // encoded: its order is the order of the times
+  absl::string_view first_due;  // encoded bytes, which sort as the times do
   for (uint8_t i = begin; i < end; ++i) {
     if (segments_[i].rows.empty()) continue;
     const absl::string_view due =
@@ -105,21 +111,21 @@ std::optional<absl::Time> DueQueue::NextDue(absl::Time now) const {
   std::optional<absl::Time> next;
   for (const Standing standing : {Standing::kOnTime, Standing::kOverdue, Standing::kBackground}) {
     const uint8_t segment = FirstSegment(standing);
-    if (segment == kNoSegment || DueBy(segment, now)) continue;
+    if (segment == kNoSegment || IsDueBy(segment, now)) continue;
     const absl::Time due = DueOfEventKey(segments_[segment].rows.begin()->key());
     next = next.has_value() ? std::min(*next, due) : due;
   }
   return next;
 }
 
-bool DueQueue::DueBy(uint8_t segment, absl::Time until) const {
+bool DueQueue::IsDueBy(uint8_t segment, absl::Time until) const {
   return segment != kNoSegment && DueOfEventKey(segments_[segment].rows.begin()->key()) <= until;
 }
 
 std::optional<QueuedRow> DueQueue::Take(absl::Time until, Takeable takeable) {
   const auto due = [&](Standing standing, bool allowed) {
     const uint8_t segment = allowed ? FirstSegment(standing) : kNoSegment;
-    return DueBy(segment, until) ? segment : kNoSegment;
+    return IsDueBy(segment, until) ? segment : kNoSegment;
   };
   const auto share = [](uint8_t first, uint8_t second, Share& taken) {
     if (first == kNoSegment || second == kNoSegment) {
@@ -143,8 +149,9 @@ void DueQueue::NoteTaken(Standing standing, uint64_t events) {
 
 QueuedRow DueQueue::Pop(uint8_t index) {
   Segment& segment = segments_[index];
+  CHECK(!segment.rows.empty());
   QueuedRow row = std::move(segment.rows.extract(segment.rows.begin()).value());
-  segment.bytes -= row.bytes();
+  TakeFrom(segment.bytes, row.bytes());
   row.set_standing(index >= kLaneCount   ? Standing::kOverdue
                    : index >= kLaneRetry ? Standing::kBackground
                                          : Standing::kOnTime);
@@ -166,7 +173,7 @@ std::optional<absl::string_view> DueQueue::LastKey(uint8_t segment) const {
 void DueQueue::DropBefore(uint8_t index, absl::string_view key) {
   Segment& segment = segments_[index];
   while (!segment.rows.empty() && segment.rows.begin()->key() < key) {
-    segment.bytes -= segment.rows.begin()->bytes();
+    TakeFrom(segment.bytes, segment.rows.begin()->bytes());
     segment.rows.erase(segment.rows.begin());
   }
 }
@@ -176,7 +183,7 @@ std::string DueQueue::DropLast(uint8_t index, size_t rows_max) {
   std::string dropped;
   while (segment.rows.size() > rows_max) {
     const auto last = std::prev(segment.rows.end());
-    segment.bytes -= last->bytes();
+    TakeFrom(segment.bytes, last->bytes());
     dropped = std::string(last->key());
     segment.rows.erase(last);
   }

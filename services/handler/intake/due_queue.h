@@ -1,11 +1,11 @@
-// DueQueue: the rows of one queue shard that are in memory, by segment, and the order in which they
-// are taken.
+// DueQueue: the rows of one queue shard that are in memory, in segments, and the order in which
+// they are taken.
 //
-// On-time work (lanes 0–9) goes in order of due time, then priority. What has been due for too long
-// in such a lane (before the lane's mark, which the loader sets) is overdue and goes beside the
-// background (retries, catch-up): a backlog is not to make later events late by the time that it
-// takes to drain. While on-time work is due too, the two get at most every second event together;
-// while both of them are due, each gets half of that.
+// On-time rows (lanes 0–9) are taken by due time, then priority. Each on-time lane has a mark, set
+// by the loader: rows before the mark are overdue and are taken beside background rows (retries,
+// catch-up), so that a backlog does not delay events that are due now. While on-time rows are due,
+// overdue and background rows together get at most every second event. While both of these are due,
+// they share evenly.
 //
 // Threads: one. Pure.
 
@@ -26,7 +26,7 @@
 
 namespace escapement::handler {
 
-// Of a well-formed `events` key.
+// `key` must be a well-formed key of `events`.
 uint8_t LaneOfEventKey(absl::string_view key);
 absl::Time DueOfEventKey(absl::string_view key);
 
@@ -40,26 +40,28 @@ inline constexpr uint8_t LaneOfSegment(uint8_t segment) {
 
 class DueQueue {
  public:
-  // Replaces a row of the same key.
+  // Replaces a row with the same key.
   void Add(QueuedRow row);
   void Remove(absl::string_view key);
   bool Contains(absl::string_view key) const;
-  // Of a well-formed key.
+  // `key` must be a well-formed key of `events`.
   uint8_t SegmentOf(absl::string_view key) const;
 
-  // Rows of the on-time lane before `mark` are overdue from now on. It only moves up.
+  // Makes the rows of an on-time lane before `mark` overdue. The mark only moves up.
   void MarkOverdue(uint8_t lane, std::string mark);
-  // No row of the lane is overdue any more; none such is in the queue.
+  // Removes the mark of the lane. The queue must have no overdue row of the lane.
   void EndOverdue(uint8_t lane);
-  // Empty: nothing of the lane is overdue.
+  // The mark; empty if no row of the lane is overdue.
   const std::string& overdue_mark(uint8_t lane) const { return marks_[lane]; }
 
-  // When the next row falls due after `now`. What is due by then waits for something else.
+  // The due time of the next row after `now`. Rows that are due already wait for other things.
   std::optional<absl::Time> NextDue(absl::Time now) const;
-  // Whether on-time work is due by then: others have only their share meanwhile.
-  bool OnTimeDue(absl::Time until) const { return DueBy(FirstSegment(Standing::kOnTime), until); }
+  // True if an on-time row is due by `until`. Other rows then get only their share.
+  bool HasOnTimeDueBy(absl::Time until) const {
+    return IsDueBy(FirstSegment(Standing::kOnTime), until);
+  }
 
-  // Which may be taken: overdue work counts as background.
+  // The kinds of rows that may be taken. Overdue rows count as background.
   struct Takeable {
     bool on_time = true;
     bool background = true;
@@ -67,17 +69,17 @@ class DueQueue {
   };
   // Takes the next row due at or before `until`.
   std::optional<QueuedRow> Take(absl::Time until, Takeable takeable);
-  // The row just taken stood for this many events (shares count events, not rows).
+  // Counts the events of the row just taken. Shares count events, not rows.
   void NoteTaken(Standing standing, uint64_t events);
 
-  // The least key of the segment, until the queue is changed; nothing if it is empty.
+  // The smallest key of the segment; nullopt if it is empty. Valid until the queue changes.
   std::optional<absl::string_view> FirstKey(uint8_t segment) const;
-  // The greatest, likewise.
+  // The greatest key of the segment, likewise.
   std::optional<absl::string_view> LastKey(uint8_t segment) const;
   // Drops the rows of the segment before `key`.
   void DropBefore(uint8_t segment, absl::string_view key);
-  // Drops the rows of the segment that are due last until no more than `rows_max` are left.
-  // Returns the smallest key that was dropped; empty if none.
+  // Drops the last rows of the segment until at most `rows_max` are left. Returns the smallest
+  // dropped key; empty if none.
   std::string DropLast(uint8_t segment, size_t rows_max);
 
   size_t rows(uint8_t segment) const { return segments_[segment].rows.size(); }
@@ -98,21 +100,21 @@ class DueQueue {
     absl::btree_set<QueuedRow, ByKey> rows;
     size_t bytes = 0;
   };
-  // Two kinds of work that share evenly: events taken since both have been due.
+  // Two kinds of rows that share evenly: events taken of each since both have been due.
   struct Share {
     uint64_t first = 0;
     uint64_t second = 0;
   };
   static constexpr uint8_t kNoSegment = kSegmentCount;
-  // The segment of [begin, end) whose first row is due first (of equal ones the lowest).
+  // The segment of [begin, end) whose first row is due first (the lowest number if equal).
   uint8_t FirstSegment(uint8_t begin, uint8_t end) const;
   uint8_t FirstSegment(Standing standing) const;
-  bool DueBy(uint8_t segment, absl::Time until) const;
+  bool IsDueBy(uint8_t segment, absl::Time until) const;
   QueuedRow Pop(uint8_t segment);
 
   std::array<Segment, kSegmentCount> segments_;
   std::array<std::string, kLaneRetry> marks_;
-  Share on_time_share_;  // first: on time; second: the other two
+  Share on_time_share_;  // first: on time; second: overdue and background
   Share late_share_;     // first: background; second: overdue
 };
 

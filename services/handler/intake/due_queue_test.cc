@@ -73,7 +73,7 @@ TEST(DueQueueTest, OneLargeSliceOfOnTimeWorkPaysForManyRetries) {
   EXPECT_EQ(TakeLane(queue, 30), 5);
 }
 
-TEST(DueQueueTest, WhatIsOverdueGetsAtMostHalfWhileOnTimeWorkWaits) {
+TEST(DueQueueTest, OverdueRowsGetAtMostHalfWhileOnTimeWorkWaits) {
   DueQueue queue;
   for (uint64_t i = 0; i < 100; ++i) {
     Add(queue, 5, 1, i);
@@ -90,7 +90,7 @@ TEST(DueQueueTest, WhatIsOverdueGetsAtMostHalfWhileOnTimeWorkWaits) {
   EXPECT_EQ(overdue, 50);
 }
 
-TEST(DueQueueTest, TheOverdueAndTheBackgroundShareWhatOnTimeWorkLeaves) {
+TEST(DueQueueTest, OverdueAndBackgroundRowsShareTheRest) {
   DueQueue queue;
   for (uint64_t i = 0; i < 100; ++i) {
     Add(queue, 5, 1, i);
@@ -103,7 +103,7 @@ TEST(DueQueueTest, TheOverdueAndTheBackgroundShareWhatOnTimeWorkLeaves) {
   EXPECT_EQ(taken, (std::array<int, 3>{50, 25, 25}));
 }
 
-TEST(DueQueueTest, OnlyWhatMayBeTakenIs) {
+TEST(DueQueueTest, OnlyTakeableRowsAreTaken) {
   DueQueue queue;
   Add(queue, 5, 1);
   Add(queue, 5, 20);
@@ -115,7 +115,7 @@ TEST(DueQueueTest, OnlyWhatMayBeTakenIs) {
   EXPECT_EQ(Take(queue, 30, {.on_time = false, .background = true})->key(), Key(5, 1));
 }
 
-TEST(DueQueueTest, TheNextDueTimeIsThatOfWorkThatIsNotDueYet) {
+TEST(DueQueueTest, NextDueSkipsRowsThatAreDueAlready) {
   DueQueue queue;
   Add(queue, kLaneRetry, 1);
   Add(queue, 5, 20);
@@ -124,7 +124,7 @@ TEST(DueQueueTest, TheNextDueTimeIsThatOfWorkThatIsNotDueYet) {
   EXPECT_EQ(queue.NextDue(absl::FromUnixSeconds(20)), std::nullopt);
 }
 
-TEST(DueQueueTest, ALaneIsOneAgainWhenNothingOfItIsOverdue) {
+TEST(DueQueueTest, LaneIsOneSegmentAfterEndOverdue) {
   DueQueue queue;
   Add(queue, 5, 1);
   queue.MarkOverdue(5, Key(5, 20));
@@ -148,7 +148,7 @@ TEST(DueQueueTest, TheLatestRowsAreDroppedWhenALaneIsFull) {
   EXPECT_EQ(queue.bytes(5), 0u);
 }
 
-TEST(DueQueueTest, AKeyThatIsCutShortIsNotTaken) {
+TEST(DueQueueTest, TruncatedKeyIsNotAdded) {
   DueQueue queue;
   for (size_t bytes = 0; bytes < 11; ++bytes)
     queue.Add(QueuedRow(Key(5, 1).substr(0, bytes), "v", 1));

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "common/base/check.h"
 #include "services/handler/intake/row_resolver.h"
 
 namespace escapement::handler {
@@ -26,7 +27,7 @@ void QueuedRow::Free::operator()(Head* head) const {
 }
 
 void QueuedRow::KeepResolved(std::unique_ptr<ResolvedRow> resolved) {
-  delete std::exchange(head_->resolved, resolved.release());
+  delete std::exchange(head_->resolved, CheckNotNull(std::move(resolved)).release());
 }
 
 std::unique_ptr<ResolvedRow> QueuedRow::TakeResolved() {

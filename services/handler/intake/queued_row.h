@@ -1,5 +1,5 @@
-// QueuedRow: a row of `events` in the handler's memory; a pointer wide, and one allocation, since
-// there may be thousands of them for each lane of each shard.
+// QueuedRow: a row of `events` in the handler's memory. It is one pointer and one allocation,
+// because each lane of each shard may have thousands of rows.
 //
 // Threads: any, one at a time.
 
@@ -21,24 +21,24 @@ struct ResolvedRow;
 
 class QueuedRow {
  public:
-  // `seq`: at which the row was seen.
+  // `seq`: the commit number at which the row was read.
   QueuedRow(absl::string_view key, absl::string_view value, kv::CommitSeq seq);
 
-  // What follows is not to be asked of a row that has been moved from.
-  absl::string_view key() const { return {text(), head_->key_bytes}; }  // of `events`
+  // Do not call these on a row that has been moved from.
+  absl::string_view key() const { return {text(), head_->key_bytes}; }  // in `events`
   absl::string_view value() const { return {text() + head_->key_bytes, head_->value_bytes}; }
   size_t bytes() const { return size_t{head_->key_bytes} + head_->value_bytes; }
 
   kv::CommitSeq seq() const { return head_->seq; }
   void set_seq(kv::CommitSeq seq) { head_->seq = seq; }
 
-  // When it was taken from the queue.
+  // The row's standing when it was taken from the queue.
   Standing standing() const { return head_->standing; }
   void set_standing(Standing standing) { head_->standing = standing; }
 
-  // What it was judged to be, if it has been (row_resolver.h): it only waits for room.
+  // Keeps the row's judgement (row_resolver.h) while the row waits for room. Not null.
   void KeepResolved(std::unique_ptr<ResolvedRow> resolved);
-  std::unique_ptr<ResolvedRow> TakeResolved();  // null: it has not been
+  std::unique_ptr<ResolvedRow> TakeResolved();  // null: none is kept
 
  private:
   struct Head {
@@ -51,7 +51,7 @@ class QueuedRow {
   struct Free {
     void operator()(Head* head) const;
   };
-  // Key and value are behind the head.
+  // The bytes of key and value follow the head.
   const char* text() const { return reinterpret_cast<const char*>(head_.get() + 1); }
 
   std::unique_ptr<Head, Free> head_;

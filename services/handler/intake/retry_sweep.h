@@ -1,9 +1,8 @@
-// RetrySweep: ends retries that wait for a schedule that was deleted, or for a run that was
-// cancelled, now rather than when their backoff has passed.
+// RetrySweep: ends waiting retries early when their schedule is deleted or their run is cancelled.
 //
-// When a state says so, the shard's retry lane is read once from its beginning, keys only; the rows
-// of that schedule are read, judged, and ended. Passes follow one another at intervals: at least a
-// second, and ten times what the pass before took. All schedules noted since then share a pass.
+// A pass reads the keys of the shard's retry lane once, then reads, judges and ends the rows of the
+// noted schedules. Two passes are at least a second apart, and ten times the duration of the
+// earlier one. All schedules noted since the last pass share the next.
 //
 // Threads: one, the handler's executor.
 
@@ -22,31 +21,30 @@ namespace escapement::handler {
 
 class RetrySweep {
  public:
-  // `claims` outlives it.
-  RetrySweep(std::weak_ptr<ShardState> state, ClaimLoop& claims)
-      : state_(std::move(state)), claims_(claims) {}
+  // `state` and `claims` must outlive it.
+  RetrySweep(ShardState& state, ClaimLoop& claims) : state_(state), claims_(claims) {}
 
-  // Rows of this schedule are to end before they are due.
+  // The next pass handles the retries of this schedule.
   void Note(const Uid& schedule) { noted_.insert(schedule); }
 
   void Step();
 
-  // No further pass is begun, and the present one goes no further.
+  // Ends the present pass, and begins no further one.
   void Stop() { stopped_ = true; }
 
  private:
-  void Scan(ShardState& state, std::string begin);
-  void OnKeys(ShardState& state, const kv::ScanResult& keys);
-  void ReadRows(ShardState& state, std::vector<kv::Key> rows, std::string next);
-  // `next`: where the pass goes on; empty: it is over.
-  void GoOn(ShardState& state, const std::string& next);
+  void Scan(std::string begin);
+  void OnKeys(const kv::ScanResult& keys);
+  void ReadRows(std::vector<kv::Key> rows, std::string next);
+  // Continues the pass at key `next`; empty: ends the pass.
+  void Continue(const std::string& next);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   ClaimLoop& claims_;
   absl::flat_hash_set<Uid> noted_;                        // for the next pass
   absl::flat_hash_set<Uid> sweeping_;                     // empty: no pass is under way
   absl::Duration begun_ = absl::ZeroDuration();           // Clock::Elapsed
-  absl::Duration next_pass_ = -absl::InfiniteDuration();  // Clock::Elapsed: not before
+  absl::Duration next_pass_ = -absl::InfiniteDuration();  // Clock::Elapsed: no pass before this
   bool stopped_ = false;
 };
 

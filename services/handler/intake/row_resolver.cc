@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/micros.h"
-#include "common/records/row_judge.h"
 
 namespace escapement::handler {
 namespace {
 
-using Action = ResolvedRow::Action;
+using Action = RowJudgement::Action;
 
 std::shared_ptr<DeliveryContext> MakeContext(const CachedDefinition& definition,
                                              const ClaimedEntry& entry) {
@@ -33,14 +33,15 @@ void ResolveOneOff(RecordCache& cache, ResolvedRow& row) {
   const std::string& hash = row.entry.event.definition_hash();
   if (hash.size() != Uid::kBytes) return;
   const auto definition = cache.Definition(Uid::FromBytes(hash), 0);
+  RowJudgement& judged = row.judged.emplace();
   if (definition == nullptr) {
-    row.action = Action::kFetch;
+    judged.action = Action::kFetch;
   } else if (definition->record == nullptr) {
-    row.action = Action::kSkip;
-    row.reason = "deleted";
+    judged.action = Action::kSkip;
+    judged.reason = std::string(kScheduleDeleted);
     row.payload = *payload;
   } else {
-    row.action = Action::kSend;
+    judged.action = Action::kSend;
     auto context = MakeContext(*definition, row.entry);
     context->payload = std::move(payload);
     context->source =
@@ -51,38 +52,15 @@ void ResolveOneOff(RecordCache& cache, ResolvedRow& row) {
 }
 
 void ResolveScheduled(RecordCache& cache, ResolvedRow& row) {
-  RowJudgement judged =
+  row.judged =
       JudgeScheduledRow(cache, row.entry.key.uid, row.entry.key.occurrence, row.entry.event);
-  row.state = std::move(judged.state);
-  row.outcome = judged.outcome;
-  row.reason = std::move(judged.reason);
-  switch (judged.action) {
-    case RowJudgement::Action::kFetch:
-      row.action = Action::kFetch;
-      return;
-    case RowJudgement::Action::kPark:
-      row.action = Action::kPark;
-      return;
-    case RowJudgement::Action::kSkip:
-      row.action = Action::kSkip;
-      return;
-    case RowJudgement::Action::kDrop:
-      row.action = Action::kDrop;
-      return;
-    case RowJudgement::Action::kMove:
-      row.action = Action::kMove;
-      row.moved_to = judged.definition->record;
-      return;
-    case RowJudgement::Action::kSend:
-      break;
-  }
-  const CachedDefinition& definition = *judged.definition;
-  row.action = Action::kSend;
+  if (row.judged->action != Action::kSend) return;
+  const CachedDefinition& definition = *row.judged->definition;
   row.entry.context = ContextOfScheduled(definition, row.entry);
   row.entry.claimed_version = definition.record->version();
 }
 
-// Of the event in `row`.
+// Fills in `row`, whose event is set.
 void Resolve(RecordCache& cache, absl::string_view event_key, ResolvedRow& row) {
   std::optional<EventKey> key = DecodeEventKey(event_key);
   if (!key.has_value() || row.entry.event.count() == 0) return;
@@ -96,6 +74,25 @@ void Resolve(RecordCache& cache, absl::string_view event_key, ResolvedRow& row) 
 }
 
 }  // namespace
+
+EndKind EndKindOf(const RowJudgement& judged) {
+  switch (judged.action) {
+    case Action::kPark:
+      return EndKind::kPark;
+    case Action::kMove:
+      return EndKind::kMove;
+    case Action::kDrop:
+      return EndKind::kGone;
+    case Action::kSkip:
+      return judged.outcome == storage::v1::OUTCOME_KIND_CANCELLED ? EndKind::kCancelled
+                                                                   : EndKind::kSkipped;
+    case Action::kSend:
+    case Action::kFetch:
+      break;
+  }
+  CHECK(false) << "the row does not end";
+  return EndKind::kGone;
+}
 
 std::shared_ptr<const DeliveryContext> ContextOfScheduled(const CachedDefinition& definition,
                                                           const ClaimedEntry& entry) {

@@ -1,19 +1,17 @@
 // ShardLoader: keeps the rows of one queue shard that are due within the horizon in its DueQueue,
 // lane by lane, within bounds.
 //
-// For each lane everything below `loaded_to` has been seen. A watch of all lanes, each from its
-// beginning to what is read or being read of it, is open before the first scan begins, so rows that
-// are written meanwhile are told below `loaded_to` and found by a later scan above it: what is due
-// later than the horizon is not told at all. When the watch lags, all lanes are read again from
-// their beginning; what is held or loaded is skipped.
+// In each lane every row below `loaded_to` has been seen. One watch covers all lanes, each from its
+// beginning to the end of what is loaded or being scanned. It opens before the first scan, so a new
+// row is either reported by the watch or found by a later scan. Rows due after the horizon are not
+// reported. If the watch lags, all lanes are scanned again, and rows in hand are skipped.
 //
-// An on-time lane that has much to do and does it late, or that is so long that what is being read
-// of it is late, is read in two segments (due_queue.h): what is overdue goes on being read up to
-// the lane's mark, and everything from the mark on is read at once, so that what falls due now does
-// not wait until the backlog has drained. The mark is no later than it must be: what fell due
-// together with a spike, or soon after it, would otherwise wait with it. When even the part from
-// the mark on is late, its overdue rows are let go of and the mark moves up. The lane is one again
-// when the backlog has been read and taken.
+// An on-time lane that cannot keep up is read in two segments (due_queue.h), split at the lane's
+// mark: one continues with the overdue rows before the mark, the other reads the rows from the mark
+// on at once. So rows that are due now do not wait for the backlog. The mark is as early as
+// possible, because rows before it wait with the backlog. If rows after the mark become overdue
+// too, they are dropped from memory and the mark moves up. When the backlog has been read and
+// taken, the lane is one segment again.
 //
 // Threads: one, the handler's executor.
 
@@ -31,65 +29,61 @@ namespace escapement::handler {
 
 class ShardLoader {
  public:
-  explicit ShardLoader(std::weak_ptr<ShardState> state) : state_(std::move(state)) {}
+  explicit ShardLoader(ShardState& state) : state_(state) {}
 
   void Start();
 
-  // Begins what scans there is need and room for.
+  // Begins the scans that are needed and have room.
   void Step(absl::Time now);
 
-  // Reads everything again: rows have been let go of.
+  // Scans all lanes again, because rows were evicted.
   void Rewind();
 
-  // Whether a row of an on-time lane has been due for so long that a lane that cannot keep up lets
-  // what is due later go first.
-  bool Overdue(absl::string_view key, absl::Time now) const;
-  // Its lane cannot keep up: such a row, which was held, and all of the same time or before it are
-  // overdue.
-  void Demote(QueuedRow row);
+  // True if the row of an on-time lane has been due for longer than HandlerOptions::overdue_after.
+  bool IsOverdue(absl::string_view key, absl::Time now) const;
+  // Puts a held row back into the queue as overdue, with all rows of its lane up to its due time.
+  void RequeueAsOverdue(QueuedRow row);
 
-  // A row that has just been written: is it for the queue (or will a scan find it)?
-  bool Takes(absl::string_view key);
+  // True if a row that was just written belongs into the queue; otherwise a scan will find it.
+  bool WantsRow(absl::string_view key);
 
  private:
   struct Segment {
     std::string loaded_to = {};
     std::string scanning_to = {};  // empty: no scan is under way
-    std::string dropped = {};      // the least key dropped while one is; empty: none
-    bool more = false;             // behind what was read last there is more of it
-    bool quiet = false;            // there was nothing: it is read as far as quiet_horizon
+    std::string dropped = {};      // the smallest key dropped during the scan; empty: none
+    bool more = false;             // the last scan did not reach the end of the segment
+    bool quiet = false;            // the last scan found nothing: read up to quiet_horizon
   };
   void OpenWatch(kv::CommitSeq from);
-  // The watch is to tell of the lane's rows before `end` and of none from there on.
-  void TellUpTo(uint8_t lane, std::string end);
-  // Nothing of the segment is being read or about to be: of what is behind it nothing is told.
-  void TellOfLoaded(ShardState& state, uint8_t segment);
-  void OnBatch(ShardState& state, const kv::WatchBatch& batch);
-  void AddRow(ShardState& state, absl::string_view key, absl::string_view value, kv::CommitSeq seq);
-  void DropLatest(ShardState& state, uint8_t segment);
-  // The rows of the segment from `key` on are to be read again.
-  void ReadFrom(uint8_t segment, std::string key);
-  void ReadOmitted(ShardState& state, std::vector<kv::Key> keys);
-  // Until where the segment is to be loaded; the same once three quarters of the horizon are.
-  std::string LoadTo(ShardState& state, uint8_t segment, absl::Time now) const;
-  // The segment holds what it may.
-  static bool Full(const ShardState& state, uint8_t segment);
-  // Before it the lane is overdue: it cannot keep up. Empty, or no later than the lane's mark: it
-  // can.
-  std::string MarkOf(const ShardState& state, uint8_t lane, absl::Time now) const;
-  // What is before `mark` is overdue, and everything from there on is loaded beside it.
-  void FallBehind(ShardState& state, uint8_t lane, std::string mark);
-  void ScanSegment(ShardState& state, uint8_t segment, std::string to);
-  void OnScanned(ShardState& state, uint8_t segment, const std::string& to,
-                 absl::StatusOr<kv::ScanResult> result);
+  // Sets the end of the lane's part of the watch.
+  void MoveWatchEnd(uint8_t lane, std::string end);
+  // Moves the watch's end down to the loaded part of a segment that has no scan under way.
+  void ShrinkWatch(uint8_t segment);
+  void OnBatch(const kv::WatchBatch& batch);
+  void AddRow(absl::string_view key, absl::string_view value, kv::CommitSeq seq);
+  void DropLatest(uint8_t segment);
+  // Marks the rows of the segment from `key` on as not read.
+  void RereadFrom(uint8_t segment, std::string key);
+  void ReadOmitted(std::vector<kv::Key> keys);
+  // The key up to which the segment should be loaded. It moves when less than three quarters of the
+  // horizon are loaded.
+  std::string LoadEnd(uint8_t segment, absl::Time now) const;
+  bool IsFull(uint8_t segment) const;
+  // The mark that the lane needs now. If it can keep up: empty, or not after its present mark.
+  std::string OverdueMark(uint8_t lane, absl::Time now) const;
+  // Makes the rows before `mark` overdue. The rows from the mark on are loaded beside them.
+  void MoveOverdueMark(uint8_t lane, std::string mark);
+  void ScanSegment(uint8_t segment, std::string to);
+  void OnScanned(uint8_t segment, const std::string& to, absl::StatusOr<kv::ScanResult> result);
 
-  std::weak_ptr<ShardState> state_;
+  ShardState& state_;
   std::unique_ptr<kv::Watch> watch_;
   bool watching_ = false;
-  std::array<std::string, kLaneCount> told_to_;  // the ends of the watch
+  std::array<std::string, kLaneCount> watch_ends_;  // by lane
   uint64_t watch_generation_ = 0;
   uint64_t scan_generation_ = 0;
-  absl::Time quiet_until_ = absl::InfinitePast();  // there is nothing to read before
+  absl::Time no_scan_before_ = absl::InfinitePast();  // no scan is needed before this
   std::array<Segment, kSegmentCount> segments_;
 };
 

@@ -44,14 +44,14 @@ class ShardLoaderTest : public testing::Test {
   int schedules_ = 0;
 };
 
-TEST_F(ShardLoaderTest, LanesInWhichNothingIsDueAreReadOnceAMinute) {
+TEST_F(ShardLoaderTest, QuietLanesAreReadOnceAMinute) {
   Start();
   const uint64_t scans = world_.quiet_store.event_scans;
   world_.Advance(absl::Minutes(4));
   EXPECT_LE(world_.quiet_store.event_scans - scans, HandlerWorld::kShards * kLaneCount * 4);
 }
 
-TEST_F(ShardLoaderTest, ALaneThatWasReadFarAheadHoldsNoMoreThanTheHorizonHas) {
+TEST_F(ShardLoaderTest, LaneReadFarAheadKeepsOnlyRowsWithinTheHorizon) {
   Start();
   std::set<absl::Time> dues;
   for (int i = 1; i <= 55; ++i) {
@@ -63,13 +63,13 @@ TEST_F(ShardLoaderTest, ALaneThatWasReadFarAheadHoldsNoMoreThanTheHorizonHas) {
   for (int second = 0; second < 60; ++second) {
     world_.Advance(absl::Seconds(1));
     const auto last_loaded = dues.upper_bound(world_.now() + options_.horizon);
-    EXPECT_LE(world_.handler("a").stats().rows_loaded.load(),
+    EXPECT_LE(world_.handler("a").metrics().rows_loaded.Value(),
               static_cast<uint64_t>(std::distance(dues.begin(), last_loaded)));
   }
   ExpectAllSentOnTime(55);
 }
 
-TEST_F(ShardLoaderTest, OfWhatIsDueLaterThanItLooksTheStoreDoesNotTell) {
+TEST_F(ShardLoaderTest, RowsBeyondTheLoadedPartAreNotWatched) {
   Start();
   const absl::Time later = world_.now() + options_.quiet_horizon + absl::Minutes(1);
   AddRows(20, later);
@@ -79,7 +79,7 @@ TEST_F(ShardLoaderTest, OfWhatIsDueLaterThanItLooksTheStoreDoesNotTell) {
   ExpectAllSentOnTime(20);
 }
 
-TEST_F(ShardLoaderTest, OfALaneThatIsQuietNoLongerItTellsUpToTheHorizon) {
+TEST_F(ShardLoaderTest, LaneThatIsNoLongerQuietIsWatchedToTheHorizon) {
   Start();
   const absl::Time later = world_.now() + options_.horizon * 3;
   AddRows(1, later);
@@ -93,7 +93,7 @@ TEST_F(ShardLoaderTest, OfALaneThatIsQuietNoLongerItTellsUpToTheHorizon) {
   ExpectAllSentOnTime(41);
 }
 
-TEST_F(ShardLoaderTest, OfWhatIsWrittenWhileALaneIsReadTheStoreTells) {
+TEST_F(ShardLoaderTest, RowsWrittenDuringAScanAreWatched) {
   world_.quiet_store.HoldAnswersOfScans();
   Start();
   AddRows(20, world_.now() + absl::Seconds(3));
@@ -115,7 +115,7 @@ class SmallShardLoaderTest : public ShardLoaderTest {
   SmallShardLoaderTest() : ShardLoaderTest(Small()) {}
 };
 
-TEST_F(SmallShardLoaderTest, OfALaneThatIsFullItTellsNoFurtherThanWhatIsHeld) {
+TEST_F(SmallShardLoaderTest, FullLaneIsWatchedOnlyUpToItsLoadedRows) {
   Start();
   const absl::Time due = world_.now() + options_.horizon / 2;
   AddRows(1, due);

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
 #include "common/kv/group_parts.h"
@@ -38,7 +39,7 @@ bool RetentionLoop::Due() const {
 void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {
   if (shards.empty() || now == absl::InfinitePast()) return;
   swept_ = core_.runtime.clock().Elapsed();
-  busy_ = true;
+  CHECK(!std::exchange(busy_, true));
   auto sweep = std::make_shared<Sweep>();
   sweep->now = now;
   sweep->shards = std::move(shards);
@@ -68,8 +69,7 @@ void RetentionLoop::Commit(SweepPtr sweep, std::vector<kv::Group> groups,
   core_.client.CommitAsync(
       std::move(commit), core_.executor,
       [this, sweep, then = std::move(then)](const absl::StatusOr<kv::CommitResult>& result) {
-        // Lost leases and lost sessions end the sweep of the shard; another
-        // one will do it.
+        // A lost lease or session ends the sweep of this shard. The next owner sweeps it.
         if (!result.ok()) return NextShard(sweep);
         then();
       });
@@ -112,7 +112,7 @@ void RetentionLoop::FindDay(SweepPtr sweep) {
 
 void RetentionLoop::CheckLane(SweepPtr sweep) {
   const uint16_t shard = sweep->shard().shard;
-  // Day 0 has everything before it, too.
+  // Day 0 also has all times before it.
   const absl::Time begin = sweep->day == 0 ? absl::InfinitePast() : BeginOfDay(sweep->day);
   Scan(sweep,
        {.cf = ColumnFamily::kEvents,
@@ -134,7 +134,7 @@ void RetentionLoop::BeginDay(SweepPtr sweep, kv::CommitSeq seq) {
   sweep->newest = absl::InfinitePast();
   sweep->cursor = begin;
   const std::weak_ptr<Sweep> weak = sweep;
-  // Observer calls of the watch over an earlier day may still be posted.
+  // Calls of the watch over an earlier day may still be posted: they are ignored.
   const auto present = [weak, shard = sweep->at, day = sweep->day]() -> SweepPtr {
     SweepPtr sweep = weak.lock();
     return sweep != nullptr && sweep->at == shard && sweep->day == day ? sweep : nullptr;
@@ -190,8 +190,8 @@ void RetentionLoop::OnDayRead(SweepPtr sweep, kv::ScanResult page) {
   });
 }
 
-// But for those that have another event by now: a sweep may have dropped the name before, and have
-// been broken off.
+// Drops the names of this day's events. A name may belong to another event by now, if an earlier
+// sweep dropped it and was interrupted: then it stays.
 void RetentionLoop::DropNames(SweepPtr sweep, std::vector<kv::Key> names,
                               std::function<void()> then) {
   if (names.empty()) return then();
@@ -217,7 +217,7 @@ void RetentionLoop::DropNames(SweepPtr sweep, std::vector<kv::Key> names,
       });
 }
 
-// Runs that are not closed keep their counts: the owner of their partition still sums them.
+// Runs that are not closed keep their counts, because the owner of their partition still sums them.
 void RetentionLoop::ReadRuns(SweepPtr sweep, std::vector<DoneRun> runs, bool more) {
   std::vector<kv::Key> keys;
   for (const DoneRun& run : runs)
@@ -245,7 +245,8 @@ void RetentionLoop::ReadRuns(SweepPtr sweep, std::vector<DoneRun> runs, bool mor
       });
 }
 
-// The parts of masters and of policy shards have no Done day: they go with the run record.
+// The counts of masters and of policy shards have no Done day. They are deleted with the run
+// record.
 void RetentionLoop::DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vector<RunKey> ended,
                                        bool more) {
   if (ended.empty()) return GoOnWithDay(sweep, std::move(group), more);
@@ -255,7 +256,7 @@ void RetentionLoop::DropOwnerlessParts(SweepPtr sweep, kv::Group group, std::vec
        {.cf = ColumnFamily::kRunParts,
         .begin = RunPartKey(run, PolicyRunPart(0)),
         .end = PrefixEnd(RunPartPrefix(run)),
-        .limit = kv::kLayoutNumberMax + 1,  // all policy shards, and the masters'
+        .limit = kv::kLayoutNumberMax + 1,  // all policy shards, and the masters
         .keys_only = true},
        [this, sweep, group = std::move(group), ended = std::move(ended),
         more](const kv::ScanResult& parts) mutable {
@@ -287,9 +288,9 @@ bool RetentionLoop::TooNew(const Sweep& sweep) const {
 
 void RetentionLoop::KeepDay(SweepPtr sweep) {
   auto& days = kept_[sweep->shard().shard];
-  // Days that cannot be remembered would be read in every sweep.
+  // Without room to remember the day, every sweep would read it again.
   if (days.size() >= core_.options.kept_days_max) return NextShard(sweep);
-  // An end that the store's time has not reached yet is not waited for.
+  // An end in the future of store time counts as now.
   days[sweep->day] = std::min(sweep->newest, sweep->now) + core_.options.retention;
   NextDay(sweep);
 }

@@ -1,16 +1,16 @@
-// RetentionLoop: drops what has been kept long enough: Done days of the owned shards, with the
-// names and runs that only they keep findable.
+// RetentionLoop: drops old outcomes: Done days of the owned shards, with the names and runs that
+// only these days refer to.
 //
-// Outcomes are kept for Options::retention from when they ended. A day (of launch times) is dropped
-// as one range, once the day itself, the newest complete_time in it and that of its runs are older
-// than the retention, and no row of the shard is due on it. It is read twice for that: the first
-// reading finds the newest; the second one drops names and runs. Whatever is written to the day
-// meanwhile (by a backfill, a resume) keeps it: a watch tells. What is left to chance is a first
-// record in the milliseconds in which the drop is on its way to the store.
+// Outcomes are kept for HandlerOptions::retention from their end. A day (of launch times) is
+// dropped as one range when the day itself, the latest end in it and the ends of its runs are older
+// than the retention, and the shard has no row due on it. The day is read twice: the first reading
+// finds the latest end, the second drops names and runs. A watch over the day notices records that
+// a backfill or a resume writes in between; these keep the day. Only a first record that is written
+// in the milliseconds while the drop is on its way to the store can be lost.
 //
-// A day that is found too new is not read again until that time has passed (the loop remembers it
-// in memory, a new owner reads once more), and the sweep goes on to the later days. One bounded
-// piece of one shard's work is under way at a time; each commit is fenced by the shard's lease.
+// If a day is too new, the loop remembers until when, and does not read it again before that. A new
+// owner of the shard reads it once more. The sweep continues with the later days. One bounded piece
+// of one shard's work is under way at a time, and the shard's lease fences each commit.
 //
 // Threads: one, the handler's executor.
 
@@ -23,8 +23,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/storage/run_table.h"
 #include "services/handler/shard_state.h"
 
@@ -37,10 +39,10 @@ struct SweptShard {
 
 class RetentionLoop {
  public:
-  // `core` outlives it.
+  // `core` must outlive it.
   explicit RetentionLoop(HandlerCore& core) : core_(core) {}
 
-  // True when a sweep is due; then the caller begins one with the shards that it owns now.
+  // True when a sweep is due. The caller then calls Begin with the shards that it owns.
   bool Due() const;
   void Begin(absl::Time now, std::vector<SweptShard> shards);
 
@@ -49,14 +51,14 @@ class RetentionLoop {
     absl::Time now;
     std::vector<SweptShard> shards;
     size_t at = 0;
-    uint32_t from_day = 0;  // of the present shard: earlier ones have been judged
-    uint32_t day = 0;       // is being judged
+    uint32_t from_day = 0;  // in the present shard; earlier days are done
+    uint32_t day = 0;       // the day under way
     uint8_t lane = 0;
-    bool dropping = false;  // the second reading
-    bool blind = false;     // the watch has lagged: what was written to the day is not known
-    absl::Time newest;      // of the day: the latest end of an event or run that has been seen
-    std::string cursor;     // in `done`
-    std::unique_ptr<kv::Watch> watch;  // over the day, since before the first reading
+    bool dropping = false;             // in the second reading
+    bool blind = false;                // the watch has lagged: new records may be unknown
+    absl::Time newest;                 // the latest end of an event or run of the day
+    std::string cursor;                // in `done`
+    std::unique_ptr<kv::Watch> watch;  // over the day, open since before the first reading
     const SweptShard& shard() const { return shards[at]; }
   };
   using SweepPtr = std::shared_ptr<Sweep>;
@@ -82,13 +84,13 @@ class RetentionLoop {
   void NextShard(SweepPtr sweep);
   void Scan(SweepPtr sweep, kv::ScanRequest request, std::function<void(kv::ScanResult)> then);
   void Commit(SweepPtr sweep, std::vector<kv::Group> groups, std::function<void()> then);
-  void Finish() { busy_ = false; }
+  void Finish() { CHECK(std::exchange(busy_, false)); }
 
   HandlerCore& core_;
   bool busy_ = false;
   std::optional<absl::Duration> swept_;  // Clock::Elapsed
-  // By shard: the days that are not to be read before that (store) time. At most
-  // Options::kept_days_max of each shard.
+  // By shard and day: the store time before which the day is not read. At most
+  // HandlerOptions::kept_days_max days per shard.
   std::map<uint16_t, std::map<uint32_t, absl::Time>> kept_;
 };
 

@@ -36,7 +36,7 @@ bool Has(const HandlerWorld& world, const DoneKey& key) {
   return world.Rows(ColumnFamily::kDone).contains(EncodeDoneKey(key));
 }
 
-TEST(RetentionLoopTest, WhatABackfillEndedIsKeptFromItsEndAndHoldsNoLaterDayUp) {
+TEST(RetentionLoopTest, BackfilledOutcomeIsKeptFromItsEndAndDelaysNoLaterDay) {
   HandlerWorld world;
   const absl::Time now = world.now();
   const DoneKey backfilled = KeyOf(now - 30 * kDay, "b");
@@ -57,7 +57,7 @@ TEST(RetentionLoopTest, WhatABackfillEndedIsKeptFromItsEndAndHoldsNoLaterDayUp) 
   EXPECT_EQ(world.Count(ColumnFamily::kDone), 0u);
 }
 
-TEST(RetentionLoopTest, ADayThatWasKeptIsLookedAtInFullBeforeItGoes) {
+TEST(RetentionLoopTest, KeptDayIsReadInFullBeforeItIsDropped) {
   HandlerWorld world;
   const absl::Time now = world.now();
   AddDone(world, KeyOf(now - 30 * kDay, "b"), now - kRetention + absl::Minutes(5));
@@ -70,7 +70,7 @@ TEST(RetentionLoopTest, ADayThatWasKeptIsLookedAtInFullBeforeItGoes) {
   EXPECT_EQ(world.Count(ColumnFamily::kDone), 0u);
 }
 
-TEST(RetentionLoopTest, ADayThatIsKeptIsNotReadAgainMeanwhile) {
+TEST(RetentionLoopTest, KeptDayIsNotReadAgainBeforeItsTime) {
   HandlerWorld world;
   const absl::Time now = world.now();
   const DoneKey key = KeyOf(now - 30 * kDay, "b");
@@ -84,7 +84,7 @@ TEST(RetentionLoopTest, ADayThatIsKeptIsNotReadAgainMeanwhile) {
   EXPECT_FALSE(Has(world, key));
 }
 
-TEST(RetentionLoopTest, DaysBeyondThoseThatCanBeRememberedWait) {
+TEST(RetentionLoopTest, DaysBeyondKeptDaysMaxWait) {
   HandlerOptions options;
   options.kept_days_max = 1;
   HandlerWorld world(options);
@@ -119,7 +119,7 @@ TEST(RetentionLoopTest, ARunIsKeptFromItsEndWithTheOutcomesOfItsFirstEvents) {
   EXPECT_EQ(world.Count(ColumnFamily::kRuns), 0u);
 }
 
-TEST(RetentionLoopTest, ARowHoldsItsOwnDayAndNoOther) {
+TEST(RetentionLoopTest, DueRowKeepsItsOwnDayOnly) {
   HandlerWorld world;
   const absl::Time now = world.now();
   const Uid uid = world.AddSchedule("s");
@@ -137,7 +137,7 @@ TEST(RetentionLoopTest, ARowHoldsItsOwnDayAndNoOther) {
   EXPECT_EQ(world.Count(ColumnFamily::kDone), 1u);
 }
 
-TEST(RetentionLoopTest, ARecordThatIsWrittenWhileItsDayIsReadStays) {
+TEST(RetentionLoopTest, RecordWrittenWhileItsDayIsReadIsKept) {
   // Until the day has gone before the record comes.
   for (absl::Duration at = absl::Milliseconds(5);; at += absl::Milliseconds(50)) {
     ASSERT_LT(at, absl::Seconds(10));
@@ -155,7 +155,7 @@ TEST(RetentionLoopTest, ARecordThatIsWrittenWhileItsDayIsReadStays) {
 }
 
 // The client has used the id again, after a sweep that was broken off had dropped the first name.
-TEST(RetentionLoopTest, ANameGoesWithItsEventAndNotWithAnEarlierOne) {
+TEST(RetentionLoopTest, NameIsDroppedWithItsEventNotWithAnEarlierOne) {
   HandlerWorld world;
   const absl::Time launch = world.now() - 30 * kDay;
   const auto put = [&](const std::string& id, absl::Time named) {

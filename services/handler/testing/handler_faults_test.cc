@@ -103,7 +103,7 @@ class HandlerFaultsTest : public ::testing::Test {
   Uid uid_ = world_.AddSchedule("s");
 };
 
-TEST_F(HandlerFaultsTest, AHandlerThatJoinsAndOneThatDrainsCostNoEventAndNoDouble) {
+TEST_F(HandlerFaultsTest, JoiningAndDrainingHandlersLoseAndRepeatNothing) {
   world_.StartHandler("a");
   world_.transport("a").delay = absl::Milliseconds(300);
   world_.Advance(absl::Seconds(1));
@@ -111,19 +111,19 @@ TEST_F(HandlerFaultsTest, AHandlerThatJoinsAndOneThatDrainsCostNoEventAndNoDoubl
   world_.StartHandler("b");
   world_.transport("b").delay = absl::Milliseconds(300);
   world_.Advance(absl::Seconds(5));
-  EXPECT_EQ(world_.handler("a").stats().shards_held.load(), 1u);
-  EXPECT_EQ(world_.handler("b").stats().shards_held.load(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().shards_held.Value(), 1u);
+  EXPECT_EQ(world_.handler("b").metrics().shards_held.Value(), 1u);
   bool drained = false;
   world_.handler("a").Drain([&] { drained = true; });
   world_.Advance(absl::Seconds(2));
   EXPECT_TRUE(drained);
   world_.Advance(absl::Seconds(10));
-  EXPECT_EQ(world_.handler("b").stats().shards_held.load(), 2u);
+  EXPECT_EQ(world_.handler("b").metrics().shards_held.Value(), 2u);
   EXPECT_GT(world_.transport("b").sent.size(), 100u);
   ExpectEachOnce(400);
 }
 
-TEST_F(HandlerFaultsTest, WorkWaitsForAStoreThatIsGoneAndGoesOn) {
+TEST_F(HandlerFaultsTest, WorkContinuesAfterAnOutageOfTheStore) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(6));
   AddRows(300, absl::Milliseconds(20));
@@ -139,7 +139,7 @@ TEST_F(HandlerFaultsTest, WorkWaitsForAStoreThatIsGoneAndGoesOn) {
   EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
 }
 
-TEST_F(HandlerFaultsTest, AStoreThatForgetsWhatWasNotSyncedCostsNoEvent) {
+TEST_F(HandlerFaultsTest, LostUnsyncedCommitsCostNoEvent) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(6));
   AddRows(300, absl::Milliseconds(20));
@@ -152,7 +152,7 @@ TEST_F(HandlerFaultsTest, AStoreThatForgetsWhatWasNotSyncedCostsNoEvent) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 300u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
-  EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+  EXPECT_EQ(world_.handler("a").metrics().events_out.Value(), 0u);
   EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
 }
 
@@ -203,7 +203,7 @@ TEST_F(HandlerFaultsTest, ATargetThatNeverAnswersDoesNotDelayAnother) {
   EXPECT_EQ(world.Count(ColumnFamily::kEvents), 0u);
 }
 
-TEST_F(HandlerFaultsTest, APausedProcessSendsNothingUnderALeaseThatIsNotItsOwnAnyMore) {
+TEST_F(HandlerFaultsTest, PausedProcessSendsNothingAfterItsLeaseHasEnded) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(6));
   AddRows(100, absl::Milliseconds(100));
@@ -245,7 +245,7 @@ TEST_F(HandlerFaultsTest,
 
 // The successor knows the schedule's state, and has not been told of the pause when it sends again
 // what the dead handler had claimed: nothing is committed before that would find the pause.
-TEST_F(HandlerFaultsTest, WhatADeadHandlerHadClaimedIsJudgedByWhatTheStoreSaysThen) {
+TEST_F(HandlerFaultsTest, ClaimsOfADeadHandlerAreJudgedByTheStoredState) {
   world_.timeout = absl::Seconds(2);
   const Uid uid = world_.AddSchedule("short");
   world_.StartHandler("a");
@@ -268,7 +268,7 @@ TEST_F(HandlerFaultsTest, WhatADeadHandlerHadClaimedIsJudgedByWhatTheStoreSaysTh
   EXPECT_EQ(world_.Count(ColumnFamily::kParked), 1u);
 }
 
-TEST_F(HandlerFaultsTest, AClaimOfOneOffEventsLeavesTheMarkThatACancelLooksAt) {
+TEST_F(HandlerFaultsTest, ClaimOfOneOffEventsWritesTheMarkForCancel) {
   world_.StartHandler("a");
   world_.Advance(absl::Seconds(1));
   AddRows(2, absl::ZeroDuration());
@@ -279,7 +279,7 @@ TEST_F(HandlerFaultsTest, AClaimOfOneOffEventsLeavesTheMarkThatACancelLooksAt) {
   EXPECT_TRUE(world_.Rows(ColumnFamily::kMeta).contains(ClaimMarkKey(0)));
 }
 
-TEST_F(HandlerFaultsTest, DoneDaysGoWhenTheirRetentionEndsButNotBeforeTheirRows) {
+TEST_F(HandlerFaultsTest, DoneDaysAreDroppedAfterRetentionAndTheirRows) {
   const absl::Time now = world_.now();
   storage::v1::DoneRecord done;
   done.set_count(1);
@@ -304,7 +304,7 @@ TEST_F(HandlerFaultsTest, DoneDaysGoWhenTheirRetentionEndsButNotBeforeTheirRows)
   EXPECT_EQ(DecodeDoneKey(left.begin()->first)->day, DoneDay(now - absl::Hours(24 * 2)));
 }
 
-TEST_F(HandlerFaultsTest, RunsGoWithTheirDoneDayAndTakeAllTheirPartsWithThem) {
+TEST_F(HandlerFaultsTest, RunsAreDroppedWithTheirDoneDayAndAllCounts) {
   const absl::Time launch = world_.now() - absl::Hours(24 * 9);
   const auto add = [&](const std::string& occurrence, uint64_t n, bool run_kept, bool complete) {
     storage::v1::DoneRecord done;
@@ -341,7 +341,7 @@ TEST_F(HandlerFaultsTest, RunsGoWithTheirDoneDayAndTakeAllTheirPartsWithThem) {
 }
 
 // They fall due at one instant, and deliveries of a lost handler are awaited for their timeout.
-TEST(HandlerLostTest, WhatMayTakeAnHourDoesNotHoldUpWhatIsDueWithIt) {
+TEST(HandlerLostTest, DeliveryWithALongTimeoutDelaysNoOtherAtTakeover) {
   constexpr int kEach = 20;
   HandlerWorld world;
   world.timeout = absl::Hours(1);

@@ -34,7 +34,7 @@ class HandlerGrantedTest : public ::testing::Test {
          {ColumnFamily::kInflight, ColumnFamily::kEvents, ColumnFamily::kDone,
           ColumnFamily::kRunParts, ColumnFamily::kDeadLetters, ColumnFamily::kEventNames})
       EXPECT_EQ(world_.Count(cf), 0u) << static_cast<int>(cf);
-    EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+    EXPECT_EQ(world_.handler("a").metrics().events_out.Value(), 0u);
   }
 
   HandlerWorld world_;
@@ -68,11 +68,11 @@ TEST_F(HandlerGrantedTest, AnEventIsSentOnceWithItsTokenAndReportedDelivered) {
   EXPECT_GE(reports[0].time_micros(), reports[0].dispatch_time_micros());
   EXPECT_FALSE(reports[0].unreachable());
   ExpectOnlyReports();
-  EXPECT_EQ(world_.handler("a").stats().accepted.load(), 1u);
-  EXPECT_EQ(world_.handler("a").stats().succeeded.load(), 0u);
+  EXPECT_EQ(world_.handler("a").metrics().accepted.Value(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().succeeded.Value(), 0u);
 }
 
-TEST_F(HandlerGrantedTest, ARunOnDeliveryIsOneRangeInOneReportWithoutTokens) {
+TEST_F(HandlerGrantedTest, RunReleasedOnDeliveryIsReportedAsOneRange) {
   manager_.Grant(uid_, {{.count = 200, .on_release = false}});
   world_.Advance(absl::Seconds(1));
   EXPECT_EQ(transport().sent.size(), 200u);
@@ -81,12 +81,12 @@ TEST_F(HandlerGrantedTest, ARunOnDeliveryIsOneRangeInOneReportWithoutTokens) {
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].kind(), GrantReportRecord::SUCCEEDED);
   EXPECT_EQ(reports[0].count(), 200u);
-  EXPECT_EQ(world_.handler("a").stats().succeeded.load(), 200u);
+  EXPECT_EQ(world_.handler("a").metrics().succeeded.Value(), 200u);
   ExpectOnlyReports();
 }
 
 // Their value is too large for the watch.
-TEST_F(HandlerGrantedTest, ManyGrantsOfOneClaimAreEachSentOnceAndReportedInOneRow) {
+TEST_F(HandlerGrantedTest, GrantsOfOneClaimAreSentOnceAndReportedInOneRow) {
   std::vector<Granted> grants;
   for (uint64_t i = 0; i < 100; ++i) grants.push_back({.first = i});
   manager_.Grant(uid_, grants);
@@ -108,7 +108,7 @@ TEST_F(HandlerGrantedTest, NothingIsSentBeforeItIsDue) {
   EXPECT_GE(transport().sent[0].at, due);
 }
 
-TEST_F(HandlerGrantedTest, FailuresAreReportedWithWhatTheRetryPolicySays) {
+TEST_F(HandlerGrantedTest, FailuresAreReportedWithTheRetryDecision) {
   std::map<uint64_t, DeliveryResult> results = {
       {0, {.status = DeliveryStatus::kFailed, .message = std::string(1000, 'x')}},
       {1, {.status = DeliveryStatus::kRejected, .message = "no"}},
@@ -136,11 +136,11 @@ TEST_F(HandlerGrantedTest, FailuresAreReportedWithWhatTheRetryPolicySays) {
   EXPECT_EQ(reports[3].attempts(), 1u);
   EXPECT_TRUE(reports[3].unreachable());
   ExpectOnlyReports();
-  EXPECT_EQ(world_.handler("a").stats().retries.load(), 1u);
-  EXPECT_EQ(world_.handler("a").stats().dead_letters.load(), 2u);
+  EXPECT_EQ(world_.handler("a").metrics().retries.Value(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().dead_letters.Value(), 2u);
 }
 
-TEST_F(HandlerGrantedTest, OnlyATargetThatAnswersNothingIsUnreachable) {
+TEST_F(HandlerGrantedTest, OnlyASilentTargetIsUnreachable) {
   transport().decide = [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
     if (attempt.index == 0) return std::nullopt;
     return DeliveryResult{.status = DeliveryStatus::kAccepted, .message = ""};
@@ -161,7 +161,7 @@ TEST_F(HandlerGrantedTest, OnlyATargetThatAnswersNothingIsUnreachable) {
   for (const GrantReport& report : reports) EXPECT_FALSE(report.unreachable());
 }
 
-TEST_F(HandlerGrantedTest, WhatIsTooLateIsReturnedUnsent) {
+TEST_F(HandlerGrantedTest, EventPastSendBeforeIsReturnedUnsent) {
   manager_.Grant(uid_, {{.send_within = -absl::Milliseconds(1)}});
   // It would be due only then.
   manager_.Grant(uid_, {{.due = world_.now() + absl::Seconds(3), .send_within = absl::Seconds(2)}});
@@ -177,7 +177,7 @@ TEST_F(HandlerGrantedTest, WhatIsTooLateIsReturnedUnsent) {
   ExpectOnlyReports();
 }
 
-TEST_F(HandlerGrantedTest, WhatIsPausedDeletedOrSupersededByThenIsReturned) {
+TEST_F(HandlerGrantedTest, PausedDeletedOrSupersededEventsAreReturned) {
   const absl::Time due = world_.now() + absl::Seconds(2);
   const Uid deleted = world_.AddSchedule("deleted");
   const Uid updated = world_.AddSchedule("updated");
@@ -193,7 +193,7 @@ TEST_F(HandlerGrantedTest, WhatIsPausedDeletedOrSupersededByThenIsReturned) {
 }
 
 // What the handler knows of the schedule may be older than the grant.
-TEST_F(HandlerGrantedTest, AScheduleResumedInTheGrantsOwnCommitIsSent) {
+TEST_F(HandlerGrantedTest, ScheduleResumedInTheGrantsCommitIsSent) {
   manager_.Grant(uid_, {{.first = 0}});
   world_.SetState(uid_, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   world_.Advance(absl::Seconds(1));
@@ -209,7 +209,7 @@ TEST_F(HandlerGrantedTest, AScheduleResumedInTheGrantsOwnCommitIsSent) {
   EXPECT_EQ(EventsOf(manager_.TakeReports(), GrantReportRecord::DELIVERED), 1u);
 }
 
-TEST_F(HandlerGrantedTest, WorkThatWasDoneAtOnceIsReportedWithTheAnswer) {
+TEST_F(HandlerGrantedTest, WorkDoneAtOnceIsReportedWithTheAnswer) {
   transport().decide = [](const DeliveryAttempt& attempt) {
     return DeliveryResult{
         .status = DeliveryStatus::kAccepted,
@@ -230,7 +230,7 @@ TEST_F(HandlerGrantedTest, WorkThatWasDoneAtOnceIsReportedWithTheAnswer) {
   ExpectOnlyReports();
 }
 
-TEST_F(HandlerGrantedTest, WhatItsTargetHasNoRoomForIsReturnedAsUnreachable) {
+TEST_F(HandlerGrantedTest, EventWithoutRoomIsReturnedAsUnreachable) {
   const Uid other = world_.AddSchedule("other", "other");
   transport().decide = [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
     if (attempt.context->target_key == "grpc:consumer") return std::nullopt;
@@ -252,7 +252,7 @@ TEST_F(HandlerGrantedTest, WhatItsTargetHasNoRoomForIsReturnedAsUnreachable) {
   ExpectOnlyReports();
 }
 
-TEST_F(HandlerGrantedTest, EventsOfATargetAreGivenRoomInTheirOrder) {
+TEST_F(HandlerGrantedTest, EventsOfATargetGetRoomInOrder) {
   transport().delay = absl::Milliseconds(100);
   for (uint64_t i = 0; i < 8; ++i) manager_.Grant(uid_, {{.first = i * 100, .count = 100}});
   world_.Advance(absl::Seconds(3));
@@ -262,7 +262,7 @@ TEST_F(HandlerGrantedTest, EventsOfATargetAreGivenRoomInTheirOrder) {
 }
 
 // While the store is away the lease cannot be trusted, and then it is too late.
-TEST_F(HandlerGrantedTest, WhatWaitedForTheLeaseTooLongIsNotSent) {
+TEST_F(HandlerGrantedTest, EventThatWaitedTooLongForTheLeaseIsNotSent) {
   manager_.Grant(uid_, {{.due = world_.now() + absl::Seconds(6), .send_within = absl::Seconds(8)}});
   world_.Advance(absl::Milliseconds(100));
   world_.store.Crash(kv::MemKvStore::Unsynced::kKept);
@@ -278,7 +278,7 @@ TEST_F(HandlerGrantedTest, WhatWaitedForTheLeaseTooLongIsNotSent) {
   ExpectOnlyReports();
 }
 
-TEST_F(HandlerGrantedTest, ClaimsPutWhileTheWatchWasLostAreFoundAndThoseInHandAreNotSentAgain) {
+TEST_F(HandlerGrantedTest, ClaimsWrittenDuringAWatchGapAreSentOnce) {
   transport().delay = absl::Milliseconds(500);
   manager_.Grant(uid_, {{.first = 0, .count = 20}});
   world_.Advance(absl::Milliseconds(100));
@@ -295,7 +295,7 @@ TEST_F(HandlerGrantedTest, ClaimsPutWhileTheWatchWasLostAreFoundAndThoseInHandAr
   ExpectOnlyReports();
 }
 
-TEST_F(HandlerGrantedTest, ADrainingHandlerReturnsWhatItHasNotSentAndWaitsForTheRest) {
+TEST_F(HandlerGrantedTest, DrainingHandlerReturnsUnsentAndAwaitsSentEvents) {
   transport().delay = absl::Seconds(3);
   manager_.Grant(uid_, {{.count = 300}});
   world_.Advance(absl::Milliseconds(100));
@@ -314,7 +314,7 @@ TEST_F(HandlerGrantedTest, ADrainingHandlerReturnsWhatItHasNotSentAndWaitsForThe
   ExpectOnlyReports();
 }
 
-TEST_F(HandlerGrantedTest, AClaimThatCannotBeReadIsLeftAloneAndCounted) {
+TEST_F(HandlerGrantedTest, UnreadableClaimStaysAndIsCounted) {
   kv::Group group = manager_.GrantGroup(uid_, {{.first = 0}}, 0);
   storage::v1::ClaimRecord record;
   record.ParseFromString(group.mutations[0].value);
@@ -325,11 +325,11 @@ TEST_F(HandlerGrantedTest, AClaimThatCannotBeReadIsLeftAloneAndCounted) {
   world_.Advance(absl::Seconds(1));
   EXPECT_EQ(transport().sent.size(), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
-  EXPECT_EQ(world_.handler("a").stats().broken_rows.load(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().broken_rows.Value(), 1u);
 }
 
 // Granted while nobody owned the shard: nobody can have sent it.
-TEST_F(HandlerGrantedTest, AClaimFromAfterTheFormerOwnersEndIsSentAtOnce) {
+TEST_F(HandlerGrantedTest, ClaimWrittenAfterTheFormerOwnersEndIsSentAtOnce) {
   world_.KillHandler("a");
   world_.Advance(absl::Seconds(8));
   manager_.Grant(uid_, {{.count = 10}});
@@ -348,7 +348,7 @@ TEST(GrantedAtAcquisitionTest, ClaimsPutWhileTheShardIsTakenAreEachSentOnce) {
     HandlerWorld world(HandlerOptions(), kReadDelay);
     const absl::Time begin = world.now();
     const HandlerService& handler = world.StartHandler("a");
-    while (handler.stats().shards_held.load() < HandlerWorld::kShards)
+    while (handler.metrics().shards_held.Value() < HandlerWorld::kShards)
       world.Advance(absl::Microseconds(50));
     acquired = world.now() - begin;
   }
@@ -373,7 +373,7 @@ TEST(GrantedAtAcquisitionTest, ClaimsPutWhileTheShardIsTakenAreEachSentOnce) {
 // over.
 class GrantedTakeoverTest : public ::testing::TestWithParam<int> {};
 
-TEST_P(GrantedTakeoverTest, EveryEventIsReportedOnceAndWhatMayBeOutIsClaimedAgain) {
+TEST_P(GrantedTakeoverTest, EventsAreReportedOnceAndOpenOnesAsResend) {
   HandlerWorld world;
   world.timeout = absl::Seconds(2);
   TestTokenManager manager(world);

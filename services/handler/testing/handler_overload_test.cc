@@ -62,7 +62,7 @@ class HandlerOverloadTest : public ::testing::Test {
   }
 
   ScriptedTransport& transport() { return world_.transport("a"); }
-  HandlerStats& stats() { return const_cast<HandlerStats&>(world_.handler("a").stats()); }
+  const HandlerMetrics& metrics() { return world_.handler("a").metrics(); }
 
   // Looks every 5 ms whether the bounds are kept.
   void Pass(absl::Duration length, uint64_t rows_bound = RowsBound()) {
@@ -70,8 +70,8 @@ class HandlerOverloadTest : public ::testing::Test {
     const absl::Time end = world_.now() + length;
     while (world_.now() < end) {
       world_.Advance(absl::Milliseconds(5));
-      rows_max_ = std::max(rows_max_, stats().rows_in_memory.load());
-      out_max_ = std::max(out_max_, stats().events_out.load());
+      rows_max_ = std::max<uint64_t>(rows_max_, metrics().rows_in_memory.Value());
+      out_max_ = std::max<uint64_t>(out_max_, metrics().events_out.Value());
     }
     EXPECT_LE(rows_max_, rows_bound);
     EXPECT_LE(out_max_, options.events_out_max);
@@ -100,7 +100,7 @@ class HandlerOverloadTest : public ::testing::Test {
   uint64_t out_max_ = 0;
 };
 
-TEST_F(HandlerOverloadTest, AnHoursBacklogDrainsInBoundedMemoryAndOnTimeWorkIsNotLateForIt) {
+TEST_F(HandlerOverloadTest, LargeBacklogKeepsMemoryBoundedAndOnTimeEventsOnTime) {
   constexpr uint64_t kBacklog = 200'000;
   AddBacklog(kBacklog, world_.now() - absl::Hours(1), kLaneCatchUp);
   world_.StartHandler("a");
@@ -119,7 +119,7 @@ TEST_F(HandlerOverloadTest, AnHoursBacklogDrainsInBoundedMemoryAndOnTimeWorkIsNo
   EXPECT_GE(rows_max_, RowsBound() / 2) << "the bound was never near";
 }
 
-TEST_F(HandlerOverloadTest, ABacklogInAnOnTimeLaneDoesNotMakeLaterEventsOfThatLaneLate) {
+TEST_F(HandlerOverloadTest, BacklogDoesNotDelayLaterEventsOfItsLane) {
   constexpr uint64_t kBacklog = 200'000;
   AddBacklog(kBacklog, world_.now() - absl::Hours(1), kLane);
   world_.StartHandler("a");
@@ -140,7 +140,7 @@ class SlowlyReadOverloadTest : public HandlerOverloadTest {
   SlowlyReadOverloadTest() : HandlerOverloadTest(absl::Milliseconds(20)) {}
 };
 
-TEST_F(SlowlyReadOverloadTest, ABacklogThatGoesOutAsItIsReadDoesNotMakeLaterEventsOfItsLaneLate) {
+TEST_F(SlowlyReadOverloadTest, BacklogSentAsItIsReadDoesNotDelayItsLane) {
   constexpr uint64_t kBacklog = 200'000;
   AddBacklog(kBacklog, world_.now() - absl::Minutes(1), kLane);
   AddBacklog(kBacklog, world_.now() - absl::Seconds(30), kLane, kBacklog);
@@ -158,7 +158,7 @@ TEST_F(SlowlyReadOverloadTest, ABacklogThatGoesOutAsItIsReadDoesNotMakeLaterEven
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }
 
-TEST_F(HandlerOverloadTest, WhatKeepsComingFasterThanItGoesOutDoesNotMakeOthersLateForLong) {
+TEST_F(HandlerOverloadTest, FloodedTargetDelaysOthersOnlyBriefly) {
   world_.StartHandler("a");
   transport().delay = absl::Milliseconds(200);  // at most 20,480 a second
   AddOthers(100);
@@ -179,7 +179,7 @@ TEST_F(HandlerOverloadTest, WhatKeepsComingFasterThanItGoesOutDoesNotMakeOthersL
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
 }
 
-TEST_F(HandlerOverloadTest, ASpikeDrainsAsFastAsItsTargetTakesIt) {
+TEST_F(HandlerOverloadTest, SpikeDrainsAtTheRateOfItsTarget) {
   constexpr uint64_t kSpike = 40'000;
   world_.StartHandler("a");
   transport().delay = absl::Milliseconds(100);
@@ -197,7 +197,7 @@ TEST_F(HandlerOverloadTest, ASpikeDrainsAsFastAsItsTargetTakesIt) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kSpike);
 }
 
-TEST_F(HandlerOverloadTest, ASpikeAtOneInstantMakesWhatFallsDueAfterItLateForAMomentOnly) {
+TEST_F(HandlerOverloadTest, SpikeAtOneInstantDelaysLaterEventsOnlyBriefly) {
   constexpr uint64_t kSpike = 200'000;
   world_.StartHandler("a");
   transport().delay = absl::Milliseconds(100);  // at most 40,960 a second
@@ -216,7 +216,7 @@ TEST_F(HandlerOverloadTest, ASpikeAtOneInstantMakesWhatFallsDueAfterItLateForAMo
   EXPECT_LE(transport().sent.back().at - due, ideal / 0.9);
 }
 
-TEST_F(HandlerOverloadTest, ADeadTargetsBacklogHoldsItsShareOnlyAndOnTimeWorkIsNotLateForIt) {
+TEST_F(HandlerOverloadTest, DeadTargetTakesOnlyItsShareAndDelaysNoOther) {
   AddBacklog(100'000, world_.now() - absl::Seconds(1), kLane);
   world_.StartHandler("a");
   transport().decide = [](const DeliveryAttempt& attempt) -> std::optional<DeliveryResult> {
@@ -234,7 +234,7 @@ TEST_F(HandlerOverloadTest, ADeadTargetsBacklogHoldsItsShareOnlyAndOnTimeWorkIsN
 }
 
 // Of each so many that most of them wait for it, and all together more than may be in memory.
-TEST(HandlerCrowdTest, WhatWaitsForManyDeadTargetsIsBoundedAndGoesOutWhenTheyAreBack) {
+TEST(HandlerCrowdTest, BacklogOfManyDeadTargetsIsBoundedAndSentLater) {
   constexpr int kTargets = 5;
   constexpr int kEach = 500;
   HandlerOptions options;
@@ -257,7 +257,7 @@ TEST(HandlerCrowdTest, WhatWaitsForManyDeadTargetsIsBoundedAndGoesOutWhenTheyAre
   for (int i = 0; i < 1000; ++i) {
     world.Advance(absl::Milliseconds(10));
     if (i > 200) {
-      EXPECT_LE(handler.stats().rows_in_memory.load(), rows_max) << i;
+      EXPECT_LE(handler.metrics().rows_in_memory.Value(), rows_max) << i;
     }
   }
   const size_t before = world.transport("a").sent.size();
@@ -269,7 +269,7 @@ TEST(HandlerCrowdTest, WhatWaitsForManyDeadTargetsIsBoundedAndGoesOutWhenTheyAre
 
 // Some 160 of such events are all that may wait, of more that are due; and their target is never
 // slow: it answers two in three as they come, and has room for one more at each answer.
-TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotMakeOthersLate) {
+TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotDelayOthers) {
   constexpr int kLarge = 2400;
   constexpr int kOthers = 100;
   HandlerOptions options;
@@ -296,7 +296,7 @@ TEST(HandlerCrowdTest, LargeEventsOfOneTargetDoNotMakeOthersLate) {
   EXPECT_EQ(world.DoneEvents(OUTCOME_KIND_SUCCEEDED), kLarge + kOthers);
 }
 
-TEST_F(HandlerOverloadTest, ARunOfAMillionToASlowTargetDoesNotMakeOthersLate) {
+TEST_F(HandlerOverloadTest, MillionEventsToASlowTargetDoNotDelayOthers) {
   world_.StartHandler("a");
   transport().decide = [this](const DeliveryAttempt& attempt) {
     transport().delay =

@@ -20,7 +20,7 @@ using kv::Condition;
 using storage::v1::OUTCOME_KIND_SKIPPED;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
-absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).TimeOf(due); }
+absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).ClaimTimeOf(due); }
 
 // The claim takes less than a millisecond: 25 µs steps over it.
 class ClaimRaceTest : public ::testing::TestWithParam<int> {
@@ -108,7 +108,7 @@ TEST_P(ClaimRaceTest, ADeletedScheduleHasEachEventSkippedOrSent) {
 }
 
 // The change is acknowledged well before the due time, and the handler has heard of it by then.
-TEST_P(ClaimRaceTest, WhatIsNoOccurrenceAnyMoreIsNotSentThoughItIsClaimed) {
+TEST_P(ClaimRaceTest, ClaimedRowThatIsSupersededIsNotSent) {
   const FormerRow row = AddFormerRow(1);
   AdvanceIntoTheClaim();
   world_.SetState(row.uid, storage::v1::SCHEDULE_STATE_KIND_ENABLED, 2);
@@ -156,7 +156,7 @@ TEST_P(ClaimRaceTest, RowsOfAScheduleThatGainsAPolicyAreEitherSentOrMovedToWait)
 
 // Without the state as a condition no claim would ever fail for it: the pause would only be noticed
 // later.
-TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
+TEST(ClaimAgainstPauseTest, ClaimOnAChangedStateDoesNotApply) {
   uint64_t failed = 0;
   for (int step = 0; step < 200; ++step) {
     HandlerWorld world;
@@ -172,14 +172,14 @@ TEST(ClaimAgainstPauseTest, AClaimDecidedByAStateThatHasChangedDoesNotApply) {
                   absl::Microseconds(10) * step);
     world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
     world.Advance(absl::Seconds(3));
-    failed += world.handler("a").stats().claims_failed.load();
+    failed += world.handler("a").metrics().claims_failed.Value();
     EXPECT_EQ(world.transport("a").sent.size(), 1u);
     EXPECT_EQ(world.Count(ColumnFamily::kParked), 1u);
   }
   EXPECT_GT(failed, 0u);
 }
 
-TEST(ClaimAgainstPauseTest, ARowThatIsResumedBeforeTheAnswerThatItIsParkedIsSent) {
+TEST(ClaimAgainstPauseTest, RowResumedBeforeItsParkingIsAnsweredIsSent) {
   HandlerWorld world;
   world.StartHandler("a");
   world.Advance(absl::Seconds(1));
@@ -207,7 +207,7 @@ TEST(ClaimAgainstPauseTest, ARowThatIsResumedBeforeTheAnswerThatItIsParkedIsSent
 }
 
 // The answer of the claim comes late, and what has become of the schedule meanwhile is not known.
-TEST(ClaimAgainstPauseTest, AClaimWhoseAnswerIsOlderThanADeliveryIsJudgedAnew) {
+TEST(ClaimAgainstPauseTest, ClaimWithALateAnswerIsJudgedAgain) {
   for (const bool late : {false, true}) {
     HandlerWorld world;
     world.timeout = absl::Seconds(2);
@@ -232,7 +232,7 @@ TEST(ClaimAgainstPauseTest, AClaimWhoseAnswerIsOlderThanADeliveryIsJudgedAnew) {
 
 // The schedule was changed away from the occurrence and back to it, now with an overlap policy: the
 // row of the first version is left over, and the launch writes another one in its place.
-TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
+TEST_P(ClaimRaceTest, RowWrittenOverALeftOverRowIsSent) {
   const FormerRow row = AddFormerRow(/*current=*/3);
   // While the end of the row that is left over is decided, waits for its commit and is committed.
   world_.Advance(ClaimedAt(due_) - world_.now() - absl::Microseconds(100) +
@@ -246,7 +246,7 @@ TEST_P(ClaimRaceTest, ARowThatIsWrittenInPlaceOfOneLeftOverIsSent) {
 
 // The schedule was changed away from the occurrence, and is changed back to it just before it is
 // due: as the master does it, the row is written again in the commit of the change.
-TEST_P(ClaimRaceTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
+TEST_P(ClaimRaceTest, OccurrenceAddedAgainBeforeItIsDueHasNotEnded) {
   const FormerRow row = AddFormerRow(/*current=*/2);
   world_.Advance(due_ - world_.now() - absl::Milliseconds(2 + GetParam()));
   EXPECT_EQ(world_.Count(ColumnFamily::kDone), 0u);  // an end would be written over

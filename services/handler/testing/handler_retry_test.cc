@@ -92,10 +92,10 @@ TEST_F(HandlerRetryTest, AnEventIsNotTriedAgainAtItsSchedulesNextOccurrence) {
   ASSERT_EQ(world_.Sent().size(), 3u);
   EXPECT_LT(world_.Sent()[2].at, due + absl::Minutes(1));
   ExpectGivenUp(3);
-  EXPECT_EQ(world_.handler("a").stats().dead_letters.load(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().dead_letters.Value(), 1u);
 }
 
-TEST_F(HandlerRetryTest, RetriesThatAreKeptGoOnPastIt) {
+TEST_F(HandlerRetryTest, KeptRetriesContinuePastTheNextOccurrence) {
   world_.retry.set_keep(true);
   const Uid uid = AddSchedule();
   world_.StartHandler("a");
@@ -115,7 +115,7 @@ TEST_F(HandlerRetryTest, OneOffEventsHaveNoNextOccurrence) {
   EXPECT_EQ(world_.Sent().size(), 4u);
 }
 
-TEST_F(HandlerRetryTest, TheFirstAttemptIsMadeHoweverLate) {
+TEST_F(HandlerRetryTest, FirstAttemptIsMadeAtAnyLateness) {
   const Uid uid = AddSchedule();
   const absl::Time due = Minute();
   world_.AddRow(uid, {.due = due, .nominal_micros = ToMicros(due - absl::Hours(1))});
@@ -127,7 +127,7 @@ TEST_F(HandlerRetryTest, TheFirstAttemptIsMadeHoweverLate) {
 }
 
 // As a backfill sets them off.
-TEST_F(HandlerRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen) {
+TEST_F(HandlerRetryTest, AgeCountsFromAFirstAttemptLongAfterTheDueTime) {
   for (const DeliveryStatus status : {DeliveryStatus::kFailed, DeliveryStatus::kUnsent}) {
     for (const bool ends : {false, true}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(status) << ' ' << ends);
@@ -154,15 +154,15 @@ TEST_F(HandlerRetryTest, OfWhatIsFirstTriedLongAfterItWasDueTheAgeCountsFromThen
   }
 }
 
-TEST_F(HandlerRetryTest, ARetryThatFindsNobodyUntilThenEndsWithoutAnAttempt) {
+TEST_F(HandlerRetryTest, LateRetryEndsWithoutAnAttempt) {
   LeaveARetryBehind(/*run=*/false);
   EXPECT_EQ(world_.Sent().size(), 1u);
   ExpectGivenUp(1);
-  EXPECT_EQ(world_.handler("b").stats().dead_letters.load(), 1u);
-  EXPECT_EQ(world_.handler("b").stats().skipped.load(), 0u);
+  EXPECT_EQ(world_.handler("b").metrics().dead_letters.Value(), 1u);
+  EXPECT_EQ(world_.handler("b").metrics().skipped.Value(), 0u);
 }
 
-TEST_F(HandlerRetryTest, AndCountsAsFailedInItsRun) {
+TEST_F(HandlerRetryTest, LateRetryCountsAsFailedInItsRun) {
   const Uid uid = LeaveARetryBehind(/*run=*/true);
   EXPECT_EQ(world_.Sent().size(), 1u);
   ExpectGivenUp(1);
@@ -176,7 +176,7 @@ TEST_F(HandlerRetryTest, AndCountsAsFailedInItsRun) {
   EXPECT_EQ(part.skipped(), 0u);
 }
 
-TEST_F(HandlerRetryTest, UnlessItIsKept) {
+TEST_F(HandlerRetryTest, LateRetryIsSentIfRetriesAreKept) {
   world_.retry.set_keep(true);
   LeaveARetryBehind(/*run=*/false);
   EXPECT_EQ(world_.Sent().size(), 2u);

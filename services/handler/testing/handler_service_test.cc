@@ -34,7 +34,7 @@ class HandlerServiceTest : public ::testing::Test {
   void ExpectQuiet() {
     EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
     EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
-    EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+    EXPECT_EQ(world_.handler("a").metrics().events_out.Value(), 0u);
   }
 
   HandlerWorld world_;
@@ -87,7 +87,7 @@ TEST_F(HandlerServiceTest, NothingIsEverSentEarlyAndEverythingOnce) {
 
 // Each of them alone would cost a call of the transport, a wake of its threads and of ours. (Here a
 // step takes no time; where it does, more of them go together.)
-TEST_F(HandlerServiceTest, WhatFallsDueTogetherIsSentTogetherWhateverIsAnsweredMeanwhile) {
+TEST_F(HandlerServiceTest, EventsOfOneInstantAreSentTogetherDespiteAnswers) {
   const Uid uid = world_.AddSchedule("s");
   Start();
   transport().delay = absl::Microseconds(3);
@@ -107,7 +107,7 @@ TEST_F(HandlerServiceTest, WhatFallsDueTogetherIsSentTogetherWhateverIsAnsweredM
   EXPECT_LE(instants.size(), 12u) << "0.5 ms, at most one each 50 us";
 }
 
-TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
+TEST_F(HandlerServiceTest, RowOfAOneOffEventStaysUntilItsEnd) {
   Start();
   transport().delay = absl::Seconds(1);
   const absl::Time due = world_.now() + absl::Seconds(1);
@@ -124,7 +124,7 @@ TEST_F(HandlerServiceTest, AOneOffEventsRowStaysUntilItsEnd) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, AnIdThatTheKeyTellsIsTheSameOnEveryAttemptAndInAllThatIsLeft) {
+TEST_F(HandlerServiceTest, IdFromTheKeyIsEqualOnAllAttemptsAndInAllRecords) {
   std::map<std::string, std::string> ids;  // by payload
   for (const std::string payload : {"accepted", "failed", "rejected"}) {
     const auto key = DecodeEventKey(world_.AddOneOff("", world_.now() + absl::Seconds(2), payload));
@@ -188,7 +188,7 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
   uint64_t out_max = 0;
   for (int i = 0; i < 600 && world_.DoneEvents(OUTCOME_KIND_SUCCEEDED) < 100'000; ++i) {
     world_.Advance(absl::Milliseconds(20));
-    out_max = std::max(out_max, world_.handler("a").stats().events_out.load());
+    out_max = std::max<uint64_t>(out_max, world_.handler("a").metrics().events_out.Value());
   }
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 100'000u);
   EXPECT_EQ(transport().sent.size(), 100'000u);
@@ -203,7 +203,7 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADeadLetterAtLast) {
+TEST_F(HandlerServiceTest, FailedEventIsRetriedAndThenBecomesADeadLetter) {
   Start();
   transport().decide = [](const DeliveryAttempt&) {
     return DeliveryResult{
@@ -231,7 +231,7 @@ TEST_F(HandlerServiceTest, AFailedAttemptIsRetriedAfterItsBackoffAndBecomesADead
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, WhatFoundNoRoomAtItsTargetWaitsAndHasUsedNoAttempt) {
+TEST_F(HandlerServiceTest, UnsentEventWaitsAndUsesNoAttempt) {
   world_.retry.set_max_attempts(1);
   const Uid uid = world_.AddSchedule("s");
   Start();
@@ -253,7 +253,7 @@ TEST_F(HandlerServiceTest, WhatFoundNoRoomAtItsTargetWaitsAndHasUsedNoAttempt) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, WhatNeverFindsRoomEndsWithItsAge) {
+TEST_F(HandlerServiceTest, EventThatIsNeverSentEndsAtItsMaxAge) {
   world_.retry.set_max_age_micros(2'000'000);
   Start();
   transport().delay = absl::Milliseconds(100);
@@ -270,7 +270,7 @@ TEST_F(HandlerServiceTest, WhatNeverFindsRoomEndsWithItsAge) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, AnEventOutlivesWhateverItsConsumerSays) {
+TEST_F(HandlerServiceTest, EventSurvivesAnyTextOfItsConsumer) {
   Start();
   const std::vector<std::string> words = {"a" + std::string(1500, '\xff'), [] {
                                             std::string cut = "a";
@@ -343,7 +343,7 @@ TEST_F(HandlerServiceTest, RowsOfADeletedScheduleAreSkippedAndCounted) {
   ExpectQuiet();
 }
 
-TEST_F(HandlerServiceTest, RowsOfARunThatGaveWayAreCancelledAndCounted) {
+TEST_F(HandlerServiceTest, RowsOfAnOverlappedRunAreCancelledAndCounted) {
   const Uid uid = world_.AddSchedule("s");
   Start();
   transport().delay = absl::Seconds(2);

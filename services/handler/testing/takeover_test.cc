@@ -40,14 +40,14 @@ kv::Entry EndRow(const ClaimId& id, uint32_t number, uint32_t entry_index, const
   return {EncodeClaimEndKey(id, number), record.SerializeAsString()};
 }
 
-TEST(TakeoverTest, SubtractKeepsWhatIsBetween) {
+TEST(TakeoverTest, SubtractKeepsTheGaps) {
   EXPECT_EQ(Subtract({{0, 10}}, {{4, 2}, {0, 1}}), Slices({{1, 3}, {6, 4}}));
   EXPECT_EQ(Subtract({{5, 5}}, {{0, 7}}), Slices({{7, 3}}));
   EXPECT_EQ(Subtract({{5, 5}}, {{0, 100}}), Slices());
   EXPECT_EQ(Subtract({{0, 2}, {8, 2}}, {{1, 8}}), Slices({{0, 1}, {9, 1}}));
 }
 
-TEST(TakeoverTest, WhatHasNoEndIsLeft) {
+TEST(TakeoverTest, EventsWithoutAnEndAreOpen) {
   const Takeover plan =
       PlanTakeover({ClaimRow(kClaim, {{{0, 100}}, {{7, 1}}}), EndRow(kClaim, 0, 0, {{0, 40}}),
                     EndRow(kClaim, 1, 0, {{60, 40}})});
@@ -67,7 +67,7 @@ TEST(TakeoverTest, EndsWithoutAClaimAndEndedClaimsAreGarbage) {
   EXPECT_EQ(plan.garbage_keys.size(), 3u);
 }
 
-TEST(TakeoverTest, WhatCannotBeReadStays) {
+TEST(TakeoverTest, UnreadableClaimsStay) {
   kv::Entry broken = ClaimRow(kClaim, {{{0, 3}}});
   broken.value = "no record";
   const Takeover plan = PlanTakeover({broken, EndRow(kClaim, 0, 0, {{0, 3}})});

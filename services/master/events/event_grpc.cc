@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -24,68 +23,66 @@ struct ArenaRequest {
   v1::IngestRequest* request = google::protobuf::Arena::CreateMessage<v1::IngestRequest>(&arena);
 };
 
-class IngestStream final : public OrderedStream<v1::IngestRequest, v1::IngestResponse> {
+class IngestStream final : public OrderedStream<v1::IngestResponse> {
  public:
   IngestStream(EventApi& events, grpc::CallbackServerContext* context)
       : OrderedStream({.unanswered_max = kIngestOutstandingMax}), events_(events) {
     const auto& metadata = context->client_metadata();
     const auto it = metadata.find(kReturnIdsMetadata);
-    options_.return_ids = it != metadata.end() && it->second == "true";
+    ingest_options_.return_ids = it != metadata.end() && it->second == "true";
+  }
+
+ protected:
+  absl::Status Take(grpc::ByteBuffer& bytes, uint64_t place) override {
+    auto memory = std::make_shared<ArenaRequest>();
+    if (auto parsed = ReadMessage(bytes, memory->request); !parsed.ok()) return parsed;
+    FillFromEarlierBatches(*memory->request);
+    const std::shared_ptr<const v1::IngestRequest> batch(memory, memory->request);
+    events_.IngestBatch(batch, ingest_options_,
+                        [this, self = self(), place, number = batch->batch_number()](
+                            absl::StatusOr<v1::IngestResponse> response) {
+                          AnswerBatch(place, number, std::move(response));
+                        });
+    return absl::OkStatus();
   }
 
  private:
-  v1::IngestRequest* RequestToFill() override {
-    next_ = std::make_shared<ArenaRequest>();
-    return next_->request;
-  }
-
-  void Take(Turn turn) override {
-    UseParentAndDefaults(next_->request);
-    const std::shared_ptr<const v1::IngestRequest> batch(next_, next_->request);
-    events_.IngestBatch(batch, options_,
-                        [turn = std::move(turn), number = batch->batch_number()](
-                            absl::StatusOr<v1::IngestResponse> response) mutable {
-                          Answer(turn, number, std::move(response));
-                        });
-  }
-
-  // Fills what the batch leaves out with the values of the batches before it.
-  void UseParentAndDefaults(v1::IngestRequest* request) {
-    if (request->parent().empty()) {
-      request->set_parent(parent_);
+  // A parent or defaults that the batch leaves out are those of the last batch that had them.
+  void FillFromEarlierBatches(v1::IngestRequest& request) {
+    if (request.parent().empty()) {
+      request.set_parent(parent_);
     } else {
-      parent_ = request->parent();
+      parent_ = request.parent();
     }
-    if (request->has_defaults()) {
-      defaults_ = request->defaults();
+    if (request.has_defaults()) {
+      defaults_ = request.defaults();
     } else {
-      *request->mutable_defaults() = defaults_;
+      *request.mutable_defaults() = defaults_;
     }
   }
 
-  static void Answer(Turn& turn, uint64_t batch_number,
-                     absl::StatusOr<v1::IngestResponse> response) {
-    const absl::Status& status = response.status();
-    if (absl::IsUnavailable(status)) return turn.EndStreamNow(status);
+  // The error of one batch is a part of its answer; the stream goes on. Without the store it ends.
+  void AnswerBatch(uint64_t place, uint64_t batch_number,
+                   absl::StatusOr<v1::IngestResponse> response) {
+    if (absl::IsUnavailable(response.status())) return EndNow(response.status());
     v1::IngestResponse answer;
     if (response.ok()) {
       answer = *std::move(response);
     } else {
-      answer.set_error_code(static_cast<int32_t>(status.code()));
-      answer.set_error_message(ErrorText(status.message()));
+      answer.set_error_code(static_cast<int32_t>(response.status().code()));
+      answer.set_error_message(ErrorText(response.status().message()));
     }
     answer.set_batch_number(batch_number);
-    turn.Answer(std::move(answer));
+    Answer(place, std::move(answer));
   }
 
   EventApi& events_;
-  IngestOptions options_;
-  std::shared_ptr<ArenaRequest> next_;  // the batch just read
-  std::string parent_;                  // given last
-  v1::Event defaults_;                  // given last
+  IngestOptions ingest_options_;
+  std::string parent_;
+  v1::Event defaults_;
 };
 
-// The unary methods get messages, the stream gets bytes (see ordered_stream_grpc.h).
+// The unary methods get messages, the stream gets bytes (see stream_message_grpc.h).
 template <typename Base>
 using UnaryMethods = v1::EventService::WithCallbackMethod_CreateEvent<
     v1::EventService::WithCallbackMethod_BatchCreateEvents<

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/events/event_cancel.h"
@@ -126,7 +127,7 @@ void EventService::IngestBatch(std::shared_ptr<const v1::IngestRequest> request,
       std::move(plan->commit), context_.executor,
       [this, bytes, plan, cache = cache_, request = std::move(request),
        done = std::move(done)](absl::StatusOr<kv::CommitResult> result) mutable {
-        bytes_under_way_ -= bytes;
+        CHECK_GE(bytes_under_way_.fetch_sub(bytes), bytes);
         if (!result.ok()) return done(StoreFailed(result.status()));
         cache->Add(plan->interned);
         v1::IngestResponse response = Answer(*request, *result, plan.get());

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/cron/occurrence_id.h"
 #include "common/cron/zone.h"
@@ -29,6 +30,7 @@ absl::Time InstantOf(const cron::OccurrenceId& id) {
   const cron::CivilInfo info = zone->Classify(id.civil);
   if (info.kind == cron::CivilKind::kSkipped)
     return absl::FromUnixSeconds(zone->spans()[info.gap].begin);
+  CHECK(!info.instants.empty());
   const size_t fold = std::min<size_t>(static_cast<size_t>(id.fold), info.instants.size() - 1);
   return absl::FromUnixSeconds(info.instants[fold]);
 }

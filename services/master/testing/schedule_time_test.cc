@@ -379,7 +379,7 @@ TEST(ScheduleTime, AnUpdateOfAPausedScheduleMakesNoRunBeyondMaxRuns) {
   for (const auto& [key, row] : bench.fixture.Events()) {
     const bool has =
         state.finish_micros() == 0 || row.nominal_time_micros() < state.finish_micros();
-    if (JudgeRow(row, key.occurrence, &state, has) == Currency::kSend)
+    if (JudgeRow(row, key.occurrence, &state, has).action == RowVerdict::Action::kSend)
       sent.push_back(absl::ToInt64Seconds(key.due_time - bench.start));
   }
   std::sort(sent.begin(), sent.end());

@@ -17,8 +17,7 @@
 namespace escapement::handler {
 namespace {
 
-// A tick looks at every unanswered attempt of a lane: no more often than this, however their
-// deadlines lie.
+// The shortest time between two ticks of a lane. A tick visits every unanswered attempt.
 constexpr MonotonicMicros kTickMicrosMin = 500;
 
 }  // namespace
@@ -45,12 +44,12 @@ class GrpcTransport::Core {
     while (true) {
       const std::shared_ptr<GrpcLane> lane = LaneOf(key, uri);
       if (lane->Send(&attempts, sink)) return;
-      Forget(key, lane);  // it was retired meanwhile
+      Forget(key, lane);  // the lane was retired in between
     }
   }
 
  private:
-  // A target and one of its streams.
+  // Names a target and one of its streams.
   using Key = std::pair<std::string, int>;
 
   int NextTurn() {
@@ -124,7 +123,7 @@ class GrpcTransport::Core {
   std::map<Key, std::shared_ptr<GrpcLane>> lanes_ ABSL_GUARDED_BY(mutex_);
   int turn_ ABSL_GUARDED_BY(mutex_) = 0;
   MonotonicMicros next_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
-  // What the thread waits for.
+  // The condition that the thread waits for.
   MonotonicMicros watched_tick_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -1,23 +1,28 @@
 // GrpcTransport: delivers events to servers of escapement.v1.TriggerReceiver, over long-lived
 // streams.
 //
-// Each target (DeliveryContext::target_key) has streams_per_target streams, opened with the first
-// attempt and closed when nothing was sent for idle_timeout. Results are matched by delivery
-// number. When a stream breaks, what was written to it and not answered is kUnknown; what was not
-// written yet goes to the next stream if the broken one had ever been answered, and is kUnknown
-// otherwise (the target is down). A target whose stream broke is tried again after reconnect_min,
-// doubling up to reconnect_max; attempts wait for that, their timeout running. A stream on which an
-// attempt has timed out, and nothing was answered for silence_max since that was written, is given
-// up for a new one once all others on it have ended (while one of them may take longer than
-// silence_max yet, it goes on): behind a proxy there may be another receiver then.
+// Each target (DeliveryContext::target_key) has streams_per_target streams. A stream opens with the
+// first attempt and closes when nothing was sent for idle_timeout. Results are matched by delivery
+// number.
+//
+// If a stream breaks, its written and unanswered attempts end as kUnknown. Attempts that were not
+// written go to the next stream, if the broken one had ever got a result; otherwise the target is
+// down, and they end as kUnknown too. The transport reconnects after reconnect_min, doubling up to
+// reconnect_max. Attempts wait for that while their timeouts run.
+//
+// If an attempt has timed out, and no result has come for silence_max since it was written, the
+// stream is replaced: behind a proxy, another receiver may answer. The replacement waits for the
+// other attempts of the stream. It does not happen while one of them may take longer than
+// silence_max from now.
 //
 //   ACCEPTED    kAccepted
 //   FAILED      kFailed with the receiver's retry_after (at most 24 h)
 //   REJECTED    kRejected
 //   timeout, broken stream, no connection     kUnknown
 //
-// Threads: Send from any thread; results come on gRPC's threads and on the transport's own, which
-// watches deadlines. Destruction answers what is outstanding with kUnknown before it returns.
+// Threads: Send may be called from any thread. Results come on gRPC's threads and on the
+// transport's own thread, which watches deadlines. The destructor ends outstanding attempts as
+// kUnknown.
 
 #ifndef SERVICES_HANDLER_DELIVERY_GRPC_GRPC_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_GRPC_GRPC_TRANSPORT_H_
@@ -33,7 +38,7 @@ namespace escapement::handler {
 class GrpcTransport final : public DeliveryTransport {
  public:
   struct Options {
-    // Each has a connection of its own. One is fastest on two cores.
+    // Each stream has a connection of its own. One stream is fastest on two cores.
     int streams_per_target = 1;
     absl::Duration reconnect_min = absl::Milliseconds(50);
     absl::Duration reconnect_max = absl::Seconds(1);
@@ -47,7 +52,7 @@ class GrpcTransport final : public DeliveryTransport {
   GrpcTransport(const GrpcTransport&) = delete;
   GrpcTransport& operator=(const GrpcTransport&) = delete;
 
-  // The definition's target is a grpc one.
+  // The target of the definition must be a gRPC target.
   void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override;
 
  private:

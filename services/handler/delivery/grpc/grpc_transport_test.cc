@@ -48,7 +48,7 @@ class GrpcTransportTest : public ::testing::Test {
   size_t sent_ = 0;
 };
 
-TEST(GrpcTransportMessageTest, TheBytesAreThoseOfADelivery) {
+TEST(GrpcTransportMessageTest, EncodedBytesParseAsTheSameDelivery) {
   DeliveryEncoder encoder;
   std::string bytes;
   for (const uint64_t run_count : {9, 1, 8}) {
@@ -78,7 +78,7 @@ TEST(GrpcTransportMessageTest, TheBytesAreThoseOfADelivery) {
   }
 }
 
-TEST_F(GrpcTransportTest, StatusesDecideAsTheContractSays) {
+TEST_F(GrpcTransportTest, EachStatusGivesTheResultOfTheContract) {
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
   const DeliveryResult failed = SendOne("/status/500/retryafter/7");
   EXPECT_EQ(failed.status, DeliveryStatus::kFailed);
@@ -88,7 +88,7 @@ TEST_F(GrpcTransportTest, StatusesDecideAsTheContractSays) {
   EXPECT_EQ(receiver_->streams(), 1u) << "the stream is kept";
 }
 
-TEST_F(GrpcTransportTest, AHangingReceiverMeetsTheDeadlineAndTheStreamIsKept) {
+TEST_F(GrpcTransportTest, HangingReceiverTimesOutAndTheStreamIsKept) {
   const DeliveryResult result = SendOne("/hang", absl::Milliseconds(30));
   EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
   EXPECT_THAT(result.message, HasSubstr("timed out"));
@@ -96,7 +96,7 @@ TEST_F(GrpcTransportTest, AHangingReceiverMeetsTheDeadlineAndTheStreamIsKept) {
   EXPECT_EQ(receiver_->streams(), 1u);
 }
 
-TEST_F(GrpcTransportTest, AStreamOnWhichNobodyAnswersIsGivenUp) {
+TEST_F(GrpcTransportTest, SilentStreamIsReplaced) {
   transport_ = std::make_unique<GrpcTransport>(GrpcTransport::Options{
       .reconnect_min = absl::Milliseconds(1), .silence_max = absl::Milliseconds(50)});
   receiver_->SetBehaviour("/hang");
@@ -117,7 +117,7 @@ TEST_F(GrpcTransportTest, AStreamOnWhichNobodyAnswersIsGivenUp) {
   EXPECT_EQ(receiver_->streams(), 2u);
 }
 
-TEST_F(GrpcTransportTest, ABrokenStreamLeavesTheUnansweredUnknownAndANewOneIsOpened) {
+TEST_F(GrpcTransportTest, UnansweredAttemptsOfABrokenStreamAreUnknown) {
   receiver_->SetBehaviour("/hang");
   transport_->Send(MakeAttempts({.uri = receiver_->target()}, 101, 5), sink_);
   receiver_->AwaitDeliveries(5);
@@ -131,7 +131,7 @@ TEST_F(GrpcTransportTest, ABrokenStreamLeavesTheUnansweredUnknownAndANewOneIsOpe
   EXPECT_EQ(receiver_->streams(), 2u);
 }
 
-TEST_F(GrpcTransportTest, AClosedPortIsUnknownForAll) {
+TEST_F(GrpcTransportTest, ClosedPortEndsAllAttemptsAsUnknown) {
   const std::string target = receiver_->target();
   receiver_.reset();
   transport_->Send(MakeAttempts({.uri = target}, 1, 50), sink_);
@@ -142,7 +142,7 @@ TEST_F(GrpcTransportTest, AClosedPortIsUnknownForAll) {
 
 // As one that has no processor for a while: gRPC's own limit of a connection in the making was that
 // of the pauses between them.
-TEST_F(GrpcTransportTest, AReceiverThatIsSlowToConnectIsGivenTheTimeOfItsAttempts) {
+TEST_F(GrpcTransportTest, SlowConnectMayTakeTheTimeoutOfTheAttempts) {
   const auto silent = fixtures::ListenOn("127.0.0.1", 0);
   ASSERT_TRUE(silent.ok()) << silent.status();
   transport_->Send(MakeAttempts({.uri = absl::StrCat("127.0.0.1:", silent->port),
@@ -155,7 +155,7 @@ TEST_F(GrpcTransportTest, AReceiverThatIsSlowToConnectIsGivenTheTimeOfItsAttempt
   close(silent->fd);
 }
 
-TEST_F(GrpcTransportTest, AnIdleStreamIsClosedAndOpenedAgainWhenNeeded) {
+TEST_F(GrpcTransportTest, IdleStreamClosesAndReopensWhenNeeded) {
   transport_ = std::make_unique<GrpcTransport>(
       GrpcTransport::Options{.idle_timeout = absl::Milliseconds(20)});
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
@@ -184,7 +184,7 @@ TEST_F(GrpcTransportTest, TenThousandDeliveriesArriveOnceEach) {
   EXPECT_EQ(receiver_->streams(), 2u);
 }
 
-TEST_F(GrpcTransportTest, WhatWasNotWrittenWhenAWorkingStreamBrokeGoesToTheNext) {
+TEST_F(GrpcTransportTest, UnwrittenAttemptsOfABrokenStreamGoToTheNext) {
   EXPECT_EQ(SendOne("").status, DeliveryStatus::kAccepted);
   // Breaks each stream at its first delivery; with streams that had worked before, nothing but what
   // was written is lost.
@@ -201,7 +201,7 @@ TEST_F(GrpcTransportTest, WhatWasNotWrittenWhenAWorkingStreamBrokeGoesToTheNext)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kAccepted);
 }
 
-TEST_F(GrpcTransportTest, DestructionAnswersWhatIsOutstanding) {
+TEST_F(GrpcTransportTest, DestructorAnswersOutstandingAttempts) {
   receiver_->SetBehaviour("/hang");
   transport_->Send(MakeAttempts({.uri = receiver_->target()}, 1, 3), sink_);
   receiver_->AwaitDeliveries(3);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "common/rpc/channel.h"
 #include "escapement/v1/trigger_receiver_service.pb.h"
@@ -17,13 +18,12 @@ namespace escapement::handler {
 namespace {
 
 constexpr char kMethod[] = "/escapement.v1.TriggerReceiver/Deliver";
-// What writing into gRPC's buffer takes at most.
+// The longest time that a write into gRPC's buffer takes.
 constexpr MonotonicMicros kWriteMax = 100'000;
 constexpr char kStopping[] = "the platform is stopping";
 
-// Consumers are servers of other people: pings more frequent than gRPC's default limit (5 minutes)
-// would make them close the connection. A dead peer is noticed by TCP's user timeout, which is
-// keepalive_timeout.
+// Consumers close the connection if pings come more often than gRPC's default limit of 5 minutes.
+// TCP's user timeout, which is keepalive_timeout, detects a dead peer.
 ChannelOptions ConsumerChannel(const GrpcTransport::Options& options) {
   ChannelOptions channel;
   channel.receive_bytes_max = 4 << 20;
@@ -68,15 +68,15 @@ MonotonicMicros MonotonicNow() {
       .count();
 }
 
-void StreamEnds::Began() {
+void StreamEnds::AddStream() {
   absl::MutexLock lock(&mutex_);
   ++running_;
 }
 
-void StreamEnds::Ended(std::shared_ptr<GrpcLane> lane) {
+void StreamEnds::RemoveStream(std::shared_ptr<GrpcLane> lane) {
   absl::MutexLock lock(&mutex_);
   left_.push_back(std::move(lane));
-  --running_;
+  TakeFrom<uint64_t>(running_, 1);
 }
 
 void StreamEnds::Drop() {
@@ -134,17 +134,18 @@ class GrpcLane::Stream final
     std::shared_ptr<GrpcLane> lane = lane_;
     const std::shared_ptr<StreamEnds> ends = lane->ends_;
     lane->OnEnded(this, status);  // deletes this
-    ends->Ended(std::move(lane));
+    ends->RemoveStream(std::move(lane));
   }
 
   bool writing = false;
   bool broken = false;           // no further write may begin
-  bool closing = false;          // by us, as idle
-  MonotonicMicros heard_at = 0;  // the last result: the receiver works; 0: none
-  // When the first of those was written that have expired since; kNeverMicros: none has.
+  bool closing = false;          // closed by us because it was idle
+  MonotonicMicros heard_at = 0;  // when the last result came; 0: none has come
+  // When the first attempt was written of those that have expired since the last result;
+  // kNeverMicros: none has expired.
   MonotonicMicros lost_since = kNeverMicros;
-  // Nobody seems to be there: nothing more is written, and when nothing is out any more another
-  // stream takes its place.
+  // The receiver seems to be gone: the lane writes nothing more, and opens another stream once
+  // every attempt of this one has ended.
   bool silent = false;
 
  private:
@@ -184,7 +185,7 @@ bool GrpcLane::Send(std::vector<DeliveryAttempt>* attempts,
 
 void GrpcLane::OpenStream(MonotonicMicros now) {
   if (stream_ != nullptr || waiting_.empty() || retired_ || now < reconnect_at_) return;
-  ends_->Began();
+  ends_->AddStream();
   stream_ = new Stream(shared_from_this());
   stream_->Start();
 }
@@ -198,16 +199,18 @@ void GrpcLane::WriteNext() {
   const uint64_t number = next_number_++;
   const MonotonicMicros now = MonotonicNow();
   encoder_.Encode(next.attempt, number, &bytes_);
-  unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline, now});
+  CHECK(unanswered_.emplace(number, Unanswered{next.attempt.tag, next.sink, next.deadline, now})
+            .second);
   stream_->writing = true;
-  // A message with the hint stays in gRPC's buffer for the next one: the last of the queue never
-  // has it, nor one behind which all others may expire while it is written.
+  // With the hint, gRPC keeps a message in its buffer until the next one. So the hint is never set
+  // on the last message of the queue, or if all messages behind it may expire during the write.
   const bool more = !waiting_.empty() && waiting_.back().deadline > now + kWriteMax;
   stream_->Write(bytes_, more);
 }
 
 MonotonicMicros GrpcLane::NextTick() const {
-  if (stream_ == nullptr && waiting_.empty() && unanswered_.empty()) return 0;  // to be retired
+  if (stream_ == nullptr && waiting_.empty() && unanswered_.empty())
+    return 0;  // the lane can be retired
   MonotonicMicros at = earliest_deadline_;
   if (stream_ == nullptr && !waiting_.empty()) at = std::min(at, reconnect_at_);
   if (stream_ != nullptr && !stream_->closing) at = std::min(at, idle_at_);
@@ -228,7 +231,7 @@ std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
       idle_at_ = now + absl::ToInt64Microseconds(options_.idle_timeout);
       if (!holds_attempts && !stream_->writing) {
         stream_->closing = true;
-        stream_->broken = true;  // what comes now waits for the next stream
+        stream_->broken = true;  // new attempts wait for the next stream
         stream_->Cancel();
       }
     }
@@ -238,7 +241,7 @@ std::optional<MonotonicMicros> GrpcLane::Tick(MonotonicMicros now) {
       next = NextTick();
     }
   }
-  Give(std::move(answers));
+  GiveAnswers(std::move(answers));
   return next;
 }
 
@@ -274,7 +277,7 @@ void GrpcLane::ExpireAll(MonotonicMicros now, Answers* answers) {
   }
 }
 
-// Those that may yet be answered are waited for, unless they may take much longer.
+// Waits for the attempts that may still be answered, unless one may take longer than silence_max.
 void GrpcLane::GiveUpSilent(MonotonicMicros now) {
   if (stream_ == nullptr || stream_->broken || stream_->lost_since == kNeverMicros) return;
   const MonotonicMicros silence_max = absl::ToInt64Microseconds(options_.silence_max);
@@ -305,7 +308,7 @@ void GrpcLane::BreakWaiting(const std::string& why, Answers* answers) {
   waiting_.clear();
 }
 
-void GrpcLane::Give(Answers answers) {
+void GrpcLane::GiveAnswers(Answers answers) {
   for (Answer& answer : answers) answer.sink->OnResult(answer.tag, std::move(answer.result));
 }
 
@@ -346,7 +349,7 @@ void GrpcLane::OnEnded(Stream* stream, const grpc::Status& status) {
     BreakUnanswered(why, &answers);
     if (stream->heard_at == 0 && !stream->closing && !stream->silent) BreakWaiting(why, &answers);
   }
-  Give(std::move(answers));
+  GiveAnswers(std::move(answers));
   const MonotonicMicros now = MonotonicNow();
   absl::MutexLock lock(&mutex_);
   if (!stream->closing) {
@@ -371,7 +374,7 @@ void GrpcLane::Stop() {
     const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
     mutex_.Await(absl::Condition(&ended));
   }
-  Give(std::move(answers));
+  GiveAnswers(std::move(answers));
 }
 
 }  // namespace escapement::handler

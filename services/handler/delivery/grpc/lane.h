@@ -1,6 +1,6 @@
-// GrpcLane: one stream's worth of a target: its queue, its unanswered attempts and its reconnects.
+// GrpcLane: the queue, the unanswered attempts and the reconnects of one stream to a target.
 //
-// Threads: any. Results are given without the lane's lock held.
+// Threads: any. The lane calls sinks without its lock.
 
 #ifndef SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
 #define SERVICES_HANDLER_DELIVERY_GRPC_LANE_H_
@@ -39,17 +39,16 @@ MonotonicMicros MonotonicNow();
 
 class GrpcLane;
 
-// Where streams leave their lane when they have ended. gRPC's threads must not drop the last
-// reference to a channel: its destructor may wait for these very threads. So the transport's owner
-// drops what ended streams held.
+// Collects the lanes of ended streams, so that the transport's own threads drop them. A gRPC thread
+// must not drop the last reference to a channel, whose destructor may wait for this very thread.
 class StreamEnds {
  public:
-  void Began();
-  // The stream's last act.
-  void Ended(std::shared_ptr<GrpcLane> lane);
-  // Drops what ended streams have left.
+  void AddStream();
+  // The last call of a stream.
+  void RemoveStream(std::shared_ptr<GrpcLane> lane);
+  // Drops the lanes of ended streams.
   void Drop();
-  // Waits until every stream has ended, and drops what they have left.
+  // Waits until every stream has ended, and drops their lanes.
   void AwaitAll();
 
  private:
@@ -66,12 +65,11 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
            std::shared_ptr<StreamEnds> ends, std::function<void(MonotonicMicros)> tick_by);
   ~GrpcLane();
 
-  // Takes the attempts. False if the lane has been retired, and the attempts are left.
+  // Takes the attempts. If the lane is retired, returns false and leaves them.
   bool Send(std::vector<DeliveryAttempt>* attempts, const std::shared_ptr<DeliverySink>& sink);
 
-  // Answers what is past its deadline, reconnects when it is time to, closes an idle stream.
-  // Returns when it must be called next; nullopt if the lane held nothing any more and is retired
-  // now.
+  // Answers attempts past their deadline, reconnects when due, closes an idle stream. Returns when
+  // it must be called next; nullopt if the lane was empty and is now retired.
   std::optional<MonotonicMicros> Tick(MonotonicMicros now);
 
   // Retires the lane, answers everything with kUnknown, and returns when it has no stream.
@@ -90,7 +88,7 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
     MonotonicMicros deadline = 0;
     MonotonicMicros written = 0;
   };
-  // Results that are given once the lock is released.
+  // A result that goes to its sink once the lock is released.
   struct Answer {
     std::shared_ptr<DeliverySink> sink;
     uint64_t tag = 0;
@@ -107,9 +105,9 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakWaiting(const std::string& why, Answers* answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   MonotonicMicros NextTick() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void Give(Answers answers);
+  static void GiveAnswers(Answers answers);
 
-  // The stream's calls.
+  // Called by the stream.
   void OnResult(Stream* stream, const v1::DeliveryResult& result);
   void OnWritten(Stream* stream, bool ok);
   void OnBroken(Stream* stream);  // nothing more can be read or written
@@ -121,21 +119,21 @@ class GrpcLane : public std::enable_shared_from_this<GrpcLane> {
   const std::shared_ptr<grpc::Channel> channel_;
 
   mutable absl::Mutex mutex_;
-  // Owns itself from OpenStream to OnEnded; null = there is none. A new one is opened only after
-  // the old one's end, so that all unanswered attempts are of one stream.
+  // The stream owns itself from OpenStream to OnEnded; null: there is none. A new stream opens only
+  // after the end of the old one, so all unanswered attempts belong to one stream.
   Stream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool retired_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 1;
   DeliveryEncoder encoder_ ABSL_GUARDED_BY(mutex_);
-  std::string bytes_ ABSL_GUARDED_BY(mutex_);  // of the message being made
+  std::string bytes_ ABSL_GUARDED_BY(mutex_);  // a buffer for the message to write
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   // By delivery number.
   absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);
-  // A lower bound over both.
+  // A lower bound for the deadlines of waiting_ and unanswered_.
   MonotonicMicros earliest_deadline_ ABSL_GUARDED_BY(mutex_) = kNeverMicros;
-  // No stream is opened before.
+  // No stream opens before this time.
   MonotonicMicros reconnect_at_ ABSL_GUARDED_BY(mutex_) = 0;
-  // When the stream is closed if nothing more is sent.
+  // When the stream closes if nothing more is sent.
   MonotonicMicros idle_at_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
 };

@@ -13,8 +13,8 @@ namespace {
 
 using google::protobuf::io::CodedOutputStream;
 
-// What follows writes fields with numbers below 16, so that a tag is one byte, to where there is
-// room for them, and returns where they end.
+// The functions below write fields with numbers below 16 (so a tag is one byte) to a buffer that
+// has room for them, and return the end of the written bytes.
 
 constexpr size_t kNumberBytesMax = 1 + 10;
 constexpr size_t kTimeBytesMax = 2 + 2 * kNumberBytesMax;
@@ -48,7 +48,7 @@ uint8_t* WriteTime(int field, absl::Time time, uint8_t* to) {
   return to;
 }
 
-// What all attempts of the context's events share.
+// The fields that all attempts of the context's events share.
 size_t CommonBytesMax(const DeliveryContext& context) {
   return context.source.size() + context.occurrence.size() + context.payload->size() +
          context.definition->delivery().content_type().size() + 5 * kNumberBytesMax +

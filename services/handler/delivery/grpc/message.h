@@ -1,5 +1,5 @@
-// The bytes of escapement.v1.Delivery, written without the message class: what the events of one
-// queue row have in common is serialized once, and an attempt costs one copy.
+// DeliveryEncoder: writes the bytes of escapement.v1.Delivery without the message class. The part
+// that the events of one queue row share is serialized once, so an attempt costs one copy.
 
 #ifndef SERVICES_HANDLER_DELIVERY_GRPC_MESSAGE_H_
 #define SERVICES_HANDLER_DELIVERY_GRPC_MESSAGE_H_
@@ -12,10 +12,10 @@
 
 namespace escapement::handler {
 
-// Keeps the common bytes of the last row of many events. One thread at a time.
+// Keeps the common bytes of the last row. One thread at a time.
 class DeliveryEncoder {
  public:
-  // Sets `*bytes` to the serialized Delivery of this attempt. (Reused, it keeps its memory.)
+  // Sets `*bytes` to the serialized Delivery of this attempt. A reused string keeps its memory.
   void Encode(const DeliveryAttempt& attempt, uint64_t delivery_number, std::string* bytes);
 
  private:

@@ -36,7 +36,7 @@ class WorkingReceiver final : public v1::TriggerReceiver::Service {
   }
 };
 
-TEST(GrpcWorkTest, TheDeliveryHasTheTokenAndTheResultSaysHowTheWorkEnded) {
+TEST(GrpcWorkTest, DeliveryHasTheTokenAndResultHasTheWork) {
   WorkingReceiver receiver;
   int port = 0;
   grpc::ServerBuilder builder;

@@ -10,7 +10,7 @@
 namespace escapement::handler {
 namespace {
 
-// What is neither of the two words says nothing.
+// Any other word is ignored.
 DeliveryWork WorkOf(absl::string_view outcome) {
   outcome = absl::StripAsciiWhitespace(outcome);
   if (absl::EqualsIgnoreCase(outcome, "succeeded")) return DeliveryWork::kSucceeded;

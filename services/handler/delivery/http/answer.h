@@ -1,4 +1,4 @@
-// What an HTTP answer says of an attempt.
+// ResultOfAnswer: the result of an attempt, from its HTTP answer.
 //
 // Pure.
 
@@ -17,10 +17,10 @@ namespace escapement::handler {
 inline constexpr size_t kHttpBodyHeadBytesMax = 256;
 inline constexpr char kHttpOutcomeHeader[] = "Escapement-Outcome";
 
-// What is kept of a body.
+// The part of a body that is kept.
 struct HttpBody {
   std::string head;  // its first kHttpBodyHeadBytesMax bytes
-  size_t bytes = 0;  // of all that has come
+  size_t bytes = 0;  // bytes received so far
 
   void Add(absl::string_view more);
 };
@@ -32,10 +32,10 @@ struct HttpAnswer {
   absl::Duration retry_after = absl::ZeroDuration();
 };
 
-// Of these statuses Retry-After counts.
+// The statuses with which Retry-After counts.
 inline bool SaysWhenToRetry(int status) { return status == 429 || status == 503; }
 
-// As HttpTransport says.
+// Follows the table in http_transport.h.
 DeliveryResult ResultOfAnswer(const HttpAnswer& answer, bool has_token);
 
 }  // namespace escapement::handler

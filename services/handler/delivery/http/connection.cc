@@ -30,12 +30,12 @@ namespace http = boost::beast::http;
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr unsigned kHeaderBytesMax = 64 << 10;
-// The parser leaves an unfinished header section, chunk line or trailer. It may grow to this.
+// The largest header section, chunk line or trailer that the parser may leave unfinished.
 constexpr size_t kUnparsedBytesMax = kHeaderBytesMax + kReadBytes;
-// One Read receives this often at most, so that a fast consumer does not delay others. epoll
+// One Read receives at most this often, so that a fast consumer does not delay others. epoll
 // reports the rest again.
 constexpr int kReadsMax = 32;
-constexpr int kInformationalMax = 16;  // answers of 100 to 199 to one request
+constexpr int kInformationalMax = 16;  // answers with status 100 to 199 to one request
 constexpr absl::string_view kHttpBegin = "HTTP/";
 
 std::string ErrorText(int error) {
@@ -43,7 +43,7 @@ std::string ErrorText(int error) {
   return strerror_r(error, text, sizeof(text));
 }
 
-// An HttpBody as Beast's parser writes it.
+// Lets Beast's parser write into an HttpBody.
 struct HeadOfBody {
   using value_type = HttpBody;
   class reader {
@@ -79,11 +79,11 @@ absl::Duration RetryAfter(absl::string_view value) {
 constexpr size_t kStatusBytes = absl::string_view("HTTP/1.1 200").size();
 
 struct HeaderSection {
-  size_t bytes = 0;    // its empty line included; 0: its end has not come
-  bool strict = true;  // no need for StrictHeader
+  size_t bytes = 0;    // including the empty line; 0: not complete yet
+  bool strict = true;  // StrictHeader is not needed
 };
 
-// The header section at the front.
+// Measures the header section at the front.
 HeaderSection FindHeader(absl::string_view bytes) {
   HeaderSection header;
   for (size_t begin = 0;;) {
@@ -101,9 +101,8 @@ HeaderSection FindHeader(absl::string_view bytes) {
   }
 }
 
-// A header section as strict parsers want it. Some servers leave out the blank behind the status
-// (RFC 9112, 4: it is there even without a reason) or end lines with LF alone (2.2: a recipient may
-// take that). libcurl takes both.
+// Makes a header section strict. Some servers omit the blank after the status (RFC 9112, 4 requires
+// it) or end lines with LF alone (2.2: a recipient may accept that). libcurl accepts both.
 std::string StrictHeader(absl::string_view header) {
   std::string strict;
   strict.reserve(header.size() + 16);
@@ -167,7 +166,7 @@ HttpConnection::Progress HttpConnection::Write() {
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return Progress::kGoesOn;
-      // An answer may have come before the request was read to its end.
+      // The answer may have arrived before the peer has read the whole request.
       const int error = errno;
       const Progress read = Read();
       return read == Progress::kGoesOn ? Broken(ErrorText(error)) : read;
@@ -190,7 +189,7 @@ HttpConnection::Progress HttpConnection::Read() {
     heard_ = true;
     unparsed_.append(bytes, static_cast<size_t>(received));
     const Progress progress = Parse();
-    // What fills less than was asked for was all there is.
+    // A short read means that no more bytes are there.
     if (progress != Progress::kGoesOn || static_cast<size_t>(received) < sizeof(bytes))
       return progress;
   }
@@ -216,7 +215,7 @@ HttpConnection::Progress HttpConnection::Parse() {
     if (error && error != http::error::need_more)
       return Broken(absl::StrCat("no HTTP answer: ", error.message()));
     if (parser_->is_done()) {
-      // 100 to 199 are not the answer yet (RFC 9110, 15.2); 101 was not asked for.
+      // A status of 100 to 199 is not the final answer (RFC 9110, 15.2). We never ask for 101.
       const unsigned status = parser_->get().result_int();
       if (status < 200 && status != 101) {
         if (++informational_ > kInformationalMax)

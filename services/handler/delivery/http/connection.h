@@ -1,5 +1,5 @@
-// HttpConnection: a connected socket that carries one HTTP/1.1 request at a time. Answers are read
-// by Boost.Beast's parser.
+// HttpConnection: a connected socket that carries one HTTP/1.1 request at a time. Boost.Beast
+// parses the answers.
 //
 // Threads: one at a time (the transport's). Nothing blocks.
 
@@ -23,8 +23,8 @@ class HttpConnection {
     kBroken,  // see why()
   };
 
-  // Owns the socket, which does not block. After body_bytes_max of a body the answer counts, and
-  // the rest of it is not read.
+  // Owns the socket, which must not block. An answer is complete after body_bytes_max of its body;
+  // the rest is not read.
   HttpConnection(int fd, size_t body_bytes_max);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
@@ -32,28 +32,28 @@ class HttpConnection {
 
   int fd() const { return fd_; }
 
-  // Begins a request: its lines up to and with the empty one, and its body, which stay until it is
-  // answered or broken. Not while another one goes on.
+  // Begins a request. `head`: its lines, including the empty one. Both strings must stay valid
+  // until kAnswered or kBroken. No other request may be under way.
   Progress Begin(absl::string_view head, absl::string_view body);
-  // Writes what is left, as far as that is possible now.
+  // Writes as many of the remaining bytes as possible now.
   Progress Write();
-  // Reads what has come.
+  // Reads the bytes that have arrived.
   Progress Read();
 
-  // Whether Write is to be called when the socket can be written to.
+  // True if Write must be called once the socket is writable.
   bool writing() const { return written_ < head_.size() + body_.size(); }
-  // Of this request: something of its answer has come.
+  // True if a byte of this request's answer has arrived.
   bool heard() const { return heard_; }
-  // After kAnswered: whether it may carry a further request.
+  // After kAnswered: true if the connection may carry another request.
   bool reusable() const { return reusable_; }
-  // After kAnswered. `with_outcome`: the outcome's header is wanted.
+  // Only after kAnswered. `with_outcome`: include the Escapement-Outcome header.
   HttpAnswer TakeAnswer(bool with_outcome);
   const std::string& why() const { return why_; }
 
  private:
   class Parser;
   Progress Parse();
-  Progress Ended();  // by the peer
+  Progress Ended();  // the peer has closed the connection
   Progress Answered(bool reusable);
   Progress Broken(std::string why);
 
@@ -61,10 +61,10 @@ class HttpConnection {
   const size_t body_bytes_max_;
   absl::string_view head_;
   absl::string_view body_;
-  size_t written_ = 0;  // of both
+  size_t written_ = 0;  // bytes of head and body
   std::unique_ptr<Parser> parser_;
-  bool header_whole_ = false;  // the header section of the answer has come to its end
-  int informational_ = 0;      // answers of 100 to 199 to the request
+  bool header_whole_ = false;  // the header section of the answer is complete
+  int informational_ = 0;      // answers with status 100 to 199
   std::string unparsed_;
   bool heard_ = false;
   bool reusable_ = false;

@@ -73,7 +73,7 @@ TEST_F(HttpConnectionTest, OneRequestFollowsAnother) {
   }
 }
 
-TEST_F(HttpConnectionTest, AnAnswerMayComeByteByByte) {
+TEST_F(HttpConnectionTest, AnswerMayArriveByteByByte) {
   ASSERT_EQ(Ask("H"), Progress::kGoesOn);
   EXPECT_TRUE(connection_.heard());
   const std::string rest =
@@ -88,7 +88,7 @@ TEST_F(HttpConnectionTest, AnAnswerMayComeByteByByte) {
   EXPECT_EQ(connection_.TakeAnswer(false).body_head, "abcde");
 }
 
-TEST_F(HttpConnectionTest, WhatIsNotYetTheAnswerIsPassedOver) {
+TEST_F(HttpConnectionTest, InformationalAnswersAreSkipped) {
   ASSERT_EQ(Ask("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
             Progress::kGoesOn);
   Say("HTTP/1.1 102 P\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
@@ -105,13 +105,13 @@ TEST_F(HttpConnectionTest, AnAnswerWithoutALengthEndsWithTheConnection) {
   EXPECT_EQ(connection_.TakeAnswer(false).body_head, "all of it");
 }
 
-TEST_F(HttpConnectionTest, AConnectionThatIsToBeClosedIsNotUsedAgain) {
+TEST_F(HttpConnectionTest, ConnectionCloseIsNotReused) {
   ASSERT_EQ(Ask("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
             Progress::kAnswered);
   EXPECT_FALSE(connection_.reusable());
 }
 
-TEST_F(HttpConnectionTest, AConnectionOnWhichMoreComesThanWasAskedForIsNotUsedAgain) {
+TEST_F(HttpConnectionTest, ConnectionWithSurplusBytesIsNotReused) {
   ASSERT_EQ(Ask("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n"),
             Progress::kAnswered);
   EXPECT_FALSE(connection_.reusable());
@@ -155,7 +155,7 @@ TEST_F(HttpConnectionTest, HeaderWithoutEndIsBoundedInMemory) {
 }
 
 // Neither a chunk's line nor a trailer has an end.
-TEST_F(HttpConnectionTest, EndlessFormOfABodyBreaksIt) {
+TEST_F(HttpConnectionTest, EndlessChunkLineOrTrailerBreaksTheConnection) {
   for (const absl::string_view begin : {"5;x=", "0\r\nX-Trailer: "}) {
     Progress progress =
         Ask(absl::StrCat("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", begin));
@@ -167,7 +167,7 @@ TEST_F(HttpConnectionTest, EndlessFormOfABodyBreaksIt) {
   }
 }
 
-TEST_F(HttpConnectionTest, EndlessPromisesOfAnAnswerBreakIt) {
+TEST_F(HttpConnectionTest, TooManyInformationalAnswersBreakTheConnection) {
   Progress progress = Ask("HTTP/1.1 100 Continue\r\n\r\n");
   for (int i = 0; i < 100 && progress == Progress::kGoesOn; ++i) {
     Say("HTTP/1.1 102 Processing\r\n\r\n");
@@ -176,26 +176,26 @@ TEST_F(HttpConnectionTest, EndlessPromisesOfAnAnswerBreakIt) {
   EXPECT_EQ(progress, Progress::kBroken);
 }
 
-TEST_F(HttpConnectionTest, WhatIsNoAnswerBreaksIt) {
+TEST_F(HttpConnectionTest, TextThatIsNotHttpBreaksTheConnection) {
   ASSERT_EQ(Ask("SSH-2.0-OpenSSH\r\n\r\n"), Progress::kBroken);
   EXPECT_NE(connection_.why(), "");
 }
 
-TEST_F(HttpConnectionTest, AnEndBeforeTheAnswerIsCompleteBreaksIt) {
+TEST_F(HttpConnectionTest, EndOfAnIncompleteAnswerBreaksTheConnection) {
   ASSERT_EQ(Ask("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour"), Progress::kGoesOn);
   Hang();
   EXPECT_EQ(connection_.Read(), Progress::kBroken);
   EXPECT_TRUE(connection_.heard());
 }
 
-TEST_F(HttpConnectionTest, AnEndBeforeAnyAnswerIsToldApart) {
+TEST_F(HttpConnectionTest, EndBeforeAnyAnswerByteIsDistinguished) {
   ASSERT_EQ(connection_.Begin("HEAD\r\n\r\n", ""), Progress::kGoesOn);
   Hang();
   EXPECT_EQ(connection_.Read(), Progress::kBroken);
   EXPECT_FALSE(connection_.heard());
 }
 
-TEST_F(HttpConnectionTest, ALongRequestIsWrittenAsThereIsRoom) {
+TEST_F(HttpConnectionTest, LongRequestIsWrittenAsTheSocketHasRoom) {
   const std::string head(1 << 20, 'h');
   const std::string body(1 << 20, 'b');
   ASSERT_EQ(connection_.Begin(head, body), Progress::kGoesOn);
@@ -209,7 +209,7 @@ TEST_F(HttpConnectionTest, ALongRequestIsWrittenAsThereIsRoom) {
   EXPECT_EQ(heard, head + body);
 }
 
-TEST_F(HttpConnectionTest, AnAnswerThatComesBeforeTheRequestIsWrittenCounts) {
+TEST_F(HttpConnectionTest, AnswerBeforeTheEndOfTheRequestCounts) {
   const std::string body(4 << 20, 'b');
   ASSERT_EQ(connection_.Begin("HEAD\r\n\r\n", body), Progress::kGoesOn);
   Say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
@@ -218,7 +218,7 @@ TEST_F(HttpConnectionTest, AnAnswerThatComesBeforeTheRequestIsWrittenCounts) {
   EXPECT_EQ(connection_.TakeAnswer(false).status, 413);
 }
 
-TEST_F(HttpConnectionTest, AnAnswerThatPrecedesAClosedConnectionIsReadWhereWritingFails) {
+TEST_F(HttpConnectionTest, AnswerIsReadAfterAFailedWrite) {
   const std::string body(4 << 20, 'b');
   ASSERT_EQ(connection_.Begin("HEAD\r\n\r\n", body), Progress::kGoesOn);
   Say("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
@@ -242,7 +242,7 @@ TEST_F(HttpConnectionTest, RetryAfterIsSecondsOrADate) {
   EXPECT_LE(retry_after(in_an_hour), absl::Hours(1));
 }
 
-TEST_F(HttpConnectionTest, TheLastOutcomeCountsAndOnlyIfItIsWanted) {
+TEST_F(HttpConnectionTest, LastOutcomeCountsOnlyIfWanted) {
   const std::string answer =
       "HTTP/1.1 200 X\r\nescapement-outcome: failed\r\nA: b\r\nEscapement-Outcome: succeeded\r\n"
       "Content-Length: 0\r\n\r\n";

@@ -53,7 +53,7 @@ int CurlMulti::TakeSocket(CURL* easy) {
     if (socket.registered != 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
     socket = Socket{.ours = true, .taken = true};
   }
-  // libcurl closes the connection with its handle: with OnClose.
+  // libcurl closes the connection together with its handle, by OnClose.
   Remove(easy);
   return fd == CURL_SOCKET_BAD ? -1 : fd;
 }
@@ -61,7 +61,7 @@ int CurlMulti::TakeSocket(CURL* easy) {
 void CurlMulti::OnEvent(int fd, uint32_t events) {
   Socket& socket = SocketOf(fd);
   if (socket.wanted == 0) {
-    // An idle connection was closed by its peer; libcurl finds that out before it uses it again.
+    // The peer has closed an idle connection. libcurl notices this before the next use.
     if (socket.registered != 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
     socket.registered = 0;
     return;
@@ -102,8 +102,8 @@ int CurlMulti::OnSocket(CURL*, curl_socket_t fd, int what, void* self, void*) {
   Socket& socket = multi->SocketOf(fd);
   socket.wanted = 0;
   if (what == CURL_POLL_REMOVE) {
-    // libcurl forgets a connection's socket after every request. One that we close ourselves
-    // stays registered until then, which saves two system calls a request.
+    // libcurl unregisters a connection's socket after every request. A socket that we close
+    // ourselves stays registered until then, which saves two system calls per request.
     if (!socket.ours && socket.registered != 0) {
       epoll_ctl(multi->epoll_, EPOLL_CTL_DEL, fd, nullptr);
       socket.registered = 0;

@@ -1,7 +1,6 @@
-// CurlMulti: a libcurl multi handle whose sockets are watched by an epoll descriptor of the
-// caller's.
+// CurlMulti: a libcurl multi handle whose sockets are watched by the caller's epoll descriptor.
 //
-// Threads: one (the caller's).
+// Threads: one, the caller's.
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_CURL_MULTI_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_CURL_MULTI_H_
@@ -15,33 +14,33 @@
 
 namespace escapement::handler {
 
-using HttpMicros = int64_t;  // of the monotonic clock
+using HttpMicros = int64_t;  // microseconds of the monotonic clock
 inline constexpr HttpMicros kHttpNever = std::numeric_limits<HttpMicros>::max();
 HttpMicros HttpNow();
 
 class CurlMulti {
  public:
-  // `epoll` outlives it; what it tells of a socket has the socket's number as data.fd. So many idle
-  // connections are kept.
+  // `epoll` must outlive it. Its events carry the socket's number as data.fd. At most
+  // `connections_max` idle connections are kept.
   CurlMulti(int epoll, int connections_max);
   ~CurlMulti();
   CurlMulti(const CurlMulti&) = delete;
   CurlMulti& operator=(const CurlMulti&) = delete;
 
-  // A new handle with what all of them have in common; curl_easy_cleanup ends it.
+  // Returns a new handle with the common options. The caller ends it with curl_easy_cleanup.
   CURL* NewHandle(long connect_timeout_millis);
   void Add(CURL* easy) { curl_multi_add_handle(multi_, easy); }
   void Remove(CURL* easy) { curl_multi_remove_handle(multi_, easy); }
-  // Removes a handle that has connected (CURLOPT_CONNECT_ONLY). Its socket is the caller's, and is
-  // not watched any more; -1 if it has none.
+  // Removes a handle that has connected (CURLOPT_CONNECT_ONLY). Returns its socket, which the
+  // caller now owns and which is no longer watched; -1 if it has none.
   int TakeSocket(CURL* easy);
 
   void OnEvent(int fd, uint32_t events);
-  // When OnTimer is to be called.
+  // When OnTimer must be called.
   HttpMicros timer_at() const { return timer_at_; }
   void OnTimer();
 
-  // Calls `ended`(CURL*, CURLcode) for each transfer that has ended. It is still to be removed.
+  // Calls `ended`(CURL*, CURLcode) for each transfer that has ended. The callee must remove it.
   template <typename Ended>
   void Reap(Ended ended) {
     int left = 0;
@@ -53,10 +52,10 @@ class CurlMulti {
   }
 
  private:
-  // What epoll and libcurl know of a socket, by its number.
+  // The state of a socket in epoll and libcurl.
   struct Socket {
     bool ours = false;   // opened by OnOpen, closed by OnClose
-    bool taken = false;  // by TakeSocket: OnClose leaves it open
+    bool taken = false;  // TakeSocket has taken it: OnClose leaves it open
     uint32_t registered = 0;
     uint32_t wanted = 0;
   };

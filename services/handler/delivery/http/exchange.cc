@@ -61,9 +61,9 @@ absl::Status HttpExchange::Prepare(HttpAttempt attempt, const std::string& lines
   return absl::OkStatus();
 }
 
-// libcurl asks for the request again, up to five times, whenever a kept connection breaks without
-// an answer. Once is right for one that the consumer had closed as idle; more would be attempts
-// that nobody counts.
+// libcurl repeats a request up to five times if a kept connection breaks without an answer. One
+// repetition is right if the consumer has closed the connection as idle. More would be attempts
+// that are not counted.
 int HttpExchange::BeforeRequest(void* self, char*, char*, int, int) {
   auto* exchange = static_cast<HttpExchange*>(self);
   return ++exchange->requests_ > kHttpRequestsMax ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
@@ -74,7 +74,7 @@ size_t HttpExchange::OnBody(char* data, size_t size, size_t count, void* self) {
   const size_t bytes = size * count;
   exchange->body_.Add({data, bytes});
   if (!exchange->BodyCut()) return bytes;
-  return 0;  // ends the transfer and its connection; the status is known
+  return 0;  // ends the transfer and its connection; the status is known already
 }
 
 DeliveryResult HttpExchange::ResultOf(CURLcode code) const {
@@ -110,7 +110,7 @@ HttpAnswer HttpExchange::AnswerOf(long status, bool with_outcome) const {
   return answer;
 }
 
-// Of several lines the last.
+// Returns the last of several lines.
 std::string HttpExchange::Outcome() const {
   curl_header* header = nullptr;
   if (curl_easy_header(easy_, kHttpOutcomeHeader, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)

@@ -1,7 +1,7 @@
-// HttpExchange: one reusable libcurl handle that carries one attempt at a time, and what its end
-// means. For what is more than a plain request (HttpPlace::plain): https above all.
+// HttpExchange: one reusable libcurl handle that carries one attempt at a time. It serves requests
+// that are not plain (HttpPlace::plain), mostly https.
 //
-// Threads: one at a time (the transport's).
+// Threads: one at a time, the transport's.
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_EXCHANGE_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_EXCHANGE_H_
@@ -27,18 +27,18 @@ class HttpExchange {
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
-  // Of the handle's private pointer, which is the exchange (or null).
+  // Returns the exchange of a handle (its private pointer), or null.
   static HttpExchange* Of(CURL* easy);
   CURL* easy() const { return easy_; }
 
-  // Takes the attempt and makes the handle ready to be added to a multi handle. `lines`: of
-  // HeaderCache. On an error the attempt stays with the exchange, to be answered.
+  // Takes the attempt and prepares the handle for a multi handle. `lines` come from HeaderCache.
+  // After an error the exchange still has the attempt, and the caller must answer it.
   absl::Status Prepare(HttpAttempt attempt, const std::string& lines, HttpMicros now);
 
-  // After the transfer has ended with `code`.
+  // The result of a transfer that has ended with `code`.
   DeliveryResult ResultOf(CURLcode code) const;
 
-  // Answers the attempt and lets go of it.
+  // Answers and releases the attempt.
   void Answer(DeliveryResult result) { attempt_.Answer(std::move(result)); }
   void* owner() const { return attempt_.owner; }
 
@@ -53,19 +53,18 @@ class HttpExchange {
   CURL* const easy_;
   HttpAttempt attempt_;
 
-  // What the handle was last told, so as not to tell it again.
+  // The options set last, so that equal ones are not set again.
   std::string uri_;
   std::string method_;
 
-  // All header lines as one list entry: libcurl sends entries as they are, so one copy does for all
-  // of them.
+  // All header lines as one list entry. libcurl sends entries unchanged, so one copy is enough.
   std::string header_lines_;
   curl_slist header_list_ = {nullptr, nullptr};
-  // Behind it where there is no body: keeps libcurl from sending a type of its own.
+  // Follows it if there is no body: keeps libcurl from sending a Content-Type of its own.
   char no_content_type_[14] = "Content-Type:";
   curl_slist no_content_type_entry_ = {no_content_type_, nullptr};
 
-  int requests_ = 0;  // of this attempt
+  int requests_ = 0;  // sent for this attempt
   HttpBody body_;
   char error_[CURL_ERROR_SIZE] = {};
 };

@@ -1,9 +1,8 @@
 // The request headers of an HTTP delivery: CloudEvents 1.0 in binary mode, and the platform's own.
 //
-// They are built in parts, by what they depend on, so that a sender builds the definition's part
-// once for each definition and the context's parts once for each queue row. Each part is whole
-// lines that end with CR LF, except the last line of the attempt's part, which the HTTP client
-// ends.
+// They are built in parts, so that a sender builds the definition's part once per definition and
+// the context's parts once per queue row. Each part consists of lines that end with CR LF, except
+// the last line of the attempt's part, which the HTTP client ends.
 //
 // Pure functions.
 
@@ -18,9 +17,9 @@
 
 namespace escapement::handler {
 
-// Content-Type. Empty if the event has no payload: an empty body is of no type, and strict parsers
-// refuse an empty body that claims to be JSON. If there is one it must be the first line: libcurl
-// looks for it there, and sends one of its own otherwise.
+// Content-Type. Empty if the event has no payload, because strict parsers refuse an empty body that
+// claims to be JSON. It must be the first line: libcurl looks for it there, and otherwise sends a
+// Content-Type of its own.
 // INVALID_ARGUMENT if the type cannot stand in a header.
 absl::StatusOr<std::string> ContentTypeLine(const DeliveryContext& context);
 
@@ -32,9 +31,9 @@ absl::StatusOr<std::string> DefinitionHeaderLines(const storage::v1::DefinitionR
 // INVALID_ARGUMENT if the source or occurrence cannot stand in a header.
 absl::StatusOr<std::string> ContextHeaderLines(const DeliveryContext& context);
 
-// ce-id, Idempotency-Key, ce-subject (occurrence/index; not of one-off events), Escapement-Attempt,
-// Escapement-Index, Escapement-Token (where there is one), traceparent (trace by event, span by
-// attempt).
+// ce-id, Idempotency-Key, ce-subject (occurrence/index; not for one-off events),
+// Escapement-Attempt, Escapement-Index, Escapement-Token (if there is one), traceparent (trace by
+// event, span by attempt).
 void AppendAttemptHeaderLines(const DeliveryAttempt& attempt, std::string* lines);
 
 // RFC 3339 in UTC, with six digits of microseconds unless they are zero. Years 0 to 9999.

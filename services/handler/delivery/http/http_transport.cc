@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/check.h"
 #include "escapement/storage/v1/records.pb.h"
 #include "services/handler/delivery/http/curl_multi.h"
 #include "services/handler/delivery/http/exchange.h"
@@ -29,7 +30,7 @@ namespace {
 
 constexpr int kEventsMax = 256;
 
-// A descriptor that is closed at the end.
+// Closes its descriptor at the end.
 struct Descriptor {
   explicit Descriptor(int opened) : fd(opened) {}
   ~Descriptor() { close(fd); }
@@ -40,14 +41,14 @@ struct Descriptor {
 
 struct Queued {
   HttpAttempt attempt;
-  HttpMicros start_by = 0;  // so that what is left of the timeout is enough for an answer
+  HttpMicros start_by = 0;  // later, too little of the timeout would be left
 };
 
-// Attempts to one origin. Kept while it has any.
+// The attempts to one origin. It exists while it has any.
 struct Origin {
   std::string key;
   std::deque<Queued> waiting;
-  HttpMicros earliest_deadline = kHttpNever;  // a lower bound over `waiting`
+  HttpMicros earliest_deadline = kHttpNever;  // a lower bound for `waiting`
   int in_flight = 0;
   int in_flight_max = 0;
   bool ready = false;  // is in Loop::ready_
@@ -55,7 +56,7 @@ struct Origin {
 
 }  // namespace
 
-// A thread, its multi handle and its queues.
+// One thread with its multi handle and its queues.
 class HttpTransport::Loop {
  public:
   explicit Loop(const Options& options)
@@ -100,7 +101,7 @@ class HttpTransport::Loop {
     if (wake) Wake();
   }
 
-  // Whether it can have so many more of one origin in flight at once.
+  // True if this many more attempts of one origin fit.
   bool HasRoom(size_t attempts) const {
     return outstanding_.load(std::memory_order_relaxed) + attempts <=
            static_cast<size_t>(options_.in_flight_per_origin_max);
@@ -109,7 +110,8 @@ class HttpTransport::Loop {
  private:
   void Wake() {
     const uint64_t one = 1;
-    if (write(wakeup_.fd, &one, sizeof(one)) < 0) return;  // its counter is full: awake anyhow
+    if (write(wakeup_.fd, &one, sizeof(one)) < 0)
+      return;  // the counter is full, so the thread is awake
   }
 
   void Run() {
@@ -148,7 +150,7 @@ class HttpTransport::Loop {
     plain_.Has(fd) ? plain_.OnEvent(fd, event.events) : multi_.OnEvent(fd, event.events);
   }
 
-  // False = stop.
+  // Returns false if the loop must stop.
   bool TakeInbox() {
     std::vector<Queued> arrived;
     {
@@ -183,11 +185,11 @@ class HttpTransport::Loop {
     return std::min(options_.in_flight_unanswered_max, options_.in_flight_per_origin_max);
   }
 
-  // Before the result is given.
+  // Called before the attempt gets its result.
   void OnEnded(Origin* origin, HttpEnd end) {
-    outstanding_.fetch_sub(1, std::memory_order_relaxed);
-    --in_flight_count_;
-    --origin->in_flight;
+    CountAnswer();
+    TakeFrom(in_flight_count_, 1);
+    TakeFrom(origin->in_flight, 1);
     if (end == HttpEnd::kAnswered)
       origin->in_flight_max =
           std::min(2 * origin->in_flight_max, options_.in_flight_per_origin_max);
@@ -209,7 +211,7 @@ class HttpTransport::Loop {
     origins_.erase(std::string(origin->key));
   }
 
-  // One of each ready origin in turn, while there is room.
+  // Starts one attempt of each ready origin in turn, while there is room.
   void StartReady(HttpMicros now) {
     while (!ready_.empty() && in_flight_count_ < options_.in_flight_max) {
       Origin* origin = ready_.front();
@@ -261,18 +263,20 @@ class HttpTransport::Loop {
     exchange.Answer(std::move(result));
   }
 
+  void CountAnswer() { CHECK_GT(outstanding_.fetch_sub(1, std::memory_order_relaxed), 0u); }
+
   void Reject(HttpAttempt attempt, const absl::Status& why) {
-    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    CountAnswer();
     attempt.Answer({.status = DeliveryStatus::kRejected, .message = std::string(why.message())});
   }
 
   void Expire(Queued queued) {
-    outstanding_.fetch_sub(1, std::memory_order_relaxed);
+    CountAnswer();
     queued.attempt.Answer(
         {.status = DeliveryStatus::kUnsent, .message = "timed out before it could be sent"});
   }
 
-  // Answers what has waited for too long, and finds when the next one will have.
+  // Answers the attempts that have waited for too long, and computes earliest_deadline_.
   void ExpireWaiting(HttpMicros now) {
     earliest_deadline_ = kHttpNever;
     for (auto& [key, origin] : origins_) {
@@ -293,11 +297,12 @@ class HttpTransport::Loop {
     }
   }
 
-  // Answers what has ended.
+  // Answers the attempts that have ended.
   void Reap() {
     multi_.Reap([this](CURL* easy, CURLcode code) {
       if (plain_.OnConnected(easy, code)) return;
       const auto found = exchanges_.find(HttpExchange::Of(easy));
+      CHECK(found != exchanges_.end()) << "libcurl ended a request that is not under way";
       std::unique_ptr<HttpExchange> exchange = std::move(found->second);
       exchanges_.erase(found);
       DeliveryResult result = exchange->ResultOf(code);
@@ -310,7 +315,7 @@ class HttpTransport::Loop {
     });
   }
 
-  // After the thread has ended: nothing stays without an answer.
+  // Answers all attempts. Called after the thread has ended.
   void AnswerAll() {
     const DeliveryResult stopped = {.status = DeliveryStatus::kUnknown,
                                     .message = "the platform is stopping"};
@@ -327,28 +332,28 @@ class HttpTransport::Loop {
   }
 
   const Options options_;
-  const Descriptor epoll_;  // the last to be closed
+  const Descriptor epoll_;  // closed last
   const Descriptor wakeup_;
   std::thread thread_;
   std::atomic<size_t> outstanding_{0};  // attempts without an answer
 
   absl::Mutex mutex_;
   std::vector<Queued> inbox_ ABSL_GUARDED_BY(mutex_);
-  bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // the loop will look at the inbox
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // the loop will read the inbox
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Of the loop's thread only.
+  // Used only by the loop's thread.
   CurlMulti multi_;
   PlainRequests plain_;
   HeaderCache headers_;
-  std::string lines_;  // of the attempt being started
+  std::string lines_;  // header lines of the attempt being started
   PlaceCache places_;
   absl::flat_hash_map<std::string, std::unique_ptr<Origin>> origins_;
   std::deque<Origin*> ready_;  // have waiting attempts and room for one
   absl::flat_hash_map<HttpExchange*, std::unique_ptr<HttpExchange>> exchanges_;  // in flight
   std::vector<std::unique_ptr<HttpExchange>> free_;
   int in_flight_count_ = 0;
-  HttpMicros earliest_deadline_ = kHttpNever;  // a lower bound over all that wait
+  HttpMicros earliest_deadline_ = kHttpNever;  // a lower bound for all waiting attempts
 };
 
 HttpTransport::HttpTransport(const Options& options) {

@@ -69,7 +69,7 @@ class HttpTransportTest : public ::testing::TestWithParam<const char*> {
   size_t sent_ = 0;
 };
 
-TEST_P(HttpTransportTest, ARequestCarriesExactlyTheHeadersOfCloudEvents) {
+TEST_P(HttpTransportTest, RequestHasExactlyTheCloudEventsHeaders) {
   const AttemptOptions options = {.uri = origin() + "/hook?x=1",
                                   .method = "PUT",
                                   .payload = "hello",
@@ -121,7 +121,7 @@ TEST_P(HttpTransportTest, EmptyBodyHasNoContentType) {
   EXPECT_THAT(requests[0].first, HasSubstr("Content-Length: 0"));
 }
 
-TEST_P(HttpTransportTest, StatusesDecideAsTheContractSays) {
+TEST_P(HttpTransportTest, EachStatusGivesTheResultOfTheContract) {
   EXPECT_EQ(SendTo("/status/204").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(SendTo("/status/302").status, DeliveryStatus::kFailed);
   EXPECT_EQ(SendTo("/status/404").status, DeliveryStatus::kFailed);
@@ -132,7 +132,7 @@ TEST_P(HttpTransportTest, StatusesDecideAsTheContractSays) {
   EXPECT_EQ(receiver_->requests(), 5u) << "a redirect was followed";
 }
 
-TEST_P(HttpTransportTest, RetryAfterIsReadFromOverloadAnswersOnly) {
+TEST_P(HttpTransportTest, RetryAfterCountsOnlyWith429And503) {
   EXPECT_EQ(SendTo("/status/503/retryafter/7").retry_after, absl::Seconds(7));
   EXPECT_EQ(SendTo("/status/429/retryafter/9").retry_after, absl::Seconds(9));
   EXPECT_EQ(SendTo("/status/429").retry_after, absl::ZeroDuration());
@@ -140,13 +140,13 @@ TEST_P(HttpTransportTest, RetryAfterIsReadFromOverloadAnswersOnly) {
   EXPECT_EQ(SendTo("/status/503/retryafter/999999").retry_after, kRetryAfterMax);
 }
 
-TEST_P(HttpTransportTest, AHangingReceiverMeetsTheDeadline) {
+TEST_P(HttpTransportTest, HangingReceiverTimesOut) {
   const DeliveryResult result = SendTo("/hang", absl::Milliseconds(30));
   EXPECT_EQ(result.status, DeliveryStatus::kUnknown);
   EXPECT_THAT(result.message, HasSubstr("timed out"));
 }
 
-TEST_P(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo) {
+TEST_P(HttpTransportTest, AttemptsBehindHangingOnesTimeOutToo) {
   HttpTransport transport({.in_flight_per_origin_max = 2});
   transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 2), sink_);
   transport.Send(MakeAttempts({.uri = origin() + "/hang", .timeout = absl::Milliseconds(40)}, 3, 4),
@@ -157,7 +157,7 @@ TEST_P(HttpTransportTest, AttemptsThatWaitBehindHangingOnesMeetTheirDeadlineToo)
     EXPECT_EQ(sink_->Only(tag).status, DeliveryStatus::kUnsent);
 }
 
-TEST_P(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
+TEST_P(HttpTransportTest, FewHangingReceiversDoNotTakeAllConnections) {
   HttpTransport transport({.in_flight_unanswered_max = 4, .in_flight_max = 16});
   std::vector<std::unique_ptr<HttpReceiver>> hanging;
   for (uint64_t i = 0; i < 3; ++i) {
@@ -173,7 +173,7 @@ TEST_P(HttpTransportTest, AFewHangingReceiversDoNotTakeAllThereIs) {
   EXPECT_LE(hanging[0]->requests(), 4u);
 }
 
-TEST_P(HttpTransportTest, NothingIsStartedThatHasLessThanHalfItsTimeoutLeft) {
+TEST_P(HttpTransportTest, AttemptWithHalfItsTimeoutGoneIsNotStarted) {
   HttpTransport transport({.in_flight_per_origin_max = 1});
   transport.Send(
       MakeAttempts({.uri = origin() + "/delay/300", .timeout = absl::Milliseconds(500)}, 1, 3),
@@ -197,7 +197,7 @@ TEST_P(HttpTransportTest, AClosedPortIsUnknown) {
   EXPECT_THAT(sink_->Only(1).message, HasSubstr("connect"));
 }
 
-TEST_P(HttpTransportTest, WhatNoRequestCanBeMadeOfIsRejected) {
+TEST_P(HttpTransportTest, InvalidUriOrHeaderIsRejected) {
   transport_.Send(MakeAttempts({.uri = "httpx://host/"}, 1, 1), sink_);
   transport_.Send(MakeAttempts({.uri = origin(), .content_type = "a\r\nX-Injected: 1"}, 2, 1),
                   sink_);
@@ -212,14 +212,14 @@ TEST_P(HttpTransportTest, OneConnectionServesAttemptsInSequence) {
   EXPECT_EQ(receiver_->connections(), 1u);
 }
 
-TEST_P(HttpTransportTest, KeptConnectionsThatTheReceiverClosedAreReplaced) {
+TEST_P(HttpTransportTest, ClosedKeptConnectionIsReplaced) {
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   receiver_->ResetConnections();
   EXPECT_EQ(SendTo("/ok").status, DeliveryStatus::kAccepted);
   EXPECT_EQ(receiver_->connections(), 2u);
 }
 
-TEST_P(HttpTransportTest, NoMoreIdleConnectionsAreKeptThanMayBe) {
+TEST_P(HttpTransportTest, IdleConnectionsAreBounded) {
   HttpTransport transport({.connections_max = 1});
   const std::unique_ptr<HttpReceiver> other = *HttpReceiver::Start({}, &receipts_);
   const std::vector<std::string> uris = {origin() + "/ok", other->origin() + "/ok",
@@ -231,7 +231,7 @@ TEST_P(HttpTransportTest, NoMoreIdleConnectionsAreKeptThanMayBe) {
   EXPECT_EQ(receiver_->connections(), 2u) << "the first was kept beside the other receiver's";
 }
 
-TEST_P(HttpTransportTest, AnAttemptIsSentAtMostTwiceHoweverManyKeptConnectionsBreak) {
+TEST_P(HttpTransportTest, AttemptIsSentAtMostTwiceIfKeptConnectionsBreak) {
   const auto kept = std::make_shared<CollectingSink>();
   transport_.Send(MakeAttempts({.uri = origin() + "/delay/20"}, 1, 8), kept);
   ASSERT_TRUE(kept->Await(8));
@@ -251,13 +251,13 @@ TEST_P(HttpTransportTest, TenThousandDeliveriesArriveOnceEachOverFewConnections)
   EXPECT_LE(receiver_->connections(), 64u);
 }
 
-TEST_P(HttpTransportTest, SeveralThreadsShareWhatOneMayHaveInFlight) {
+TEST_P(HttpTransportTest, ThreadsShareTheBoundOfInFlightRequests) {
   HttpTransport transport({.threads = 3});
   SendTenThousand(transport);
   EXPECT_LE(receiver_->connections(), 64u);
 }
 
-TEST_P(HttpTransportTest, WhatOneThreadCanTakeDoesNotGoToOthers) {
+TEST_P(HttpTransportTest, BatchThatFitsOneThreadStaysThere) {
   HttpTransport transport({.threads = 4});
   for (uint64_t tag = 1; tag <= 20; ++tag) {
     transport.Send(MakeAttempts({.uri = origin() + "/ok"}, tag, 1), sink_);
@@ -266,7 +266,7 @@ TEST_P(HttpTransportTest, WhatOneThreadCanTakeDoesNotGoToOthers) {
   EXPECT_EQ(receiver_->connections(), 1u);
 }
 
-TEST_P(HttpTransportTest, ABatchThatIsTooLargeForOneThreadGoesToAll) {
+TEST_P(HttpTransportTest, BatchTooLargeForOneThreadGoesToAll) {
   HttpTransport transport(
       {.threads = 4, .in_flight_per_origin_max = 4, .in_flight_unanswered_max = 4});
   // Each thread has one of them out, and nothing is answered: four only if all have begun.
@@ -274,7 +274,7 @@ TEST_P(HttpTransportTest, ABatchThatIsTooLargeForOneThreadGoesToAll) {
   receiver_->AwaitRequests(4);
 }
 
-TEST_P(HttpTransportTest, DestructionAnswersWhatIsOutstanding) {
+TEST_P(HttpTransportTest, DestructorAnswersOutstandingAttempts) {
   {
     HttpTransport transport({.in_flight_per_origin_max = 1});
     transport.Send(MakeAttempts({.uri = origin() + "/hang"}, 1, 3), sink_);

@@ -65,7 +65,7 @@ using fixtures::CollectingSink;
 using fixtures::MakeAttempts;
 
 // Nothing of the transport waits for the look-up: it has one thread for all targets.
-TEST(HttpTransportNamesTest, AnAttemptEndsAtItsTimeoutWhateverItsNameServerDoes) {
+TEST(HttpTransportNamesTest, AttemptTimesOutWhileItsNameServerHangs) {
   HttpTransport transport{HttpTransport::Options()};
   const auto sink = std::make_shared<CollectingSink>();
   for (uint64_t tag = 1; tag <= 2; ++tag) {

@@ -5,21 +5,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/printable_text.h"
 #include "escapement/storage/v1/records.pb.h"
 
 namespace escapement::handler {
 namespace {
 
-// A connection that has been idle for longer is not used again, as with libcurl: who is behind it
-// may have gone without a word.
+// A connection that was idle for longer is not used again, as with libcurl: its peer may be gone.
 constexpr HttpMicros kIdleMax = 118'000'000;
 
 }  // namespace
 
 PlainRequests::PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
                              std::function<void(void* owner, HttpEnd end)> ended)
-    : options_(options), epoll_(epoll), multi_(multi), ended_(std::move(ended)) {}
+    : options_(options), epoll_(epoll), multi_(multi), on_ended_(std::move(ended)) {}
 
 PlainRequests::~PlainRequests() {
   for (auto& [easy, connecting] : connecting_) {
@@ -40,7 +40,7 @@ void PlainRequests::Start(HttpAttempt attempt, const HttpPlace& place, const std
   ++pool->links;
   Link* const link = TakeIdle(pool, now);
   if (link == nullptr) return Connect(pool, std::move(outgoing), now);
-  --pool->links;
+  TakeFrom<size_t>(pool->links, 1);
   Send(link, std::move(outgoing));
 }
 
@@ -54,7 +54,8 @@ PlainRequests::Pool* PlainRequests::PoolOf(const std::string& url) {
 }
 
 void PlainRequests::LeavePool(Pool* pool) {
-  if (--pool->links == 0) pools_.erase(std::string(pool->url));
+  TakeFrom<size_t>(pool->links, 1);
+  if (pool->links == 0) pools_.erase(std::string(pool->url));
 }
 
 PlainRequests::Link* PlainRequests::TakeIdle(Pool* pool, HttpMicros now) {
@@ -115,6 +116,7 @@ bool PlainRequests::OnConnected(CURL* easy, CURLcode code) {
   }
   if (static_cast<size_t>(fd) >= links_.size()) links_.resize(static_cast<size_t>(fd) + 64);
   auto& link = links_[static_cast<size_t>(fd)];
+  CHECK(link == nullptr) << "descriptor " << fd << " has a connection already";
   link = std::make_unique<Link>(fd, options_.response_bytes_max);
   link->pool = connecting->pool;
   epoll_event event = {};
@@ -137,8 +139,9 @@ bool PlainRequests::Has(int fd) const {
 }
 
 void PlainRequests::OnEvent(int fd, uint32_t events) {
+  CHECK(Has(fd));
   Link* const link = links_[static_cast<size_t>(fd)].get();
-  // Nothing was asked: the consumer has closed it, or is about to.
+  // No request is under way: the consumer has closed the connection, or is about to.
   if (link->idle) return Close(link);
   auto progress = HttpConnection::Progress::kGoesOn;
   if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) progress = link->connection.Read();
@@ -162,7 +165,7 @@ void PlainRequests::OnAnswered(Link* link) {
   HttpAttempt attempt = std::move(link->outgoing->attempt);
   const bool has_token = !attempt.attempt.token.empty();
   const HttpAnswer answer = link->connection.TakeAnswer(has_token);
-  link->connection.reusable() ? Rest(link) : Close(link);
+  link->connection.reusable() ? KeepIdle(link) : Close(link);
   End(std::move(attempt), ResultOfAnswer(answer, has_token), HttpEnd::kAnswered);
 }
 
@@ -186,7 +189,7 @@ void PlainRequests::OnBroken(Link* link) {
       HttpEnd::kOther);
 }
 
-void PlainRequests::Rest(Link* link) {
+void PlainRequests::KeepIdle(Link* link) {
   link->outgoing = nullptr;
   link->idle = true;
   link->idle_since = HttpNow();
@@ -229,7 +232,7 @@ void PlainRequests::AnswerAll(const DeliveryResult& result) {
 }
 
 void PlainRequests::End(HttpAttempt attempt, DeliveryResult result, HttpEnd end) {
-  ended_(attempt.owner, end);
+  on_ended_(attempt.owner, end);
   attempt.Answer(std::move(result));
 }
 

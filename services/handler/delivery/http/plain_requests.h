@@ -1,8 +1,8 @@
-// PlainRequests: attempts to http:// targets, each on a connection of its own. libcurl looks names
-// up and connects; from then on the sockets are ours (HttpConnection), which costs an attempt about
-// half of what libcurl takes for it (ADR 10).
+// PlainRequests: attempts to http:// targets, each on a connection of its own. libcurl resolves
+// names and connects. Then HttpConnection carries the request, at about half of libcurl's cost (ADR
+// 10).
 //
-// Threads: one (the transport's).
+// Threads: one, the transport's.
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_PLAIN_REQUESTS_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_PLAIN_REQUESTS_H_
@@ -26,27 +26,27 @@ enum class HttpEnd { kAnswered, kTimedOut, kOther };
 
 class PlainRequests {
  public:
-  // `epoll` and `multi` outlive it. `ended` is called for each attempt before its result is given.
+  // `epoll` and `multi` must outlive it. Calls `ended` for each attempt before its result.
   PlainRequests(const HttpTransport::Options& options, int epoll, CurlMulti& multi,
                 std::function<void(void* owner, HttpEnd end)> ended);
   ~PlainRequests();
   PlainRequests(const PlainRequests&) = delete;
   PlainRequests& operator=(const PlainRequests&) = delete;
 
-  // `lines` as RequestHead.
+  // `lines` as for RequestHead.
   void Start(HttpAttempt attempt, const HttpPlace& place, const std::string& lines, HttpMicros now);
 
-  // Whether the socket is one of its own; then what epoll tells of it is for OnEvent.
+  // True if the socket belongs to a plain request. Its epoll events then go to OnEvent.
   bool Has(int fd) const;
   void OnEvent(int fd, uint32_t events);
-  // False: the handle is not one of its own.
+  // Returns false if the handle does not belong to a plain request.
   bool OnConnected(CURL* easy, CURLcode code);
 
-  // When Expire is to be called.
+  // When Expire must be called.
   HttpMicros expire_at() const { return expire_at_; }
   void Expire(HttpMicros now);
 
-  // Ends all of them with this result.
+  // Answers all attempts with this result.
   void AnswerAll(const DeliveryResult& result);
 
  private:
@@ -56,11 +56,11 @@ class PlainRequests {
     int requests = 1;
   };
   struct Link;
-  // The connections to one host and port. Kept while there are any.
+  // The connections to one host and port. It exists while there are any.
   struct Pool {
     std::string url;
-    std::vector<Link*> idle;  // the one used last at the end
-    size_t links = 0;         // those being made and sought included
+    std::vector<Link*> idle;  // in the order of their last use
+    size_t links = 0;         // including those being opened or looked up
   };
   struct Link {
     Link(int fd, size_t body_bytes_max) : connection(fd, body_bytes_max) {}
@@ -69,7 +69,7 @@ class PlainRequests {
     std::unique_ptr<Outgoing> outgoing;  // while it is not idle
     bool idle = false;
     bool reused = false;
-    bool watches_room = false;  // EPOLLOUT too
+    bool watches_room = false;  // waits for EPOLLOUT too
     HttpMicros idle_since = 0;
     std::list<Link*>::iterator place = {};  // in idle_, while it is idle
   };
@@ -81,28 +81,28 @@ class PlainRequests {
 
   Pool* PoolOf(const std::string& url);
   void LeavePool(Pool* pool);
-  // Null: there is none.
+  // Returns null if there is none.
   Link* TakeIdle(Pool* pool, HttpMicros now);
-  // A connection that the pool counts already.
+  // Opens a connection that the pool counts already.
   void Connect(Pool* pool, std::unique_ptr<Outgoing> outgoing, HttpMicros now);
   void Send(Link* link, std::unique_ptr<Outgoing> outgoing);
   void OnProgress(Link* link, HttpConnection::Progress progress);
   void OnAnswered(Link* link);
   void OnBroken(Link* link);
-  void Rest(Link* link);
+  void KeepIdle(Link* link);
   void Close(Link* link);
   void End(HttpAttempt attempt, DeliveryResult result, HttpEnd end);
 
   const HttpTransport::Options options_;
   const int epoll_;
   CurlMulti& multi_;
-  const std::function<void(void*, HttpEnd)> ended_;
+  const std::function<void(void*, HttpEnd)> on_ended_;
   absl::flat_hash_map<std::string, std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<Link>> links_;  // by socket
-  std::list<Link*> idle_;                     // the one used last at the end
+  std::list<Link*> idle_;                     // in the order of their last use
   absl::flat_hash_map<CURL*, std::unique_ptr<Connecting>> connecting_;
   std::vector<CURL*> free_;
-  HttpMicros expire_at_ = kHttpNever;  // a lower bound over what is out on links
+  HttpMicros expire_at_ = kHttpNever;  // a lower bound for the deadlines of attempts on links
 };
 
 }  // namespace escapement::handler

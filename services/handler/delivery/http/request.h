@@ -1,6 +1,6 @@
-// What the requests of an HTTP transport have in common, kept from one to the next.
+// Parts of HTTP requests that successive attempts share: header lines and the place of a URI.
 //
-// Threads: one (the transport's).
+// Threads: one, the transport's.
 
 #ifndef SERVICES_HANDLER_DELIVERY_HTTP_REQUEST_H_
 #define SERVICES_HANDLER_DELIVERY_HTTP_REQUEST_H_
@@ -14,22 +14,22 @@
 
 namespace escapement::handler {
 
-// Of one attempt: the second when a kept connection breaks before an answer, which its consumer may
-// have closed as idle. More would be attempts that nobody counts.
+// Requests for one attempt. A second one follows if a kept connection breaks before an answer: the
+// consumer may have closed it as idle. More would be attempts that are not counted.
 inline constexpr int kHttpRequestsMax = 2;
 inline constexpr char kBrokenTwice[] =
     "the connection broke before an answer, and so did a second one";
 
-// An attempt that is to be sent.
+// An attempt to send.
 struct HttpAttempt {
   DeliveryAttempt attempt;
   std::shared_ptr<DeliverySink> sink;
   HttpMicros deadline = 0;
-  void* owner = nullptr;  // given back with its end
+  void* owner = nullptr;  // passed back when the attempt ends
 
-  // For libcurl: at least 1, since 0 is no limit.
+  // The remaining time for libcurl: at least 1, because 0 means no limit.
   long MillisLeft(HttpMicros now) const;
-  // Gives the result and lets go of the attempt.
+  // Gives the result to the sink and releases the attempt.
   void Answer(DeliveryResult result);
 };
 
@@ -37,25 +37,24 @@ struct HttpAttempt {
 // shares.
 class HeaderCache {
  public:
-  // Sets `*lines` to all header lines of the attempt. INVALID_ARGUMENT as the functions of
-  // headers.h.
+  // Sets `*lines` to all header lines of the attempt. Returns INVALID_ARGUMENT as headers.h does.
   absl::Status SetLines(const DeliveryAttempt& attempt, std::string* lines);
 
  private:
   std::shared_ptr<const storage::v1::DefinitionRecord> definition_;
   std::string definition_lines_;
   std::shared_ptr<const DeliveryContext> context_;
-  std::string content_type_line_;  // of the context
+  std::string content_type_line_;  // for context_
   std::string context_lines_;
 };
 
-// Where a URI leads, as libcurl reads it.
+// The parts of a URI, as libcurl parses it.
 struct HttpPlace {
   std::string uri;
-  // http:// with nothing in it that needs more than a plain request. Otherwise the rest is empty.
+  // True for an http:// URI that a plain request can serve. Otherwise the fields below are empty.
   bool plain = false;
   std::string connect;  // http://host:port/
-  std::string host;     // as the header has it
+  std::string host;     // for the Host header
   std::string target;   // path and query
 };
 
@@ -68,8 +67,8 @@ class PlaceCache {
   HttpPlace place_;
 };
 
-// The whole of a plain request but for its body. `lines`: the headers', the last one without its
-// end.
+// The request line and the headers of a plain request. `lines`: the header lines, the last one
+// without its CR LF.
 std::string RequestHead(const std::string& method, const HttpPlace& place, const std::string& lines,
                         size_t body_bytes);
 

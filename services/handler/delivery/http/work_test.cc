@@ -116,7 +116,7 @@ TEST_P(HttpWorkTest, TheOutcomeHeaderSaysHowTheWorkEnded) {
             DeliveryWork::kFailed);
 }
 
-TEST_P(HttpWorkTest, WorkThatFailedSaysWhyInTheBodyAndWithoutATokenNothingIsSaid) {
+TEST_P(HttpWorkTest, FailedWorkHasItsReasonOnlyWithAToken) {
   const DeliveryResult failed = HttpSend("Escapement-Outcome: failed\r\n", kToken).result;
   EXPECT_EQ(failed.status, DeliveryStatus::kAccepted);
   EXPECT_EQ(failed.message, "because");

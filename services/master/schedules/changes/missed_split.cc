@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "services/master/limits.h"
 
 namespace escapement::master {
@@ -25,9 +26,13 @@ MissedSplit SplitMissed(const cron::Timetable& timetable, const cron::MisfirePla
   if (summary.empty()) return split;
   split.summary_first = summary.front();
   split.summary_count = summary.size();
-  split.summary_last = summary.size() < kSummaryCountMax
-                           ? summary.back().instant
-                           : timetable.EnumerateLast(begin, summary_to, 1).back().instant;
+  if (summary.size() < kSummaryCountMax) {
+    split.summary_last = summary.back().instant;
+  } else {
+    const std::vector<cron::Occurrence> last = timetable.EnumerateLast(begin, summary_to, 1);
+    CHECK(!last.empty()) << "there is a first occurrence and no last one";
+    split.summary_last = last.back().instant;
+  }
   return split;
 }
 
