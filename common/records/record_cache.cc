@@ -8,6 +8,7 @@
 #include "common/runtime/perturb.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/schedule_table.h"
+#include "google/protobuf/message.h"
 
 namespace escapement {
 namespace {
@@ -47,11 +48,17 @@ bool EndsRuns(const kv::WatchedMutation& mutation) {
 }  // namespace
 
 std::string TargetKeyOf(const storage::v1::TargetRecord& target) {
-  if (target.has_grpc()) return absl::StrCat("grpc:", target.grpc().uri());
-  const absl::string_view uri = target.http().uri();
-  const size_t scheme = uri.find("://");
-  const size_t host = scheme == absl::string_view::npos ? 0 : scheme + 3;
-  return absl::StrCat("http:", uri.substr(0, uri.find_first_of("/?#", host)));
+  const auto* kind = target.GetReflection()->GetOneofFieldDescriptor(
+      target, target.GetDescriptor()->FindOneofByName("kind"));
+  if (kind == nullptr || target.has_http()) {
+    const absl::string_view uri = target.http().uri();
+    const size_t scheme = uri.find("://");
+    const size_t host = scheme == absl::string_view::npos ? 0 : scheme + 3;
+    return absl::StrCat("http:", uri.substr(0, uri.find_first_of("/?#", host)));
+  }
+  const google::protobuf::Message& record = target.GetReflection()->GetMessage(target, kind);
+  const auto* uri = CheckNotNull(record.GetDescriptor()->FindFieldByName("uri"));
+  return absl::StrCat(kind->name(), ":", record.GetReflection()->GetString(record, uri));
 }
 
 kv::Condition StateUnchanged(const Uid& uid, const CachedState& state) {

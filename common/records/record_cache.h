@@ -44,7 +44,8 @@ struct CachedDefinition {
   absl::Duration timeout;
 };
 
-// Returns "grpc:" uri, or "http:" scheme://host:port.
+// The key of targets that share connections: "http:" scheme://host:port, for every other kind the
+// kind's name and its whole uri ("grpc:" uri).
 std::string TargetKeyOf(const storage::v1::TargetRecord& target);
 
 class RecordCache {

@@ -1,23 +1,15 @@
 #include "services/handler/hosted_handler.h"
 
-#include <algorithm>
-#include <thread>
+#include <memory>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "common/service/lease_flags.h"
 #include "common/tokens/token_handle.h"
-#include "services/handler/delivery/grpc/grpc_transport.h"
-#include "services/handler/delivery/http/http_transport.h"
-#include "services/handler/delivery/target_transport.h"
+#include "services/handler/delivery/transport_table.h"
 #include "services/handler/handler_service.h"
 #include "services/handler/metrics.h"
 
-ABSL_FLAG(int, http_connections_per_target, 64,
-          "concurrent HTTP requests to one origin (scheme://host:port)");
-ABSL_FLAG(int, http_threads, 1,
-          "threads that drive the HTTP connections; use more for many https targets; 0: one for "
-          "each core, at most 4");
 ABSL_FLAG(uint64_t, events_out_max, 16'384,
           "events that one handler has claimed and that are not answered");
 ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
@@ -43,24 +35,10 @@ HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   return options;
 }
 
-HttpTransport::Options HttpOptionsFromFlags() {
-  HttpTransport::Options options;
-  options.threads = absl::GetFlag(FLAGS_http_threads);
-  if (options.threads == 0)
-    options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 4u));
-  options.in_flight_per_origin_max = absl::GetFlag(FLAGS_http_connections_per_target);
-  return options;
-}
-
 }  // namespace
 
 void ValidateHandlerFlags(std::vector<std::string>& errors) {
-  if (absl::GetFlag(FLAGS_http_connections_per_target) < 1 ||
-      absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
-    errors.push_back("--http_connections_per_target: must be from 1 to 1024");
-  }
-  if (absl::GetFlag(FLAGS_http_threads) < 0 || absl::GetFlag(FLAGS_http_threads) > 64)
-    errors.push_back("--http_threads: must be from 0 to 64");
+  ValidateTransportFlags(errors);
   if (absl::GetFlag(FLAGS_events_out_max) < 1)
     errors.push_back("--events_out_max: must be at least 1");
   if (absl::GetFlag(FLAGS_retention) < absl::Hours(24))
@@ -69,11 +47,10 @@ void ValidateHandlerFlags(std::vector<std::string>& errors) {
 
 struct HostedHandler::Parts {
   Parts(const ServiceContext& context, kv::KvStore& store)
-      : transport(std::make_unique<HttpTransport>(HttpOptionsFromFlags()),
-                  std::make_unique<GrpcTransport>(GrpcTransport::Options{})),
-        service(OptionsFromFlags(context), store, context.runtime, transport) {}
+      : transport(NewTransports()),
+        service(OptionsFromFlags(context), store, context.runtime, *transport) {}
 
-  TargetTransport transport;
+  const std::unique_ptr<DeliveryTransport> transport;
   HandlerService service;
 };
 

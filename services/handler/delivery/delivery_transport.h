@@ -4,8 +4,8 @@
 // DeliveryContext, an attempt adds its id, index and number, and all results go to one sink without
 // an allocation per event.
 //
-// Implementations: http_transport and grpc_transport (real consumers), target_transport (chooses by
-// the kind of the target), fakes in tests.
+// Implementations: http_transport and grpc_transport (real consumers), the transport of all kinds
+// (transport_table), fakes in tests.
 
 #ifndef SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_
 #define SERVICES_HANDLER_DELIVERY_DELIVERY_TRANSPORT_H_

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/printable_text.h"
@@ -116,8 +117,10 @@ void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
   }
 }
 
-void ReadHttp(const v1::HttpTarget& http, const std::string& field,
-              storage::v1::HttpTargetRecord* record, FieldViolations* violations) {
+void ReadHttp(const v1::Target& target, const std::string& field,
+              storage::v1::TargetRecord* target_record, FieldViolations* violations) {
+  const v1::HttpTarget& http = target.http();
+  storage::v1::HttpTargetRecord* record = target_record->mutable_http();
   if (absl::Status status = CheckHttpUri(http.uri()); !status.ok()) {
     violations->Add(absl::StrCat(field, ".uri"), status.message());
   }
@@ -128,6 +131,49 @@ void ReadHttp(const v1::HttpTarget& http, const std::string& field,
   record->set_uri(http.uri());
   record->set_method(method);
   ReadHeaders(http, absl::StrCat(field, ".headers"), record, violations);
+}
+
+void WriteHttp(const storage::v1::TargetRecord& record, v1::Target* target) {
+  v1::HttpTarget* http = target->mutable_http();
+  http->set_uri(record.http().uri());
+  http->set_method(record.http().method());
+  for (const auto& [name, value] : record.http().headers())
+    (*http->mutable_headers())[name] = value;
+}
+
+void ReadGrpc(const v1::Target& target, const std::string& field, storage::v1::TargetRecord* record,
+              FieldViolations* violations) {
+  if (absl::Status status = CheckGrpcUri(target.grpc().uri()); !status.ok())
+    violations->Add(absl::StrCat(field, ".uri"), status.message());
+  record->mutable_grpc()->set_uri(target.grpc().uri());
+}
+
+void WriteGrpc(const storage::v1::TargetRecord& record, v1::Target* target) {
+  target->mutable_grpc()->set_uri(record.grpc().uri());
+}
+
+// The kinds of targets, and how each is validated, stored and shown.
+struct KindRow {
+  absl::string_view name;  // of the field in both messages
+  v1::Target::KindCase kind;
+  storage::v1::TargetRecord::KindCase record_kind;
+  // Adds violations with fields below `field` ("schedule.target.http").
+  void (*read)(const v1::Target& target, const std::string& field,
+               storage::v1::TargetRecord* record, FieldViolations* violations);
+  void (*write)(const storage::v1::TargetRecord& record, v1::Target* target);
+};
+constexpr std::array kKinds = {
+    KindRow{"http", v1::Target::kHttp, storage::v1::TargetRecord::kHttp, &ReadHttp, &WriteHttp},
+    KindRow{"grpc", v1::Target::kGrpc, storage::v1::TargetRecord::kGrpc, &ReadGrpc, &WriteGrpc},
+};
+
+// Returns null if no row has this kind.
+template <typename Kind>
+const KindRow* FindKind(Kind KindRow::*column, Kind kind) {
+  for (const KindRow& row : kKinds) {
+    if (row.*column == kind) return &row;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -189,33 +235,21 @@ absl::Status CheckHeaderName(absl::string_view name) {
 storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
                                      FieldViolations* violations) {
   storage::v1::TargetRecord record;
-  switch (target.kind_case()) {
-    case v1::Target::kHttp:
-      ReadHttp(target.http(), absl::StrCat(field, ".http"), record.mutable_http(), violations);
-      break;
-    case v1::Target::kGrpc:
-      if (absl::Status status = CheckGrpcUri(target.grpc().uri()); !status.ok()) {
-        violations->Add(absl::StrCat(field, ".grpc.uri"), status.message());
-      }
-      record.mutable_grpc()->set_uri(target.grpc().uri());
-      break;
-    case v1::Target::KIND_NOT_SET:
-      violations->Add(field, "is required: set http or grpc");
-      break;
+  const KindRow* row = FindKind(&KindRow::kind, target.kind_case());
+  if (row == nullptr) {
+    const auto name = [](std::string* out, const KindRow& kind) {
+      absl::StrAppend(out, kind.name);
+    };
+    violations->Add(field, absl::StrCat("is required: set ", absl::StrJoin(kKinds, " or ", name)));
+  } else {
+    row->read(target, absl::StrCat(field, ".", row->name), &record, violations);
   }
   return record;
 }
 
 void WriteTarget(const storage::v1::TargetRecord& record, v1::Target* target) {
-  if (record.has_http()) {
-    v1::HttpTarget* http = target->mutable_http();
-    http->set_uri(record.http().uri());
-    http->set_method(record.http().method());
-    for (const auto& [name, value] : record.http().headers())
-      (*http->mutable_headers())[name] = value;
-  } else if (record.has_grpc()) {
-    target->mutable_grpc()->set_uri(record.grpc().uri());
-  }
+  const KindRow* row = FindKind(&KindRow::record_kind, record.kind_case());
+  if (row != nullptr) row->write(record, target);
 }
 
 }  // namespace escapement::master

@@ -1,0 +1,35 @@
+#include "services/handler/delivery/http/http_flags.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/flags/flag.h"
+#include "services/handler/delivery/http/http_transport.h"
+
+ABSL_FLAG(int, http_connections_per_target, 64,
+          "concurrent HTTP requests to one origin (scheme://host:port)");
+ABSL_FLAG(int, http_threads, 1,
+          "threads that drive the HTTP connections; use more for many https targets; 0: one for "
+          "each core, at most 4");
+
+namespace escapement::handler {
+
+void ValidateHttpFlags(std::vector<std::string>& errors) {
+  if (absl::GetFlag(FLAGS_http_connections_per_target) < 1 ||
+      absl::GetFlag(FLAGS_http_connections_per_target) > 1024) {
+    errors.push_back("--http_connections_per_target: must be from 1 to 1024");
+  }
+  if (absl::GetFlag(FLAGS_http_threads) < 0 || absl::GetFlag(FLAGS_http_threads) > 64)
+    errors.push_back("--http_threads: must be from 0 to 64");
+}
+
+std::unique_ptr<DeliveryTransport> NewHttpTransportFromFlags() {
+  HttpTransport::Options options;
+  options.threads = absl::GetFlag(FLAGS_http_threads);
+  if (options.threads == 0)
+    options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 4u));
+  options.in_flight_per_origin_max = absl::GetFlag(FLAGS_http_connections_per_target);
+  return std::make_unique<HttpTransport>(options);
+}
+
+}  // namespace escapement::handler

@@ -1,0 +1,65 @@
+#include "services/handler/delivery/transport_table.h"
+
+#include <array>
+#include <utility>
+
+#include "escapement/storage/v1/records.pb.h"
+#include "services/handler/delivery/grpc/grpc_transport.h"
+#include "services/handler/delivery/http/http_flags.h"
+
+namespace escapement::handler {
+namespace {
+
+struct Row {
+  storage::v1::TargetRecord::KindCase kind;
+  std::unique_ptr<DeliveryTransport> (*make)();
+  void (*validate_flags)(std::vector<std::string>& errors);  // null if the transport has no flags
+};
+
+std::unique_ptr<DeliveryTransport> NewGrpcTransport() {
+  return std::make_unique<GrpcTransport>(GrpcTransport::Options());
+}
+
+constexpr std::array kTransports = {
+    Row{storage::v1::TargetRecord::kHttp, &NewHttpTransportFromFlags, &ValidateHttpFlags},
+    Row{storage::v1::TargetRecord::kGrpc, &NewGrpcTransport, nullptr},
+};
+
+class TransportOfAllKinds final : public DeliveryTransport {
+ public:
+  TransportOfAllKinds() {
+    for (size_t row = 0; row < kTransports.size(); ++row)
+      transports_[row] = kTransports[row].make();
+  }
+
+  void Send(std::vector<DeliveryAttempt> attempts, std::shared_ptr<DeliverySink> sink) override {
+    if (attempts.empty()) return;
+    // The attempts have one target key, and so one kind.
+    const auto kind = attempts.front().context->definition->delivery().target().kind_case();
+    for (size_t row = 0; row < kTransports.size(); ++row) {
+      if (kTransports[row].kind == kind)
+        return transports_[row]->Send(std::move(attempts), std::move(sink));
+    }
+    for (const DeliveryAttempt& attempt : attempts) {
+      sink->OnResult(attempt.tag, {.status = DeliveryStatus::kRejected,
+                                   .message = "no transport serves this kind of target"});
+    }
+  }
+
+ private:
+  std::array<std::unique_ptr<DeliveryTransport>, kTransports.size()> transports_;
+};
+
+}  // namespace
+
+void ValidateTransportFlags(std::vector<std::string>& errors) {
+  for (const Row& row : kTransports) {
+    if (row.validate_flags != nullptr) row.validate_flags(errors);
+  }
+}
+
+std::unique_ptr<DeliveryTransport> NewTransports() {
+  return std::make_unique<TransportOfAllKinds>();
+}
+
+}  // namespace escapement::handler
