@@ -14,28 +14,43 @@
 namespace escapement {
 namespace {
 
-// grpc.health.v1.Health/Check with an empty request; the answer's field 1 is 1 = SERVING, 2 =
-// NOT_SERVING.
-int CheckHealth(const std::string& address) {
+struct Answer {
+  grpc::Status status;
+  std::string bytes;
+};
+
+// Sends `request` to grpc.health.v1.Health/Check.
+Answer CallHealth(const std::string& address, const std::string& request,
+                  grpc_compression_algorithm compression) {
   grpc::GenericStub stub(NewChannel(address));
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  context.set_compression_algorithm(compression);
   grpc::CompletionQueue queue;
-  const grpc::Slice empty;
+  const grpc::Slice slice(request);
   auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
-                                    grpc::ByteBuffer(&empty, 1), &queue);
+                                    grpc::ByteBuffer(&slice, 1), &queue);
   call->StartCall();
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  call->Finish(&answer, &status, &answer);
+  grpc::ByteBuffer received;
+  Answer answer;
+  call->Finish(&received, &answer.status, &answer);
   void* tag = nullptr;
   bool ok = false;
   queue.Next(&tag, &ok);
-  if (!status.ok()) return -static_cast<int>(status.error_code());
   std::vector<grpc::Slice> slices;
-  if (!answer.Dump(&slices).ok() || slices.empty() || slices[0].size() != 2) return 0;
-  return slices[0].begin()[1];
+  if (answer.status.ok() && received.Dump(&slices).ok()) {
+    for (const grpc::Slice& part : slices)
+      answer.bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+  }
+  return answer;
+}
+
+// The answer's field 1 is 1 = SERVING, 2 = NOT_SERVING. A negative number is an error's code.
+int CheckHealth(const std::string& address) {
+  const Answer answer = CallHealth(address, "", GRPC_COMPRESS_NONE);
+  if (!answer.status.ok()) return -static_cast<int>(answer.status.error_code());
+  return answer.bytes.size() == 2 ? answer.bytes[1] : 0;
 }
 
 TEST(GrpcServerTest, AnswersHealthAsTold) {
@@ -62,6 +77,21 @@ TEST(GrpcServerTest, ASecondServerCannotShareThePort) {
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(GrpcServer::Start({.listen = (*first)->address()}, {}).status().code(),
             absl::StatusCode::kUnavailable);
+}
+
+// gRPC would decompress without a bound. The request is small, so only its compression is wrong.
+TEST(GrpcServerTest, RefusesCompressedMessages) {
+  auto server = GrpcServer::Start({}, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  // Field 1, a service of which nothing is known: 100 equal letters, which compress well.
+  const std::string request = "\x0a\x64" + std::string(100, 'a');
+  EXPECT_EQ(CallHealth((*server)->address(), request, GRPC_COMPRESS_NONE).status.error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    EXPECT_EQ(CallHealth((*server)->address(), request, algorithm).status.error_code(),
+              grpc::StatusCode::UNIMPLEMENTED)
+        << algorithm;
+  }
 }
 
 TEST(HostPortTest, ParsesAndPrints) {

@@ -2,13 +2,29 @@
 #include <grpc/support/time.h>
 #include <pthread.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 
 namespace escapement {
 namespace {
+
+constexpr char kPollingThread[] = "nexting_thread";
+
+bool HasThreadNamed(const std::string& wanted) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name == wanted) return true;
+  }
+  return false;
+}
 
 void InThisProgram() {}
 
@@ -23,7 +39,7 @@ bool IsOurs(const char* name) {
 TEST(GrpcSleepOverride, PollingThreadDoesNotSleep) {
   bool went_on = false;
   std::thread polling([&went_on] {
-    ASSERT_EQ(pthread_setname_np(pthread_self(), "nexting_thread"), 0);
+    ASSERT_EQ(pthread_setname_np(pthread_self(), kPollingThread), 0);
     gpr_sleep_until(gpr_inf_future(GPR_CLOCK_REALTIME));
     went_on = true;
   });
@@ -42,6 +58,22 @@ TEST(GrpcSleepOverride, OtherThreadsSleepUntilTheirTime) {
 TEST(GrpcSleepOverride, GrpcsLibraryCallsOurs) {
   ASSERT_FALSE(grpc::Version().empty());  // it is linked
   EXPECT_TRUE(IsOurs("gpr_sleep_until"));
+}
+
+// The override knows gRPC's polling threads by their name only.
+TEST(GrpcSleepOverride, GrpcNamesItsPollingThreadsAsExpected) {
+  EXPECT_FALSE(HasThreadNamed(kPollingThread));
+  // The first callback call starts these threads. Nothing listens at this port.
+  grpc::GenericStub stub(grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::ByteBuffer answer;
+  absl::Notification ended;
+  stub.UnaryCall(&context, "/nobody/Call", {}, &request, &answer,
+                 [&ended](grpc::Status) { ended.Notify(); });
+  ended.WaitForNotification();
+  EXPECT_TRUE(HasThreadNamed(kPollingThread));
 }
 
 }  // namespace
