@@ -37,7 +37,7 @@ struct Row {
   }
 };
 
-// Each item by itself, in all kinds of months.
+// Tests each item by itself, in all kinds of months.
 TEST(MonthDaysTest, EveryItemInEveryMonthThereIs) {
   const auto days = [](const std::string& day, const std::string& weekday, MonthShape shape) {
     return DaysOfShape(ParseCron(absl::StrCat("0 0 ", day, " * ", weekday)).value(), shape);

@@ -116,7 +116,7 @@ TEST(TimetableTest, WhatAnExclusionLeavesIsFoundHoweverFarItIs) {
                    .has_value());
 }
 
-// An exclusion once hid what a gap had shifted into its midst.
+// A gap shifted a time into the middle of excluded ones, and the exclusion hid it.
 TEST(TimetableTest, AShiftedTimeAmongExcludedOnesIsFound) {
   TimetableSpec spec = CronSpec("5,30 2,3 * * *", "America/New_York", {"5,30 3 * * *"});
   spec.policy.gap = GapPolicy::kShift;
@@ -150,7 +150,7 @@ TEST(TimetableTest, TheLastOnesAreTheEndOfAll) {
   }
 }
 
-// Many seconds, long ago: what is far more than is wanted is never listed.
+// Many seconds, long ago: the search never lists far more than is needed.
 TEST(TimetableTest, TheLastOnesAreFoundFarBackAmongMany) {
   const Timetable timetable(CronSpec("* * * * * * 2026"));
   const auto last = timetable.EnumerateLast(absl::InfinitePast(), absl::InfiniteFuture(), 2);

@@ -33,7 +33,7 @@ GrantId Grant(uint16_t shard, uint64_t number) {
   return {.policy_shard = shard, .policy = Uid::FromHalves(1, 2), .epoch = 5, .number = number};
 }
 
-// An owner that holds what the test says.
+// An owner whose held tokens the test sets.
 class FakeOwner final : public LocalGrants {
  public:
   void Apply(uint16_t policy_shard, std::vector<Report::Entry> entries, Done done) override {
@@ -74,7 +74,7 @@ class TokenDoorTest : public ::testing::Test {
     return TokenMint(kKey).Handle({.grant = grant, .index = index});
   }
 
-  // Events [first, first + count) hold their tokens.
+  // Puts a grant under which events [first, first + count) hold their tokens.
   void PutGrant(const GrantId& grant, uint64_t first, uint64_t count) {
     storage::v1::GrantRecord record;
     auto* holders = record.add_holders();
@@ -93,7 +93,7 @@ class TokenDoorTest : public ::testing::Test {
     commits_ = 0;
   }
 
-  // The result of a call, once there is one.
+  // The result of a call, once it has come.
   template <typename Response>
   struct Pending {
     int answers = 0;
@@ -193,7 +193,7 @@ TEST_F(TokenDoorTest, ARequestIsStoredByOneCommitWithARowForEachPolicyShard) {
   ASSERT_EQ(Reports(7).size(), 1);
   EXPECT_EQ(Reports(3)[0].entries_size(), 1);
   EXPECT_EQ(Reports(7)[0].entries_size(), 2);
-  // Another report does not take the place of the first.
+  // A second report does not replace the first.
   EXPECT_THAT(*Release({Handle(Grant(7, 1), 2)}), ElementsAre(Result::STORED));
   EXPECT_EQ(Reports(7).size(), 2);
 }
@@ -345,7 +345,7 @@ TEST_F(TokenDoorTest, AnOwnerHereActsAtOnceAndTheOthersFindAReport) {
   EXPECT_EQ(Reports(3).size(), 0);
   EXPECT_EQ(owner.seen[0].kind(), Report::RELEASED);
   EXPECT_EQ(owner.seen[0].time_micros(), 0);
-  // The same again: not held.
+  // The same token again: no longer held.
   EXPECT_THAT(*Release({Handle(Grant(3, 1), 2)}), ElementsAre(Result::NOT_HELD));
   door_.reset();
 }
@@ -376,7 +376,7 @@ TEST_F(TokenDoorTest, ADrainRefusesNewCallsAndWaitsForThoseUnderWay) {
 }
 
 TEST_F(TokenDoorTest, WhatIsTooMuchAtOnceIsRefusedAndTakenOnceThereIsRoom) {
-  // Nothing of it is answered while the world stands still.
+  // None of it is answered while virtual time stands still.
   const v1::ReleaseTokensRequest request =
       Releasing(std::vector<std::string>(kTokensMax, "made up"));
   std::vector<std::unique_ptr<Pending<v1::ReleaseTokensResponse>>> pendings;

@@ -23,7 +23,8 @@ TokenName SomeToken() {
 
 std::string Key(char c) { return std::string(kTokenKeyBytes, c); }
 
-// RFC 4231, sections 4.2, 4.3 and 4.4: keys no longer than ours, filled up with zeros as HMAC does.
+// RFC 4231, sections 4.2, 4.3 and 4.4. The keys are no longer than ours and are filled up with
+// zeros, as HMAC does.
 TEST(TokenMintTest, TheMacIsThatOfRfc4231) {
   const auto mac_of = [](const std::string& key, const std::string& data) {
     return absl::BytesToHexString(TokenMint(key).Mac(data));
@@ -45,7 +46,7 @@ TEST(TokenMintTest, AHandleIsReadBackAsItWasMade) {
   EXPECT_EQ(mint.Read(mint.Handle(TokenName())), TokenName());
 }
 
-// Handles are in the hands of consumers for days: what they look like must not change.
+// Consumers keep handles for days, so their format must not change.
 TEST(TokenMintTest, AHandleLooksAsItAlwaysDid) {
   const std::string handle = TokenMint(Key('k')).Handle(SomeToken());
   std::string bytes;

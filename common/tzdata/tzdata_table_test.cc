@@ -34,7 +34,7 @@ TEST(TzdataTableTest, RulesOfAZoneAreItsOffsetsOverTheYears) {
 TEST(TzdataTableTest, RulesAreTheSameIfTheOffsetsAreWhereverBothAreKnown) {
   const ZoneRules one = Rules({{.begin = 1000, .offset = 0}, {.begin = 2000, .offset = -3600}});
   EXPECT_TRUE(SameRules(one, one));
-  // A change of nothing.
+  // A span that changes nothing makes no difference.
   EXPECT_TRUE(SameRules(one, Rules({{.begin = 1000, .offset = 0},
                                     {.begin = 1500, .offset = 0},
                                     {.begin = 2000, .offset = -3600}})));
