@@ -147,7 +147,7 @@ TimeSplit ChooseSplit(const CronExpression& e, size_t dates) {
        {TimeSplit{false, false}, {false, true}, {true, false}, {true, true}}) {
     const int children = (split.hour ? hours : 1) * (split.minute ? minutes : 1);
     if (children > children_max) continue;
-    // Of 24 × 60 reads of the child, this many find it due.
+    // In 24 × 60 reads, the child is due this often.
     const int hits = (split.hour ? 24 : hours) * (split.minute ? 60 : minutes);
     if (hits > best_hits || (hits == best_hits && children < best_children)) {
       best = split, best_hits = hits, best_children = children;

@@ -50,7 +50,7 @@ struct LaunchExpression {
   bool seconds = false;  // true for expressions that can fire at other seconds than 0
   uint16_t date_value = 0;
 
-  // The byte in the children's keys. Of(): nullopt if `class_byte` is not a class.
+  // The byte in the children's keys. `Of` returns nullopt if `class_byte` is not a class.
   uint8_t ClassByte() const { return static_cast<uint8_t>(launch_class) | (seconds ? 0x80 : 0); }
   static std::optional<LaunchExpression> Of(uint8_t class_byte, uint16_t date_value);
 

@@ -42,8 +42,8 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
     const NaiveCron& cron, const absl::TimeZone& zone, const DstPolicy& policy, absl::Time begin,
     absl::Time end, const std::vector<NaiveCron>& exclusions = {});
 
-// Names of zones with unusual changes. The other: an instant near a change of such a zone, or near
-// the end of a month.
+// RandomZoneName: a zone with unusual changes. RandomInstantNearChange: an instant near a change of
+// the zone, or near the end of a month.
 std::string RandomZoneName(std::mt19937_64& random);
 absl::Time RandomInstantNearChange(const absl::TimeZone& zone, std::mt19937_64& random);
 DstPolicy RandomPolicy(std::mt19937_64& random);

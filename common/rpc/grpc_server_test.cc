@@ -14,8 +14,8 @@
 namespace escapement {
 namespace {
 
-// grpc.health.v1.Health/Check with an empty request; the answer's field 1 is 1 = SERVING, 2 =
-// NOT_SERVING.
+// Calls grpc.health.v1.Health/Check with an empty request. Field 1 of the answer is 1 = SERVING or
+// 2 = NOT_SERVING.
 int CheckHealth(const std::string& address) {
   grpc::GenericStub stub(NewChannel(address));
   grpc::ClientContext context;

@@ -1,5 +1,5 @@
-// RealFunction: of a function that a program defines before gRPC's library, as some files of this
-// folder do, the one of the library.
+// RealFunction: some files of this folder define a function before gRPC's library does. This finds
+// the library's own one.
 //
 // Threads: any.
 
@@ -13,7 +13,7 @@
 
 namespace escapement {
 
-// `name` as the loader knows it. Ends the program if no library has it.
+// `name` is the symbol's name. Ends the program if no library has it.
 template <typename Function>
 Function* RealFunction(const char* name) {
   auto* const real = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));

@@ -44,7 +44,8 @@ TEST(StatusConversionTest, TheLargestErrorFitsIntoTheTrailersOfAClient) {
                   {{"resource", text}, {"state", text}, {"field", text}}),
         ResourceExhausted("FULL", text, absl::Seconds(1)), absl::InternalError(text)}) {
     const grpc::Status wire = ToGrpcStatus(status);
-    // Percent-encoded, and in base64; names, overhead and the other trailers take some 300 bytes.
+    // The message is percent-encoded once, and once in base64. Names, overhead and the other
+    // trailers take some 300 bytes.
     EXPECT_LT(3 * wire.error_message().size() + 4 * (wire.error_details().size() / 3 + 1) + 300,
               8192u)
         << status;

@@ -64,7 +64,7 @@ EventQueue::Event EventQueue::TakeAt(size_t node) {
   return event;
 }
 
-// Puts `what` at the node or above it; what is there is written over.
+// Puts `what` at the node or above it, and overwrites the node's content.
 void EventQueue::Up(size_t node, const Node& what) {
   while (node > 0) {
     const size_t parent = (node - 1) / kChildren;
@@ -75,7 +75,7 @@ void EventQueue::Up(size_t node, const Node& what) {
   Set(node, what);
 }
 
-// Puts `what` at the node or below it; what is there is written over.
+// Puts `what` at the node or below it, and overwrites the node's content.
 void EventQueue::Down(size_t node, const Node& what) {
   while (true) {
     const size_t begin = node * kChildren + 1;

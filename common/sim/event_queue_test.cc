@@ -56,7 +56,7 @@ TEST(EventQueue, TakesAllOfSomeInTheOrderOfTheCalls) {
   }
 }
 
-// Against a map that is sorted by the places.
+// Compares with a map that is sorted by places.
 TEST(EventQueue, IsTheSameAsASortedMap) {
   std::mt19937_64 random(1);
   const auto below = [&](uint64_t n) { return random() % n; };

@@ -49,7 +49,7 @@ void PrintPolicies(Session& session, const std::vector<ThrottlePolicy>& policies
   session.Print(FormatMessages(messages, session.format()));
 }
 
-// Makes one call that answers with a policy, and prints that.
+// Makes one call that answers with a policy, and prints the policy.
 template <typename Request>
 void CallAndPrint(Session& session, const Request& request,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -63,7 +63,7 @@ void CallAndPrint(Session& session, const Request& request,
   PrintPolicies(session, {policy}, /*list=*/false);
 }
 
-// Flags of create and update. What is given wins over the file; 0 takes a limit away.
+// Flags of create and update. A flag wins over the file; 0 removes a limit.
 struct Limits {
   std::string file;
   std::optional<int64_t> max_concurrent;
@@ -107,7 +107,7 @@ struct Limits {
     set(max_concurrent, "max_concurrent", [&](int64_t v) { policy->set_max_concurrent(v); });
     set(max_per_second, "max_per_second", [&](double v) { policy->set_max_per_second(v); });
     set(burst, "burst", [&](int64_t v) { policy->set_burst(v); });
-    // CLI11 has made sure that they are values, in upper case.
+    // CLI11 has checked that they are values, in upper case.
     set(on_expiry, "on_expiry", [&](const std::string& v) {
       ThrottlePolicy::OnExpiry parsed{};
       if (ThrottlePolicy::OnExpiry_Parse(v, &parsed)) policy->set_on_expiry(parsed);
@@ -170,7 +170,7 @@ void AddUpdate(CLI::App& group, Session& session) {
     std::vector<std::string> fields;
     if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
       return session.FailUsage(status.message());
-    // Of a whole file every field counts: no mask means all that can be changed.
+    // With a file every field counts: no mask means all mutable fields.
     if (o->limits.file.empty()) {
       if (fields.empty()) return session.FailUsage("nothing to change was given");
       for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
@@ -312,7 +312,7 @@ void AddUsage(CLI::App& group, Session& session) {
       v1::PolicyUsage page;
       const auto status = Stub(session.channel()).GetPolicyUsage(&context, request, &page);
       if (!status.ok()) return session.Fail(status);
-      // Of the first page everything, of the others the holders.
+      // Take everything from the first page, and only the holders from the others.
       if (request.page_token().empty()) {
         usage = page;
       } else {

@@ -52,7 +52,7 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Schedul
   PrintSchedules(session, {schedule}, /*list=*/false);
 }
 
-// Flags of create and update. What is given wins over the file.
+// Flags of create and update. A flag wins over the file.
 struct Definition {
   std::string file;
   std::string display_name;
@@ -157,7 +157,7 @@ void AddUpdate(CLI::App& group, Session& session) {
         !status.ok()) {
       return session.FailUsage(status.message());
     }
-    // Of a whole file every field counts: no mask means all that can be changed.
+    // With a file every field counts: no mask means all mutable fields.
     if (o->definition.file.empty()) {
       if (fields.empty()) return session.FailUsage("nothing to change was given");
       for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);

@@ -24,7 +24,7 @@ Parsed Parse(Strings arguments) {
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   app.parse(static_cast<int>(argv.size()), argv.data());
   Parsed parsed;
-  // As an update's request might hold them already (from a file).
+  // The request of an update may already hold this, from a file.
   parsed.schedule.set_policy("former");
   parsed.schedule.mutable_on_complete()->mutable_http()->set_uri("http://former/");
   parsed.schedule.mutable_window()->set_pacing(v1::Window::EVEN);

@@ -22,7 +22,7 @@ struct Parsed {
   Strings fields;
 };
 
-// `former` is what a file might hold.
+// `former` is the content of a file.
 Parsed Parse(const Strings& arguments, const std::string& former = "") {
   CLI::App app;
   TimingFlags flags;
