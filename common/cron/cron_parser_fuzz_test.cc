@@ -57,7 +57,7 @@ std::string Mutated(std::string text, const std::vector<std::string>& corpus,
   return text;
 }
 
-TEST(CronParserFuzzTest, HoldsOfTheCorpus) {
+TEST(CronParserFuzzTest, PropertiesHoldForTheCorpus) {
   const std::vector<std::string> corpus = Corpus();
   ASSERT_GT(corpus.size(), 10u);
   for (const std::string& text : corpus) RunOn(text);
@@ -66,7 +66,7 @@ TEST(CronParserFuzzTest, HoldsOfTheCorpus) {
     RunOn(text);
 }
 
-TEST(CronParserFuzzTest, HoldsOfWhatIsMadeFromIt) {
+TEST(CronParserFuzzTest, PropertiesHoldForMutatedCorpus) {
   std::vector<std::string> corpus = Corpus();
   std::mt19937_64 random(1);
   size_t accepted = 0;

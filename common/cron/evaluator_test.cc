@@ -91,7 +91,7 @@ TEST(EvaluatorTest, AnOverlapFiresATimeOfDayFirstAndARhythmTwice) {
             "2026-11-01T06:30:00Z 2026-11-01T01:30:00 1 OVERLAP_LAST");
 }
 
-TEST(EvaluatorTest, ALongChangeIsNoDaylightSaving) {
+TEST(EvaluatorTest, LongChangeDoesNotCountAsDaylightSaving) {
   // Samoa had no 30 December 2011.
   EXPECT_EQ(Next("0 12 * * *", "Pacific/Apia", "2011-12-29T22:00:00Z"),
             "2011-12-30T22:00:00Z 2011-12-31T12:00:00 0");
@@ -114,7 +114,7 @@ TEST(EvaluatorTest, EveryAcceptedExpressionEndsItsSearch) {
             absl::UnixEpoch());
 }
 
-TEST(EvaluatorTest, DaysOfTheMonthMayCountFromItsEndOrLookForAWeekday) {
+TEST(EvaluatorTest, DaysCountFromEndOfMonthOrMoveToAWeekday) {
   EXPECT_EQ(Next("0 0 L * *", "UTC", "2028-02-01T00:00:00Z"),
             "2028-02-29T00:00:00Z 2028-02-29T00:00:00 0");
   EXPECT_EQ(Next("0 0 L-30 * *", "UTC", "2026-02-02T00:00:00Z"),
@@ -172,14 +172,14 @@ TEST(EvaluatorTest, GapsOfDecadesAreJumped) {
             "none");
 }
 
-TEST(EvaluatorTest, AFixedTimeInAGapThatIsShortIsFiredAndInALongOneNot) {
+TEST(EvaluatorTest, FixedTimeFiresInShortGapAndNotInLongGap) {
   // Troll changes by two hours; Apia skipped a day.
   EXPECT_EQ(Next("30 2 29 3 *", "Antarctica/Troll", "2026-03-01T00:00:00Z"),
             "2026-03-29T01:00:00Z 2026-03-29T02:30:00 0 GAP_FIRED_AFTER");
   EXPECT_EQ(Next("0 0 12 30 12 * 2011", "Pacific/Apia", "2011-01-01T00:00:00Z"), "none");
 }
 
-TEST(EvaluatorTest, ExcludedTimesAreLeftOutBeforeTimesAreMadeInstants) {
+TEST(EvaluatorTest, ExclusionsApplyBeforeTimesBecomeInstants) {
   const auto next = [](const std::string& text, const std::vector<std::string>& excluded,
                        const std::string& zone, const std::string& after, DstPolicy policy = {}) {
     std::vector<CronExpression> exclusions;

@@ -42,7 +42,7 @@ TEST(LaunchExpressionTest, AScheduleHasOneChildForEachTrigger) {
   EXPECT_THAT(Show(ChildPlaces(Cron("5 30 8 * * *"))), ElementsAre("H:8 8:30 s"));
 }
 
-TEST(LaunchExpressionTest, DaysThatMoveStandWhereTheyCanFall) {
+TEST(LaunchExpressionTest, MovingDaysHavePlacesOnAllPossibleDays) {
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 L * *"))),
               ElementsAre("MM:1-31 0:0", "MM:2-28 0:0", "MM:2-29 0:0", "MM:3-31 0:0", "MM:4-30 0:0",
                           "MM:5-31 0:0", "MM:6-30 0:0", "MM:7-31 0:0", "MM:8-31 0:0", "MM:9-30 0:0",
@@ -62,7 +62,7 @@ TEST(LaunchExpressionTest, DaysThatMoveStandWhereTheyCanFall) {
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 0 1 1 * 2030"))), ElementsAre("MM:1-1 0:0"));
 }
 
-TEST(LaunchExpressionTest, WhereBothDayFieldsMustMatchTheRarerStandsForBoth) {
+TEST(LaunchExpressionTest, RarerDayFieldMakesThePlacesIfBothMustMatch) {
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 13 * +FRI"))), ElementsAre("M:13 0:0"));
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 1-7 * +MON"))), ElementsAre("W:MON 0:0"));
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 1-7 6 +MON"))), ElementsAre("MW:6-MON 0:0"));
@@ -84,7 +84,7 @@ TEST(LaunchExpressionTest, TimesOfDayAreSplitUpTo24) {
   }
 }
 
-TEST(LaunchExpressionTest, AWindowWithoutAFullMinuteReadsOnlyThoseWithSeconds) {
+TEST(LaunchExpressionTest, WindowWithoutFullMinuteReadsOnlyClassesWithSeconds) {
   const auto of = [](const char* text) { return ChildPlaces(Cron(text)).front().expression; };
   const absl::Time noon =
       absl::FromCivil(absl::CivilSecond(2026, 11, 21, 12, 0, 0), absl::UTCTimeZone());
@@ -131,7 +131,7 @@ std::vector<Occurrence> ThroughTheIndex(const CronExpression& e, const Zone& zon
 
 // Times of day that fall into a gap, in short windows: the index finds them where each policy moves
 // them.
-TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
+TEST(LaunchExpressionTest, TimeMovedByAGapIsFoundInItsNewWindow) {
   std::mt19937_64 random(7);
   size_t moved = 0;
   for (int round = 0; round < 300; ++round) {

@@ -29,7 +29,7 @@ MisfirePolicy Policy(MisfireAction action, size_t max_catch_up) {
 
 const absl::Time kBegin = Utc("2026-11-21T00:00:00Z");
 
-TEST(MisfireTest, WhatIsReachedWithinTheThresholdIsNotMissed) {
+TEST(MisfireTest, OccurrenceWithinTheThresholdIsNotMissed) {
   for (const MisfireAction action :
        {MisfireAction::kFireAll, MisfireAction::kFireLatest, MisfireAction::kSkip}) {
     const MisfirePlan plan =

@@ -38,7 +38,7 @@ struct Row {
 };
 
 // Tests each item by itself, in all kinds of months.
-TEST(MonthDaysTest, EveryItemInEveryMonthThereIs) {
+TEST(MonthDaysTest, EveryItemMatchesInEveryShapeOfMonth) {
   const auto days = [](const std::string& day, const std::string& weekday, MonthShape shape) {
     return DaysOfShape(ParseCron(absl::StrCat("0 0 ", day, " * ", weekday)).value(), shape);
   };

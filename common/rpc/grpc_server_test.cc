@@ -38,7 +38,7 @@ int CheckHealth(const std::string& address) {
   return slices[0].begin()[1];
 }
 
-TEST(GrpcServerTest, AnswersHealthAsTold) {
+TEST(GrpcServerTest, AnswersHealthAsSet) {
   auto server = GrpcServer::Start({}, {});
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_GT((*server)->port(), 0);

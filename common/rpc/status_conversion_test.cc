@@ -9,7 +9,7 @@
 namespace escapement {
 namespace {
 
-TEST(StatusConversionTest, BringsCodeMessageAndDetailsThroughTheWire) {
+TEST(StatusConversionTest, CodeMessageAndDetailsSurviveTheWire) {
   const absl::Status status = InvalidField("schedule.time_zone", "is unknown");
   const grpc::Status wire = ToGrpcStatus(status);
   EXPECT_EQ(wire.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -52,7 +52,7 @@ TEST(StatusConversionTest, TheLargestErrorFitsIntoTheTrailersOfAClient) {
   }
 }
 
-TEST(StatusConversionTest, DetailsThatAreNoStatusAreIgnored) {
+TEST(StatusConversionTest, MalformedDetailsAreIgnored) {
   const absl::Status status = FromGrpcStatus(
       grpc::Status(grpc::StatusCode::INTERNAL, "odd", std::string("\xff\xff\x01", 3)));
   EXPECT_EQ(status, absl::InternalError("odd"));

@@ -76,8 +76,8 @@ class EventQueue {
     heap_[node] = what;
     slots_[what.slot].node = static_cast<uint32_t>(node);
   }
-  void Up(size_t node, const Node& what);
-  void Down(size_t node, const Node& what);
+  void SiftUp(size_t node, const Node& what);
+  void SiftDown(size_t node, const Node& what);
 
   std::vector<Node> heap_;
   std::vector<Slot> slots_;

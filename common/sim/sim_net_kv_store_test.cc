@@ -69,7 +69,7 @@ kv::Commit Append(int number) {
 
 class LossyStore : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(LossyStore, EachCommitAppliesOnceAndSaysSoWhateverIsLostDoubledOrCrashes) {
+TEST_P(LossyStore, CommitAppliesOnceDespiteLossDoublingAndCrashes) {
   SimWorld world(GetParam(), {.post_latency_max = absl::Microseconds(20)});
   SimNetwork network(world, "net");
   StoreProcess store(world);
@@ -142,7 +142,7 @@ TEST(SimNetKvStore, ACopyOfACommitDoesNotReachTheNextProcessOfTheStore) {
   EXPECT_EQ(events.size(), 1u);
 }
 
-TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
+TEST(SimNetKvStore, WatchSeesEveryCommitUntilItLags) {
   SimWorld world(7);
   SimNetwork network(world, "net");
   StoreProcess store(world);
@@ -173,7 +173,7 @@ TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
   EXPECT_EQ(seen.size(), 5u);
 }
 
-TEST(SimNetKvStore, AnEndThatWasMovedBeforeAScanIsMovedWhenTheStoreScans) {
+TEST(SimNetKvStore, WatchEndMovedBeforeAScanHasMovedAtTheStore) {
   SimWorld world(7);
   SimNetwork network(world, "net");
   StoreProcess store(world);

@@ -159,7 +159,7 @@ class TokenDoorTest : public ::testing::Test {
   std::unique_ptr<TokenDoor> door_;
 };
 
-TEST_F(TokenDoorTest, OfWhatIsOwnedElsewhereWhatIsHeldIsStoredAndTheRestIsToldSo) {
+TEST_F(TokenDoorTest, HeldTokensOfOtherOwnersAreStoredAndOthersNotHeld) {
   PutGrant(Grant(3, 1), 10, 5);
   const auto results =
       Release({Handle(Grant(3, 1), 10), Handle(Grant(3, 1), 15), "made up", Handle(Grant(3, 2), 10),
@@ -198,14 +198,14 @@ TEST_F(TokenDoorTest, ARequestIsStoredByOneCommitWithARowForEachPolicyShard) {
   EXPECT_EQ(Reports(7).size(), 2);
 }
 
-TEST_F(TokenDoorTest, NothingIsStoredOfTokensThatAreNotHeld) {
+TEST_F(TokenDoorTest, TokensThatAreNotHeldMakeNoReports) {
   PutGrant(Grant(3, 1), 0, 1);
   EXPECT_THAT(*Release({Handle(Grant(3, 1), 1), "x"}),
               ElementsAre(Result::NOT_HELD, Result::INVALID));
   EXPECT_EQ(commits_, 0);
 }
 
-TEST_F(TokenDoorTest, OfATokenNamedTwiceTheFirstEntryCounts) {
+TEST_F(TokenDoorTest, FirstEntryOfARepeatedTokenCounts) {
   PutGrant(Grant(3, 1), 0, 1);
   v1::CompleteTokensRequest complete;
   for (const bool final : {false, true, false}) {
@@ -234,7 +234,7 @@ TEST_F(TokenDoorTest, AnExtensionNamedTwiceIsOneWithTheSameResult) {
   EXPECT_EQ(Reports(3)[0].entries(0).hold_micros(), 90'000'000);
 }
 
-TEST_F(TokenDoorTest, ACompletionSaysHowItEnded) {
+TEST_F(TokenDoorTest, CompletionReportHasItsOutcome) {
   PutGrant(Grant(3, 1), 0, 8);
   v1::CompleteTokensRequest request;
   const auto add = [&](uint64_t index, v1::TokenCompletion::WorkOutcome outcome, bool final,
@@ -265,7 +265,7 @@ TEST_F(TokenDoorTest, ACompletionSaysHowItEnded) {
   EXPECT_EQ(report.entries(3).output(), long_output);
 }
 
-TEST_F(TokenDoorTest, WhatTheContractRefusesIsRefusedWithNothingDone) {
+TEST_F(TokenDoorTest, InvalidRequestIsRefusedWithoutEffect) {
   PutGrant(Grant(3, 1), 0, 8);
   const std::string token = Handle(Grant(3, 1), 0);
   const auto fields = [](const absl::StatusOr<std::vector<Result::Status>>& results) {
@@ -329,7 +329,7 @@ TEST_F(TokenDoorTest, LargeRequestsAreReadAndStoredInParts) {
   EXPECT_EQ(reports[1].entries_size(), 500);
 }
 
-TEST_F(TokenDoorTest, AnOwnerHereActsAtOnceAndTheOthersFindAReport) {
+TEST_F(TokenDoorTest, LocalOwnerActsAtOnceAndOtherOwnersGetReports) {
   FakeOwner owner;
   owner.owned[3] = {1, 2};
   OpenDoor(&owner);
@@ -350,7 +350,7 @@ TEST_F(TokenDoorTest, AnOwnerHereActsAtOnceAndTheOthersFindAReport) {
   door_.reset();
 }
 
-TEST_F(TokenDoorTest, ItIsReadyOnceItHasTheKeyAndRefusesUntilThen) {
+TEST_F(TokenDoorTest, DoorIsReadyOnceItHasTheKey) {
   store_.Crash(kv::MemKvStore::Unsynced::kLost);
   door_ = std::make_unique<TokenDoor>(TokenDoor::Options(), store_, runtime_);
   door_->Start();
@@ -361,7 +361,7 @@ TEST_F(TokenDoorTest, ItIsReadyOnceItHasTheKeyAndRefusesUntilThen) {
   EXPECT_THAT(*Release({"x"}), ElementsAre(Result::INVALID));
 }
 
-TEST_F(TokenDoorTest, ADrainRefusesNewCallsAndWaitsForThoseUnderWay) {
+TEST_F(TokenDoorTest, DrainRefusesNewCallsAndAwaitsRunningOnes) {
   PutGrant(Grant(3, 1), 0, 8);
   Pending<v1::ReleaseTokensResponse> pending;
   door_->ReleaseTokens(Releasing({Handle(Grant(3, 1), 0)}), pending.Take());
@@ -375,7 +375,7 @@ TEST_F(TokenDoorTest, ADrainRefusesNewCallsAndWaitsForThoseUnderWay) {
   EXPECT_EQ(*answers_when_drained, 1);
 }
 
-TEST_F(TokenDoorTest, WhatIsTooMuchAtOnceIsRefusedAndTakenOnceThereIsRoom) {
+TEST_F(TokenDoorTest, CallsBeyondTheBoundAreRefusedUntilThereIsRoom) {
   // None of it is answered while virtual time stands still.
   const v1::ReleaseTokensRequest request =
       Releasing(std::vector<std::string>(kTokensMax, "made up"));
@@ -398,7 +398,7 @@ TEST_F(TokenDoorTest, WhatIsTooMuchAtOnceIsRefusedAndTakenOnceThereIsRoom) {
   EXPECT_THAT(*Release({"made up"}), ElementsAre(Result::INVALID));
 }
 
-TEST_F(TokenDoorTest, WhoeverIsUnderWayWhenItEndsIsToldOnce) {
+TEST_F(TokenDoorTest, DestructorAnswersRunningCallsOnce) {
   FakeOwner owner;
   owner.owned[3] = {1};
   owner.hold = true;

@@ -163,7 +163,7 @@ TEST_F(TokenGrpcTest, UnaryCallsAreAnsweredWithTheirResultsOrTheirError) {
 }
 
 // The client has default settings.
-TEST_F(TokenGrpcTest, CompletionsWithAllOutputsThatARequestMayHaveAreTaken) {
+TEST_F(TokenGrpcTest, CompletionsWithTheLargestOutputsAreAccepted) {
   const auto stub = v1::TokenService::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   v1::StreamTokensRequest request;
@@ -182,7 +182,7 @@ TEST_F(TokenGrpcTest, CompletionsWithAllOutputsThatARequestMayHaveAreTaken) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(TokenGrpcTest, AStreamAnswersInTheOrderOfItsMessagesWhateverIsDoneFirst) {
+TEST_F(TokenGrpcTest, StreamAnswersInTheOrderOfItsMessages) {
   auto stream = stub_->StreamTokens(&context_);
   v1::StreamTokensRequest request;
   request.mutable_complete()->add_completions();
@@ -251,7 +251,7 @@ TEST_F(TokenGrpcTest, AnUnreadableMessageEndsTheStreamAsInvalid) {
   EXPECT_EQ(tokens_.calls(), 1u);
 }
 
-TEST_F(TokenGrpcTest, SixtyFourMessagesMayBeUnansweredAndOneMoreEndsTheStream) {
+TEST_F(TokenGrpcTest, SixtyFifthUnansweredMessageEndsTheStream) {
   auto stream = stub_->StreamTokens(&context_);
   size_t sent = 0;
   for (; sent < kTokenStreamUnansweredMax; ++sent) ASSERT_TRUE(stream->Write(Releasing(1)));
@@ -270,7 +270,7 @@ TEST_F(TokenGrpcTest, SixtyFourMessagesMayBeUnansweredAndOneMoreEndsTheStream) {
   EXPECT_EQ(tokens_.calls(), sent);
 }
 
-TEST_F(TokenGrpcTest, AServerThatStopsDoesNotWaitForAnswersAndThoseThatComeLaterDoNoHarm) {
+TEST_F(TokenGrpcTest, StoppingServerDoesNotWaitAndIgnoresLateAnswers) {
   auto stream = stub_->StreamTokens(&context_);
   ASSERT_TRUE(stream->Write(Releasing(1)));
   ASSERT_TRUE(stream->Write(Releasing(1)));

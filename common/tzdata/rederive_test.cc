@@ -230,7 +230,7 @@ TEST(RederiveTest, TheClockIsSetForwardWithoutNotice) {
   EXPECT_EQ(emitted.back(), "12:15");
 }
 
-TEST(RederiveTest, ZonesThatHaveNotMovedPayNothing) {
+TEST(RederiveTest, UnmovedZonesAreNotInTheMap) {
   const MovedZones moved(SwitchFrom({{.offset = 0}}, At(kMiddle)));
   EXPECT_TRUE(moved.empty());  // this machine does not know the zone
   EXPECT_EQ(moved.Find("Europe/Berlin"), nullptr);

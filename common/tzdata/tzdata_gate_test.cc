@@ -128,7 +128,7 @@ TEST_F(TzdataGateTest, TheFirstProcessesAdoptTheirRevisionOnce) {
                         "escapement_tzdata_info{version=\"2026a\",rev_in_store=\"2026a\"} 1"));
 }
 
-TEST_F(TzdataGateTest, ANewerProcessSwitchesTheStoreAndTheOlderOnesLetGo) {
+TEST_F(TzdataGateTest, NewerProcessSwitchesTheStoreAndOlderOnesClose) {
   Instance& old = Start("old", OldRules());
   Advance(absl::Seconds(1));
   Instance& fresh = Start("new", NewRules());
@@ -197,7 +197,7 @@ TEST_F(TzdataGateTest, AClosedGateStaysClosed) {
   EXPECT_EQ(DecodeSwitch(Meta(kSwitchKey))->before.size(), 0u);
 }
 
-TEST_F(TzdataGateTest, OneOfManyNewerProcessesSwitchesThoughSomeDieInTheMiddle) {
+TEST_F(TzdataGateTest, ExactlyOneNewerProcessSwitchesEvenIfSomeDie) {
   Start("old", OldRules());
   Advance(absl::Seconds(1));
   for (int i = 0; i < 20; ++i) {
@@ -214,7 +214,7 @@ TEST_F(TzdataGateTest, OneOfManyNewerProcessesSwitchesThoughSomeDieInTheMiddle) 
   EXPECT_EQ(DecodeSwitch(Meta(kSwitchKey))->before.size(), 1u);
 }
 
-TEST_F(TzdataGateTest, AStoreThatRestartsIsWatchedAgain) {
+TEST_F(TzdataGateTest, GateWatchesAgainAfterAStoreRestart) {
   Instance& old = Start("old", OldRules());
   Advance(absl::Seconds(1));
   store_->Crash(kv::MemKvStore::Unsynced::kLost);

@@ -31,7 +31,7 @@ TEST(TzdataTableTest, RulesOfAZoneAreItsOffsetsOverTheYears) {
   EXPECT_TRUE(SameRules(rules, *again));
 }
 
-TEST(TzdataTableTest, RulesAreTheSameIfTheOffsetsAreWhereverBothAreKnown) {
+TEST(TzdataTableTest, RulesAreEqualIfOffsetsAreWhereBothAreKnown) {
   const ZoneRules one = Rules({{.begin = 1000, .offset = 0}, {.begin = 2000, .offset = -3600}});
   EXPECT_TRUE(SameRules(one, one));
   // A span that changes nothing makes no difference.

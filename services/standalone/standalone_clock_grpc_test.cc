@@ -209,7 +209,7 @@ TEST_F(StandaloneClockTest, StepOfTwoSecondsIsFollowedForwardAndBack) {
   EXPECT_EQ(consumer_.doubled(), 0);
 }
 
-TEST_F(StandaloneClockTest, StepOfTwoHoursIsHeldUntilItIsConfirmed) {
+TEST_F(StandaloneClockTest, StepOfTwoHoursHoldsUntilItIsConfirmed) {
   ASSERT_TRUE(consumer_.AwaitOnTime(runtime_.clock().WallNow()));
   runtime_.settable().SetAhead(absl::Hours(2));
   const absl::Time stepped = runtime_.clock().WallNow();

@@ -33,7 +33,7 @@ Parsed Parse(Strings arguments) {
   return parsed;
 }
 
-TEST(ThrottleFlags, WhatIsNotGivenIsNotTouched) {
+TEST(ThrottleFlags, AbsentFlagChangesNothing) {
   const Parsed parsed = Parse({});
   EXPECT_TRUE(parsed.status.ok());
   EXPECT_TRUE(parsed.fields.empty());
@@ -56,7 +56,7 @@ TEST(ThrottleFlags, EachFlagSetsItsFieldAndNamesIt) {
                                     "completion", "on_complete"}));
 }
 
-TEST(ThrottleFlags, AnEmptyTextClears) {
+TEST(ThrottleFlags, EmptyTextClearsTheField) {
   const Parsed parsed = Parse({"--policy", "", "--window", "", "--on-complete-http", ""});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
   EXPECT_EQ(parsed.schedule.policy(), "");
@@ -65,7 +65,7 @@ TEST(ThrottleFlags, AnEmptyTextClears) {
   EXPECT_EQ(parsed.fields, (Strings{"policy", "window", "on_complete"}));
 }
 
-TEST(ThrottleFlags, WordsOfNoMeaningAreRefused) {
+TEST(ThrottleFlags, UnknownWordsAreRefused) {
   EXPECT_FALSE(Parse({"--pacing", "quickly"}).status.ok());
   EXPECT_FALSE(Parse({"--on-close", "never"}).status.ok());
   EXPECT_FALSE(Parse({"--completion", "later"}).status.ok());
