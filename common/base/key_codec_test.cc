@@ -69,7 +69,7 @@ TEST(KeyCodec, PrefixEndIsAfterEveryKeyWithThePrefix) {
   EXPECT_EQ(PrefixEnd("\xff\xff"), "");
 }
 
-TEST(Uid, HexGoesBothWaysAndRefusesOtherText) {
+TEST(Uid, HexReadsBackAndOtherTextIsRefused) {
   const Uid uid = Uid::FromHalves(0x0123456789abcdef, 42);
   EXPECT_EQ(Uid::FromHex(uid.ToHex()), uid);
   EXPECT_TRUE(Uid::FromHex("zz").is_zero());

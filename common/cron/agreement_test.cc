@@ -1,5 +1,6 @@
-// Three ways to the same occurrences: the evaluator, the index read in windows, and the test's own
-// walk through every civil minute. Random expressions, exclusions, zones, policies and window cuts.
+// Finds the same occurrences in three ways: with the evaluator, through the index in windows, and
+// with the test's own walk through every civil minute. Expressions, exclusions, zones, policies and
+// window cuts are random.
 
 #include <algorithm>
 #include <random>
@@ -77,8 +78,8 @@ bool Holds(const std::vector<PlaceRange>& ranges, const Place& place) {
          }) == 1;
 }
 
-// What an emitter does: read the places, ask the timetable about each child found, keep what is the
-// child's own.
+// The steps of an emitter: reads the places, asks the timetable about each child, and keeps the
+// occurrences that belong to the child.
 std::vector<Found> ThroughTheIndex(const Timetable& timetable, absl::Time begin, absl::Time end) {
   const CronExpression& e = *timetable.spec().cron;
   const std::vector<Place> children = ChildPlaces(e);
@@ -108,7 +109,7 @@ TEST(AgreementTest, EvaluatorIndexAndWalkFindTheSameOccurrencesOnceEach) {
     const Timetable timetable(c.spec);
     const absl::Duration lengths[] = {absl::Seconds(90), absl::Hours(2), absl::Hours(60),
                                       absl::Hours(24 * 20)};
-    // Where much fires the walk would take too long.
+    // With many seconds the walk would take too long.
     const bool dense = c.naive.seconds.size() > 2;
     const absl::Duration length =
         lengths[random() % (dense ? 3 : 4)] * static_cast<double>(random() % 1000) / 1000;
@@ -200,12 +201,12 @@ TEST(AgreementTest, UnusualChangesOfTheClock) {
       {"Australia/Lord_Howe", absl::CivilSecond(2026, 4, 4, 15, 0, 0)},
       {"Antarctica/Troll", absl::CivilSecond(2026, 3, 29, 1, 0, 0)},  // two hours
       {"Antarctica/Troll", absl::CivilSecond(2026, 10, 25, 1, 0, 0)},
-      {"Africa/Casablanca", absl::CivilSecond(2026, 2, 15, 2, 0, 0)},  // for the Ramadan
+      {"Africa/Casablanca", absl::CivilSecond(2026, 2, 15, 2, 0, 0)},  // for Ramadan
       {"Africa/Casablanca", absl::CivilSecond(2026, 3, 22, 2, 0, 0)},
       {"America/Sao_Paulo", absl::CivilSecond(2018, 11, 4, 3, 0, 0)},  // at midnight
-      {"Africa/Monrovia", absl::CivilSecond(1972, 1, 7, 0, 44, 30)},   // by seconds
+      {"Africa/Monrovia", absl::CivilSecond(1972, 1, 7, 0, 44, 30)},   // by a number of seconds
       {"UTC", absl::CivilSecond(2028, 2, 29, 0, 0, 0)},
-      {"Asia/Tehran", absl::CivilSecond(2027, 12, 31, 20, 30, 0)},  // a year ends
+      {"Asia/Tehran", absl::CivilSecond(2027, 12, 31, 20, 30, 0)},  // at the end of a year
   };
   const char* texts[] = {"0 * * * *",          "*/15 * * * *",
                          "30 2 * * *",         "0 0 * * *",
@@ -238,7 +239,7 @@ TEST(AgreementTest, UnusualChangesOfTheClock) {
         }
         ASSERT_EQ(windows, Of(timetable.Enumerate(begin, end, 100'000)))
             << text << " in " << change.zone << " gap " << static_cast<int>(gap);
-        std::vector<Found> steps;  // by next() alone
+        std::vector<Found> steps;  // found by next() alone
         for (auto o = timetable.FirstAtOrAfter(begin); o.has_value() && o->instant < end;
              o = timetable.FirstAfter(o->instant))
           steps.push_back({o->instant, o->civil, o->fold});

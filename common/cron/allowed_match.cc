@@ -13,7 +13,7 @@ namespace escapement::cron {
 namespace {
 
 constexpr int kDaySeconds = 86400;
-constexpr size_t kSetsKept = 64;  // beyond them an answer is found again each time it is needed
+constexpr size_t kSetsKept = 64;  // more sets are not kept: their answers are computed again
 
 using Exclusions = absl::InlinedVector<const CronExpression*, 8>;
 
@@ -28,8 +28,8 @@ class AllowedSearch {
     }
   }
 
-  // The nearest allowed local second at or after / at or before `from`, on no day after / before
-  // that of `to`. Both within the years of zone.h.
+  // The nearest allowed local second at or after (or: at or before) `from`, on no day after
+  // (before) the day of `to`. Both must be in the years of zone.h.
   std::optional<int64_t> Nearest(int64_t from, int64_t to) {
     const int64_t first_day = from / kDaySeconds, last_day = to / kDaySeconds;
     CivilMonth month = CivilMonth::Of(first_day);
@@ -61,7 +61,7 @@ class AllowedSearch {
     return forward_ ? BitsFrom(mask, bit) : BitsUpTo(mask, bit);
   }
 
-  // Takes the days from `days` that one exclusion leaves no time of.
+  // Removes from `days` the days on which one exclusion leaves no time.
   void LookAt(const CivilMonth& month, uint32_t& days) {
     if (days == 0) return;
     excluded_days_.clear();
@@ -135,8 +135,9 @@ class AllowedSearch {
   const CronExpression& e_;
   const absl::Span<const CronExpression> exclusions_;
   const bool forward_;
-  absl::InlinedVector<bool, 8> covers_;             // it matches all times of day of e_
-  absl::InlinedVector<uint32_t, 8> excluded_days_;  // of the month looked at, as exclusions_
+  absl::InlinedVector<bool, 8> covers_;             // the exclusion matches all times of day of e_
+  absl::InlinedVector<uint32_t, 8> excluded_days_;  // for the present month, in the order of
+                                                    // exclusions_
   std::vector<std::pair<Exclusions, int>> whole_days_;
 };
 

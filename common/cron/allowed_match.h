@@ -1,8 +1,8 @@
-// Which civil times an expression matches and none of its exclusions does, zones left aside. Times
-// are local seconds (zone.h).
+// Finds the civil times that an expression matches and none of its exclusions does, without zones.
+// Times are local seconds (zone.h).
 //
-// Pure. Exact, however much is excluded: days that the same exclusions match are judged as one, and
-// so are hours and minutes, so that a search looks at each month once and at few times of day.
+// Pure, and exact for any exclusions. Days that the same exclusions match are decided together, and
+// so are hours and minutes. So a search visits each month once, and few times of day.
 
 #ifndef COMMON_CRON_ALLOWED_MATCH_H_
 #define COMMON_CRON_ALLOWED_MATCH_H_
@@ -15,7 +15,7 @@
 
 namespace escapement::cron {
 
-// The first / last such local second in [begin, end), within the years of zone.h.
+// The first (or: last) such local second in [begin, end). Both must be in the years of zone.h.
 std::optional<int64_t> FirstAllowed(const CronExpression& expression,
                                     absl::Span<const CronExpression> exclusions, int64_t begin,
                                     int64_t end);

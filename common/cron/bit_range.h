@@ -8,11 +8,11 @@
 
 namespace escapement::cron {
 
-// Of a mask that is not 0.
+// `mask` must not be 0.
 constexpr int LowestBit(uint64_t mask) { return std::countr_zero(mask); }
 constexpr int HighestBit(uint64_t mask) { return 63 - std::countl_zero(mask); }
 
-// The bits at or above / at or below `bit`.
+// The bits at or above (or: at or below) `bit`.
 constexpr uint64_t BitsFrom(uint64_t mask, int bit) {
   return bit > 63 ? 0 : mask & (~uint64_t{0} << bit);
 }

@@ -182,7 +182,7 @@ int64_t FirstUnmatched(const CronExpression& e, int64_t local) {
   if (!Matches(e, local)) return std::min(local, kLocalEnd);
   const int64_t day = local / kDaySeconds;
   const int time = static_cast<int>(local % kDaySeconds);
-  // The lowest field that is not full ends the stretch; above it all times match.
+  // The lowest field that is not full ends the stretch; all fields above it match.
   int until = 0;
   if (e.seconds != kEverySecondMask) {
     until = time;
@@ -200,7 +200,7 @@ int64_t FirstUnmatched(const CronExpression& e, int64_t local) {
     return FirstUnmatchedDay(e, day) * kDaySeconds;
   }
   if (until < kDaySeconds) return day * kDaySeconds + until;
-  // Midnight, from where it goes on as far again at most.
+  // From midnight on the search takes at most as many steps again.
   return FirstUnmatched(e, (day + 1) * kDaySeconds);
 }
 

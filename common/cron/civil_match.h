@@ -1,7 +1,8 @@
-// Which civil times an expression matches, zones left aside. Times are local seconds (zone.h).
+// Finds the civil times that an expression matches, without zones. Times are local seconds
+// (zone.h).
 //
-// Pure. The search looks at one bit mask per month and jumps over years that do not match, so it
-// ends after at most 2,760 steps (230 years).
+// Pure. The search reads one bit mask per month and skips years that do not match. So it ends after
+// at most 2,760 steps (230 years).
 
 #ifndef COMMON_CRON_CIVIL_MATCH_H_
 #define COMMON_CRON_CIVIL_MATCH_H_
@@ -14,19 +15,19 @@
 
 namespace escapement::cron {
 
-// The first / last matching local second in [begin, end), within the years of zone.h.
+// The first (or: last) matching local second in [begin, end). Both must be in the years of zone.h.
 std::optional<int64_t> FirstMatch(const CronExpression& expression, int64_t begin, int64_t end);
 std::optional<int64_t> LastMatch(const CronExpression& expression, int64_t begin, int64_t end);
 
-// Does the local second match?
+// True if the expression matches the local second.
 bool Matches(const CronExpression& expression, int64_t local);
 
-// The first local second at or after `local` that does not match; at most kLocalEnd. Found in steps
-// of whole stretches that match (seconds of a minute, minutes of an hour, hours, days, months), so
-// that it ends soon also where every second matches.
+// The first local second at or after `local` that does not match; at most kLocalEnd. Each step
+// skips a whole matching stretch (seconds of a minute, minutes of an hour, hours, days, months). So
+// the search ends soon even if every second matches.
 int64_t FirstUnmatched(const CronExpression& expression, int64_t local);
 
-// The first / last matching time of a day at or after / at or before `time` (seconds of the day);
+// The first (or: last) matching time of a day at or after (before) `time`, in seconds of the day;
 // -1 if there is none.
 int FirstTimeOfDay(const CronExpression& expression, int time);
 int LastTimeOfDay(const CronExpression& expression, int time);
@@ -34,12 +35,12 @@ int LastTimeOfDay(const CronExpression& expression, int time);
 // A month of the calendar.
 class CivilMonth {
  public:
-  // The month that holds a day; `day` counts from 1970-01-01 and is not negative.
+  // The month of a day. `day` counts from 1970-01-01 and must not be negative.
   static CivilMonth Of(int64_t day);
 
   int year() const { return year_; }
   int month() const { return month_; }          // 1-12
-  int64_t first_day() const { return first_; }  // its 1st, counted from 1970-01-01
+  int64_t first_day() const { return first_; }  // its first day, counted from 1970-01-01
   int days() const { return shape_.days; }      // 28-31
   MonthShape shape() const { return shape_; }
 
@@ -49,8 +50,8 @@ class CivilMonth {
   // Bit d: day d matches.
   uint32_t Matching(const CronExpression& expression) const;
 
-  // To the next / previous month with a day that matches, and its days, where it begins before /
-  // ends after that day; else 0.
+  // Moves to the next month that begins before that day (or: the previous one that ends after it)
+  // and has a matching day. Returns its matching days, or 0 if there is no such month.
   uint32_t ToNextMatching(const CronExpression& expression, int64_t end_day);
   uint32_t ToPreviousMatching(const CronExpression& expression, int64_t begin_day);
 
@@ -62,7 +63,7 @@ class CivilMonth {
   MonthShape shape_;
 };
 
-// True if every day of a matching month matches, as far as the fields' sets of values show.
+// True if every day of a matching month matches, judged by the sets of values alone.
 bool EveryDay(const CronExpression& expression);
 
 struct CivilDate {
@@ -71,7 +72,7 @@ struct CivilDate {
   int day = 1;      // 1-31
   int weekday = 4;  // 0 is Sunday
 };
-// `day` counts from 1970-01-01 and is not negative.
+// `day` counts from 1970-01-01 and must not be negative.
 CivilDate DateOfDay(int64_t day);
 
 }  // namespace escapement::cron

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kFields = 7;
 
-// In the order of FieldKind; an empty second or year is not written.
+// In the order of FieldKind. An empty text means that the second or year is absent.
 using FieldTexts = std::array<absl::string_view, kFields>;
 
 absl::StatusOr<CronExpression> Assemble(const FieldTexts& texts) {
@@ -97,7 +97,7 @@ absl::Status CheckCharacters(absl::string_view text) {
   return absl::OkStatus();
 }
 
-// How many fields the text has; those beyond the size of `parts` are only counted.
+// Counts the fields of the text. Fields beyond the size of `parts` are only counted.
 size_t Split(absl::string_view text, FieldTexts& parts) {
   size_t count = 0;
   for (size_t i = 0; i < text.size();) {

@@ -1,20 +1,22 @@
-// A cron expression, parsed: one bit mask per field and the facts that its text alone decides.
+// A parsed cron expression: one bit mask per field, and the facts that follow from its text alone.
 //
-// Pure; a regular value without pointers. The language: five fields `minute hour day-of-month month
-// day-of-week`, six with `second` first, seven with `year` last too, and the macros @yearly,
-// @annually, @monthly, @weekly, @daily, @midnight and @hourly. Letters may have any case.
+// Pure; a regular value without pointers. The language has five fields `minute hour day-of-month
+// month day-of-week`, six with `second` first, or seven with `year` last too. It also has the
+// macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly. Letters may have any
+// case.
 //
 //   items          `a`, `a-b`, `a-b/n`, `a/n` (from a to the field's highest value), `*/n`. Ranges
 //                  wrap past the end of the field and steps count across the wrap; years do not
-//                  wrap. `?` is `*`, as the whole of a day field.
+//                  wrap. `?` is `*`, if it is the whole of a day field.
 //   day-of-month   also `L` (the last day), `L-n` (n days before it), `nW`, `LW` and `L-nW` (the
 //                  weekday nearest that day, in the same month). A day that the month does not have
 //                  matches nothing.
 //   day-of-week    also `d#k` (the k-th d of the month), `d#L` and `dL` (the last d); and a leading
 //                  `+` before the whole field.
 //
-// Which days: a day field is unrestricted when it is exactly `*` or `?`. Both unrestricted: every
-// day. One restricted: that one must match. Both restricted: either matches, with `+` both must.
+// A day field is unrestricted if it is exactly `*` or `?`. If both are unrestricted, every day
+// matches. If one is restricted, that one must match. If both are restricted, one of them must
+// match, or both with `+`.
 
 #ifndef COMMON_CRON_CRON_EXPRESSION_H_
 #define COMMON_CRON_CRON_EXPRESSION_H_
@@ -49,7 +51,7 @@ struct YearSet {
     return i <= kLast - kFirst && ((bits[i / 64] >> (i % 64)) & 1) != 0;
   }
   bool Every() const { return *this == YearSet{}; }
-  // The nearest year of the set at or after / at or before `year`; 0 if there is none.
+  // The nearest year of the set at or after (or: at or before) `year`; 0 if there is none.
   int AtOrAfter(int year) const;
   int AtOrBefore(int year) const;
 
@@ -61,7 +63,7 @@ struct CronExpression {
   uint64_t minutes = kEveryMinuteMask;  // bits 0-59
   uint32_t hours = kEveryHourMask;      // bits 0-23
 
-  // Day of month: what is listed, in whatever form.
+  // Day of month, by the form in which each day is written.
   uint32_t days_of_month = kEveryDayOfMonthMask;  // bits 1-31
   uint32_t days_before_last = 0;                  // bits 0-30: `L-n`, `L` is 0
   uint32_t weekdays_near_day = 0;                 // bits 1-31: `nW`
@@ -72,12 +74,13 @@ struct CronExpression {
   uint8_t days_of_week = kEveryWeekdayMask;  // bits 0-6: d
 
   uint16_t months = kEveryMonthMask;     // bits 1-12
-  bool day_of_month_restricted = false;  // the field is neither `*` nor `?`
+  bool day_of_month_restricted = false;  // true if the field is neither `*` nor `?`
   bool day_of_week_restricted = false;
-  bool both_days_match = false;  // both are restricted, and with `+`: both must match
+  bool both_days_match = false;  // true if both are restricted and `+` is given: both must match
   bool second_written = false;
-  // Its second (if written), minute or hour field contains `*` or `/`, or covers every value:
-  // daylight-saving changes then treat it as a rhythm, else as a time of day.
+  // True if the second (if written), minute or hour field contains `*` or `/`, or covers every
+  // value. At daylight-saving changes the expression then counts as a rhythm, otherwise as a time
+  // of day.
   bool periodic = false;
 
   YearSet years;
@@ -85,22 +88,22 @@ struct CronExpression {
   friend bool operator==(const CronExpression&, const CronExpression&) = default;
 };
 
-// INVALID_ARGUMENT naming the field and the reason.
+// INVALID_ARGUMENT with the field and the reason.
 absl::StatusOr<CronExpression> ParseCron(absl::string_view text);
 
-// The same as ParseCron, but an absent second means every second: what it matches is left out of a
-// schedule.
+// The same as ParseCron, but an absent second means every second. A schedule does not fire at times
+// that the exclusion matches.
 absl::StatusOr<CronExpression> ParseExclusion(absl::string_view text);
 
-// The same fields by name. `hour` and `minute` are required; an empty date field is `*`, an empty
-// `second` is not written (0). Each field must be one field: blanks are refused.
+// The same fields by name. `hour` and `minute` are required. An empty date field is `*`; an empty
+// `second` is absent (0). Each text must be one field: blanks are refused.
 struct CronFields {
   absl::string_view second = {}, minute = {}, hour = {}, day_of_month = {}, month = {},
                     day_of_week = {}, year = {};
 };
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields);
-// The fields as one expression, in as few as say them all (the second is not written unless it was
-// given, or the year was). They are not checked.
+// The fields as one expression, unchecked. It has no more fields than needed: the second is written
+// only if the second or the year was given.
 std::string TextOf(const CronFields& fields);
 
 }  // namespace escapement::cron

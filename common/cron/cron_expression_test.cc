@@ -64,7 +64,7 @@ TEST(CronExpressionTest, OnlyAStarOrQuestionMarkLeavesADayFieldUnrestricted) {
   EXPECT_TRUE(Parsed("0 0 * * 0-6").day_of_week_restricted);
 }
 
-TEST(CronExpressionTest, TellsARhythmFromATimeOfDay) {
+TEST(CronExpressionTest, DistinguishesRhythmFromTimeOfDay) {
   for (const char* text : {"* 3 * * *", "0 * * * *", "0-59 3 * * *", "*/5 3 * * *",
                            "0 1-23/2 * * *", "* 0 3 * * *", "0 0-23 * * *", "@hourly"}) {
     EXPECT_TRUE(Parsed(text).periodic) << text;
@@ -132,7 +132,7 @@ TEST(CronExpressionTest, APlusMakesBothDayFieldsMatch) {
   EXPECT_EQ(Parsed("0 0 * * +FRI"), Parsed("0 0 * * FRI")) << "one restricted field decides";
 }
 
-TEST(CronExpressionTest, NamesStandWhereverAValueMay) {
+TEST(CronExpressionTest, NamesReplaceAnyValue) {
   EXPECT_EQ(Parsed("0 0 * jan,MAR-May,oct/2 *").months, Bits({1, 3, 4, 5, 10, 12}));
   EXPECT_EQ(Parsed("0 0 * 11-FEB *").months, Bits({11, 12, 1, 2}));
   EXPECT_EQ(Parsed("0 0 * * sat-1/2").days_of_week, Bits({6, 1}));

@@ -1,4 +1,4 @@
-// What holds of any bytes that are given as a cron expression. A libFuzzer target (tools/dev fuzz);
+// Properties of any bytes given as a cron expression. A libFuzzer target (tools/dev fuzz);
 // cron_parser_fuzz_test runs the same function without libFuzzer.
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void Append(std::string* list, absl::string_view item) {
   absl::StrAppend(list, list->empty() ? "" : ",", item);
 }
 
-// A text of the expression, made from its sets alone; lists instead of ranges.
+// A text of the expression made from its sets alone, with lists in place of ranges.
 std::string TextOf(const CronExpression& e) {
   std::string day = e.day_of_month_restricted ? Joined(e.days_of_month) : "*";
   std::string weekday = e.day_of_week_restricted ? Joined(e.days_of_week) : "*";
@@ -94,7 +94,8 @@ void CheckCronText(absl::string_view text) {
   const CronExpression& e = *parsed;
   Require(e.seconds != 0 && e.minutes != 0 && e.hours != 0 && e.months != 0, "fields have values",
           text);
-  // The sets say all but what was written how. Lists of all items may be too long to be read.
+  // The sets say everything except how it was written. A list of all items may be too long to
+  // parse.
   if (const std::string again = TextOf(e); again.size() <= kExpressionBytesMax) {
     absl::StatusOr<CronExpression> reread = ParseCron(again);
     Require(reread.ok(), "its own text is read", again);

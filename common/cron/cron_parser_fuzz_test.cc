@@ -1,4 +1,4 @@
-// The fuzz target's properties over the checked-in corpus and over texts that are made from it.
+// Checks the fuzz target's properties on the corpus and on texts that are made from it.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ std::vector<std::string> Corpus() {
   return texts;
 }
 
-// A change of the kinds that make other expressions, or nearly: pieces of texts, digits, signs.
+// Changes a text so that it is still an expression, or almost one: pieces of texts, digits, signs.
 std::string Mutated(std::string text, const std::vector<std::string>& corpus,
                     std::mt19937_64& random) {
   static constexpr absl::string_view kSigns = "*/,-?#+LWlw0123456789 \t@JANmonSUN\n\xc3";
@@ -57,7 +57,7 @@ std::string Mutated(std::string text, const std::vector<std::string>& corpus,
   return text;
 }
 
-TEST(CronParserFuzzTest, HoldsOfTheCorpus) {
+TEST(CronParserFuzzTest, PropertiesHoldForTheCorpus) {
   const std::vector<std::string> corpus = Corpus();
   ASSERT_GT(corpus.size(), 10u);
   for (const std::string& text : corpus) RunOn(text);
@@ -66,7 +66,7 @@ TEST(CronParserFuzzTest, HoldsOfTheCorpus) {
     RunOn(text);
 }
 
-TEST(CronParserFuzzTest, HoldsOfWhatIsMadeFromIt) {
+TEST(CronParserFuzzTest, PropertiesHoldForMutatedCorpus) {
   std::vector<std::string> corpus = Corpus();
   std::mt19937_64 random(1);
   size_t accepted = 0;

@@ -15,9 +15,9 @@
 namespace escapement::cron {
 namespace {
 
-constexpr size_t kListMax = 12;        // longer lists are given by their number
-constexpr size_t kTimesListShort = 4;  // so many times of day are listed in any case
-constexpr size_t kTimesListMax = 12;   // times of day that are listed one by one
+constexpr size_t kListMax = 12;        // longer lists are described by their count
+constexpr size_t kTimesListShort = 4;  // up to this many times of day are always listed
+constexpr size_t kTimesListMax = 12;   // up to this many times of day are listed one by one
 
 constexpr std::array<const char*, 13> kMonths = {
     "",     "January", "February",  "March",   "April",    "May",     "June",
@@ -43,7 +43,7 @@ Values Of(uint64_t mask) {
   return values;
 }
 
-// Ascending values as words, three and more neighbours as "a to b".
+// Ascending values as words; three or more neighbours become "a to b".
 Words InRanges(const Values& values, const std::function<std::string(int)>& name) {
   Words words;
   for (size_t i = 0; i < values.size();) {
@@ -59,7 +59,8 @@ Words InRanges(const Values& values, const std::function<std::string(int)>& name
   return words;
 }
 
-// n if the values are 0, n, 2n, … up to the end of `size` values, n > 1 and a divisor of it.
+// Returns n if the values are 0, n, 2n, … up to the end of `size` values, where n > 1 divides
+// `size`.
 std::optional<int> EvenStep(const Values& values, int size) {
   if (values.size() < 2 || values[0] != 0) return std::nullopt;
   const int step = values[1];
@@ -102,7 +103,7 @@ class Time {
     return values.size() > 1 && values.back() - values[0] + 1 == static_cast<int>(values.size());
   }
 
-  // At second 0; empty if there are no other words for it than lists.
+  // Words for a rhythm, at second 0; empty if only lists describe it.
   std::string Rhythm() const {
     if (minutes_.size() == 60) return absl::StrCat("Every minute", InHours(59));
     if (const auto step = EvenStep(minutes_, 60))
@@ -127,7 +128,7 @@ class Time {
     return absl::StrCat("At ", Listed(times, "and"));
   }
 
-  // Of something in each hour, from its minute 0 to `last`.
+  // Words for minutes 0 to `last` of each hour.
   std::string InHours(int last) const {
     if (hours_.size() == 24) return "";
     Words ranges;
@@ -196,10 +197,10 @@ std::string DayOfMonth(const CronExpression& e) {
   return absl::StrCat(Listed(items, "and"), " of the month");
 }
 
-// From Monday on; a range that wraps is one range.
+// The weekdays from Monday on; a range that wraps is one range.
 Words Weekdays(uint8_t mask) {
   const auto name = [](int d) { return std::string(kWeekdays[d % 7]); };
-  // The day after one that is not in the set comes first, so that no range is cut.
+  // Start after a day that is not in the set, so that no range is cut.
   int first = 1;
   if (HasBit(mask, 0) && HasBit(mask, 1) && mask != kEveryWeekdayMask) {
     first = 0;
@@ -214,7 +215,7 @@ Words Weekdays(uint8_t mask) {
 
 struct WeekdayWords {
   std::string text;
-  bool range = false;  // a range of weekdays and nothing else
+  bool range = false;  // it is one range of weekdays
 };
 
 WeekdayWords DayOfWeek(const CronExpression& e, const char* conjunction) {
@@ -232,7 +233,7 @@ WeekdayWords DayOfWeek(const CronExpression& e, const char* conjunction) {
   return words;
 }
 
-// Empty if neither day field is restricted.
+// Empty if both day fields are unrestricted.
 std::string Days(const CronExpression& e) {
   if (e.both_days_match) {
     return absl::StrCat("on ", DayOfMonth(e), ", if that is ", DayOfWeek(e, "or").text);

@@ -8,7 +8,7 @@
 namespace escapement::cron {
 namespace {
 
-TEST(DescriptionTest, SaysWhatAnExpressionMeans) {
+TEST(DescriptionTest, DescribesEachExpression) {
   const std::pair<const char*, const char*> cases[] = {
       {"* * * * *", "Every minute"},
       {"*/1 * * * *", "Every minute"},

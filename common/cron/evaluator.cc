@@ -9,9 +9,9 @@
 namespace escapement::cron {
 namespace {
 
-// AUTO: a longer change is not taken for daylight saving.
+// AUTO: a longer change does not count as daylight saving.
 constexpr absl::Duration kLongChange = absl::Hours(3);
-// More than any offset from UTC and any change of it.
+// More than any offset from UTC and any change of an offset.
 constexpr int64_t kOffsetsMax = 2 * 86400;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
@@ -29,7 +29,7 @@ class Search {
          const Zone& zone, const DstPolicy& policy)
       : e_(expression), exclusions_(exclusions), zone_(zone), policy_(policy) {}
 
-  // The first occurrence in [from, end), Unix seconds.
+  // The first occurrence in [from, end), in Unix seconds.
   Candidate First(int64_t from, int64_t end) const {
     from = std::max(from, kLocalBegin - kOffsetsMax);  // keeps sums with offsets in range
     end = std::min(end, kLocalEnd + kOffsetsMax);
@@ -37,11 +37,12 @@ class Search {
       const size_t span = zone_.SpanAt(from);
       const int64_t span_end = zone_.SpanEnd(span);
       Candidate best = Direct(span, from, std::min(span_end, end));
-      // Order matters: of equal instants the existing time wins, then the later nominal one.
+      // The order matters. Among equal instants the existing time wins, then the later nominal
+      // time.
       ConsiderGaps(span, from, std::min(span_end, end), best);
       if (best.found()) return best;
       if (span_end >= end) break;
-      // On to the span of the next time that matches, wherever in the zone that is.
+      // Go to the span of the next matching time, which may be far away in the zone.
       const std::optional<int64_t> next =
           FirstAllowed(e_, exclusions_, span_end - kOffsetsMax, end + kOffsetsMax);
       if (!next) break;
@@ -51,7 +52,8 @@ class Search {
   }
 
  private:
-  // The first existing civil time that fires within this span of constant offset, in [from, end).
+  // The first occurrence in [from, end) whose civil time exists within this span of constant
+  // offset.
   Candidate Direct(size_t span, int64_t from, int64_t end) const {
     const int64_t offset = zone_.spans()[span].offset;
     const auto [unique_begin, unique_end] = zone_.UniqueRange(span);
@@ -80,8 +82,8 @@ class Search {
     }
   }
 
-  // What the gap at the beginning of this span, and earlier ones close enough, move into [from,
-  // end).
+  // Considers the occurrences that the gap at the beginning of this span, and earlier gaps close to
+  // it, move into [from, end).
   void ConsiderGaps(size_t span, int64_t from, int64_t end, Candidate& best) const {
     for (size_t i = span; i > 0; --i) {
       const int64_t begin = zone_.spans()[i].begin;
@@ -110,8 +112,7 @@ class Search {
     if (gap.instant < best.instant || later_nominal) best = gap;
   }
 
-  // The first / last matching time in [begin, end) that does not exist and belongs to the gap
-  // before span i.
+  // The first (or: last) matching time in [begin, end) that falls into the gap before span i.
   std::optional<int64_t> FirstSkipped(size_t i, int64_t begin, int64_t end) const {
     while (true) {
       const std::optional<int64_t> match = FirstAllowed(e_, exclusions_, begin, end);
@@ -138,7 +139,7 @@ class Search {
   const DstPolicy& policy_;
 };
 
-// Occurrences are whole seconds, so a bound between two seconds is the next one.
+// Occurrences are whole seconds, so a bound between two seconds is rounded up.
 int64_t CeilSeconds(absl::Time t) {
   if (t == absl::InfiniteFuture()) return kForever;
   if (t == absl::InfinitePast()) return std::numeric_limits<int64_t>::min();

@@ -1,18 +1,19 @@
-// When an expression fires in a zone.
+// Computes when an expression fires in a zone.
 //
-// Pure: (expression, zone, policy, instant) in, instants out. For every matching wall-clock time:
-// if it exists once, that instant. If it is skipped by a change of the offset (gap): nothing, the
-// first instant after the gap, or the time read with the offset before the gap. If it exists
-// several times (overlap): the first, the last, or each. Equal instants are one occurrence. AUTO
-// decides by whether the expression is periodic and how long the change is:
+// Pure: it maps (expression, zone, policy, instant) to instants. A matching wall-clock time that
+// exists once fires at that instant. If a change of the offset skips it (gap), there are three
+// policies: no firing, the first instant after the gap, or the time read with the offset before the
+// gap. If it exists several times (overlap), it fires at the first, at the last, or at each. Equal
+// instants are one occurrence. AUTO decides by whether the expression is periodic, and by the
+// length of the change:
 //
-//              fixed, change <= 3 h    periodic, or change > 3 h
-//   gap        fire after              skip
-//   overlap    first                   both
+//                fixed, change <= 3 h    periodic, or change > 3 h
+//     gap        fire after              skip
+//     overlap    first                   both
 //
-// Occurrences lie in the local years 1970 to 2199. Every search ends: it visits at most 2,760
-// months (and only the years that the expression has) and, of the zone's offset changes, those near
-// times that match. Threads: any.
+// Occurrences lie in the local years 1970 to 2199. Every search ends. It visits at most 2,760
+// months, and only the years that the expression has. Among the zone's offset changes it visits
+// those near matching times. Threads: any.
 
 #ifndef COMMON_CRON_EVALUATOR_H_
 #define COMMON_CRON_EVALUATOR_H_
@@ -40,8 +41,7 @@ struct DstPolicy {
   friend bool operator==(const DstPolicy&, const DstPolicy&) = default;
 };
 
-// What the policy says about a change of the offset by `change` (more than zero) for this
-// expression: never kAuto.
+// The rule for a change of the offset by `change` (more than zero) of this expression; never kAuto.
 GapPolicy GapRule(const CronExpression& expression, const DstPolicy& policy, absl::Duration change);
 OverlapPolicy OverlapRule(const CronExpression& expression, const DstPolicy& policy,
                           absl::Duration change);
@@ -56,18 +56,18 @@ enum class Note {
 };
 absl::string_view NoteName(Note note);  // "", "GAP_FIRED_AFTER", …
 
-// The identity of an occurrence is (civil, fold, zone): of the nominal times that fall on one
-// instant the one that exists, else the latest.
+// The identity of an occurrence is (civil, fold, zone). If several nominal times fall on one
+// instant, the one that exists counts, otherwise the latest.
 struct Occurrence {
   absl::Time instant;
   absl::CivilSecond civil;
-  int fold = 0;  // how many earlier instants have this civil time
+  int fold = 0;  // the number of earlier instants with this civil time
   Note note = Note::kNone;
 
   friend bool operator==(const Occurrence&, const Occurrence&) = default;
 };
 
-// `exclusions`: nominal times that one of them matches are none; what is left is mapped to
+// A nominal time that matches one of `exclusions` does not fire. The remaining ones are mapped to
 // instants.
 std::optional<Occurrence> FirstAtOrAfter(const CronExpression& expression, const Zone& zone,
                                          const DstPolicy& policy, absl::Time from,
@@ -76,7 +76,7 @@ std::optional<Occurrence> FirstAfter(const CronExpression& expression, const Zon
                                      const DstPolicy& policy, absl::Time after,
                                      absl::Span<const CronExpression> exclusions = {});
 
-// All occurrences in [begin, end) in order, at most `max` of them.
+// The occurrences in [begin, end) in order, at most `max`.
 std::vector<Occurrence> Enumerate(const CronExpression& expression, const Zone& zone,
                                   const DstPolicy& policy, absl::Time begin, absl::Time end,
                                   size_t max, absl::Span<const CronExpression> exclusions = {});

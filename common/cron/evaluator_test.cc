@@ -91,7 +91,7 @@ TEST(EvaluatorTest, AnOverlapFiresATimeOfDayFirstAndARhythmTwice) {
             "2026-11-01T06:30:00Z 2026-11-01T01:30:00 1 OVERLAP_LAST");
 }
 
-TEST(EvaluatorTest, ALongChangeIsNoDaylightSaving) {
+TEST(EvaluatorTest, LongChangeDoesNotCountAsDaylightSaving) {
   // Samoa had no 30 December 2011.
   EXPECT_EQ(Next("0 12 * * *", "Pacific/Apia", "2011-12-29T22:00:00Z"),
             "2011-12-30T22:00:00Z 2011-12-31T12:00:00 0");
@@ -114,7 +114,7 @@ TEST(EvaluatorTest, EveryAcceptedExpressionEndsItsSearch) {
             absl::UnixEpoch());
 }
 
-TEST(EvaluatorTest, DaysOfTheMonthMayCountFromItsEndOrLookForAWeekday) {
+TEST(EvaluatorTest, DaysCountFromEndOfMonthOrMoveToAWeekday) {
   EXPECT_EQ(Next("0 0 L * *", "UTC", "2028-02-01T00:00:00Z"),
             "2028-02-29T00:00:00Z 2028-02-29T00:00:00 0");
   EXPECT_EQ(Next("0 0 L-30 * *", "UTC", "2026-02-02T00:00:00Z"),
@@ -166,20 +166,20 @@ TEST(EvaluatorTest, GapsOfDecadesAreJumped) {
   EXPECT_EQ(Next("0 0 0 31 12 * 1970,2199", "UTC", "1970-12-31T00:00:00Z"),
             "2199-12-31T00:00:00Z 2199-12-31T00:00:00 0");
   EXPECT_FALSE(HasAnyOccurrence(Cron("0 0 15W * +SUN"), In("Europe/Berlin"), {}));
-  // From 2007 on the second Sunday of March has no half past two in New York.
+  // In New York, from 2007 on, 02:30 does not exist on the second Sunday of March.
   EXPECT_EQ(Next("0 30 2 8-14 3 +SUN 2007/1", "America/New_York", "2007-01-01T00:00:00Z",
                  {.gap = GapPolicy::kSkip}),
             "none");
 }
 
-TEST(EvaluatorTest, AFixedTimeInAGapThatIsShortIsFiredAndInALongOneNot) {
-  // Troll changes by two hours, Apia left out a day.
+TEST(EvaluatorTest, FixedTimeFiresInShortGapAndNotInLongGap) {
+  // Troll changes by two hours; Apia skipped a day.
   EXPECT_EQ(Next("30 2 29 3 *", "Antarctica/Troll", "2026-03-01T00:00:00Z"),
             "2026-03-29T01:00:00Z 2026-03-29T02:30:00 0 GAP_FIRED_AFTER");
   EXPECT_EQ(Next("0 0 12 30 12 * 2011", "Pacific/Apia", "2011-01-01T00:00:00Z"), "none");
 }
 
-TEST(EvaluatorTest, ExcludedTimesAreLeftOutBeforeTimesAreMadeInstants) {
+TEST(EvaluatorTest, ExclusionsApplyBeforeTimesBecomeInstants) {
   const auto next = [](const std::string& text, const std::vector<std::string>& excluded,
                        const std::string& zone, const std::string& after, DstPolicy policy = {}) {
     std::vector<CronExpression> exclusions;
@@ -199,7 +199,7 @@ TEST(EvaluatorTest, ExcludedTimesAreLeftOutBeforeTimesAreMadeInstants) {
                  {.gap = GapPolicy::kShift}),
             "2026-03-08T07:30:00Z 2026-03-08T02:30:00 0 GAP_SHIFTED")
       << "the nominal time counts, not the clock's";
-  // Two exclusions that take turns, for ten years.
+  // Two exclusions that alternate, for ten years.
   EXPECT_EQ(next("* * * * * *", {"0-29 * * * * * 2030-2039", "30-59 * * * * * 2030-2039"}, "UTC",
                  "2029-12-31T23:59:59Z"),
             "2040-01-01T00:00:00Z 2040-01-01T00:00:00 0");

@@ -48,7 +48,7 @@ constexpr std::array<FieldSpec, 7> kSpecs = {{
 
 bool IsLetter(char c, char letter) { return (c | 0x20) == letter; }
 
-// The number that the text is, of at most `digits_max` digits; -1 if it is none.
+// The number in the text, which may have at most `digits_max` digits; -1 if it is not a number.
 int Number(absl::string_view text, size_t digits_max) {
   if (text.empty() || text.size() > digits_max) return -1;
   int value = 0;
@@ -100,7 +100,7 @@ class FieldReader {
     field_.values[static_cast<size_t>(value) / 64] |= uint64_t{1} << (value % 64);
   }
 
-  // first..last in steps; past the end of the field if first > last.
+  // Adds first..last in steps, wrapping past the end of the field if first > last.
   void AddRange(int first, int last, int step) {
     if (first <= last) {
       for (int v = first; v <= last; v += step) Add(v);
@@ -177,7 +177,7 @@ class FieldReader {
     return true;
   }
 
-  // Days of the month have no names, and names of weekdays no L.
+  // Days of the month have no names, and names of weekdays contain no L.
   bool IsDayItem(absl::string_view item) const {
     if (!spec_.IsDay()) return false;
     for (char c : item) {
@@ -236,7 +236,7 @@ class FieldReader {
       return false;
     }
     if (weekday == 7) weekday = 0;
-    int place = 6;  // the last one
+    int place = 6;  // 6: the last one
     if (!last) {
       const absl::string_view number = item.substr(hash + 1);
       place = Number(number, 2);

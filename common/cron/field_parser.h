@@ -1,7 +1,6 @@
-// One field of a cron expression: text in, sets of values out. The language is in
-// cron_expression.h.
+// Parses one field of a cron expression into sets of values. cron_expression.h has the language.
 //
-// Pure. Nothing is allocated but the message of a refusal.
+// Pure. It allocates only the message of an error.
 
 #ifndef COMMON_CRON_FIELD_PARSER_H_
 #define COMMON_CRON_FIELD_PARSER_H_
@@ -18,17 +17,17 @@ namespace escapement::cron {
 enum class FieldKind { kSecond, kMinute, kHour, kDayOfMonth, kMonth, kDayOfWeek, kYear };
 
 struct ParsedField {
-  std::array<uint64_t, 4> values = {};  // bit v, of years v - 1970; Sunday is bit 0 only
+  std::array<uint64_t, 4> values = {};  // bit v; for years bit v - 1970; Sunday is bit 0 only
   bool star = false;                    // exactly `*` or `?`
   bool rhythmic = false;                // contains `*` or `/`
   bool plus = false;                    // began with `+`
 
-  // The items of CronExpression that are no values.
+  // The items of CronExpression that are not values.
   uint32_t days_before_last = 0, weekdays_near_day = 0, weekdays_near_last = 0;
   uint64_t weekdays_of_month = 0;
 };
 
-// `field` is fresh. INVALID_ARGUMENT naming the field and the reason.
+// `field` must be fresh. INVALID_ARGUMENT with the field and the reason.
 absl::Status ParseField(FieldKind kind, absl::string_view text, ParsedField& field);
 
 }  // namespace escapement::cron

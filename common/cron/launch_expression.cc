@@ -19,7 +19,7 @@ constexpr std::array<int, 13> kMonthDaysMax = {0, 31, 29, 31, 30, 31, 30, 31, 31
 bool FiresBetweenMinutes(const CronExpression& e) { return e.seconds != 1; }
 bool EveryMonth(const CronExpression& e) { return e.months == kEveryMonthMask; }
 
-// The days on which the day-of-month field can fall in a month, whatever the year.
+// The days on which the day-of-month field can fall in a month of any year.
 uint32_t PossibleDays(const CronExpression& e, int month) {
   const int days_max = kMonthDaysMax[month];
   if ((e.days_before_last | e.weekdays_near_day | e.weekdays_near_last) == 0)
@@ -32,7 +32,7 @@ uint32_t PossibleDays(const CronExpression& e, int month) {
   return days;
 }
 
-// The date parts of an expression's places.
+// The dates of an expression's places.
 class DatePlaces {
  public:
   explicit DatePlaces(const CronExpression& e)
@@ -70,7 +70,7 @@ class DatePlaces {
     return all;
   }
 
-  // That of the places for a day that the expression matches.
+  // The LaunchExpression of the places for a day that the expression matches.
   LaunchExpression Of(int64_t day) const {
     const CivilMonth month = CivilMonth::Of(day);
     if (every_day_) return OfMonth(month.month());
@@ -81,8 +81,9 @@ class DatePlaces {
   }
 
  private:
-  // Where the expression has every month, places of days need not name it. Those that count from
-  // the end of the month do, so that nobody looks for the end of a month of 31 days on the 28th.
+  // If the expression has every month, places of days need not name the month. Except: days that
+  // count from the end of the month do, so that a 28th does not read the ends of months with 31
+  // days.
   void FindDays() {
     if (every_month_) {
       CronExpression from_start = e_;
@@ -95,7 +96,7 @@ class DatePlaces {
     }
   }
 
-  // Days that must match both fields are found by one of them.
+  // If both fields must match, one of them is enough to find the days.
   void KeepTheRarerKind() {
     int days = 12 * std::popcount(days_);
     for (const uint32_t of_month : month_days_) days += std::popcount(of_month);
@@ -123,8 +124,8 @@ class DatePlaces {
   }
 
   bool every_day_, every_month_, by_day_, by_weekday_, seconds_;
-  uint32_t days_ = 0;                         // whatever the month
-  std::array<uint32_t, 13> month_days_ = {};  // of that month only
+  uint32_t days_ = 0;                         // in any month
+  std::array<uint32_t, 13> month_days_ = {};  // only in that month
   uint32_t weekdays_ = 0;
   const CronExpression& e_;
 };
@@ -133,8 +134,8 @@ struct TimeSplit {
   bool hour = false, minute = false;  // false: "any"
 };
 
-// The split that makes the fewest windows read a child in vain; of equal ones the one with the
-// fewest children.
+// Chooses the split with which the fewest windows read a child in vain; among equal ones, the one
+// with the fewest children.
 TimeSplit ChooseSplit(const CronExpression& e, size_t dates) {
   const int hours = std::popcount(e.hours), minutes = std::popcount(e.minutes);
   const int children_max =
@@ -146,7 +147,7 @@ TimeSplit ChooseSplit(const CronExpression& e, size_t dates) {
        {TimeSplit{false, false}, {false, true}, {true, false}, {true, true}}) {
     const int children = (split.hour ? hours : 1) * (split.minute ? minutes : 1);
     if (children > children_max) continue;
-    // Of 24 × 60 times of day at which the child is read, this many are its own.
+    // In 24 × 60 reads, the child is due this often.
     const int hits = (split.hour ? 24 : hours) * (split.minute ? 60 : minutes);
     if (hits > best_hits || (hits == best_hits && children < best_children)) {
       best = split, best_hits = hits, best_children = children;
@@ -190,7 +191,7 @@ void AddRange(const LaunchExpression& x, int hour1, int minute1, int hour2, int 
                     .last = {x, static_cast<uint8_t>(hour2), static_cast<uint8_t>(minute2)}});
 }
 
-// The minutes of the day [first, last], under their hours and under any hour.
+// Adds the places of the minutes [first, last] of the day, under their hours and under any hour.
 void AddMinutes(const LaunchExpression& x, int first, int last, std::vector<PlaceRange>& ranges) {
   for (int hour = first / 60; hour <= last / 60; ++hour) {
     const int minute1 = hour == first / 60 ? first % 60 : 0;
@@ -202,13 +203,13 @@ void AddMinutes(const LaunchExpression& x, int first, int last, std::vector<Plac
   AddRange(x, kAnyPlace, kAnyPlace, kAnyPlace, kAnyPlace, ranges);
 }
 
-// The part of a window within one civil day.
+// Adds the part of a window within one civil day.
 void AddDay(int64_t day, int64_t begin, int64_t end, const std::set<LaunchExpression>& in_use,
             std::vector<PlaceRange>& ranges) {
   const CivilDate date = DateOfDay(day);
   const auto value = [](int v) { return static_cast<uint16_t>(v); };
   for (const bool seconds : {false, true}) {
-    // Others than those with seconds are due when a minute begins.
+    // Expressions without seconds are due only when a minute begins.
     const int first = static_cast<int>(seconds ? begin / 60 : (begin + 59) / 60);
     const int last = static_cast<int>((end - 1) / 60);
     if (first > last) continue;
@@ -298,7 +299,7 @@ Place CanonicalPlace(const CronExpression& e, absl::CivilSecond civil) {
 std::vector<LocalWindow> LocalImages(const Zone& zone, absl::Time begin, absl::Time end) {
   std::vector<LocalWindow> windows;
   if (begin >= end) return windows;
-  // Occurrences are whole seconds: those in [begin, end) are those in [first, last].
+  // Occurrences are whole seconds: [begin, end) holds those of [first, last].
   const int64_t floor = absl::ToUnixSeconds(begin);
   const int64_t first = absl::FromUnixSeconds(floor) == begin ? floor : floor + 1;
   const int64_t last = absl::ToUnixSeconds(end - absl::Nanoseconds(1));
@@ -311,7 +312,7 @@ std::vector<LocalWindow> LocalImages(const Zone& zone, absl::Time begin, absl::T
     if (span_begin < span_end)
       windows.push_back({span_begin + spans[i].offset, span_end + spans[i].offset});
     if (i == 0 || spans[i].offset <= spans[i - 1].offset) continue;
-    // A gap ends where the span begins. All of it may fire at its end, or each time at the old
+    // A gap ends where the span begins. All its times may fire at its end, or each at the old
     // offset.
     const int64_t before = spans[i - 1].offset, length = spans[i].offset - before,
                   change = spans[i].begin;

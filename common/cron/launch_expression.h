@@ -1,15 +1,14 @@
-// The index from dates and times of day to cron schedules: the children of a schedule, and the way
-// back.
+// The index from dates and times of day to cron schedules: it maps a schedule to its children, and
+// a window to the places to read.
 //
-// A schedule has one child per distinct trigger. A child's place in the index is its
+// A schedule has one child for each distinct trigger. The place of a child in the index is its
 // LaunchExpression (class and date value of the most significant restricted field), an hour and a
-// minute, each of which may be "any". The index only proposes: the evaluator decides what fires.
-// For a window of instants, PlacesToRead names the places that hold the children of everything that
-// can fire within it, and of several children that propose one occurrence only the one at
-// CanonicalPlace emits it.
+// minute. Hour and minute may be "any". The index only proposes; the evaluator decides what fires.
+// For a window of instants, PlacesToRead names the places of all children that can fire in it. If
+// several children propose one occurrence, only the child at CanonicalPlace emits it.
 //
-// Expressions that can fire at other seconds than 0 have classes of their own, so that a window
-// that holds no full minute need not read the others.
+// Expressions that can fire at other seconds than 0 have their own classes. So a window without a
+// full minute reads only those classes.
 //
 // Pure.
 
@@ -33,7 +32,7 @@ namespace escapement::cron {
 
 inline constexpr uint8_t kAnyPlace = 255;  // an hour or minute of a place: any
 
-// A schedule's dates times hours times minutes are split as far as these bounds allow.
+// A schedule's dates, hours and minutes are split into children as far as these bounds allow.
 inline constexpr int kTimesOfDayMax = 24;
 inline constexpr int kChildrenMax = 1024;
 
@@ -48,10 +47,10 @@ absl::string_view LaunchClassName(LaunchClass launch_class);  // "MONTH_DAY", â€
 
 struct LaunchExpression {
   LaunchClass launch_class = LaunchClass::kHour;
-  bool seconds = false;  // of expressions whose second is not only 0
+  bool seconds = false;  // true for expressions that can fire at other seconds than 0
   uint16_t date_value = 0;
 
-  // As in the children's keys; nullopt if it is no class.
+  // The byte in the children's keys. `Of` returns nullopt if `class_byte` is not a class.
   uint8_t ClassByte() const { return static_cast<uint8_t>(launch_class) | (seconds ? 0x80 : 0); }
   static std::optional<LaunchExpression> Of(uint8_t class_byte, uint16_t date_value);
 
@@ -62,7 +61,7 @@ struct LaunchExpression {
   }
 };
 
-// Ordered as the children's keys.
+// Ordered like the children's keys.
 struct Place {
   LaunchExpression expression;
   uint8_t hour = kAnyPlace;    // 0-23 or any
@@ -76,16 +75,16 @@ struct Place {
 std::string DescribeLaunchExpression(const Place& place);
 
 // The places of all children, ascending; at most kChildrenMax. Empty only for dates that never
-// exist. Items such as `L` and `15W` stand at all days on which they can fall, `d#k` and `dL` at
-// their weekday; where both day fields must match (`+`) the one with fewer days in a year stands
-// for both. The years of an expression make no places.
+// exist. Items such as `L` and `15W` are stored under all days on which they can fall, `d#k` and
+// `dL` under their weekday. If both day fields must match (`+`), the one with fewer days in a year
+// represents both. The years of an expression make no places.
 std::vector<Place> ChildPlaces(const CronExpression& expression);
 
-// The child that emits the occurrence with this nominal civil time, which the expression matches.
-// Always one of ChildPlaces.
+// The place of the child that emits the occurrence with this nominal civil time, which the
+// expression must match. Always one of ChildPlaces.
 Place CanonicalPlace(const CronExpression& expression, absl::CivilSecond civil);
 
-// [begin, end) in local seconds.
+// The local seconds of [begin, end).
 struct LocalWindow {
   int64_t begin = 0, end = 0;
 
@@ -93,18 +92,18 @@ struct LocalWindow {
 };
 
 // All civil times that can name an occurrence with an instant in [begin, end), under any policy:
-// the direct image of the window, and what a gap moves into it. Ascending, disjoint.
+// the direct image of the window, and the times that a gap moves into it. Ascending, disjoint.
 std::vector<LocalWindow> LocalImages(const Zone& zone, absl::Time begin, absl::Time end);
 
-// All places from `first` to `last` inclusive; both have the same expression.
+// The places from `first` to `last` inclusive; both have the same LaunchExpression.
 struct PlaceRange {
   Place first, last;
 
   friend bool operator==(const PlaceRange&, const PlaceRange&) = default;
 };
 
-// Where the children of everything that can fire in [begin, end) are, among the LaunchExpressions
-// in use in the zone. Ascending, disjoint.
+// The places of all children that can fire in [begin, end), among the LaunchExpressions in use in
+// the zone. Ascending, disjoint.
 std::vector<PlaceRange> PlacesToRead(const Zone& zone, absl::Time begin, absl::Time end,
                                      const std::set<LaunchExpression>& in_use);
 

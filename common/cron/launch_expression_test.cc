@@ -42,7 +42,7 @@ TEST(LaunchExpressionTest, AScheduleHasOneChildForEachTrigger) {
   EXPECT_THAT(Show(ChildPlaces(Cron("5 30 8 * * *"))), ElementsAre("H:8 8:30 s"));
 }
 
-TEST(LaunchExpressionTest, DaysThatMoveStandWhereTheyCanFall) {
+TEST(LaunchExpressionTest, MovingDaysHavePlacesOnAllPossibleDays) {
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 L * *"))),
               ElementsAre("MM:1-31 0:0", "MM:2-28 0:0", "MM:2-29 0:0", "MM:3-31 0:0", "MM:4-30 0:0",
                           "MM:5-31 0:0", "MM:6-30 0:0", "MM:7-31 0:0", "MM:8-31 0:0", "MM:9-30 0:0",
@@ -62,7 +62,7 @@ TEST(LaunchExpressionTest, DaysThatMoveStandWhereTheyCanFall) {
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 0 1 1 * 2030"))), ElementsAre("MM:1-1 0:0"));
 }
 
-TEST(LaunchExpressionTest, WhereBothDayFieldsMustMatchTheRarerStandsForBoth) {
+TEST(LaunchExpressionTest, RarerDayFieldMakesThePlacesIfBothMustMatch) {
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 13 * +FRI"))), ElementsAre("M:13 0:0"));
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 1-7 * +MON"))), ElementsAre("W:MON 0:0"));
   EXPECT_THAT(Show(ChildPlaces(Cron("0 0 1-7 6 +MON"))), ElementsAre("MW:6-MON 0:0"));
@@ -84,7 +84,7 @@ TEST(LaunchExpressionTest, TimesOfDayAreSplitUpTo24) {
   }
 }
 
-TEST(LaunchExpressionTest, AWindowWithoutAFullMinuteReadsOnlyThoseWithSeconds) {
+TEST(LaunchExpressionTest, WindowWithoutFullMinuteReadsOnlyClassesWithSeconds) {
   const auto of = [](const char* text) { return ChildPlaces(Cron(text)).front().expression; };
   const absl::Time noon =
       absl::FromCivil(absl::CivilSecond(2026, 11, 21, 12, 0, 0), absl::UTCTimeZone());
@@ -107,8 +107,8 @@ bool Holds(const std::vector<PlaceRange>& ranges, const Place& place) {
          }) == 1;
 }
 
-// What an emitter does: read the places, ask the evaluator about each child found, keep what is the
-// child's own.
+// The steps of an emitter: reads the places, asks the evaluator about each child, and keeps the
+// occurrences that belong to the child.
 std::vector<Occurrence> ThroughTheIndex(const CronExpression& e, const Zone& zone,
                                         const DstPolicy& policy, absl::Time begin, absl::Time end,
                                         size_t& rows_read) {
@@ -129,9 +129,9 @@ std::vector<Occurrence> ThroughTheIndex(const CronExpression& e, const Zone& zon
   return occurrences;
 }
 
-// Times of day that fall into a gap, in short windows: each policy finds them where it has moved
+// Times of day that fall into a gap, in short windows: the index finds them where each policy moves
 // them.
-TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
+TEST(LaunchExpressionTest, TimeMovedByAGapIsFoundInItsNewWindow) {
   std::mt19937_64 random(7);
   size_t moved = 0;
   for (int round = 0; round < 300; ++round) {
@@ -163,9 +163,9 @@ TEST(LaunchExpressionTest, WhatAGapMovesIsFoundInTheWindowItIsMovedTo) {
   EXPECT_GT(moved, 100u);
 }
 
-// Windows of one second, as the emitter's, read about as many children as are due. `days` from
-// 2026-01-01 on; where the expression has no seconds only full minutes are looked at, others read
-// nothing.
+// Windows of one second, as the emitter has them, read about as many children as are due. Covers
+// `days` days from 2026-01-01 on. For an expression without seconds only full minutes count,
+// because other windows read nothing.
 struct Read {
   size_t rows = 0, due = 0;
 };
@@ -194,7 +194,7 @@ TEST(LaunchExpressionTest, RowsReadFollowTheRowsDue) {
     EXPECT_GT(read.due, 0u) << text;
     EXPECT_LE(static_cast<double>(read.rows), 1.2 * static_cast<double>(read.due)) << text;
   }
-  // Days that move are looked for where they can fall.
+  // Days that move are read on the days on which they can fall.
   EXPECT_LE(RowsRead("0 0 15W * *", 365).rows, 36u);
   EXPECT_LE(RowsRead("0 0 * * TUE#2", 365).rows, 53u);
   EXPECT_LE(RowsRead("0 0 13 * +FRI", 365).rows, 12u);
@@ -211,7 +211,7 @@ TEST(LaunchExpressionTest, EverySecondIsReadWhenItIsDue) {
       due += !ThroughTheIndex(Cron(text), zone, {}, t, t + absl::Seconds(1), rows_read).empty();
     }
     EXPECT_GT(due, 0u) << text;
-    // A place is as fine as a minute.
+    // A place is no finer than a minute.
     EXPECT_LE(rows_read, std::max<size_t>(due, 60)) << text;
   }
 }

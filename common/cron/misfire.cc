@@ -10,7 +10,7 @@ MisfirePlan PlanMissed(const Timetable& timetable, const MisfirePolicy& policy, 
   MisfirePlan plan{.summary_to = begin, .fire_from = begin};
   const absl::Time missed_to = now - policy.threshold;
   if (begin >= missed_to) return plan;
-  // One more tells whether there are any for the summary.
+  // One more than the bound shows whether there are occurrences for the summary.
   const std::vector<Occurrence> missed =
       timetable.EnumerateLast(begin, missed_to, policy.max_catch_up + 1);
   if (missed.empty()) return plan;

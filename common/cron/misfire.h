@@ -1,4 +1,4 @@
-// What becomes of occurrences that are reached late.
+// Decides which late occurrences fire.
 //
 // Pure.
 
@@ -22,12 +22,14 @@ struct MisfirePolicy {
   friend bool operator==(const MisfirePolicy&, const MisfirePolicy&) = default;
 };
 
-// Of the occurrences from `begin` on, as seen at `now`:
-//   before summary_to             are skipped, all in one summary
-//   in [summary_to, fire_from)    are skipped, each with a record of its own
-//   at or after fire_from         fire
-// begin <= summary_to <= fire_from. An occurrence is missed if instant + threshold < now; those
-// that are not missed fire.
+// The plan for the occurrences from `begin` on, as seen at `now`:
+//
+//   before summary_to             skipped, all in one summary
+//   in [summary_to, fire_from)    skipped, each with its own record
+//   at or after fire_from         they fire
+//
+// begin <= summary_to <= fire_from. An occurrence is missed if instant + threshold < now.
+// Occurrences that are not missed fire.
 struct MisfirePlan {
   absl::Time summary_to = absl::InfinitePast();
   absl::Time fire_from = absl::InfinitePast();
@@ -38,7 +40,7 @@ struct MisfirePlan {
   friend bool operator==(const MisfirePlan&, const MisfirePlan&) = default;
 };
 
-// `begin`: before it nothing is owed.
+// Occurrences before `begin` are already done.
 MisfirePlan PlanMissed(const Timetable& timetable, const MisfirePolicy& policy, absl::Time begin,
                        absl::Time now);
 

@@ -29,7 +29,7 @@ MisfirePolicy Policy(MisfireAction action, size_t max_catch_up) {
 
 const absl::Time kBegin = Utc("2026-11-21T00:00:00Z");
 
-TEST(MisfireTest, WhatIsReachedWithinTheThresholdIsNotMissed) {
+TEST(MisfireTest, OccurrenceWithinTheThresholdIsNotMissed) {
   for (const MisfireAction action :
        {MisfireAction::kFireAll, MisfireAction::kFireLatest, MisfireAction::kSkip}) {
     const MisfirePlan plan =
@@ -64,7 +64,7 @@ TEST(MisfireTest, FireLatestFiresOneAndSkipFiresNone) {
   EXPECT_TRUE(skip.Fires(kBegin + absl::Hours(11)));
 }
 
-// The plan against its own definition, occurrence by occurrence.
+// Checks the plan against its definition, for each occurrence.
 TEST(MisfireTest, EveryOccurrenceIsInOnePart) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 600; ++round) {

@@ -3,7 +3,7 @@
 namespace escapement::cron {
 namespace {
 
-constexpr uint64_t kWeeks = 0x10204081;  // a week's mask times this: the mask of five weeks
+constexpr uint64_t kWeeks = 0x10204081;  // a week's mask times this is the mask of five weeks
 
 // Bit n becomes bit 31 - n.
 constexpr uint32_t Reverse(uint32_t x) {
@@ -14,20 +14,19 @@ constexpr uint32_t Reverse(uint32_t x) {
   return x << 16 | x >> 16;
 }
 
-// Bit n is "n days before the last" and becomes bit days - n.
+// Bit n means n days before the last day; it becomes bit days - n.
 uint32_t FromTheEnd(uint32_t before_last, MonthShape month) {
   return (Reverse(before_last) >> (31 - month.days)) & AllDays(month);
 }
 
-// Bits 0-6 are weekdays. Bit 1 + i of the answer is set if the weekday of the day i days after the
-// 1st is.
+// Bits 0-6 are weekdays. Sets bit 1 + i of the result if the weekday of day 1 + i is among them.
 uint32_t EveryWeek(uint64_t weekdays, MonthShape month) {
   return static_cast<uint32_t>(((weekdays * kWeeks | weekdays << 35) >> month.first_weekday) << 1);
 }
 
-// Each day to the nearest Monday to Friday of the month. A Saturday's is the day before it, that of
-// Saturday the 1st is the 3rd; a Sunday's is the day after it, that of the last day two days
-// before.
+// Moves each day to the nearest Monday to Friday of the same month. A Saturday moves back one day,
+// but Saturday the 1st becomes the 3rd. A Sunday moves on one day, but a Sunday at the end of the
+// month moves back two days.
 uint32_t NearestWeekdays(uint32_t days, MonthShape month) {
   const uint32_t sundays = days & EveryWeek(1, month), saturdays = days & EveryWeek(1 << 6, month);
   const uint32_t last = uint32_t{1} << month.days;
@@ -39,7 +38,7 @@ uint32_t NearestWeekdays(uint32_t days, MonthShape month) {
 
 // Bits 7 × (k - 1) + d are the k-th weekdays d.
 uint32_t NthWeekdays(uint64_t nth, MonthShape month) {
-  // Each block of seven days has each weekday once: every block is turned by the first weekday.
+  // Each block of seven days has each weekday once, so every block is rotated by the first weekday.
   const int turn = month.first_weekday;
   const uint64_t stay = (0x7fu >> turn) * kWeeks;
   const uint64_t turned = ((nth >> turn) & stay) | ((nth << (7 - turn)) & ~stay);

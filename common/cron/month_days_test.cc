@@ -37,8 +37,8 @@ struct Row {
   }
 };
 
-// Each item by itself, in all kinds of months.
-TEST(MonthDaysTest, EveryItemInEveryMonthThereIs) {
+// Tests each item by itself, in all kinds of months.
+TEST(MonthDaysTest, EveryItemMatchesInEveryShapeOfMonth) {
   const auto days = [](const std::string& day, const std::string& weekday, MonthShape shape) {
     return DaysOfShape(ParseCron(absl::StrCat("0 0 ", day, " * ", weekday)).value(), shape);
   };

@@ -19,7 +19,7 @@ const std::vector<std::string>& Names(int high) {
   return high == 12 ? *months : high == 6 ? *weekdays : *none;
 }
 
-// By its name, where it has one, or as a number. Sunday is 7, too.
+// Writes the value by its name, if it has one, or as a number. Sunday may also be 7.
 std::string Written(std::mt19937_64& random, int value, int high) {
   const std::vector<std::string>& names = Names(high);
   if (!names.empty() && Below(random, 3) == 0) return names[value];
@@ -27,8 +27,8 @@ std::string Written(std::mt19937_64& random, int value, int high) {
   return value < 10 && Below(random, 8) == 0 ? absl::StrCat("0", value) : absl::StrCat(value);
 }
 
-// One item of a field with the values [low, high]; `max` is the MAX of a/n (7 in day-of-week, which
-// is 0 again).
+// One item of a field with the values [low, high]. `max` is the highest value of a/n (7 in
+// day-of-week, which means 0).
 std::string RandomItem(std::mt19937_64& random, int low, int high, int max, std::set<int>& values) {
   const int size = high - low + 1;
   const int a = low + Below(random, size), b = low + Below(random, size),
@@ -64,7 +64,7 @@ int Weekday(absl::CivilDay day) {
   return (static_cast<int>(absl::GetWeekday(day)) + 1) % 7;  // absl counts from Monday
 }
 
-// Of the days Monday to Friday of the month the one that is nearest to its day n.
+// The day from Monday to Friday in the month that is nearest to its day n.
 int NearestWeekday(absl::CivilDay in_month, int n) {
   int nearest = 0;
   for (int d = 1; d <= LastDay(in_month); ++d) {
@@ -77,7 +77,7 @@ int NearestWeekday(absl::CivilDay in_month, int n) {
 
 std::string RandomMonthDayItem(std::mt19937_64& random, std::vector<NaiveDayItem>& items) {
   const bool small = Below(random, 2) == 0;
-  // The first and the last days are where weekdays are looked for on the other side.
+  // On the first and last days the nearest weekday may lie on the other side.
   const int n = small ? 1 + (28 + Below(random, 5)) % 31 : 1 + Below(random, 31);
   const int before = Below(random, small ? 3 : 31);
   switch (Below(random, 5)) {
@@ -125,7 +125,7 @@ std::string RandomWeekdayItem(std::mt19937_64& random, std::vector<NaiveDayItem>
 
 using RandomDayItem = std::string (*)(std::mt19937_64& random, std::vector<NaiveDayItem>& items);
 
-// `stars` of 8 are "*".
+// Writes "*" in `stars` of 8 cases.
 std::string RandomField(std::mt19937_64& random, int low, int high, int max, int stars,
                         std::set<int>& values, RandomDayItem day_item = nullptr,
                         std::vector<NaiveDayItem>* items = nullptr) {
@@ -178,7 +178,7 @@ std::string RandomYears(std::mt19937_64& random, std::set<int>& years) {
 bool HasRhythm(const std::string& field) { return field.find_first_of("*/") != std::string::npos; }
 
 struct Stars {
-  int minute, hour, day, month, weekday;  // of 8
+  int minute, hour, day, month, weekday;  // stars in 8 cases
 };
 
 NaiveCron RandomExpression(std::mt19937_64& random, const Stars& stars) {
@@ -250,7 +250,7 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
   const auto put = [&](absl::Time t, absl::CivilSecond civil, int fold) {
     if (t >= begin && t < end) exact[t] = {civil, fold};
   };
-  // Civil times ascend, so the last one to be moved to an instant is the latest nominal one.
+  // Civil times ascend, so the last time that moves to an instant is the latest nominal one.
   const auto move = [&](absl::Time t, absl::CivilSecond civil) {
     if (t >= begin && t < end) moved[t] = {civil, 0};
   };
@@ -279,7 +279,7 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
   };
   absl::CivilDay day(1, 1, 1);
   bool matches = false;
-  const auto on_day = [&](absl::CivilDay of) {  // asked day after day
+  const auto on_day = [&](absl::CivilDay of) {  // called for consecutive days
     if (of != day) matches = NaiveDayMatches(cron, of);
     day = of;
     return matches;
@@ -291,7 +291,7 @@ std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
     if (!on_day(absl::CivilDay(minute))) continue;
     for (int second : cron.seconds) visit(absl::CivilSecond(minute) + second);
   }
-  exact.merge(moved);  // keeps those that exist
+  exact.merge(moved);  // keeps the times that exist
   return exact;
 }
 

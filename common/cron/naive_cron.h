@@ -1,5 +1,5 @@
-// The test's own idea of cron: sets of values, every civil minute walked, absl::TimeZone asked
-// about each. It shares no code with what it judges.
+// The test's own model of cron: sets of values, a walk through every civil minute, and a question
+// to absl::TimeZone about each. It shares no code with the code under test.
 
 #ifndef COMMON_CRON_NAIVE_CRON_H_
 #define COMMON_CRON_NAIVE_CRON_H_
@@ -31,18 +31,19 @@ struct NaiveCron {
 
 // All kinds of items occur.
 NaiveCron RandomCron(std::mt19937_64& random);
-// With many stars, so that it often matches; an absent second is every second. For ParseExclusion.
+// An expression for ParseExclusion with many stars, so that it often matches. An absent second is
+// every second.
 NaiveCron RandomExclusion(std::mt19937_64& random);
 
 bool NaiveDayMatches(const NaiveCron& cron, absl::CivilDay day);
 
-// Instant → civil time and fold. For zones in which no civil time exists more than twice.
+// Maps instants to civil time and fold. For zones in which no civil time exists more than twice.
 std::map<absl::Time, std::pair<absl::CivilSecond, int>> NaiveOccurrences(
     const NaiveCron& cron, const absl::TimeZone& zone, const DstPolicy& policy, absl::Time begin,
     absl::Time end, const std::vector<NaiveCron>& exclusions = {});
 
-// Zones whose changes are unusual, and an instant near one of the changes of a random one of them,
-// or near the end of a month.
+// RandomZoneName: a zone with unusual changes. RandomInstantNearChange: an instant near a change of
+// the zone, or near the end of a month.
 std::string RandomZoneName(std::mt19937_64& random);
 absl::Time RandomInstantNearChange(const absl::TimeZone& zone, std::mt19937_64& random);
 DstPolicy RandomPolicy(std::mt19937_64& random);

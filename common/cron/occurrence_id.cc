@@ -40,7 +40,7 @@ std::optional<absl::CivilSecond> ParseCivil(absl::string_view text) {
   }
   const absl::CivilSecond civil(Number(text, 0, 4), Number(text, 4, 2), Number(text, 6, 2),
                                 Number(text, 9, 2), Number(text, 11, 2), Number(text, 13, 2));
-  // 30 February and the like.
+  // Refuses 30 February and the like.
   if (FormatCivil(civil) != text.substr(0, kCivilBytes)) return std::nullopt;
   return civil;
 }

@@ -1,5 +1,5 @@
-// The identity of an occurrence as text: part of keys, of resource names (`…/runs/{occurrence}`)
-// and of event ids.
+// The identity of an occurrence as text. It is part of keys, of resource names
+// (`…/runs/{occurrence}`) and of event ids.
 //
 //   calendar  20261121T030000-0-Asia~Kolkata    civil time, fold, zone with '/' written '~'
 //   instant   20261121T030000.000000Z           UTC, microseconds: intervals and one-off times
@@ -29,11 +29,11 @@ struct OccurrenceId {
 };
 
 std::string FormatCalendarOccurrence(absl::CivilSecond civil, int fold, absl::string_view zone);
-// Below a microsecond is cut off.
+// Fractions of a microsecond are cut off.
 std::string FormatInstantOccurrence(absl::Time instant);
 
-// Accepts exactly what the formats above write; INVALID_ARGUMENT otherwise. The zone is not looked
-// up.
+// Accepts exactly the texts that the functions above write; INVALID_ARGUMENT otherwise. Does not
+// look up the zone.
 absl::StatusOr<OccurrenceId> ParseOccurrence(absl::string_view text);
 
 }  // namespace escapement::cron

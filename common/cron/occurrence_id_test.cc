@@ -50,7 +50,7 @@ TEST(OccurrenceIdTest, TheySortByTimeThenFold) {
             FormatInstantOccurrence(absl::FromUnixMicros(1'000'000)));
 }
 
-TEST(OccurrenceIdTest, RefusesWhatItWouldNotWrite) {
+TEST(OccurrenceIdTest, RefusesTextsItDoesNotWrite) {
   for (const char* text :
        {"", "x", "20261121T030000", "20261121T030000Z", "20261121T030000.00000Z",
         "20261121T030000.0000000Z", "20261121T030000.00000xZ", "20260230T030000-0-UTC",

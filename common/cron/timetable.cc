@@ -28,7 +28,7 @@ std::optional<absl::Time> Timetable::FirstInstant(absl::Time from) const {
   }
   const int64_t every = absl::ToInt64Microseconds(spec_.every);
   const int64_t anchor = absl::ToUnixMicros(spec_.anchor);
-  // Before 1970 nothing fires, as with cron expressions.
+  // Nothing fires before 1970, as with cron expressions.
   const int64_t begin = absl::ToUnixMicros(CeilMicros(std::max(from, absl::UnixEpoch())));
   if (begin >= kLocalEnd * 1'000'000) return std::nullopt;
   const int64_t past = ((begin - anchor) % every + every) % every;
@@ -36,18 +36,18 @@ std::optional<absl::Time> Timetable::FirstInstant(absl::Time from) const {
 }
 
 absl::Time Timetable::PassExclusions(absl::Time instant) const {
-  // The civil time of an instant between two seconds is that of the whole second.
+  // Between two seconds the civil time is that of the whole second.
   const int64_t second = absl::ToUnixSeconds(instant);
   const size_t span = spec_.zone.SpanAt(second);
   const int64_t local = second + spec_.zone.spans()[span].offset;
-  // Beyond the years of expressions nothing is excluded.
+  // Exclusions end with the years of expressions.
   if (local < kLocalBegin || local >= kLocalEnd) return instant;
   CronExpression every_second;
   every_second.seconds = kEverySecondMask;
   const int64_t allowed =
       FirstAllowed(every_second, spec_.exclusions, local, kLocalEnd).value_or(kLocalEnd);
   if (allowed == local) return instant;
-  // Civil time is even only up to the next change of the offset.
+  // Civil time is continuous only up to the next change of the offset.
   return absl::FromUnixSeconds(std::min(second + (allowed - local), spec_.zone.SpanEnd(span)));
 }
 
@@ -93,13 +93,13 @@ std::vector<Occurrence> Timetable::EnumerateLast(absl::Time begin, absl::Time en
   begin = std::max({begin, spec_.start, absl::UnixEpoch() - absl::Hours(48)});
   end = std::min({end, spec_.end, absl::FromUnixSeconds(kLocalEnd) + absl::Hours(48)});
   max = std::min(max, kEnumerateLastMax);
-  std::vector<Occurrence> latest;  // the last one first
-  // Backwards in stretches that double, and halve when they hold far more than is wanted.
+  std::vector<Occurrence> latest;  // the last one is first
+  // Search backwards in stretches that double, and halve if they hold far more than needed.
   for (absl::Duration stretch = absl::Minutes(1); begin < end && latest.size() < max;) {
     const absl::Time from = std::max(begin, end - stretch);
     const size_t wanted = max - latest.size(), found_max = 4 * wanted + 64;
     const std::vector<Occurrence> found = Enumerate(from, end, found_max);
-    // A stretch of so many microseconds cannot hold more.
+    // A stretch of this many microseconds cannot hold more.
     if (found.size() == found_max && stretch > absl::Microseconds(found_max)) {
       stretch /= 2;
       continue;

@@ -1,9 +1,9 @@
-// When a schedule fires: a cron expression in a zone, an interval, or a list of instants, with what
-// restricts them (start, end, exclusions).
+// Timetable: when a schedule fires. It has a cron expression in a zone, an interval, or a list of
+// instants, and restrictions (start, end, exclusions).
 //
-// Pure and immutable; any thread. All searches end. Those of cron expressions are exact, as
-// evaluator.h says, whatever is excluded. Those of intervals and lists of instants pass over what
-// is excluded in stretches of civil time, kExclusionStepsMax of them at most.
+// Pure and immutable; any thread. All searches end. Searches of cron expressions are exact for any
+// exclusions, as evaluator.h says. Searches of intervals and lists of instants skip excluded times
+// in stretches of civil time, at most kExclusionStepsMax of them.
 
 #ifndef COMMON_CRON_TIMETABLE_H_
 #define COMMON_CRON_TIMETABLE_H_
@@ -22,22 +22,22 @@
 
 namespace escapement::cron {
 
-// Of an interval or list: beyond so many excluded stretches a search finds nothing.
+// For an interval or list: after this many excluded stretches a search finds nothing.
 inline constexpr int kExclusionStepsMax = 100'000;
-// EnumerateLast gives no more than this.
+// EnumerateLast returns no more than this.
 inline constexpr size_t kEnumerateLastMax = 1'000'000;
 
 struct TimetableSpec {
-  // One of these three.
+  // One of the next three is set.
   std::optional<CronExpression> cron;
   absl::Duration every =
-      absl::ZeroDuration();       // of an interval: more than zero, whole microseconds
+      absl::ZeroDuration();       // for an interval: more than zero, whole microseconds
   std::vector<absl::Time> times;  // ascending, distinct
 
-  absl::Time anchor;  // of an interval: occurrences are at anchor + k × every, all whole k
+  absl::Time anchor;  // for an interval: occurrences are at anchor + k × every, for all whole k
   Zone zone = Zone::Utc();
-  DstPolicy policy = {};  // of a cron expression
-  // Nominal civil times that match one of them are left out.
+  DstPolicy policy = {};  // for a cron expression
+  // A nominal civil time that matches one of these expressions does not fire.
   std::vector<CronExpression> exclusions;
   // Occurrences are in [start, end).
   absl::Time start = absl::InfinitePast();
@@ -49,27 +49,28 @@ class Timetable {
   explicit Timetable(TimetableSpec spec) : spec_(std::move(spec)) {}
 
   const TimetableSpec& spec() const { return spec_; }
-  // Occurrences are named by civil time, fold and zone; else by their instant.
+  // True if civil time, fold and zone name an occurrence; otherwise its instant does.
   bool calendar() const { return spec_.cron.has_value(); }
 
-  // Of intervals and times `civil` is the local time in the zone, fold 0.
+  // For intervals and lists `civil` is the local time in the zone, with fold 0.
   std::optional<Occurrence> FirstAtOrAfter(absl::Time from) const;
   std::optional<Occurrence> FirstAfter(absl::Time after) const;
-  // Those in [begin, end) in order: the first `max` / the last `max` of them.
+  // Occurrences in [begin, end), in order. Enumerate: the first `max`. EnumerateLast: the last
+  // `max`.
   std::vector<Occurrence> Enumerate(absl::Time begin, absl::Time end, size_t max) const;
   std::vector<Occurrence> EnumerateLast(absl::Time begin, absl::Time end, size_t max) const;
 
-  // The text of its identity (occurrence_id.h).
+  // The text of the occurrence's identity (occurrence_id.h).
   std::string IdOf(const Occurrence& occurrence) const;
-  // Is there an occurrence of this identity at this instant?
+  // True if there is an occurrence with this identity at this instant.
   bool Has(absl::string_view id, absl::Time nominal) const;
 
  private:
-  // The following are for intervals and times.
+  // For intervals and lists.
   std::optional<absl::Time> FirstInstant(absl::Time from) const;
   Occurrence InstantOccurrence(absl::Time instant) const;
-  // The end of what the exclusions certainly cover from this instant on; the instant itself if
-  // nothing excludes it.
+  // The end of the stretch from `instant` on that the exclusions cover for certain; `instant`
+  // itself if no exclusion matches it.
   absl::Time PassExclusions(absl::Time instant) const;
 
   TimetableSpec spec_;

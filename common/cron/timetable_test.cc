@@ -46,7 +46,7 @@ std::vector<std::string> Show(const std::vector<Occurrence>& occurrences) {
   return texts;
 }
 
-TEST(TimetableTest, StartIsInAndEndIsOut) {
+TEST(TimetableTest, StartIsInclusiveAndEndIsExclusive) {
   TimetableSpec spec = CronSpec("0 3 * * *");
   spec.start = Utc("2026-11-21T03:00:00Z");
   spec.end = Utc("2026-11-23T03:00:00Z");
@@ -99,7 +99,7 @@ TEST(TimetableTest, ExclusionsHoldForIntervalsByTheCivilTimeInTheZone) {
                   "2026-03-29T02:30:00"));
 }
 
-TEST(TimetableTest, WhatAnExclusionLeavesIsFoundHoweverFarItIs) {
+TEST(TimetableTest, DistantTimeThatIsNotExcludedIsFound) {
   const Timetable seconds(CronSpec("* * * * * *", "Europe/Berlin",
                                    {"0-29 * * * * * 2026-2050", "30-59 * * * * * 2026-2050"}));
   EXPECT_THAT(Show({*seconds.FirstAtOrAfter(Utc("2026-01-01T00:00:00Z"))}),
@@ -116,8 +116,8 @@ TEST(TimetableTest, WhatAnExclusionLeavesIsFoundHoweverFarItIs) {
                    .has_value());
 }
 
-// An exclusion once hid what a gap had shifted into its midst.
-TEST(TimetableTest, AShiftedTimeAmongExcludedOnesIsFound) {
+// A gap shifted a time into the middle of excluded ones, and the exclusion hid it.
+TEST(TimetableTest, ShiftedTimeAmongExcludedTimesIsFound) {
   TimetableSpec spec = CronSpec("5,30 2,3 * * *", "America/New_York", {"5,30 3 * * *"});
   spec.policy.gap = GapPolicy::kShift;
   EXPECT_THAT(
@@ -125,7 +125,7 @@ TEST(TimetableTest, AShiftedTimeAmongExcludedOnesIsFound) {
       ElementsAre("2026-03-08T07:05:00", "2026-03-08T07:30:00"));
 }
 
-TEST(TimetableTest, TheLastOnesAreTheEndOfAll) {
+TEST(TimetableTest, EnumerateLastIsTheEndOfEnumerate) {
   std::mt19937_64 random(3);
   TimetableSpec list;
   for (int i = 0; i < 300; ++i)
@@ -150,14 +150,14 @@ TEST(TimetableTest, TheLastOnesAreTheEndOfAll) {
   }
 }
 
-// Many seconds, long ago: what is far more than is wanted is never listed.
-TEST(TimetableTest, TheLastOnesAreFoundFarBackAmongMany) {
+// Many seconds, long ago: the search never lists far more than is needed.
+TEST(TimetableTest, EnumerateLastFindsOccurrencesFarBackAmongMany) {
   const Timetable timetable(CronSpec("* * * * * * 2026"));
   const auto last = timetable.EnumerateLast(absl::InfinitePast(), absl::InfiniteFuture(), 2);
   EXPECT_THAT(Show(last), ElementsAre("2026-12-31T23:59:58", "2026-12-31T23:59:59"));
 }
 
-TEST(TimetableTest, NamesAreCivilTimesOfCalendars) {
+TEST(TimetableTest, CalendarOccurrencesAreNamedByCivilTime) {
   TimetableSpec spec = CronSpec("30 1 * * *", "America/New_York");
   spec.policy.overlap = OverlapPolicy::kBoth;
   const Timetable timetable(spec);

@@ -20,15 +20,15 @@
 namespace escapement::cron {
 namespace {
 
-// No zone is further from UTC than this, so spans further away than it cannot hold a civil time
-// near an instant.
+// No offset from UTC is larger than this. So a span further away cannot hold a civil time near an
+// instant.
 constexpr int64_t kOffsetMax = 26 * 3600;
 constexpr int64_t kSpansBegin = -40 * 86400;  // before the first local second in any zone
 constexpr int64_t kSpansEnd = kLocalEnd + 40 * 86400;
 constexpr size_t kZoneNameBytesMax = 64;
 
-// What the compact source of the database (tzdata.zi, shipped beside the compiled zones) says about
-// itself.
+// The version and the names in the compact source of the database (tzdata.zi, shipped beside the
+// compiled zones).
 struct Database {
   std::string version = "unknown";
   std::set<std::string, std::less<>> names;  // empty if the file is missing
@@ -104,7 +104,7 @@ struct Zone::Spans {
   std::vector<std::pair<int64_t, int64_t>> unique;  // local seconds that only this span has
 };
 
-// Zones are few (about 600), so this is bounded.
+// There are about 600 zones, so this is bounded.
 struct Zone::Loaded {
   absl::Mutex mutex;
   absl::btree_map<std::string, std::shared_ptr<const Spans>> zones ABSL_GUARDED_BY(mutex);
@@ -223,7 +223,7 @@ CivilInfo Zone::Classify(int64_t local_seconds) const {
 
 std::optional<OffsetChange> Zone::NextChange(absl::Time after) const {
   const auto& spans = data_->spans;
-  // Begins are whole seconds: floor is exact.
+  // Spans begin at whole seconds, so rounding down is exact.
   const size_t next = SpanAt(absl::ToUnixSeconds(after)) + 1;
   if (next >= spans.size()) return std::nullopt;
   return OffsetChange{.instant = absl::FromUnixSeconds(spans[next].begin),

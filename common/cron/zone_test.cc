@@ -91,7 +91,7 @@ std::vector<std::string> AllNames() {
   return names;
 }
 
-// Around every change of every zone, and in its middle, the answers are absl's.
+// Compares with absl around every change of every zone, and in the middle of it.
 TEST(ZoneTest, AgreesWithTheTimeZoneLibraryAroundEveryChangeOfEveryZone) {
   size_t compared = 0;
   for (const std::string& name : AllNames()) {
@@ -102,7 +102,7 @@ TEST(ZoneTest, AgreesWithTheTimeZoneLibraryAroundEveryChangeOfEveryZone) {
       const int64_t before = at + zone->spans()[i - 1].offset, after = at + zone->spans()[i].offset;
       if (zone->time_zone().At(absl::FromUnixSeconds(at)).offset != zone->spans()[i].offset)
         ADD_FAILURE() << name;
-      if (at > 2'000'000'000 && i % 20 != 0) continue;  // the rule of the far future repeats
+      if (at > 2'000'000'000 && i % 20 != 0) continue;  // the rule of the far future repeats itself
       for (const int64_t local :
            {before - 1, before, (before + after) / 2, after - 1, after, before + 7200}) {
         const absl::TimeZone::TimeInfo theirs = zone->time_zone().At(FromLocalSeconds(local));

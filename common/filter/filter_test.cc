@@ -49,7 +49,7 @@ TEST(Filter, ReadsComparisonsAndJoinsThem) {
   for (const auto& [text, wanted] : cases) EXPECT_EQ(Parsed(text), wanted) << text;
 }
 
-TEST(Filter, SaysWhereAMalformedTextIsWrong) {
+TEST(Filter, ReportsPositionOfAnError) {
   const std::map<std::string, std::string> cases = {
       {"a", "expected one of = != < <= > >= at character 2"},
       {"a=", "expected a value at character 3"},
@@ -69,7 +69,7 @@ TEST(Filter, SaysWhereAMalformedTextIsWrong) {
   for (const auto& [text, wanted] : cases) EXPECT_EQ(Parsed(text), wanted) << text;
 }
 
-TEST(Filter, IsBounded) {
+TEST(Filter, RefusesTextsBeyondItsBounds) {
   const auto repeated = [](absl::string_view part, size_t times) {
     std::string text;
     for (size_t i = 0; i < times; ++i) absl::StrAppend(&text, part);

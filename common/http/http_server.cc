@@ -66,13 +66,13 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   void Accept();
 
   tcp::acceptor acceptor_;
-  std::set<std::shared_ptr<Session>> sessions_;  // of the io thread
-  bool stopping_ = false;                        // of the io thread
+  std::set<std::shared_ptr<Session>> sessions_;  // only on the io thread
+  bool stopping_ = false;                        // only on the io thread
   std::thread thread_;
 };
 
-// One connection. Everything runs on the io thread; only the responder may be called from
-// elsewhere, and posts.
+// One connection. Everything runs on the io thread. Only the responder may be called from other
+// threads; it posts.
 class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Session> {
  public:
   Session(tcp::socket socket, std::shared_ptr<Core> core)
@@ -84,7 +84,7 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     parser_->body_limit(core_->options_.body_bytes_max);
     if (buffer_.size() > 0) return ReadRequest();
     stream_.expires_after(Chrono(core_->options_.idle_timeout));
-    // Waits for the first byte under the idle timeout; the request itself must come within
+    // Waits for the first byte with the idle timeout. From then on the request must arrive within
     // read_timeout.
     stream_.async_read_some(buffer_.prepare(4096),
                             [self = shared_from_this()](beast::error_code error, size_t bytes) {
@@ -136,12 +136,12 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
       request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
     }
     request.body = std::move(message.body());
-    // A handler may take its time; its own deadline is its affair.
+    // A handler may take any time; it has its own deadline.
     stream_.expires_never();
     core_->Dispatch(std::move(request), MakeResponder());
   }
 
-  // The responder's shared state answers 500 when the last copy goes without a call.
+  // The responder's shared state answers 500 if the last copy is destroyed without a call.
   HttpResponder MakeResponder() {
     struct Once {
       std::weak_ptr<Session> session;
@@ -246,7 +246,8 @@ void HttpServer::Core::Shutdown() {
     io_.stop();
   });
   thread_.join();
-  // What was broken off holds its connection, which holds this with its queue: it is told now.
+  // Cancelled operations hold their connection, which holds this object with its queue. Run them
+  // now, so that they release it.
   io_.restart();
   io_.poll();
 }

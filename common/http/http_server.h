@@ -1,12 +1,13 @@
-// HttpServer: a small HTTP/1.1 server for /metrics, health and REST, with every size and time
+// HttpServer: a small HTTP/1.1 server for /metrics, health and REST. All sizes and times are
 // bounded.
 //
-// Routes are exact paths, or prefixes that end with '/'; the longest one that fits wins. A handler
-// gets the whole request and a responder that it calls once, at once or later, from any thread; a
-// responder that is dropped uncalled answers 500. Requests of one connection are handled one after
-// the other (pipelined ones wait).
+// Routes are exact paths, or prefixes that end with '/'; the longest match wins. A handler gets the
+// whole request and a responder. It calls the responder once, at once or later, on any thread. A
+// responder that is destroyed without a call answers 500. Requests of one connection are handled
+// one after the other; pipelined ones wait.
 //
-// Threads: handlers run on the server's one thread and must not block. Route before Start only.
+// Threads: handlers run on the server's one thread and must not block. Add routes only before
+// Start.
 
 #ifndef COMMON_HTTP_HTTP_SERVER_H_
 #define COMMON_HTTP_HTTP_SERVER_H_
@@ -31,7 +32,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
 
-  // The first header of that name in any case, or "".
+  // The first header with that name in any case, or "".
   absl::string_view Header(absl::string_view name) const;
 };
 
@@ -42,7 +43,7 @@ struct HttpResponse {
   std::string body = {};
 };
 
-// Copyable; the first call counts.
+// Copyable; only the first call counts.
 using HttpResponder = std::function<void(HttpResponse)>;
 using HttpHandler = std::function<void(HttpRequest, HttpResponder)>;
 
@@ -51,13 +52,13 @@ class HttpServer {
   struct Options {
     std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
     bool insecure = false;               // allows addresses beyond loopback
-    size_t header_bytes_max = 16 << 10;  // beyond: 431
-    size_t body_bytes_max = 4 << 20;     // beyond: 413
-    size_t connections_max = 1000;       // further ones are closed at once
-    // From the first byte of a request to its last.
+    size_t header_bytes_max = 16 << 10;  // above this: 431
+    size_t body_bytes_max = 4 << 20;     // above this: 413
+    size_t connections_max = 1000;       // further connections are closed at once
+    // From the first byte of a request to its last one.
     absl::Duration read_timeout = absl::Seconds(15);
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests
-    absl::Duration write_timeout = absl::Seconds(15);  // for a response, once it is there
+    absl::Duration write_timeout = absl::Seconds(15);  // to write a response
   };
 
   explicit HttpServer(Options options);
@@ -65,7 +66,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // `method` "" = any; another method on the path answers 405. No handler of the path: 404.
+  // `method` "" means any; another method on the path answers 405. A path without a handler answers
+  // 404.
   void Route(std::string method, std::string path, HttpHandler handler);
   // For handlers that answer at once.
   void RouteSync(std::string method, std::string path,
@@ -75,11 +77,11 @@ class HttpServer {
   // cannot be bound.
   absl::Status Start();
 
-  // "host:port" with the real port; after Start.
+  // "host:port" with the real port; valid after Start.
   const std::string& address() const;
   int port() const;
 
-  // Closes all connections and joins the thread. Idempotent. Responders called later do nothing.
+  // Closes all connections and joins the thread. Idempotent. Later calls of responders do nothing.
   void Shutdown();
 
  private:

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Sends raw bytes and reads until the server closes.
+// Sends raw bytes and reads until the server closes the connection.
 std::string Exchange(int port, const std::string& bytes) {
   boost::asio::io_context io;
   boost::asio::ip::tcp::socket socket(io);

@@ -119,7 +119,7 @@ TEST_F(LeaseKeeperTest, ANewInstanceHasItsShareWithinFiveSeconds) {
   }
 }
 
-TEST_F(LeaseKeeperTest, ADeadInstancesLeasesAreTakenWithinTtlPlusTwoSeconds) {
+TEST_F(LeaseKeeperTest, DeadInstanceLosesItsLeasesWithinTtlPlusTwoSeconds) {
   Instance& a = Start("a");
   Instance& b = Start("b");
   Advance(absl::Seconds(8));
@@ -148,7 +148,7 @@ TEST_F(LeaseKeeperTest, APausedHolderDoubtsItsLeasesBeforeAnybodyTakesThem) {
   EXPECT_EQ(a.held.size(), kCount);
 }
 
-TEST_F(LeaseKeeperTest, ReleaseOnDrainGivesEverythingAwayAtOnce) {
+TEST_F(LeaseKeeperTest, ReleaseMakesAllLeasesFreeAtOnce) {
   Instance& a = Start("a");
   Instance& b = Start("b");
   Advance(absl::Seconds(8));
@@ -160,7 +160,7 @@ TEST_F(LeaseKeeperTest, ReleaseOnDrainGivesEverythingAwayAtOnce) {
   EXPECT_EQ(b.Valid().size(), kCount);
 }
 
-TEST_F(LeaseKeeperTest, TheHolderMayBringItsWorkToAnEndBeforeALeaseMoves) {
+TEST_F(LeaseKeeperTest, HolderFinishesItsWorkBeforeALeaseMoves) {
   Instance& a = Start("a", /*hesitates=*/true);
   Advance(absl::Seconds(1));
   Instance& b = Start("b");
@@ -175,7 +175,7 @@ TEST_F(LeaseKeeperTest, TheHolderMayBringItsWorkToAnEndBeforeALeaseMoves) {
 }
 
 // So the renewals of an idle machine are committed together and synced once.
-TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameBeatsOfTheStore) {
+TEST_F(LeaseKeeperTest, KeepersRenewAtTheSameBeatsOfTheStore) {
   Instance& a = Start("a");
   Advance(absl::Milliseconds(300));
   Start("b");
@@ -198,7 +198,7 @@ TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameBeatsOfTheStore
   }
 }
 
-TEST_F(LeaseKeeperTest, DropAllTakesLeasesAnewWithTheNextEpoch) {
+TEST_F(LeaseKeeperTest, DropAllReacquiresLeasesWithTheNextEpoch) {
   Instance& a = Start("a");
   Advance(absl::Seconds(1));
   const uint64_t before = a.held[3].epoch;

@@ -68,7 +68,7 @@ TEST(LeasePlanTest, AnyNumberOfInstancesShareWithinOne) {
   }
 }
 
-TEST(LeasePlanTest, WhatADeadInstanceHeldIsSharedWithoutMovingTheRest) {
+TEST(LeasePlanTest, LeasesOfADeadInstanceAreSharedWithoutMovingOthers) {
   Cluster cluster(12);
   for (const char* name : {"a", "b", "c"}) cluster.Add(name);
   for (int i = 0; i < 3; ++i) cluster.Round();
@@ -80,13 +80,13 @@ TEST(LeasePlanTest, WhatADeadInstanceHeldIsSharedWithoutMovingTheRest) {
   EXPECT_TRUE(std::includes(after.begin(), after.end(), before.begin(), before.end()));
 }
 
-TEST(LeasePlanTest, AnotherInstancesLeaseThatHasNotExpiredIsLeftAlone) {
+TEST(LeasePlanTest, LiveLeaseOfAnotherInstanceIsNotTaken) {
   const LeasePlan plan =
       PlanLeases({.self = "b", .members = {"b"}, .leases = {{.owner = "a"}, {}}, .held = {}});
   EXPECT_EQ(plan.acquire, std::vector<uint32_t>({1}));
 }
 
-TEST(LeasePlanTest, OwnLeasesOfALostSessionAreTakenAnew) {
+TEST(LeasePlanTest, OwnLeasesOfALostSessionAreReacquired) {
   const LeasePlan plan =
       PlanLeases({.self = "a", .members = {"a"}, .leases = {{.owner = "a"}}, .held = {}});
   EXPECT_EQ(plan.acquire, std::vector<uint32_t>({0}));

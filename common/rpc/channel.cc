@@ -17,12 +17,12 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target,
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, millis(options.reconnect_min));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, millis(options.reconnect_max));
-  // Despite its name: how long an attempt to connect may last.
+  // Despite its name, this limits how long an attempt to connect may last.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, millis(options.connect_timeout));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, millis(options.keepalive));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, millis(options.keepalive_timeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // No proxy of the environment stands between two services.
+  // Connections between services ignore a proxy in the environment.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);

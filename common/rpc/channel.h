@@ -1,8 +1,8 @@
-// NewChannel: a gRPC channel to a service of the platform, with one set of habits.
+// NewChannel: a gRPC channel to a service of the platform. All channels behave alike.
 //
-// It connects on demand, reconnects after 50 ms growing to 1 s (a restart on the same machine is
-// noticed at once), gives a connection 1 s to be made, pings a silent one every 10 s while calls
-// are open, and never compresses.
+// A channel connects when it is first needed. It reconnects after 50 ms, growing to 1 s, so a
+// restart on the same machine is noticed at once. An attempt to connect may last 1 s. While calls
+// are open, a silent connection is pinged every 10 s. Nothing is compressed.
 //
 // Threads: any.
 
@@ -25,14 +25,14 @@ struct ChannelOptions {
   size_t receive_bytes_max = 64 << 20;
   absl::Duration reconnect_min = absl::Milliseconds(50);
   absl::Duration reconnect_max = absl::Seconds(1);
-  // How long a connection may take to be made, HTTP/2's settings included. A peer without a
-  // processor may take longer than the pauses between attempts; but what swallows packets is left
-  // only after this.
+  // The longest an attempt to connect may last, including HTTP/2's settings. A peer without
+  // processor time may need longer than the pauses between attempts. On the other hand, an address
+  // that drops packets is given up only after this time.
   absl::Duration connect_timeout = absl::Seconds(1);
   absl::Duration keepalive = absl::Seconds(10);
-  // How long a ping may stay unanswered before the connection counts as dead.
+  // The connection counts as dead if a ping is unanswered for this long.
   absl::Duration keepalive_timeout = absl::Seconds(5);
-  // False: share a connection with other channels of the process to the same target.
+  // False: share a connection with other channels of this process to the same target.
   bool own_connection = true;
 };
 

@@ -17,8 +17,8 @@
 namespace escapement {
 namespace {
 
-// The client's keepalive (channel.cc) pings every 10 s; a shorter interval than this is answered by
-// GOAWAY.
+// The client's keepalive (channel.cc) pings every 10 s. A client that pings more often than this
+// gets a GOAWAY.
 constexpr int kMinPingIntervalMillis = 5'000;
 
 void EnablePlugins() {
@@ -61,14 +61,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.send_bytes_max));
   builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
-  // Identity only: decompression in this gRPC is not bounded by the receive limit.
+  // Accept uncompressed messages only: this gRPC does not bound decompression by the receive limit.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   grpc::ResourceQuota quota("escapement");
   quota.Resize(options.buffer_bytes_max);
   builder.SetResourceQuota(quota);
-  // Without this a second process would share the port silently.
+  // Otherwise a second process would silently share the port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams_per_connection_max);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 * 1024);

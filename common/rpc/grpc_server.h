@@ -1,7 +1,7 @@
 // GrpcServer: the gRPC port of a process, with health service and reflection.
 //
-// Threads: Start, SetServing and Shutdown may be called from any thread; Shutdown blocks until the
-// calls in progress have ended or were cancelled at its deadline.
+// Threads: any thread may call Start, SetServing and Shutdown. Shutdown blocks until the running
+// calls have ended or were cancelled at its deadline.
 
 #ifndef COMMON_RPC_GRPC_SERVER_H_
 #define COMMON_RPC_GRPC_SERVER_H_
@@ -24,21 +24,21 @@ class GrpcServer {
  public:
   struct Options {
     std::string listen = "127.0.0.1:0";  // host:port; port 0 = any
-    // Without it only loopback addresses are accepted, since the port has neither TLS nor
+    // If false, only loopback addresses are accepted, because the port has neither TLS nor
     // credentials.
     bool insecure = false;
-    // Larger requests are refused with RESOURCE_EXHAUSTED and no details (gRPC buffers a message
+    // A larger request is refused with RESOURCE_EXHAUSTED and no details (gRPC buffers a message
     // before it looks at its size). The default is above every documented total (8 MiB of events or
-    // outputs), so that what exceeds that total is refused with its field.
+    // outputs). So a request that exceeds such a total is refused with the name of its field.
     size_t receive_bytes_max = 16 << 20;
     size_t send_bytes_max = 64 << 20;
-    // Buffers of all connections together; beyond it gRPC stops reading.
+    // Buffers of all connections together; above this gRPC stops reading.
     size_t buffer_bytes_max = 512 << 20;
-    // Streams of one connection at once; further calls wait at the client.
+    // Concurrent streams of one connection; further calls wait at the client.
     int streams_per_connection_max = 1000;
   };
 
-  // Listens and serves at once, with health NOT_SERVING. `services` outlive the server.
+  // Listens and serves at once, with health NOT_SERVING. `services` must outlive the server.
   // INVALID_ARGUMENT: a bad address, or one beyond loopback without `insecure`. UNAVAILABLE: the
   // port cannot be bound.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
@@ -51,10 +51,11 @@ class GrpcServer {
   const std::string& address() const;
   int port() const;
 
-  // What the health service answers for every service of the server.
+  // Sets the health service's answer for every service of the server.
   void SetServing(bool serving);
 
-  // Accepts nothing more, lets calls end, cancels those left after `grace`. Idempotent.
+  // Accepts no further calls, lets running calls end, and cancels the rest after `grace`.
+  // Idempotent.
   void Shutdown(absl::Duration grace);
 
  private:

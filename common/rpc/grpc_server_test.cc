@@ -53,7 +53,7 @@ int CheckHealth(const std::string& address) {
   return answer.bytes.size() == 2 ? answer.bytes[1] : 0;
 }
 
-TEST(GrpcServerTest, AnswersHealthAsTold) {
+TEST(GrpcServerTest, AnswersHealthAsSet) {
   auto server = GrpcServer::Start({}, {});
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_GT((*server)->port(), 0);

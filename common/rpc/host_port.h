@@ -1,4 +1,4 @@
-// "host:port" addresses as flags give them.
+// "host:port" addresses, as in flags.
 
 #ifndef COMMON_RPC_HOST_PORT_H_
 #define COMMON_RPC_HOST_PORT_H_
@@ -18,7 +18,7 @@ struct HostPort {
   // "host:port", IPv6 in brackets.
   std::string ToString() const;
 
-  // True for 127.0.0.0/8, ::1 and "localhost": what is not reachable from another machine.
+  // True for 127.0.0.0/8, ::1 and "localhost": other machines cannot reach these.
   bool IsLoopback() const;
 };
 

@@ -1,11 +1,12 @@
-// absl::Status ↔ grpc::Status, in one place for all services.
+// Converts absl::Status to and from grpc::Status, for all services.
 //
 // The payloads of an absl::Status (common/status/errors.h) become the details of a
-// google.rpc.Status in the "grpc-status-details-bin" trailer, as AIP-193 asks, and come back as
-// payloads.
+// google.rpc.Status in the "grpc-status-details-bin" trailer, as AIP-193 requires. They come back
+// as payloads.
 //
-// Every error that leaves a process has a google.rpc.ErrorInfo and a message as of ErrorText. An
-// absl::Status that was made without an ErrorInfo gets one whose reason is the name of its code.
+// Every error that leaves a process has a google.rpc.ErrorInfo, and a message that is an ErrorText.
+// If an absl::Status was made without an ErrorInfo, it gets one with the name of its code as
+// reason.
 //
 // Threads: pure functions.
 

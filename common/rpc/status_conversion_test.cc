@@ -9,7 +9,7 @@
 namespace escapement {
 namespace {
 
-TEST(StatusConversionTest, BringsCodeMessageAndDetailsThroughTheWire) {
+TEST(StatusConversionTest, CodeMessageAndDetailsSurviveTheWire) {
   const absl::Status status = InvalidField("schedule.time_zone", "is unknown");
   const grpc::Status wire = ToGrpcStatus(status);
   EXPECT_EQ(wire.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -44,14 +44,15 @@ TEST(StatusConversionTest, TheLargestErrorFitsIntoTheTrailersOfAClient) {
                   {{"resource", text}, {"state", text}, {"field", text}}),
         ResourceExhausted("FULL", text, absl::Seconds(1)), absl::InternalError(text)}) {
     const grpc::Status wire = ToGrpcStatus(status);
-    // Percent-encoded, and in base64; names, overhead and the other trailers take some 300 bytes.
+    // The message is percent-encoded once, and once in base64. Names, overhead and the other
+    // trailers take some 300 bytes.
     EXPECT_LT(3 * wire.error_message().size() + 4 * (wire.error_details().size() / 3 + 1) + 300,
               8192u)
         << status;
   }
 }
 
-TEST(StatusConversionTest, DetailsThatAreNoStatusAreIgnored) {
+TEST(StatusConversionTest, MalformedDetailsAreIgnored) {
   const absl::Status status = FromGrpcStatus(
       grpc::Status(grpc::StatusCode::INTERNAL, "odd", std::string("\xff\xff\x01", 3)));
   EXPECT_EQ(status, absl::InternalError("odd"));

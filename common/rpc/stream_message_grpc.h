@@ -1,7 +1,7 @@
 // Reads and writes the messages of a raw stream, whose reactor gets bytes instead of messages.
 //
-// gRPC tells a reactor of messages that a read has failed, and not why: a message that cannot be
-// parsed looks like the end of the stream. A reactor of bytes can tell the two apart.
+// gRPC tells a reactor of messages only that a read has failed, but not why: a message that cannot
+// be parsed looks like the end of the stream. A reactor of bytes can tell the two apart.
 //
 // Threads: pure functions.
 
@@ -15,14 +15,14 @@
 
 namespace escapement {
 
-// Parses `bytes` into `message` and leaves `bytes` empty. UnreadableMessage if that is impossible.
+// Parses `bytes` into `message` and empties `bytes`. UnreadableMessage if it cannot be parsed.
 template <typename Message>
 absl::Status ReadMessage(grpc::ByteBuffer& bytes, Message* message) {
   const grpc::Status read = grpc::SerializationTraits<Message>::Deserialize(&bytes, message);
   return read.ok() ? absl::OkStatus() : UnreadableMessage();
 }
 
-// Replaces `bytes`.
+// Replaces the content of `bytes`.
 template <typename Message>
 void WriteMessage(const Message& message, grpc::ByteBuffer* bytes) {
   bool own_buffer = false;

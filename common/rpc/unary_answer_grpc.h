@@ -1,4 +1,4 @@
-// Answers one unary call of a callback service from an API's callback.
+// Answers one unary call of a callback service from a callback of an API.
 
 #ifndef COMMON_RPC_UNARY_ANSWER_GRPC_H_
 #define COMMON_RPC_UNARY_ANSWER_GRPC_H_
@@ -16,9 +16,9 @@
 
 namespace escapement {
 
-// The call: finished by its answer or, if that is first, by its cancellation. So neither a client
-// that has gone nor a server that stops waits for an answer, which without the store may never
-// come. Holds itself until gRPC is done with it.
+// The call. Its answer finishes it, or its cancellation, if that is first. Without the store an
+// answer may never come, so neither a client that has gone nor a stopping server waits for it. The
+// object keeps itself alive until gRPC is done with it.
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
@@ -44,12 +44,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   explicit UnaryCall(Response* response) : response_(response) {}
 
   std::shared_ptr<UnaryCall> self_;
-  Response* const response_;  // gRPC's until the call is finished
+  Response* const response_;  // owned by gRPC until the call is finished
   absl::Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Finishes the call: with the answer, or UNAVAILABLE if it is destroyed without one.
+// Finishes the call with the answer, or with UNAVAILABLE if it is destroyed without one.
 template <typename Response>
 class UnaryAnswer {
  public:

@@ -23,8 +23,8 @@ namespace escapement {
 
 // Every point has one site, whose name says what happens there. The number is the highest share of
 // passages in which it happens, in percent. Some paths are allowed now and then, but would stop all
-// progress if taken half of the time. kWhileFaults: the path costs about as much time as a fault,
-// so it is not taken in the last part of a simulation, which has no faults.
+// progress if taken half of the time. With kWhileFaults the path costs about as much time as a
+// fault, so it is not taken in the last part of a simulation, which has no faults.
 #define ESCAPEMENT_PERTURBATION_SITES(SITE)         \
   /* common/kv: the client */                       \
   SITE(kKvOneCommitOutstanding, 50, kAlways)        \

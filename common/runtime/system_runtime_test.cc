@@ -47,7 +47,7 @@ TEST(SystemRuntime, RunsClosuresOfOneThreadInOrderOnOneThread) {
   EXPECT_FALSE(threads.count(std::this_thread::get_id()));
 }
 
-TEST(SystemRuntime, LosesNothingOfManyPostingThreads) {
+TEST(SystemRuntime, RunsEveryClosureOfManyPostingThreads) {
   SystemRuntime runtime;
   auto executor = runtime.NewExecutor("test");
   int ran = 0;  // only on the executor
@@ -151,7 +151,7 @@ TEST(SystemRuntime, CancelReachesATimerThatIsDueInTheSameBatch) {
   EXPECT_FALSE(ran);
 }
 
-TEST(SystemRuntime, StopDropsWhatHasNotStartedAndWaitsForWhatRuns) {
+TEST(SystemRuntime, StopDropsWaitingClosuresAndAwaitsTheRunningOne) {
   SystemRuntime runtime;
   auto executor = runtime.NewExecutor("test");
   Signal started;
@@ -204,7 +204,7 @@ TEST(SystemRuntime, AnExecutorMayStopItself) {
   EXPECT_FALSE(ran_after);
 }
 
-TEST(SystemRuntime, TheLastHolderMayBeAClosureOfTheExecutor) {
+TEST(SystemRuntime, LastReferenceMayBeInAClosureOfTheExecutor) {
   SystemRuntime runtime;
   Signal released;
   Signal signal;

@@ -20,7 +20,7 @@ TEST(TimerHeap, GivesTimersByInstantThenByOrderOfAdding) {
   EXPECT_EQ(heap.NextDue(), std::nullopt);
 }
 
-TEST(TimerHeap, ForgetsWhatWasTakenBeforeItWasDue) {
+TEST(TimerHeap, RemovesATimerThatIsTakenBeforeItIsDue) {
   TimerHeap heap;
   const auto timer = heap.Add(10, [] {});
   EXPECT_TRUE(heap.Take(timer) != nullptr);
@@ -28,7 +28,7 @@ TEST(TimerHeap, ForgetsWhatWasTakenBeforeItWasDue) {
   EXPECT_EQ(heap.NextDue(), std::nullopt);
 }
 
-TEST(TimerHeap, MayCancelATimerThatWasGivenOutButNotTaken) {
+TEST(TimerHeap, CancelsATimerThatWasPoppedButNotTaken) {
   TimerHeap heap;
   const auto timer = heap.Add(10, [] {});
   EXPECT_EQ(heap.PopDue(10), timer);

@@ -21,7 +21,7 @@ using FlagMap = std::map<std::string, absl::CommandLineFlag*>;
 FlagMap OurFlags() {
   FlagMap flags;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
-    // Flags that the flags library itself defines are none of ours.
+    // Skip flags that the flags library itself defines.
     if (absl::StrContains(flag->Filename(), "absl/flags")) continue;
     flags.emplace(std::string(name), flag);
   }
@@ -84,7 +84,7 @@ std::string EnvironmentName(const std::string& flag) {
   return absl::StrCat("ESCAPEMENT_", absl::AsciiStrToUpper(flag));
 }
 
-// Of any service: one file may serve them all.
+// True for settings of any service, because one file may serve all services.
 bool IsSetting(const std::string& name) {
   return config::v1::Config::descriptor()->FindFieldByName(name) != nullptr;
 }

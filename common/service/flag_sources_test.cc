@@ -43,7 +43,7 @@ class FlagSourcesTest : public ::testing::Test {
   absl::FlagSaver saver_;
 };
 
-TEST_F(FlagSourcesTest, TheCommandLineWinsOverTheEnvironmentAndThatOverTheFile) {
+TEST_F(FlagSourcesTest, CommandLineWinsOverEnvironmentAndEnvironmentOverFile) {
   const std::string path = WriteFile("listen: file\nshards: 1\nttl: 9s\n");
   environment_ = {{"ESCAPEMENT_LISTEN", "environment"}, {"ESCAPEMENT_SHARDS", "2"}};
   EXPECT_THAT(Apply({"--config", path, "--listen=line", "--insecure"}).errors, IsEmpty());
@@ -55,7 +55,7 @@ TEST_F(FlagSourcesTest, TheCommandLineWinsOverTheEnvironmentAndThatOverTheFile) 
   EXPECT_FALSE(absl::GetFlag(FLAGS_insecure));
 }
 
-TEST_F(FlagSourcesTest, TellsAllErrorsOfAllPlacesAtOnce) {
+TEST_F(FlagSourcesTest, ReturnsAllErrorsOfAllPlaces) {
   environment_ = {{"ESCAPEMENT_CONFIG", WriteFile("shard: 1\nttl: soon\nlisten: [a]\n")},
                   {"ESCAPEMENT_SHARDS", "many"}};
   const auto errors = Apply({"--nothing=1", "stray", "--shards=x", "--ttl"}).errors;
@@ -67,7 +67,7 @@ TEST_F(FlagSourcesTest, TellsAllErrorsOfAllPlacesAtOnce) {
                   HasSubstr("ESCAPEMENT_SHARDS"), HasSubstr("shards cannot be 'x'")));
 }
 
-TEST_F(FlagSourcesTest, SettingsOfOtherServicesInTheFileArePassedOver) {
+TEST_F(FlagSourcesTest, IgnoresSettingsOfOtherServicesInTheFile) {
   EXPECT_THAT(Apply({"--config=" + WriteFile("data_dir: /data\nlisten: file\n")}).errors,
               IsEmpty());
   EXPECT_EQ(absl::GetFlag(FLAGS_listen), "file");
@@ -82,7 +82,7 @@ TEST_F(FlagSourcesTest, AFileThatIsMissingOrNoYamlIsAnError) {
               ElementsAre(HasSubstr("must be a map")));
 }
 
-TEST_F(FlagSourcesTest, WhatItPrintsItReads) {
+TEST_F(FlagSourcesTest, ReadsItsOwnOutput) {
   EXPECT_THAT(Apply({"--listen=a: \"b\" # c", "--ttl=90s"}).errors, IsEmpty());
   const std::string path = WriteFile(FlagsAsYaml());
   EXPECT_THAT(Apply({"--listen=other", "--ttl=1s"}).errors, IsEmpty());

@@ -10,8 +10,8 @@ ABSL_FLAG(absl::Duration, lease_renew_every, absl::Seconds(1),
 namespace escapement {
 
 void ValidateLeaseFlags(std::vector<std::string>& errors) {
-  // Below this the margin between the holder's and the store's view of the end would be most of the
-  // lease.
+  // With a shorter ttl, most of the lease would be the margin between the holder's and the store's
+  // view of its end.
   if (LeaseTtl() < absl::Milliseconds(500)) errors.push_back("--lease_ttl: must be at least 500ms");
   if (LeaseRenewEvery() <= absl::ZeroDuration() || LeaseRenewEvery() * 3 > LeaseTtl()) {
     errors.push_back("--lease_renew_every: must be positive and at most a third of --lease_ttl");

@@ -1,4 +1,4 @@
-// --lease_ttl and --lease_renew_every, for every service that owns something by lease.
+// --lease_ttl and --lease_renew_every, for every service that owns leases.
 
 #ifndef COMMON_SERVICE_LEASE_FLAGS_H_
 #define COMMON_SERVICE_LEASE_FLAGS_H_
@@ -10,11 +10,11 @@
 
 namespace escapement {
 
-// Appends a sentence for each that cannot be.
+// Appends a sentence for each impossible value.
 void ValidateLeaseFlags(std::vector<std::string>& errors);
 
-absl::Duration LeaseTtl();         // how long a dead owner's leases stay its own
-absl::Duration LeaseRenewEvery();  // at most a third of it
+absl::Duration LeaseTtl();         // a dead owner keeps its leases this long
+absl::Duration LeaseRenewEvery();  // at most a third of LeaseTtl()
 
 }  // namespace escapement
 

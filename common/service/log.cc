@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kQueueLines = 8192;
 constexpr absl::string_view kLevelNames[] = {"debug", "info", "warning", "error"};
 
-// The process's one logger: log lines are the exception to "no globals", since they carry no
-// decision.
+// The process's one logger. Log lines are the exception to "no globals", because no decision
+// depends on them.
 struct Sink {
   std::atomic<int> level{static_cast<int>(LogLevel::kInfo)};
   std::string service;
@@ -86,7 +86,7 @@ std::string FormatLogLine(absl::Time time, LogLevel level, absl::string_view ser
     }
   }
   line += '}';
-  // Text from outside is logged, too. A terminal must not take it for commands.
+  // Text from outside is logged too, and a terminal must not take it for commands.
   return EscapeInsideQuotes(line);
 }
 
@@ -127,7 +127,7 @@ void StartLogging(absl::string_view service, LogLevel level) {
 
 void StopLogging() {
   Sink& sink = GlobalSink();
-  // The pool's destructor writes what is queued.
+  // The pool's destructor writes the queued lines.
   sink.logger.reset();
   sink.pool.reset();
 }

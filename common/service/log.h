@@ -1,11 +1,11 @@
-// Log: JSON lines on stderr, one object a line: time, level, service, component, message, and the
-// fields given.
+// Log: JSON lines on stderr, one object per line, with time, level, service, component, message and
+// the given fields.
 //
-// Lines are handed to a background thread through a bounded queue once StartLogging was called;
-// when the queue is full the oldest lines are lost, so logging never holds up work. Before that,
-// and in tests, lines are written at once. Log rare things only: a line per event is a mistake.
+// After StartLogging, a background thread writes the lines from a bounded queue. If the queue is
+// full, the oldest lines are lost, so logging never delays work. Before StartLogging, and in tests,
+// lines are written at once. Log only rare things: a line per event is a mistake.
 //
-// Threads: Log from any thread; StartLogging and StopLogging from main.
+// Threads: any thread may call Log; only main calls StartLogging and StopLogging.
 
 #ifndef COMMON_SERVICE_LOG_H_
 #define COMMON_SERVICE_LOG_H_
@@ -22,7 +22,7 @@ namespace escapement {
 
 enum class LogLevel { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
-// A named value; numbers are written as text of a number, everything else as a string.
+// A named value. Numbers are written as numbers, everything else as a string.
 struct LogField {
   LogField(absl::string_view field_name, absl::string_view text)
       : name(field_name), value(text), quoted(true) {}
@@ -39,24 +39,24 @@ struct LogField {
   bool quoted = false;
 };
 
-// `component` is the file's room, e.g. "handler.shard"; `message` a fixed sentence, what varies
-// goes into fields.
+// `component` is the file's room, e.g. "handler.shard". `message` is a fixed sentence; variable
+// parts go into fields.
 void Log(LogLevel level, absl::string_view component, absl::string_view message,
          std::initializer_list<LogField> fields = {});
 
-// The line that Log writes (without its newline); for tests.
+// Returns the line that Log writes (without its newline); for tests.
 std::string FormatLogLine(absl::Time time, LogLevel level, absl::string_view service,
                           absl::string_view component, absl::string_view message,
                           std::initializer_list<LogField> fields);
 
-// "debug", "info", "warning", "error"; false if `text` is none of them.
+// Parses "debug", "info", "warning" or "error"; returns false for any other text.
 bool ParseLogLevel(absl::string_view text, LogLevel* level);
 
-// Lines below `level` are dropped from now on; `service` shows in every line. Starts the background
-// thread.
+// Starts the background thread. From now on lines below `level` are dropped, and every line has
+// `service`.
 void StartLogging(absl::string_view service, LogLevel level);
 
-// Writes what is queued and ends the thread; later lines are written at once.
+// Writes the queued lines and ends the thread; later lines are written at once.
 void StopLogging();
 
 }  // namespace escapement

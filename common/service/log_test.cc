@@ -9,7 +9,7 @@
 namespace escapement {
 namespace {
 
-TEST(LogTest, ALineIsOneJsonObjectWhateverTheTextHolds) {
+TEST(LogTest, LineIsOneJsonObjectForAnyText) {
   const std::string line = FormatLogLine(absl::FromUnixMicros(1'000'001), LogLevel::kWarning,
                                          "store", "store.commit", "a \"quoted\"\nline\x01\\",
                                          {{"count", 3},
@@ -29,7 +29,7 @@ TEST(LogTest, ALineIsOneJsonObjectWhateverTheTextHolds) {
   EXPECT_EQ(json["inf"], "inf");
 }
 
-TEST(LogTest, LineHoldsNothingThatATerminalObeys) {
+TEST(LogTest, LineHasNoTerminalCommands) {
   const std::string line =
       FormatLogLine(absl::UnixEpoch(), LogLevel::kInfo, "s", "c", "m",
                     {{"why", absl::string_view("\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xff")}});

@@ -39,11 +39,11 @@ namespace escapement {
 namespace {
 
 constexpr const char* kVersion = "0.1.0";
-// How often gRPC health follows HostedService::Ready: until it is ready, and once it is.
+// How often gRPC health is set from HostedService::Ready: before the service is ready, and after.
 constexpr absl::Duration kHealthEvery = absl::Milliseconds(200);
 constexpr absl::Duration kReadyHealthEvery = absl::Seconds(1);
 constexpr rlim_t kFilesEnough = 4096;
-// For calls that are still open after the drain, such as watches.
+// Time for calls that are still open after the drain, such as watches.
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
 
 void CheckListenFlag(const char* name, const std::string& value, std::vector<std::string>& errors) {
@@ -58,8 +58,8 @@ void CheckListenFlag(const char* name, const std::string& value, std::vector<std
   }
 }
 
-// The usual limit of a shell is less than a handler with many targets has connections, and a store
-// without files ends.
+// Raises the limit of open files to the hard limit. A shell's usual limit is less than the
+// connections of a handler with many targets, and a store that can open no file ends.
 void RaiseFileLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -71,7 +71,7 @@ void RaiseFileLimit() {
   }
 }
 
-// Returns false with the exit code set if the process is to end here.
+// Returns false, with the exit code set, if the process must end here.
 bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definition, int* exit_code) {
   absl::SetFlag(&FLAGS_listen, definition.listen);
   absl::SetFlag(&FLAGS_http_listen, definition.http_listen);
@@ -118,7 +118,7 @@ sigset_t StopSignals() {
   return signals;
 }
 
-// The line must be whole as soon as the file is there.
+// Writes the file so that its line is complete as soon as the file exists.
 bool WritePortFile(const std::string& path, const std::string& line) {
   const std::string draft = absl::StrCat(path, ".new");
   {
@@ -200,7 +200,7 @@ class Process {
     });
   }
 
-  // gRPC health follows Ready(), here and now, so that both doors say the same.
+  // Sets gRPC health from Ready() now, so that both ports answer the same.
   bool UpdateHealth() {
     absl::MutexLock lock(&health_mutex_);
     const bool ready = !draining_ && service_->Ready();
@@ -214,7 +214,7 @@ class Process {
     do {
       every = absl::ToTimespec(UpdateHealth() ? kReadyHealthEvery : kHealthEvery);
     } while (sigtimedwait(&signals, nullptr, &every) < 0);
-    // A second signal is not held back any longer and ends the process by its default action.
+    // From now on a second signal ends the process by its default action.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   }
 
@@ -225,7 +225,7 @@ class Process {
       draining_ = true;
     }
     UpdateHealth();
-    // Shared: after the deadline the service may still call it.
+    // Shared, because the service may still call it after the deadline.
     auto drained = std::make_shared<absl::Notification>();
     service_->Drain([drained] { drained->Notify(); });
     const bool in_time =
@@ -234,7 +234,7 @@ class Process {
     return in_time;
   }
 
-  // In the reverse order of Start. HTTP goes first since its handlers ask the service.
+  // In the reverse order of Start. HTTP stops first, because its handlers ask the service.
   void Stop() {
     http_.Shutdown();
     if (grpc_ != nullptr) grpc_->Shutdown(kCallGrace);
@@ -263,12 +263,12 @@ HttpResponse AnswerReadyz(bool ready, HostedService& service) {
 }
 
 int RunService(int argc, char** argv, const ServiceDefinition& definition) {
-  // Debian builds Abseil with its debugging aids: each lock would be entered into a graph (4 % of a
-  // busy process). Tests keep them.
+  // Debian builds Abseil with its debugging aids, which enter each lock into a graph (4 % of a busy
+  // process). Only tests keep them on.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
   if (!ReadConfiguration(argc, argv, definition, &exit_code)) return exit_code;
-  // Before any thread, so that all of them inherit the mask and only WaitForSignal takes the
+  // Before any thread exists, so that all threads inherit the mask and only WaitForSignal takes the
   // signals.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);

@@ -1,17 +1,20 @@
-// RunService: everything that the processes of the platform have in common, so that a main.cc only
-// wires.
+// RunService: the common part of all processes of the platform, so that a main.cc only wires.
 //
 //   flags → config → options, all errors printed before the first thread → log → metrics, HTTP →
 //   service → gRPC →
 //   "listening grpc=host:port http=host:port" on stdout → wait for SIGTERM or SIGINT → drain → exit
 //
 // It defines the flags --listen, --http_listen, --insecure, --port_file, --config, --print_config,
-// --version, --log_level, --instance and --drain_timeout, and serves gRPC health and reflection,
-// and /metrics, /healthz, /readyz over HTTP.
+// --version, --log_level, --instance and --drain_timeout. It serves gRPC health and reflection, and
+// /metrics, /healthz and /readyz over HTTP.
 //
-// On the first SIGTERM or SIGINT: health NOT_SERVING and /readyz 503 → HostedService::Drain (stop
-// taking → release leases → bring to an end) → the gRPC port lets calls end → exit 0; 1 if the
-// drain did not end within --drain_timeout. A second signal ends the process at once.
+// On the first SIGTERM or SIGINT:
+// 1. gRPC health is NOT_SERVING and /readyz answers 503.
+// 2. HostedService::Drain: stop taking work, release leases, finish running work.
+// 3. The gRPC port lets running calls end.
+// 4. Exit code 0, or 1 if the drain did not end within --drain_timeout.
+//
+// A second signal ends the process at once.
 
 #ifndef COMMON_SERVICE_SERVICE_PROCESS_H_
 #define COMMON_SERVICE_SERVICE_PROCESS_H_
@@ -35,55 +38,56 @@ class Service;
 
 namespace escapement {
 
-// What a process runs. Made, started, drained and destroyed on the main thread.
+// The service that a process runs. The main thread makes, starts, drains and destroys it.
 class HostedService {
  public:
   virtual ~HostedService() = default;
 
-  // Registered with the gRPC server before Start; live as long as this object.
+  // The services to register with the gRPC server before Start. They live as long as this object.
   virtual std::vector<grpc::Service*> GrpcServices() = 0;
 
-  // Begins work. An error ends the process with exit code 1.
+  // Begins work. If it returns an error, the process ends with exit code 1.
   virtual absl::Status Start() = 0;
 
-  // Any thread: whether calls are welcome now (a session with the store is open). Asked for /readyz
-  // and health.
+  // Any thread. True if the service can handle calls now (its session with the store is open). Used
+  // for /readyz and gRPC health.
   virtual bool Ready() = 0;
 
-  // Any thread: why Ready() is false, in one line for the body of /readyz. Empty: there is no more
-  // to say than that it is not ready.
+  // Any thread. The reason why Ready() is false, as one line for the body of /readyz. Empty: no
+  // further reason.
   virtual std::string NotReadyReason() { return {}; }
 
-  // Stops taking work, releases leases, brings to an end what is under way, then calls `done` once,
-  // from any thread.
+  // Stops taking work, releases leases, finishes running work, then calls `done` once, on any
+  // thread.
   virtual void Drain(Closure done) = 0;
 };
 
-// What a service may use of its process; all outlive it.
+// The parts of its process that a service may use; all outlive the service.
 struct ServiceContext {
   Runtime& runtime;
   Metrics& metrics;
-  HttpServer& http;              // for further routes, while the service is made
-  std::string instance;          // unique for each start of a process
-  absl::Duration drain_timeout;  // Drain that has not ended by then is given up, with exit code 1
+  HttpServer& http;              // to add routes while the service is made
+  std::string instance;          // unique to each start of a process
+  absl::Duration drain_timeout;  // a Drain that takes longer is given up, with exit code 1
 };
 
 struct ServiceDefinition {
-  std::string name;         // "handler": in logs and metrics
+  std::string name;         // for example "handler"; appears in logs and metrics
   std::string description;  // one sentence for --help
-  std::string listen;       // defaults of the flags
+  std::string listen;       // default values of the flags
   std::string http_listen;
-  size_t receive_bytes_max = 16 << 20;  // of one gRPC message; see GrpcServer::Options
+  size_t receive_bytes_max = 16 << 20;  // for one gRPC message; see GrpcServer::Options
 
-  // Appends a sentence for each flag of the service's own that cannot be.
+  // Appends a sentence for each of the service's own flags that has an impossible value.
   std::function<void(std::vector<std::string>& errors)> validate;
   std::function<absl::StatusOr<std::unique_ptr<HostedService>>(const ServiceContext& context)> make;
 };
 
-// What /readyz answers: 200, or 503 with the reason in its body.
+// The answer of /readyz: 200, or 503 with the reason in its body.
 HttpResponse AnswerReadyz(bool ready, HostedService& service);
 
-// The process's exit code: 0, 1 (could not start, or not drained in time), 2 (bad flags or config).
+// Returns the exit code: 0, 1 (could not start, or did not drain in time), or 2 (bad flags or
+// config).
 int RunService(int argc, char** argv, const ServiceDefinition& definition);
 
 }  // namespace escapement

@@ -1,4 +1,4 @@
-// --store: the address of the store, for every service that does not open the data folder itself.
+// --store: the address of the store, for each service that does not open the data folder itself.
 
 #ifndef COMMON_SERVICE_STORE_CLIENT_H_
 #define COMMON_SERVICE_STORE_CLIENT_H_
@@ -14,14 +14,15 @@
 
 namespace escapement {
 
-// Appends a sentence if --store cannot be.
+// Appends a sentence if --store is impossible.
 void ValidateStoreFlag(std::vector<std::string>& errors);
 
-// A client of the store at --store. It connects on demand and again after every break.
+// A client of the store at --store. It connects when it is first needed, and again after each
+// break.
 std::unique_ptr<kv::KvStore> NewStoreClient();
 
-// A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store, which
-// outlives it. It takes part while this machine's time zone database is the one in force.
+// A `Hosted` (made from a ServiceContext and a KvStore) with its own client of the store. It takes
+// part while this machine's time zone database is the one in force.
 template <typename Hosted>
 std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
   class WithStore final : public HostedService {

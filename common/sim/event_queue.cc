@@ -22,11 +22,11 @@ EventQueue::Id EventQueue::Add(const Place& place, Event event) {
   }
   slots_[slot].event = std::move(event);
   heap_.emplace_back();
-  Up(heap_.size() - 1, {place, slot});
+  SiftUp(heap_.size() - 1, {place, slot});
   return (Id{slots_[slot].generation} << 32) | slot;
 }
 
-void EventQueue::MoveFirst(const Place& place) { Down(0, {place, heap_.front().slot}); }
+void EventQueue::MoveFirst(const Place& place) { SiftDown(0, {place, heap_.front().slot}); }
 
 std::optional<EventQueue::Event> EventQueue::Take(Id id) {
   const auto slot = static_cast<uint32_t>(id);
@@ -57,15 +57,15 @@ EventQueue::Event EventQueue::TakeAt(size_t node) {
   heap_.pop_back();
   if (node == heap_.size()) return event;
   if (node > 0 && last.place < heap_[(node - 1) / kChildren].place) {
-    Up(node, last);
+    SiftUp(node, last);
   } else {
-    Down(node, last);
+    SiftDown(node, last);
   }
   return event;
 }
 
-// Puts `what` at the node or above it; what is there is written over.
-void EventQueue::Up(size_t node, const Node& what) {
+// Puts `what` at the node or above it, and overwrites the node's content.
+void EventQueue::SiftUp(size_t node, const Node& what) {
   while (node > 0) {
     const size_t parent = (node - 1) / kChildren;
     if (!(what.place < heap_[parent].place)) break;
@@ -75,8 +75,8 @@ void EventQueue::Up(size_t node, const Node& what) {
   Set(node, what);
 }
 
-// Puts `what` at the node or below it; what is there is written over.
-void EventQueue::Down(size_t node, const Node& what) {
+// Puts `what` at the node or below it, and overwrites the node's content.
+void EventQueue::SiftDown(size_t node, const Node& what) {
   while (true) {
     const size_t begin = node * kChildren + 1;
     const size_t end = std::min(begin + kChildren, heap_.size());

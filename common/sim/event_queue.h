@@ -1,9 +1,9 @@
-// EventQueue: the events of a SimWorld in the order of their places, each with an id by which it
-// can be taken out before its turn.
+// EventQueue: the events of a SimWorld, ordered by their places. Each event has an id, by which it
+// can be removed before its turn.
 //
-// A heap of four children a node over places alone (as timers are in many event loops: it is
-// shallow, and what it moves is small); the events stay where they are, each knows its node. Add
-// and take O(log n), of what is due soon mostly O(1).
+// It is a heap of places with four children per node, which is shallow and moves little data. The
+// events themselves stay in slots, and each slot knows its node. Add and Take cost O(log n), and
+// mostly O(1) for events that are due soon.
 //
 // Threads: none of its own; one at a time.
 
@@ -26,13 +26,13 @@ struct ProcessState;
 
 class EventQueue {
  public:
-  using Id = uint64_t;  // never 0, nor 1 << 63; of one event only
+  using Id = uint64_t;  // never 0 nor 1 << 63; never used for two events
 
-  // What decides whose turn it is: no two events have all three in common.
+  // Decides the order: no two events have all three in common.
   struct Place {
-    int64_t nanos = 0;  // when, since the world began
+    int64_t nanos = 0;  // since the world began
     uint64_t tie = 0;
-    uint64_t order = 0;  // of the calls
+    uint64_t order = 0;  // order of the calls
     bool operator<(const Place& other) const {
       return std::tie(nanos, tie, order) < std::tie(other.nanos, other.tie, other.order);
     }
@@ -50,15 +50,15 @@ class EventQueue {
 
   Id Add(const Place& place, Event event);
   bool empty() const { return heap_.empty(); }
-  // The next one; the queue must not be empty.
+  // The place of the next event; the queue must not be empty.
   const Place& first_place() const { return heap_.front().place; }
   const Event& first() const { return slots_[heap_.front().slot].event; }
   Event TakeFirst() { return TakeAt(0); }
-  // The next one keeps its id.
+  // Moves the next event; it keeps its id.
   void MoveFirst(const Place& place);
-  // nullopt: it was taken before.
+  // nullopt if the event was taken before.
   std::optional<Event> Take(Id id);
-  // All those for which `which` is true, in the order of their places' `order`.
+  // Takes all events for which `which` is true, in the order of their places' `order`.
   std::vector<Event> TakeIf(absl::FunctionRef<bool(const Event&)> which);
 
  private:
@@ -68,20 +68,20 @@ class EventQueue {
   };
   struct Slot {
     Event event;
-    uint32_t node = 0;        // its index in heap_, while it is taken
-    uint32_t generation = 1;  // of those that had the slot
+    uint32_t node = 0;        // index in heap_ while the slot is in use
+    uint32_t generation = 1;  // grows with each event that gets the slot
   };
   Event TakeAt(size_t node);
   void Set(size_t node, const Node& what) {
     heap_[node] = what;
     slots_[what.slot].node = static_cast<uint32_t>(node);
   }
-  void Up(size_t node, const Node& what);
-  void Down(size_t node, const Node& what);
+  void SiftUp(size_t node, const Node& what);
+  void SiftDown(size_t node, const Node& what);
 
   std::vector<Node> heap_;
   std::vector<Slot> slots_;
-  std::vector<uint32_t> free_;  // slots
+  std::vector<uint32_t> free_;  // free slots
 };
 
 }  // namespace escapement::sim

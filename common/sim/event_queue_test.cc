@@ -27,7 +27,7 @@ TEST(EventQueue, GivesEventsInTheOrderOfTheirPlaces) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(EventQueue, AnIdIsOfOneEventOnly) {
+TEST(EventQueue, IdIsNeverUsedForTwoEvents) {
   EventQueue queue;
   const EventQueue::Id first = queue.Add({.nanos = 1, .order = 1}, EventOfLine(1));
   EXPECT_EQ(queue.TakeFirst().line, 1u);
@@ -39,7 +39,7 @@ TEST(EventQueue, AnIdIsOfOneEventOnly) {
   EXPECT_FALSE(queue.Take(second).has_value());
 }
 
-TEST(EventQueue, TakesAllOfSomeInTheOrderOfTheCalls) {
+TEST(EventQueue, TakesMatchingEventsInOrderOfTheCalls) {
   EventQueue queue;
   for (uint64_t i = 1; i <= 100; ++i) {
     queue.Add({.nanos = static_cast<int64_t>(i * 37 % 101), .order = i}, EventOfLine(i));
@@ -56,8 +56,8 @@ TEST(EventQueue, TakesAllOfSomeInTheOrderOfTheCalls) {
   }
 }
 
-// Against a map that is sorted by the places.
-TEST(EventQueue, IsTheSameAsASortedMap) {
+// Compares with a map that is sorted by places.
+TEST(EventQueue, BehavesLikeASortedMap) {
   std::mt19937_64 random(1);
   const auto below = [&](uint64_t n) { return random() % n; };
   EventQueue queue;

@@ -22,7 +22,8 @@ struct Connection {
   bool Broken() const { return to_client->broken || to_store->broken || to_client->from->dead; }
 };
 
-// At the store. The watch is ended by an event of its own: it may be calling right now.
+// Runs at the store. A separate event ends the watch, because the watch may be making a call right
+// now.
 void EndAtStore(const std::shared_ptr<Connection>& connection) {
   SimWorld& world = connection->network.world();
   world.At(world.Elapsed(), connection->to_client->from, world.NewLine(), "watch end",
@@ -32,7 +33,7 @@ void EndAtStore(const std::shared_ptr<Connection>& connection) {
 void OpenAtStore(const std::shared_ptr<Connection>& connection, kv::KvStore& store,
                  kv::WatchRequest request) {
   if (std::exchange(connection->opened, true)) return;
-  // The store's watcher must not keep the connection alive that holds the watch.
+  // The connection holds the watch, so the store's watcher must not keep the connection alive.
   std::weak_ptr<Connection> weak = connection;
   kv::WatchObserver forward;
   forward.on_batch = [weak](kv::WatchBatch batch) {
@@ -56,7 +57,7 @@ void OpenAtStore(const std::shared_ptr<Connection>& connection, kv::KvStore& sto
   connection->watch = store.OpenWatch(std::move(request), std::move(forward));
 }
 
-// At the client: notices a broken connection.
+// Runs at the client and notices a broken connection.
 void KeepAlive(const std::shared_ptr<Connection>& connection, absl::Duration every) {
   SimWorld& world = connection->network.world();
   world.At(world.Elapsed() + every, connection->to_client->to, world.NewLine(), "keepalive",
@@ -81,7 +82,7 @@ class RefusedWatch final : public kv::Watch {
 
 }  // namespace
 
-// What was called on watches and is on its way to the store.
+// Calls on watches that are on their way to the store.
 struct SimNetKvStore::WatchCalls {
   struct Call {
     uint64_t number = 0;
@@ -92,7 +93,7 @@ struct SimNetKvStore::WatchCalls {
   uint64_t last = 0;
   std::vector<Call> on_the_way;
 
-  // At the store: what was sent before and not lost is there by now.
+  // Runs at the store: every earlier call that is not lost has arrived by now.
   void Arrive(uint64_t to, kv::KvStore& store) {
     std::vector<Call> there;
     while (!on_the_way.empty() && on_the_way.front().number <= to) {
@@ -159,7 +160,8 @@ void SimNetKvStore::OpenSession(uint64_t seen_incarnation, kv::CommitSeq seen,
 
 void SimNetKvStore::Commit(std::shared_ptr<const kv::CommitRequest> request,
                            Callback<kv::CommitResult> done) {
-  // Of all copies; what was sent while there was none is sent to the first that it reaches.
+  // Shared by all copies of the call. A call made while there was no process goes to the first
+  // process that it reaches.
   auto sent_to =
       std::make_shared<std::shared_ptr<ProcessState>>(network_.world().Find(endpoint_.process));
   SimCall<kv::CommitResult, kv::KvStore>(

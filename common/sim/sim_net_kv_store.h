@@ -1,15 +1,15 @@
-// SimNetKvStore: a process' way over a SimNetwork to the KvStore of another process. What a wire
-// does to a call happens to it: requests and answers are lost, late, doubled; a store that is down
+// SimNetKvStore: a process's access over a SimNetwork to the KvStore of another process. Calls meet
+// the faults of a wire: requests and answers are lost, delayed or doubled; a store that is down
 // refuses or stays silent; watches break.
 //
-//  - A call without an answer within `timeout` answers UNAVAILABLE: a commit's result is then
-//    unknown.
-//  - A doubled request reaches the store twice. A commit reaches the process of the store to which
-//    it was sent, or none (KvStore::Commit).
-//  - A watch is one connection: in order; the first message that is lost, or the end of either
-//    process, ends it as lagged, which the client notices within two `keepalive`s.
+// - A call without an answer within `timeout` answers UNAVAILABLE: the result of a commit is then
+//   unknown.
+// - A doubled request reaches the store twice. A commit reaches the process of the store to which
+//   it was sent, or none (KvStore::Commit).
+// - A watch is one connection and keeps its order. The first lost message, or the end of either
+//   process, ends it as lagged. The client notices that within two `keepalive`s.
 //
-// Threads: the world's. Callbacks run as events of the client's process; none runs once that is
+// Threads: the world's. Callbacks run as events of the client's process, and never after it was
 // killed.
 
 #ifndef COMMON_SIM_SIM_NET_KV_STORE_H_
@@ -28,8 +28,9 @@ namespace escapement::sim {
 
 using SimStoreEndpoint = SimEndpoint<kv::KvStore>;
 
-// As on one connection, a watch is open at the store, and its ends have moved, before what is
-// called after it is done there, though messages overtake one another.
+// As on one connection, calls on watches keep their order with other calls, even if messages
+// overtake one another. Before a call runs at the store, the earlier watches are open there and
+// their ends have moved.
 class SimNetKvStore final : public kv::KvStore {
  public:
   struct Options {
@@ -37,8 +38,8 @@ class SimNetKvStore final : public kv::KvStore {
     absl::Duration keepalive = absl::Milliseconds(400);
   };
 
-  // All outlive the store and its watches; the endpoint's service changes when the store's process
-  // ends or starts.
+  // All arguments must outlive the store and its watches. The endpoint's service changes when the
+  // store's process ends or starts.
   SimNetKvStore(SimNetwork& network, SimProcess& client, const SimStoreEndpoint& endpoint,
                 Options options);
   ~SimNetKvStore() override;

@@ -18,7 +18,7 @@ namespace {
 
 using kv::ColumnFamily;
 
-// A store in a process that can be killed and started again over its disk.
+// A store in a process that can be killed, and started again on its disk.
 struct StoreProcess {
   StoreProcess(SimWorld& world) : world(world) { Start(); }
   void Start() {
@@ -56,8 +56,8 @@ struct Client {
 
 kv::Commit Append(int number) {
   kv::Group group;
-  // A key of its own for each application would hide a doubled one: one key for each, which must be
-  // absent.
+  // Put one key for each application, and require it to be absent: a key that is put twice would
+  // hide a doubled application.
   const std::string key = absl::StrCat("k", number);
   group.conditions.push_back(
       {.cf = ColumnFamily::kEvents, .key = key, .kind = kv::Condition::Kind::kAbsent});
@@ -69,7 +69,7 @@ kv::Commit Append(int number) {
 
 class LossyStore : public testing::TestWithParam<uint64_t> {};
 
-TEST_P(LossyStore, EachCommitAppliesOnceAndSaysSoWhateverIsLostDoubledOrCrashes) {
+TEST_P(LossyStore, CommitAppliesOnceDespiteLossDoublingAndCrashes) {
   SimWorld world(GetParam(), {.post_latency_max = absl::Microseconds(20)});
   SimNetwork network(world, "net");
   StoreProcess store(world);
@@ -105,8 +105,8 @@ TEST_P(LossyStore, EachCommitAppliesOnceAndSaysSoWhateverIsLostDoubledOrCrashes)
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LossyStore, testing::Range<uint64_t>(0, 10));
 
-// What was answered without a write is not remembered by the store's next process: a copy that is
-// late must not be decided there, after the client has gone on.
+// The store's next process does not know answers without a write. So a late copy must not be
+// decided there after the client has gone on.
 TEST(SimNetKvStore, ACopyOfACommitDoesNotReachTheNextProcessOfTheStore) {
   SimWorld world(7);
   SimNetwork network(world, "net");
@@ -134,7 +134,7 @@ TEST(SimNetKvStore, ACopyOfACommitDoesNotReachTheNextProcessOfTheStore) {
   EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
   const auto& events = store.disk->families[static_cast<size_t>(ColumnFamily::kEvents)];
   EXPECT_TRUE(events.empty());
-  store.Kill();  // what is sent meanwhile reaches the first that it finds
+  store.Kill();  // the next commit reaches the first process that it finds
   commit();
   store.Start();
   world.AdvanceBy(absl::Seconds(5));
@@ -142,7 +142,7 @@ TEST(SimNetKvStore, ACopyOfACommitDoesNotReachTheNextProcessOfTheStore) {
   EXPECT_EQ(events.size(), 1u);
 }
 
-TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
+TEST(SimNetKvStore, WatchSeesEveryCommitUntilItLags) {
   SimWorld world(7);
   SimNetwork network(world, "net");
   StoreProcess store(world);
@@ -173,7 +173,7 @@ TEST(SimNetKvStore, AWatchSeesEveryCommitUntilItIsToldThatItLags) {
   EXPECT_EQ(seen.size(), 5u);
 }
 
-TEST(SimNetKvStore, AnEndThatWasMovedBeforeAScanIsMovedWhenTheStoreScans) {
+TEST(SimNetKvStore, WatchEndMovedBeforeAScanHasMovedAtTheStore) {
   SimWorld world(7);
   SimNetwork network(world, "net");
   StoreProcess store(world);
@@ -204,12 +204,12 @@ TEST(SimNetKvStore, AnEndThatWasMovedBeforeAScanIsMovedWhenTheStoreScans) {
                          ASSERT_TRUE(result.ok());
                          for (const kv::Entry& entry : result->entries) seen.insert(entry.key);
                        });
-    // Later ends are on their way together with it and its scan.
+    // Later ends are sent together with this one and its scan.
     if (i % 4 == 0) world.AdvanceBy(absl::Milliseconds(2));
   }
   world.AdvanceBy(absl::Seconds(3));
   EXPECT_EQ(seen.size(), 400u);
-  // The ends have arrived in their order.
+  // The ends arrived in their order.
   writer.client.CommitAsync(Append(499999), writer.executor,
                             [](absl::StatusOr<kv::CommitResult>) {});
   writer.client.CommitAsync(Append(501), writer.executor, [](absl::StatusOr<kv::CommitResult>) {});

@@ -1,8 +1,9 @@
-// SimNetwork: messages between the processes of a SimWorld, with seeded loss, delay, duplication
-// and partitions.
+// SimNetwork: messages between the processes of a SimWorld, with loss, delay, duplication and
+// partitions decided by the seed.
 //
-// A message is a closure that runs as an event of the receiving process: it waits out its pauses
-// and dies with it. Messages to a process that is not there when they arrive are lost.
+// A message is a closure that runs as an event of the receiving process: it waits while that
+// process is paused, and dies with it. A message to a process that does not exist on arrival is
+// lost.
 //
 // Threads: the world's.
 
@@ -28,14 +29,14 @@ class SimNetwork {
   struct Faults {
     absl::Duration delay_min = absl::Microseconds(50);
     absl::Duration delay_max = absl::Microseconds(500);
-    // In millionths of messages.
+    // All shares are in millionths of the messages.
     uint32_t loss = 0;
     uint32_t duplication = 0;
-    uint32_t long_delay = 0;                           // a message that takes up to …
-    absl::Duration long_delay_max = absl::Seconds(2);  // … this
+    uint32_t long_delay = 0;  // messages that may take up to long_delay_max
+    absl::Duration long_delay_max = absl::Seconds(2);  // the longest of those delays
   };
 
-  // `name` gives the network its own stream of chance.
+  // `name` gives the network its own random stream.
   SimNetwork(SimWorld& world, absl::string_view name)
       : world_(world), random_(world.seed(), name) {}
   SimNetwork(const SimNetwork&) = delete;
@@ -44,19 +45,19 @@ class SimNetwork {
   void set_faults(Faults faults) { faults_ = faults; }
   const Faults& faults() const { return faults_; }
 
-  // From now on nothing that `from` sends arrives at `to`; the other direction is not touched.
+  // From now on nothing that `from` sends arrives at `to`. The other direction still works.
   void Block(const std::string& from, const std::string& to) { blocked_.insert({from, to}); }
   void Unblock(const std::string& from, const std::string& to) { blocked_.erase({from, to}); }
   void UnblockAll() { blocked_.clear(); }
 
-  // May be lost, doubled (then `deliver` runs twice), late, or overtake others. Dropped if `from`
-  // is dead. `if_absent` (may be empty) runs at the sender, like a refused connection, if nobody
-  // has the name on arrival.
+  // The message may be lost, doubled (`deliver` runs twice) or late, or overtake others. It is
+  // dropped if `from` is dead. If no process has the name on arrival, `if_absent` (may be empty)
+  // runs at the sender, like a refused connection.
   void Send(const std::shared_ptr<ProcessState>& from, absl::string_view to,
             std::function<void()> deliver, std::function<void()> if_absent = nullptr);
 
-  // A stream from one process to one incarnation of another: in order, never doubled. What is lost
-  // breaks it.
+  // A stream from one process to one incarnation of another: in order, never doubled. A lost
+  // message breaks it.
   class Stream {
    public:
     Stream(std::shared_ptr<ProcessState> from, std::shared_ptr<ProcessState> to, uint64_t line)
@@ -69,7 +70,7 @@ class SimNetwork {
   };
   std::shared_ptr<Stream> OpenStream(std::shared_ptr<ProcessState> from,
                                      std::shared_ptr<ProcessState> to);
-  // False if the stream is broken, or breaks by this message (which is then lost).
+  // Returns false if the stream is broken, or if this message breaks it and is lost.
   bool Send(Stream& stream, Closure deliver);
 
   SimWorld& world() { return world_; }

@@ -29,7 +29,7 @@ TEST(SimNetwork, DeliversWithinTheDelay) {
   EXPECT_LE(arrived, two.network.faults().delay_max);
 }
 
-TEST(SimNetwork, LosesAndDoublesAsOftenAsItIsTold) {
+TEST(SimNetwork, LosesAndDoublesAtTheGivenRates) {
   Two two(1);
   two.network.set_faults({.loss = 300'000, .duplication = 200'000});
   int arrived = 0;
@@ -128,7 +128,7 @@ TEST(SimRpc, AnswersOnceAlsoWhenMessagesAreDoubled) {
   EXPECT_EQ(doubler.calls, 2);
 }
 
-TEST(SimRpc, SaysUnavailableWhetherTheRequestOrTheAnswerWasLost) {
+TEST(SimRpc, AnswersUnavailableIfRequestOrAnswerIsLost) {
   Two two(1);
   Doubler doubler;
   two.network.Block("a", "b");

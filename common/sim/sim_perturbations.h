@@ -1,12 +1,12 @@
-// SimPerturbations: which perturbation points (common/runtime/perturb.h) a world's seed switches
-// on, and when they hit.
+// SimPerturbations: decides by a world's seed which perturbation points (common/runtime/perturb.h)
+// are on, and when they hit.
 //
-// About a quarter of the sites is on in a world, the same for all of its processes, each with a
-// chance per passage of its own: 1 %, 10 % or 50 %, or what the site allows at most if that is
-// less. A site's lot depends on the seed and its name: a new site leaves those of the others as
-// they were. Hits are folded into the world's trace.
+// About a quarter of the sites is on in a world, the same ones for all its processes. Each such
+// site has its own chance per passage: 1 %, 10 % or 50 %, or the site's maximum if that is less.
+// The choice depends on the seed and the site's name, so a new site does not change the others.
+// Hits are folded into the world's trace.
 //
-// One object for all processes of a world, which outlives it.
+// All processes of a world share one object, which must outlive them.
 //
 // Threads: the world's.
 
@@ -28,14 +28,14 @@ class SimPerturbations final : public Perturbations {
 
   bool Hits(Site site) override;
 
-  // The time without faults has come: sites that are kWhileFaults hit no more.
+  // The part of the run without faults begins: sites that are kWhileFaults no longer hit.
   void Calm();
 
-  // Sets a site's chance, in millionths, whatever the seed says.
+  // Sets a site's chance, in millionths, in place of the seed's choice.
   void Set(Site site, uint32_t per_million) { chances_[Index(site)] = per_million; }
   uint32_t chance(Site site) const { return chances_[Index(site)]; }
 
-  // By site, since the world began. A site that is off is passed, too.
+  // Hits and passages by site since the world began. A site that is off is still passed.
   const std::array<uint64_t, kSiteCount>& hits() const { return hits_; }
   const std::array<uint64_t, kSiteCount>& passages() const { return passages_; }
 

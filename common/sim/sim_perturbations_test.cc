@@ -30,7 +30,7 @@ TEST(SimPerturbations, NamesDiffer) {
   }
 }
 
-TEST(SimPerturbations, SwitchesAQuarterOfTheSitesOnInASeedAndEachInSome) {
+TEST(SimPerturbations, SeedTurnsOnAQuarterOfSitesAndSomeSeedEachSite) {
   constexpr uint64_t kSeeds = 400;
   std::vector<uint64_t> on(kSiteCount);
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -46,7 +46,7 @@ TEST(SimPerturbations, SwitchesAQuarterOfTheSitesOnInASeedAndEachInSome) {
   }
 }
 
-TEST(SimPerturbations, HitsAsOftenAsItsChanceSaysAndCounts) {
+TEST(SimPerturbations, HitsAtItsChanceAndCounts) {
   SimWorld world(1);
   SimPerturbations perturbations(world);
   const Site site = SiteAt(0);
@@ -65,7 +65,7 @@ TEST(SimPerturbations, HitsAsOftenAsItsChanceSaysAndCounts) {
   EXPECT_EQ(perturbations.passages()[1], 10'000);
 }
 
-TEST(SimPerturbations, InTheCalmOnlyThoseHitThatAlwaysMay) {
+TEST(SimPerturbations, OnlySitesThatAreAlwaysAllowedHitWhenCalm) {
   SimWorld world(1);
   SimPerturbations perturbations(world);
   for (size_t i = 0; i < kSiteCount; ++i) perturbations.Set(SiteAt(i), 1'000'000);
@@ -90,7 +90,7 @@ TEST(SimPerturbations, IsTheSameForTheSameSeedAndPartOfTheTrace) {
   EXPECT_NE(TraceOf(7, 100'000), TraceOf(8, 100'000));
 }
 
-TEST(SimPerturbations, AProcessPassesItsPointsToThoseOfItsWorld) {
+TEST(SimPerturbations, ProcessUsesThePerturbationsOfItsWorld) {
   SimWorld world(1);
   SimPerturbations perturbations(world);
   perturbations.Set(SiteAt(0), 1'000'000);

@@ -22,7 +22,7 @@ class SimProcess::SimExecutor : public Executor {
 
   void Post(Closure closure) override {
     if (stopped_ || process_->dead) return;
-    // No closure overtakes another.
+    // Closures do not overtake one another.
     const absl::Duration latency =
         random_.Between(absl::ZeroDuration(), world_.options().post_latency_max);
     next_post_ = std::max(next_post_, world_.Elapsed() + latency);
@@ -46,7 +46,7 @@ class SimProcess::SimExecutor : public Executor {
 
   SimWorld& world_;
   const std::shared_ptr<ProcessState> process_;
-  const SimClock clock_;  // the elapsed part: set when the process was made
+  const SimClock clock_;  // its elapsed part is fixed when the process is made
   const uint64_t line_;
   const absl::string_view post_label_;
   const absl::string_view timer_label_;

@@ -1,8 +1,7 @@
-// SimProcess: one incarnation of a process in a SimWorld, as the Runtime of the services in it.
+// SimProcess: one incarnation of a process in a SimWorld, and the Runtime of its services.
 //
-// A restart is a new SimProcess of the same name, after Kill() of the old one. Services are
-// destroyed after Kill(), so that nothing they post or send while they are destroyed has an effect:
-// as after kill -9.
+// To restart it, Kill() it and make a new SimProcess of the same name. Destroy services after
+// Kill(): then nothing that they post or send in their destructors has an effect, as after kill -9.
 //
 // Threads: the world's.
 
@@ -22,19 +21,19 @@ namespace escapement::sim {
 class SimProcess : public Runtime {
  public:
   struct Options {
-    absl::Duration elapsed_offset = absl::ZeroDuration();     // of Elapsed() from the world's
-    absl::Duration wall_clock_offset = absl::ZeroDuration();  // of WallNow() from true time
-    // How much faster than true time Elapsed() runs, in millionths; may be negative.
+    absl::Duration elapsed_offset = absl::ZeroDuration();     // Elapsed() minus the world's
+    absl::Duration wall_clock_offset = absl::ZeroDuration();  // WallNow() minus true time
+    // Elapsed() runs faster than true time by this, in millionths; may be negative.
     int32_t elapsed_rate_ppm = 0;
     std::string boot_id = {};                // BootId()
     bool wall_synchronised = false;          // WallIsSynchronised()
-    uint64_t incarnation = 1;                // gives each incarnation its own stream of chance
-    Perturbations* perturbations = nullptr;  // outlives the process
+    uint64_t incarnation = 1;                // gives each incarnation its own random stream
+    Perturbations* perturbations = nullptr;  // must outlive the process
   };
 
   SimProcess(SimWorld& world, std::string name) : SimProcess(world, std::move(name), Options()) {}
   SimProcess(SimWorld& world, std::string name, Options options);
-  ~SimProcess() override;  // kills
+  ~SimProcess() override;  // kills the process
   SimProcess(const SimProcess&) = delete;
   SimProcess& operator=(const SimProcess&) = delete;
 
@@ -43,17 +42,16 @@ class SimProcess : public Runtime {
   std::shared_ptr<Executor> NewExecutor(std::string name) override;
   Perturbations* perturbations() override { return perturbations_; }
 
-  // Its executors drop everything and take nothing any more. Idempotent.
+  // Its executors drop all closures and accept no more. Idempotent.
   void Kill();
   bool alive() const { return !state_->dead; }
 
-  // Whatever it would run in the next `duration` runs at its end, in order; the world's time goes
-  // on meanwhile.
+  // Closures due in the next `duration` run at its end, in order, while the world's time goes on.
   void Pause(absl::Duration duration);
 
-  // The wall clock is set.
+  // Sets the wall clock forward or back.
   void StepWallClock(absl::Duration by) { clock_.wall_offset += by; }
-  // The kernel says from now on that the wall clock is synchronised, or that it is not.
+  // From now on the kernel reports that the wall clock is synchronised, or that it is not.
   void SetWallSynchronised(bool synchronised) { clock_.wall_synchronised = synchronised; }
 
   SimWorld& world() { return world_; }
@@ -74,8 +72,8 @@ class SimProcess : public Runtime {
     absl::Time WallNow() const override { return world.Now() + wall_offset; }
     bool WallIsSynchronised() const override { return wall_synchronised; }
     std::string BootId() const override { return boot_id; }
-    // The process' own count of the world's first `elapsed`. By whole nanoseconds, in parts that
-    // never overflow: each event reads a clock or two.
+    // The time that this process has counted when the world's is `elapsed`. Uses whole nanoseconds
+    // in parts that never overflow, because each event reads a clock or two.
     absl::Duration Local(absl::Duration elapsed) const {
       const int64_t nanos = absl::ToInt64Nanoseconds(elapsed);
       return absl::Nanoseconds(nanos + nanos / kMillion * rate_ppm +

@@ -1,4 +1,4 @@
-// SimRandom: a stream of chance that is the same for the same seed and name.
+// SimRandom: a stream of random numbers that is the same for the same seed and name.
 //
 // Threads: none of its own; one at a time.
 
@@ -25,10 +25,10 @@ class SimRandom : public Random {
     return Mix(state_);
   }
 
-  // True in `per_million` of a million calls.
+  // True with a chance of `per_million` in a million.
   bool Chance(uint32_t per_million) { return Below(1'000'000) < per_million; }
 
-  // Uniform in [low, high) by nanoseconds; `low` if the range is empty.
+  // Uniform in [low, high), in nanoseconds; `low` if the range is empty.
   absl::Duration Between(absl::Duration low, absl::Duration high) {
     const int64_t nanos = absl::ToInt64Nanoseconds(high - low);
     return nanos <= 0

@@ -1,4 +1,4 @@
-// Calls over a SimNetwork: a request, an answer, and UNAVAILABLE for whatever is lost on the way.
+// Calls over a SimNetwork: a request, an answer, and UNAVAILABLE if either is lost.
 //
 // Threads: the world's.
 
@@ -18,17 +18,17 @@
 
 namespace escapement::sim {
 
-// A service by the name of its process; `service` is null while that is down.
+// A service, found by the name of its process; `service` is null while the process is down.
 template <typename Service>
 struct SimEndpoint {
   std::string process;
   Service* service = nullptr;
 };
 
-// Runs `invoke` at the server: once, twice (a doubled message) or never; the first answer that
-// comes back within `timeout` is given to `done`, else UNAVAILABLE: then nobody knows whether it
-// ran. `done` runs at most once, as an event of the client's process, and never if that is killed.
-// `endpoint` outlives the call.
+// Runs `invoke` at the server once, twice (a doubled message) or never. Gives the first answer that
+// returns within `timeout` to `done`; otherwise UNAVAILABLE, and it is unknown whether `invoke`
+// ran. `done` runs at most once, as an event of the client's process, and never after that is
+// killed. `endpoint` must outlive the call.
 template <typename T, typename Service>
 void SimCall(SimNetwork& network, std::shared_ptr<ProcessState> client,
              const SimEndpoint<Service>& endpoint, absl::Duration timeout,
@@ -61,7 +61,7 @@ void SimCall(SimNetwork& network, std::shared_ptr<ProcessState> client,
         invoke(*endpoint.service, [&network, client, self, answer](absl::StatusOr<T> result) {
           if (client->dead) return;
           network.Send(self, client->name, [client, answer, result = std::move(result)] {
-            if (!client->dead) answer(result);  // else: an incarnation that did not ask
+            if (!client->dead) answer(result);  // a newer incarnation did not ask
           });
         });
       },

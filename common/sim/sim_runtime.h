@@ -2,8 +2,8 @@
 //
 //   sim::SimRuntime runtime(/*seed=*/1);
 //   Service service(runtime, ...);
-//   runtime.RunUntilIdle();                    // all that is due now
-//   runtime.AdvanceBy(absl::Seconds(5));       // all that falls due meanwhile, at its instant
+//   runtime.RunUntilIdle();                    // runs everything that is due now
+//   runtime.AdvanceBy(absl::Seconds(5));       // runs everything that falls due, at its instant
 
 #ifndef COMMON_SIM_SIM_RUNTIME_H_
 #define COMMON_SIM_SIM_RUNTIME_H_
@@ -33,7 +33,7 @@ class SimRuntime : public Runtime {
 
   void RunUntilIdle() { world_.RunUntilIdle(); }
   void AdvanceBy(absl::Duration duration) { world_.AdvanceBy(duration); }
-  // False if it does not come true within `limit`.
+  // False if `done` does not become true within `limit`.
   bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit) {
     return world_.RunUntil(done, limit);
   }

@@ -11,7 +11,7 @@
 namespace escapement::sim {
 namespace {
 
-// More than this at one instant is a loop that would never let time go on.
+// More events than this at one instant are an endless loop.
 constexpr uint64_t kEventsAtInstantMax = 20'000'000;
 
 }  // namespace
@@ -20,7 +20,7 @@ SimWorld::SimWorld(uint64_t seed, Options options)
     : seed_(seed), options_(options), trace_hash_(seed) {}
 
 SimWorld::~SimWorld() {
-  // Closures may post while they are destroyed: what they post is destroyed as well.
+  // Closures may post while they are destroyed; those closures are destroyed as well.
   while (!queue_.empty()) ForgetIf([](const ProcessState*, uint64_t) { return true; });
 }
 
@@ -33,7 +33,7 @@ EventQueue::Place SimWorld::PlaceFor(absl::Duration when, uint64_t line) {
 
 SimWorld::EventId SimWorld::At(absl::Duration when, std::shared_ptr<ProcessState> process,
                                uint64_t line, absl::string_view label, Closure closure) {
-  // An instant that no clock reaches: kept only so that it can be forgotten.
+  // An instant that no clock reaches. It is kept only so that the event can be forgotten.
   const absl::Duration instant = std::clamp(when, elapsed_, absl::Hours(24) * 365 * 200);
   return queue_.Add(PlaceFor(instant, line), {std::move(process), line, label, std::move(closure)});
 }
@@ -50,8 +50,8 @@ void SimWorld::ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t lin
   for (EventQueue::Event& event : dropped) event.closure = nullptr;
 }
 
-// Moves the next event, of a paused process, to the end of the pause, behind those of its executor
-// that were moved before it.
+// If the next event's process is paused, moves the event to the end of the pause, behind events of
+// the same executor that were moved before.
 bool SimWorld::DelayIfPaused() {
   const EventQueue::Event& event = queue_.first();
   const ProcessState* process = event.process.get();

@@ -1,11 +1,11 @@
-// SimWorld: virtual time and everything that happens in it, on one thread, decided by one seed.
+// SimWorld: virtual time and all events in it, on one thread, decided by one seed.
 //
-// What runs is a queue of events ordered by instant. Events of different executors at one instant
-// run in an order that the seed decides; those of one executor keep theirs. Time stands still while
-// an event runs and jumps to the next one after it. Two worlds of one seed and one program do
-// exactly the same; trace_hash() tells whether they did.
+// The world is a queue of events ordered by instant. If events of different executors have one
+// instant, the seed decides their order; events of one executor keep theirs. Time stands still
+// while an event runs, and then jumps to the next event. Two worlds with one seed and one program
+// do exactly the same; their trace_hash() shows it.
 //
-// Threads: one; nothing here is locked. The world outlives all that was made from it.
+// Threads: one; nothing here is locked. The world must outlive everything made from it.
 
 #ifndef COMMON_SIM_SIM_WORLD_H_
 #define COMMON_SIM_SIM_WORLD_H_
@@ -26,11 +26,11 @@
 
 namespace escapement::sim {
 
-// What the world knows of a process (sim_process.h makes them).
+// The world's state of a process (sim_process.h makes them).
 struct ProcessState {
   std::string name;
   bool dead = false;
-  absl::Duration paused_until = -absl::InfiniteDuration();  // of SimWorld::Elapsed()
+  absl::Duration paused_until = -absl::InfiniteDuration();  // by SimWorld::Elapsed()
 };
 
 class SimWorld {
@@ -39,7 +39,7 @@ class SimWorld {
 
   struct Options {
     absl::Time start_time = absl::FromUnixSeconds(1'772'323'200);  // 2026-03-01T00:00:00Z
-    // Upper bound of the time that a closure waits for its executor; drawn anew for each.
+    // A closure waits for its executor for a random time up to this.
     absl::Duration post_latency_max = absl::ZeroDuration();
   };
 
@@ -54,42 +54,42 @@ class SimWorld {
   absl::Time Now() const { return options_.start_time + elapsed_; }  // true time
   const Options& options() const { return options_; }
 
-  // Queues `closure` for `process` (null: the world itself, never paused or killed), at the first
-  // whole nanosecond that is not before `when`. `line` orders:
-  // events of one line at one instant run in the order of the calls; `label` shows in traces and
-  // outlives the world (a literal, or Interned).
+  // Queues `closure` for `process` at the first whole nanosecond at or after `when`. A null process
+  // is the world itself, which is never paused or killed. Events of one `line` at one instant run
+  // in the order of the calls. `label` shows in traces and must outlive the world (a literal, or
+  // Interned).
   EventId At(absl::Duration when, std::shared_ptr<ProcessState> process, uint64_t line,
              absl::string_view label, Closure closure);
-  // As At, for the world itself: actors, faults and observers.
+  // Like At, for the world itself: actors, faults and observers.
   EventId After(absl::Duration delay, absl::string_view label, Closure closure);
-  // False if the event has run or was forgotten.
+  // False if the event has already run or was forgotten.
   bool Forget(EventId event);
   // Forgets all events for which `which` is true, in the order in which they were queued.
   void ForgetIf(absl::FunctionRef<bool(const ProcessState*, uint64_t line)> which);
   uint64_t NewLine() { return ++last_line_; }
-  // The same text, for as long as the world lives.
+  // Returns the same text, valid as long as the world lives.
   absl::string_view Interned(const std::string& label) { return *labels_.insert(label).first; }
 
-  // Runs the next event, if it is due by `limit`; false if there is none.
+  // Runs the next event if it is due by `limit`; returns false if there is none.
   bool Step(absl::Duration limit = absl::InfiniteDuration());
-  // Runs until nothing is left to do at the present instant.
+  // Runs until nothing is left to run at the present instant.
   void RunUntilIdle();
   void AdvanceBy(absl::Duration duration);
   void RunUntil(absl::Time time) { AdvanceBy(time - Now()); }
-  // Runs event after event until `done` is true; false if it is not within `limit`, or nothing is
-  // left to happen.
+  // Runs events until `done` is true. Returns false if that takes longer than `limit`, or if no
+  // event is left.
   bool RunUntil(absl::FunctionRef<bool()> done, absl::Duration limit);
 
-  // The process of that name that lives, or null.
+  // The living process with that name, or null.
   std::shared_ptr<ProcessState> Find(absl::string_view name) const;
-  // `process` takes the name; the former bearer must be dead.
+  // Gives the name to `process`; its former bearer must be dead.
   void Register(std::shared_ptr<ProcessState> process);
 
-  // Folds what an observer saw into the trace.
+  // Folds an observation into the trace.
   void Note(absl::string_view what);
   uint64_t trace_hash() const { return trace_hash_; }
   uint64_t events_run() const { return events_run_; }
-  // Called for each event and note, before it runs.
+  // Called before each event runs, and for each note.
   void set_tracer(
       std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer) {
     tracer_ = std::move(tracer);

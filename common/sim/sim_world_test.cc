@@ -104,7 +104,7 @@ TEST(SimProcess, DropsEverythingWhenItIsKilled) {
   executor->Stop();
 }
 
-TEST(SimProcess, RunsWhatWasDueInAPauseAtItsEndInOrder) {
+TEST(SimProcess, RunsClosuresDueInAPauseAtItsEndInOrder) {
   SimWorld world(3);
   SimProcess paused(world, "paused");
   SimProcess other(world, "other");
@@ -154,7 +154,7 @@ uint64_t TraceOf(uint64_t seed, int extra_events) {
   return world.trace_hash();
 }
 
-TEST(SimWorld, TheTraceHashTellsRunsApart) {
+TEST(SimWorld, TraceHashDiffersBetweenDifferentRuns) {
   EXPECT_EQ(TraceOf(5, 0), TraceOf(5, 0));
   EXPECT_NE(TraceOf(5, 0), TraceOf(6, 0));
   EXPECT_NE(TraceOf(5, 0), TraceOf(5, 1));

@@ -77,8 +77,8 @@ std::string InstantChildrenFrom(uint16_t partition, absl::Time time);
 std::string EncodeChildKey(const ChildKey& key);
 // nullopt for the child of an instant.
 std::optional<ChildKey> DecodeChildKey(absl::string_view key);
-// ExpressionPrefix: the prefix of one LaunchExpression, which is also its `in_use` key. The other:
-// the prefix of one hour and minute in it.
+// The prefix of one LaunchExpression (ExpressionPrefix, which is also its `in_use` key), and of one
+// hour and minute in it (ChildPrefix).
 std::string ExpressionPrefix(const ExpressionKey& expression);
 std::string ChildPrefix(const ExpressionKey& expression, uint8_t hour, uint8_t minute);
 std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key);

@@ -35,8 +35,8 @@ std::optional<DoneKey> DecodeDoneKey(absl::string_view key);
 
 // The first key of a day in a shard.
 std::string DoneDayKey(uint16_t shard, uint32_t day);
-// DoneUidPrefix: the prefix of all rows of a uid on that day. The other: the prefix of all rows of
-// a run on that day.
+// The prefix of all rows of a uid on that day (DoneUidPrefix), and of all rows of one run of it
+// (DoneRunPrefix).
 std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid);
 std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
                           absl::string_view occurrence);

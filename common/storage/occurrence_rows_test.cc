@@ -88,13 +88,13 @@ TEST(OccurrenceRowsTest, AMillionEventsAreARunAndOneSliceForEachShard) {
   EXPECT_EQ(Rows(3, kNow).size(), 2u + 3u) << "no row for a shard without events";
 }
 
-TEST(OccurrenceRowsTest, WhatIsLateGoesToTheCatchUpLane) {
+TEST(OccurrenceRowsTest, LateOccurrenceGoesToTheCatchUpLane) {
   EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter)[0].key)->lane, 4);
   EXPECT_EQ(DecodeEventKey(Rows(1, kNow - kCatchUpAfter - absl::Microseconds(1))[0].key)->lane,
             kLaneCatchUp);
 }
 
-TEST(OccurrenceRowsTest, TheirNumberIsKnownBeforehand) {
+TEST(OccurrenceRowsTest, OccurrenceRowCountIsTheNumberOfRows) {
   for (uint64_t event_count : {1, 2, 7, 8, 9, 1'000'000}) {
     for (const bool throttled : {false, true}) {
       for (const bool run_kept : {false, true}) {
@@ -110,7 +110,7 @@ TEST(OccurrenceRowsTest, TheirNumberIsKnownBeforehand) {
   }
 }
 
-TEST(OccurrenceRowsTest, WithAnOverlapPolicyItWaitsForItsLaunchUnlessItWasTriggered) {
+TEST(OccurrenceRowsTest, OverlapPolicyDelaysRowsToLaunchUnlessTriggered) {
   storage::v1::DefinitionRecord definition = Definition(3);
   definition.set_run_overlap(storage::v1::RUN_OVERLAP_KIND_BUFFER_ONE);
   const OccurrenceSource source = SourceOf(definition);
@@ -254,7 +254,7 @@ TEST(ChildRowsTest, AnIntervalHasOneChildUnderItsNextInstant) {
   EXPECT_TRUE(put.empty()) << "it has none any more";
 }
 
-TEST(ChildRowsTest, AListHasOneChildForEachInstantThatIsLeft) {
+TEST(ChildRowsTest, ListHasOneChildForEachRemainingInstant) {
   storage::v1::DefinitionRecord definition = Definition(1);
   definition.clear_cron();
   for (int i = 0; i < 5; ++i)
@@ -271,7 +271,7 @@ TEST(ChildRowsTest, AListHasOneChildForEachInstantThatIsLeft) {
   EXPECT_EQ(remove[1].key, put[2].key);
 }
 
-TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
+TEST(ChildRowsTest, ChildrenReadBackAsTheirPlacesAndAreAllRemoved) {
   const auto timetable = TimetableOf(Definition(1));
   ASSERT_TRUE(timetable.ok()) << timetable.status();
   const Uid uid = Uid::FromHalves(1, 2);
@@ -297,7 +297,7 @@ TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
   EXPECT_EQ(remove.size(), 3u);
 }
 
-TEST(ChildRowsTest, ADefinitionThatCannotBeReadIsAnErrorNotACrash) {
+TEST(ChildRowsTest, UnreadableDefinitionIsAnError) {
   storage::v1::DefinitionRecord definition = Definition(1);
   definition.set_time_zone("Mars/Olympus_Mons");
   EXPECT_FALSE(TimetableOf(definition).ok());
@@ -313,7 +313,7 @@ TEST(EmissionCursorTest, ReadsWhatItWrote) {
   EXPECT_FALSE(DecodeCursor("short").has_value());
 }
 
-TEST(ActiveRunKeyTest, IsToldFromTheCheckpoints) {
+TEST(ActiveRunKeyTest, DiffersFromOtherCheckpoints) {
   EXPECT_FALSE(DecodeActiveRunKey(PlannedToKey(7)).has_value());
   EXPECT_FALSE(DecodeActiveRunKey(CursorKey(7)).has_value());
   const auto run = DecodeActiveRunKey(ActiveRunKey(7, Uid::FromHalves(3, 4), "x"));

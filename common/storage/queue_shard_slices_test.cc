@@ -5,7 +5,7 @@
 namespace escapement {
 namespace {
 
-TEST(WindowPlanTest, RangesAreSplitAsTheEmitterSplitsRuns) {
+TEST(QueueShardSlicesTest, RangesAreSplitAsTheEmitterSplitsRuns) {
   const RunIdentity run("t", Uid(), "o");
   for (uint64_t n : {2, 5, 16, 17, 1000}) {
     for (uint64_t first = 0; first < n; first += 1 + n / 7) {

@@ -36,7 +36,7 @@ TEST(EventTable, KeysReadBackAndSortByLaneThenDueTime) {
   EXPECT_FALSE(DecodeEventKey("short").has_value());
 }
 
-TEST(InflightTable, ClaimsAndEndsShareAPrefixAndAreToldApart) {
+TEST(InflightTable, ClaimsAndEndsShareAPrefixAndDiffer) {
   const ClaimId claim = {.shard = 1, .epoch = 5, .number = 77};
   const auto read_claim = DecodeInflightKey(EncodeClaimKey(claim));
   ASSERT_TRUE(read_claim.has_value());
@@ -76,7 +76,7 @@ TEST(ChildrenTable, ChildrenOfAnExpressionHaveItsInUseKeyAsPrefix) {
   EXPECT_EQ(DecodeCheckpoint(EncodeCheckpoint(time)), time);
 }
 
-TEST(ChildrenTable, TheStoresFiltersKnowOfEachHourAndMinuteOfAnExpression) {
+TEST(ChildrenTable, FilterPrefixCoversEachHourAndMinuteOfAnExpression) {
   const ChildKey key{.expression = {.partition = 256,
                                     .zone = "Europe/Berlin",
                                     .expression_class = 3,
@@ -91,7 +91,7 @@ TEST(ChildrenTable, TheStoresFiltersKnowOfEachHourAndMinuteOfAnExpression) {
   EXPECT_EQ(kv::PrefixBytes(kv::ColumnFamily::kInUse, prefix), 0u);
 }
 
-TEST(ChildrenTable, ChildrenOfInstantsStandInTheirOrderBeforeAllOthersOfThePartition) {
+TEST(ChildrenTable, ChildrenOfInstantsSortByInstantBeforeAllOtherChildren) {
   const absl::Time instant = absl::FromUnixMicros(1'800'000'000'000'001);
   const InstantChildKey key = {.partition = 4, .instant = instant, .uid = Uid::FromHalves(1, 2)};
   const std::string bytes = EncodeInstantChildKey(key);
@@ -108,7 +108,7 @@ TEST(ChildrenTable, ChildrenOfInstantsStandInTheirOrderBeforeAllOthersOfTheParti
   EXPECT_FALSE(DecodeInstantChildKey(bytes + "x").has_value());
 }
 
-TEST(ChildrenTable, LaunchesStandInTheOrderOfTheirTimes) {
+TEST(ChildrenTable, LaunchesSortByTheirTimes) {
   const LaunchKey key = {.partition = 4,
                          .launch_time = absl::FromUnixMicros(77),
                          .uid = Uid::FromHalves(1, 2),

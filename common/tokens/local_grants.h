@@ -1,5 +1,5 @@
-// LocalGrants: the way of a completion to the owner of its policy shard when that is in this
-// process. (To an owner elsewhere it goes as a report in `waiting`.)
+// LocalGrants: hands completions to the owner of their policy shard, if the owner is in this
+// process. (An owner elsewhere gets them as reports in `waiting`.)
 //
 // Threads: any; `done` runs on the owner's executor, exactly once.
 
@@ -17,15 +17,16 @@ namespace escapement {
 
 class LocalGrants {
  public:
-  // For each entry in order: true if it took effect, false if its token was not held any more.
+  // For each entry in order: true if it took effect, false if its token was no longer held.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<bool>>)>;
 
   virtual ~LocalGrants() = default;
 
-  // Acts upon completions, releases and extensions (each of one event; policy_uid, epoch, number
-  // set; time_micros 0: now) of one policy shard; `done` is called when the effect is durable.
-  // UNAVAILABLE: the shard is not owned here (any more), and nothing is known of the effect: the
-  // caller stores a report, which changes nothing if the effect was there already.
+  // Applies completions, releases and extensions of one policy shard. Each entry is about one event
+  // and has policy_uid, epoch and number set; time_micros 0 means now. Calls `done` when the effect
+  // is durable. UNAVAILABLE: this process does not own the shard, or no longer, and the effect is
+  // unknown. The caller then stores a report, which changes nothing if the effect was already
+  // there.
   virtual void Apply(uint16_t policy_shard,
                      std::vector<storage::v1::GrantReportRecord::Entry> entries, Done done) = 0;
 };

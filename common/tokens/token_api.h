@@ -1,8 +1,8 @@
-// What token managers and masters promise to consumers: TokenService without the wire.
+// TokenApi: TokenService without the wire, as token managers and masters offer it to consumers.
 //
-// Threads: any; callbacks run on a thread of the implementation and are quick. Each runs once, with
-// UNAVAILABLE if the effect is not known to be durable (the call may be repeated: it is
-// idempotent).
+// Threads: any. Callbacks run on a thread of the implementation and must be quick. Each runs once.
+// UNAVAILABLE means that the effect may not be durable: the call may be repeated, because it is
+// idempotent.
 
 #ifndef COMMON_TOKENS_TOKEN_API_H_
 #define COMMON_TOKENS_TOKEN_API_H_
@@ -22,7 +22,7 @@ class TokenApi {
 
   virtual ~TokenApi() = default;
 
-  // INVALID_ARGUMENT for what the proto says is refused, with nothing done.
+  // INVALID_ARGUMENT if the request breaks the contract in the proto; then nothing is done.
   virtual void CompleteTokens(const v1::CompleteTokensRequest& request,
                               Done<v1::CompleteTokensResponse> done) = 0;
   virtual void ReleaseTokens(const v1::ReleaseTokensRequest& request,

@@ -18,7 +18,7 @@ using Report = storage::v1::GrantReportRecord;
 
 constexpr absl::string_view kNoReason = "failed by the consumer";
 constexpr size_t kViolationsMax = 100;
-// Of an entry with its result and its share of the records made from it, without the output.
+// Bytes of an entry with its result and its share of the records made from it, without the output.
 constexpr size_t kEntryBytes = 320;
 
 void CheckCount(int count, absl::string_view field, FieldViolations* violations) {
@@ -40,7 +40,7 @@ Report::Kind KindOf(const v1::TokenCompletion& completion) {
   return completion.final() ? Report::COMPLETION_FAILED_FINALLY : Report::COMPLETION_FAILED;
 }
 
-// Adds entry after entry, then puts them in order.
+// Collects entries, then orders them.
 class BatchReader {
  public:
   BatchReader(const TokenMint& mint, size_t tokens) : mint_(mint) {
@@ -135,7 +135,7 @@ absl::Status CheckTokens(const v1::ExtendTokensRequest& request) {
   CheckHandles(request.tokens(), &violations);
   if (request.has_hold()) {
     const google::protobuf::Duration& hold = request.hold();
-    // Compared by whole seconds first: these cannot overflow.
+    // Compare whole seconds first: they cannot overflow.
     const bool in_bounds =
         hold.nanos() >= 0 && hold.nanos() < 1'000'000'000 &&
         hold.seconds() >= absl::ToInt64Seconds(kTokenHoldMin) &&

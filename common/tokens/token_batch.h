@@ -1,7 +1,7 @@
-// TokenBatch: what one request of TokenService asks for, checked and read; and its report for an
-// owner that is elsewhere.
+// TokenBatch: one request of TokenService, checked and read, and its report for an owner in another
+// process.
 //
-// Pure, but for the randomness of report keys, which is given.
+// Pure; the random part of report keys is an argument.
 
 #ifndef COMMON_TOKENS_TOKEN_BATCH_H_
 #define COMMON_TOKENS_TOKEN_BATCH_H_
@@ -20,53 +20,54 @@
 
 namespace escapement {
 
-// What is asked of one token.
+// The request about one token.
 struct TokenEntry {
   TokenName token = {};
-  uint32_t position = 0;  // of its result in the answer
+  uint32_t position = 0;  // index of its result in the answer
   storage::v1::GrantReportRecord::Kind kind = storage::v1::GrantReportRecord::KIND_UNSPECIFIED;
-  int64_t hold_micros = 0;  // of extensions; 0 = the policy's
-  std::string output = {};  // of completions
+  int64_t hold_micros = 0;  // for an extension; 0 = the policy's
+  std::string output = {};  // for a completion
 };
 
 struct TokenBatch {
-  // One for each token of the request, in its order. Decided already: INVALID, and those that
-  // `entries` leaves out. UNSPECIFIED: it is to come from the entry of that position.
+  // One for each token of the request, in its order. Already decided are INVALID and the tokens
+  // that are not in `entries`. UNSPECIFIED: the entry with that position will decide it.
   std::vector<v1::TokenResult::Status> results;
-  // Each token once, in ascending order, so those of one policy shard and of one grant are
-  // together. Of a token that is named again the first entry counts; the others are NOT_HELD, being
-  // after it.
+  // Each token once, in ascending order, so the entries of one policy shard and of one grant are
+  // adjacent. If the request names a token twice, its first entry counts, and the later ones are
+  // NOT_HELD.
   std::vector<TokenEntry> entries;
-  // Extensions of a token that is extended already by the request: (position, position of that
-  // one), with the same result.
+  // A second extension of a token in the same request gets the same result. (position, position of
+  // the first extension.)
   struct Repeat {
     uint32_t position = 0;
     uint32_t first = 0;
   };
   std::vector<Repeat> repeats;
-  size_t bytes = 0;  // what it takes in memory, about
+  size_t bytes = 0;  // approximate bytes in memory
 };
 
-// INVALID_ARGUMENT with the fields that are against the contract of TokenService (of very many the
-// first ones).
+// INVALID_ARGUMENT with the fields that break the contract of TokenService; only the first ones if
+// there are many.
 absl::Status CheckTokens(const v1::CompleteTokensRequest& request);
 absl::Status CheckTokens(const v1::ReleaseTokensRequest& request);
 absl::Status CheckTokens(const v1::ExtendTokensRequest& request);
 
-// Of requests that have been checked.
+// The requests must have passed CheckTokens.
 TokenBatch ReadTokens(const TokenMint& mint, const v1::CompleteTokensRequest& request);
 TokenBatch ReadTokens(const TokenMint& mint, const v1::ReleaseTokensRequest& request);
 TokenBatch ReadTokens(const TokenMint& mint, const v1::ExtendTokensRequest& request);
 
-// As the owner of the policy shard reads it, without a time.
+// The entry in the form for the owner of the policy shard, without a time.
 storage::v1::GrantReportRecord::Entry ReportEntry(TokenEntry entry);
 
-// The rows in `waiting` that say it to owners elsewhere; `entries` ascend as those of a TokenBatch.
-// `time`: store time. (`a`, `b`): random.
+// The report rows in `waiting` (common/storage/waiting_table.h) that bring the entries to owners
+// elsewhere. `entries` must be in ascending order, as in a TokenBatch. `time`: store time. (`a`,
+// `b`): random.
 std::vector<kv::Mutation> ReportRows(std::vector<TokenEntry> entries, absl::Time time, uint64_t a,
                                      uint64_t b);
 
-// Whether the token's event is among the grant's holders.
+// True if the grant's record says that the token's event still holds its token.
 bool Holds(const storage::v1::GrantRecord& grant, uint64_t index);
 
 }  // namespace escapement

@@ -37,7 +37,7 @@ absl::Status Stopped() {
                    "the service has ended; the tokens may have been given back");
 }
 
-// RESOURCE_EXHAUSTED stays; whatever else it was, the call may be repeated.
+// RESOURCE_EXHAUSTED stays; every other error tells the client that it may repeat the call.
 absl::Status StoreFailed(const absl::Status& status) {
   if (absl::IsResourceExhausted(status))
     return ResourceExhausted("STORE_FULL", status.message(), absl::Seconds(1));
@@ -47,7 +47,7 @@ absl::Status StoreFailed(const absl::Status& status) {
 
 }  // namespace
 
-// Tokens by what became of them.
+// Counts tokens by their result.
 class TokenDoor::ResultCounters {
  public:
   ResultCounters(Metrics* metrics, const std::string& method) {
@@ -72,7 +72,7 @@ class TokenDoor::ResultCounters {
   std::array<Counter*, v1::TokenResult::Status_ARRAYSIZE> counters_ = {};
 };
 
-// What outlives the door while an owner still holds a call.
+// The part of the door that outlives it while an owner still holds a call.
 class TokenDoor::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(Options options, kv::KvStore& store, Runtime& runtime)
@@ -109,7 +109,7 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
   ResultCounters* released() { return &released_; }
   ResultCounters* extended() { return &extended_; }
 
-  // Each call that was let in ends with Leave.
+  // Every admitted call ends with Leave.
   absl::Status Enter(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     if (draining_) return NotReady();
@@ -167,9 +167,10 @@ class TokenDoor::Core : public std::enable_shared_from_this<Core> {
   Closure drained_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One call from its reading to its answer: owners here → grants of the rest → their reports. Held
-// by whatever is under way; destroyed without an answer, it answers. After Begin everything happens
-// on the door's executor.
+// One call from its reading to its answer. It goes to the owners in this process first; then it
+// reads the grants of the remaining tokens, and stores their reports. Callbacks of the running step
+// hold it. If it is destroyed without an answer, it answers. After Begin everything runs on the
+// door's executor.
 class TokenDoor::Call : public std::enable_shared_from_this<Call> {
  public:
   Call(std::shared_ptr<Core> core, TokenBatch batch, ResultsDone done)
@@ -193,7 +194,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
     std::vector<std::pair<Part, Entries>> parts = SplitByShard();
     parts_left_ = parts.size();
     for (auto& [part, entries] : parts) {
-      // The core by itself too: an executor that has stopped drops the call within Post.
+      // Capture the core separately: a stopped executor destroys the call inside Post.
       local->Apply(
           part.policy_shard, std::move(entries),
           [self = shared_from_this(), core = core_,
@@ -237,19 +238,19 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
             (*effects)[i - part.begin] ? v1::TokenResult::DONE : v1::TokenResult::NOT_HELD;
       }
     } else {
-      // The owner is elsewhere, or it is not known what it did: a report does no harm.
+      // The owner is elsewhere, or its effect is unknown; a report is harmless.
       for (size_t i = part.begin; i < part.end; ++i)
         to_store_.push_back(std::move(batch_.entries[i]));
     }
     if (--parts_left_ > 0) return;
-    // The parts may have come in any order.
+    // The parts may have returned in any order.
     std::sort(to_store_.begin(), to_store_.end(), [](const TokenEntry& a, const TokenEntry& b) {
       return std::tie(a.token.grant, a.token.index) < std::tie(b.token.grant, b.token.index);
     });
     ReadGrants(0);
   }
 
-  // Looks from entry `begin` of to_store_ on who is held, some grants at a time.
+  // Reads the grants of to_store_ from entry `begin` on, some at a time, and finds the held tokens.
   void ReadGrants(size_t begin) {
     if (begin == to_store_.size()) return Store();
     const size_t grants_max =
@@ -274,7 +275,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
   void OnGrants(size_t begin, size_t end, const kv::GetResult& result) {
     storage::v1::GrantRecord grant;
     bool readable = true;
-    size_t next = 0;  // value
+    size_t next = 0;  // index of the next value
     for (size_t i = begin; i < end; ++i) {
       TokenEntry& entry = to_store_[i];
       if (i == begin || !(entry.token.grant == to_store_[i - 1].token.grant)) {
@@ -282,7 +283,7 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
         grant.Clear();
         readable = !value.has_value() || grant.ParseFromString(*value);
       }
-      // Of a record that cannot be read the owner may know more.
+      // If the record cannot be read, store a report: the owner may know more.
       if (!readable || Holds(grant, entry.token.index)) {
         batch_.results[entry.position] = v1::TokenResult::STORED;
         held_.push_back(i);
@@ -321,9 +322,9 @@ class TokenDoor::Call : public std::enable_shared_from_this<Call> {
   const std::shared_ptr<Core> core_;
   TokenBatch batch_;
   ResultsDone done_;
-  size_t parts_left_ = 0;             // of those given to owners here
+  size_t parts_left_ = 0;             // parts at owners in this process
   std::vector<TokenEntry> to_store_;  // in ascending order
-  std::vector<size_t> held_;          // in to_store_
+  std::vector<size_t> held_;          // indices in to_store_
 };
 
 TokenDoor::TokenDoor(Options options, kv::KvStore& store, Runtime& runtime)

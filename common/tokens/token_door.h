@@ -1,17 +1,18 @@
-// TokenDoor: where consumers give tokens back. It checks handles, hands what belongs to a policy
-// shard that is owned in this process to its owner (DONE), and stores reports for the others'
-// owners (STORED).
+// TokenDoor: where consumers give tokens back. It checks handles. If this process owns a token's
+// policy shard, the owner gets the request (DONE). For other owners the door stores reports
+// (STORED).
 //
-// Of what is to be stored it reads the grants first, so a token that is not held is told NOT_HELD
-// and makes no report; one that ends between this and the owner's turn makes a report that changes
-// nothing. All of a request is stored in one commit. The results are in the request's order; of a
-// token that a request gives back twice the first entry counts and the others are NOT_HELD
-// (extending it twice is the same as once).
+// Before it stores reports it reads the grants. A token that is not held is answered NOT_HELD and
+// makes no report. If a token ends after this read, its report changes nothing. All reports of a
+// request are stored in one commit. Results are in the order of the request. If a request gives a
+// token back twice, the first entry counts and the others are NOT_HELD. (Extending it twice is the
+// same as once.)
 //
 // Any number of doors may be open. Each has its own session with the store.
 //
-// Threads: calls and Ready from any; Start, Drain and the destructor from one, not from a callback.
-// Callbacks run on an executor of its own (of calls that the destructor finds under way, in it).
+// Threads: any thread may make calls and ask Ready. Start, Drain and the destructor belong to one
+// thread, and not to a callback. Callbacks run on the door's executor. The destructor runs those of
+// calls that are still running.
 
 #ifndef COMMON_TOKENS_TOKEN_DOOR_H_
 #define COMMON_TOKENS_TOKEN_DOOR_H_
@@ -32,29 +33,29 @@ namespace escapement {
 class TokenDoor final : public TokenApi {
  public:
   struct Options {
-    std::string instance = "token_door";  // unique for each start of a process
-    LocalGrants* local = nullptr;         // outlives the door; null: everything is stored
-    Metrics* metrics = nullptr;           // outlives the door; null: nothing is counted
-    // Makes the platform's key if there is none yet.
+    std::string instance = "token_door";  // unique to each start of a process
+    LocalGrants* local = nullptr;         // must outlive the door; null: everything is stored
+    Metrics* metrics = nullptr;           // must outlive the door; null: nothing is counted
+    // Makes the platform's key if none exists.
     std::function<std::string()> fresh_key = FreshTokenKey;
   };
 
-  // `store` and `runtime` outlive it.
+  // `store` and `runtime` must outlive the door.
   TokenDoor(Options options, kv::KvStore& store, Runtime& runtime);
-  // Calls under way are answered UNAVAILABLE.
+  // Answers running calls with UNAVAILABLE.
   ~TokenDoor() override;
   TokenDoor(const TokenDoor&) = delete;
   TokenDoor& operator=(const TokenDoor&) = delete;
 
-  // Reads the platform's key and is ready then; calls before that are answered UNAVAILABLE
+  // Reads the platform's key; then the door is ready. Earlier calls are answered UNAVAILABLE
   // (NOT_READY).
   void Start();
   bool Ready() const;
-  // Refuses new calls (UNAVAILABLE); `done` runs once those under way are answered. If the store
-  // cannot be reached that does not happen: the caller bounds it.
+  // Refuses new calls (UNAVAILABLE). Runs `done` once all running calls are answered. While the
+  // store cannot be reached that does not happen, so the caller must set a time limit.
   void Drain(Closure done);
 
-  // As TokenApi. RESOURCE_EXHAUSTED: too much is under way; nothing was done.
+  // See TokenApi. RESOURCE_EXHAUSTED: too many calls or bytes are in progress; nothing was done.
   void CompleteTokens(const v1::CompleteTokensRequest& request,
                       Done<v1::CompleteTokensResponse> done) override;
   void ReleaseTokens(const v1::ReleaseTokensRequest& request,

@@ -33,7 +33,7 @@ GrantId Grant(uint16_t shard, uint64_t number) {
   return {.policy_shard = shard, .policy = Uid::FromHalves(1, 2), .epoch = 5, .number = number};
 }
 
-// An owner that holds what the test says.
+// An owner whose held tokens the test sets.
 class FakeOwner final : public LocalGrants {
  public:
   void Apply(uint16_t policy_shard, std::vector<Report::Entry> entries, Done done) override {
@@ -74,7 +74,7 @@ class TokenDoorTest : public ::testing::Test {
     return TokenMint(kKey).Handle({.grant = grant, .index = index});
   }
 
-  // Events [first, first + count) hold their tokens.
+  // Puts a grant under which events [first, first + count) hold their tokens.
   void PutGrant(const GrantId& grant, uint64_t first, uint64_t count) {
     storage::v1::GrantRecord record;
     auto* holders = record.add_holders();
@@ -93,7 +93,7 @@ class TokenDoorTest : public ::testing::Test {
     commits_ = 0;
   }
 
-  // The result of a call, once there is one.
+  // The result of a call, once it has come.
   template <typename Response>
   struct Pending {
     int answers = 0;
@@ -159,7 +159,7 @@ class TokenDoorTest : public ::testing::Test {
   std::unique_ptr<TokenDoor> door_;
 };
 
-TEST_F(TokenDoorTest, OfWhatIsOwnedElsewhereWhatIsHeldIsStoredAndTheRestIsToldSo) {
+TEST_F(TokenDoorTest, HeldTokensOfOtherOwnersAreStoredAndOthersNotHeld) {
   PutGrant(Grant(3, 1), 10, 5);
   const auto results =
       Release({Handle(Grant(3, 1), 10), Handle(Grant(3, 1), 15), "made up", Handle(Grant(3, 2), 10),
@@ -193,19 +193,19 @@ TEST_F(TokenDoorTest, ARequestIsStoredByOneCommitWithARowForEachPolicyShard) {
   ASSERT_EQ(Reports(7).size(), 1);
   EXPECT_EQ(Reports(3)[0].entries_size(), 1);
   EXPECT_EQ(Reports(7)[0].entries_size(), 2);
-  // Another report does not take the place of the first.
+  // A second report does not replace the first.
   EXPECT_THAT(*Release({Handle(Grant(7, 1), 2)}), ElementsAre(Result::STORED));
   EXPECT_EQ(Reports(7).size(), 2);
 }
 
-TEST_F(TokenDoorTest, NothingIsStoredOfTokensThatAreNotHeld) {
+TEST_F(TokenDoorTest, TokensThatAreNotHeldMakeNoReports) {
   PutGrant(Grant(3, 1), 0, 1);
   EXPECT_THAT(*Release({Handle(Grant(3, 1), 1), "x"}),
               ElementsAre(Result::NOT_HELD, Result::INVALID));
   EXPECT_EQ(commits_, 0);
 }
 
-TEST_F(TokenDoorTest, OfATokenNamedTwiceTheFirstEntryCounts) {
+TEST_F(TokenDoorTest, FirstEntryOfARepeatedTokenCounts) {
   PutGrant(Grant(3, 1), 0, 1);
   v1::CompleteTokensRequest complete;
   for (const bool final : {false, true, false}) {
@@ -234,7 +234,7 @@ TEST_F(TokenDoorTest, AnExtensionNamedTwiceIsOneWithTheSameResult) {
   EXPECT_EQ(Reports(3)[0].entries(0).hold_micros(), 90'000'000);
 }
 
-TEST_F(TokenDoorTest, ACompletionSaysHowItEnded) {
+TEST_F(TokenDoorTest, CompletionReportHasItsOutcome) {
   PutGrant(Grant(3, 1), 0, 8);
   v1::CompleteTokensRequest request;
   const auto add = [&](uint64_t index, v1::TokenCompletion::WorkOutcome outcome, bool final,
@@ -265,7 +265,7 @@ TEST_F(TokenDoorTest, ACompletionSaysHowItEnded) {
   EXPECT_EQ(report.entries(3).output(), long_output);
 }
 
-TEST_F(TokenDoorTest, WhatTheContractRefusesIsRefusedWithNothingDone) {
+TEST_F(TokenDoorTest, InvalidRequestIsRefusedWithoutEffect) {
   PutGrant(Grant(3, 1), 0, 8);
   const std::string token = Handle(Grant(3, 1), 0);
   const auto fields = [](const absl::StatusOr<std::vector<Result::Status>>& results) {
@@ -329,7 +329,7 @@ TEST_F(TokenDoorTest, LargeRequestsAreReadAndStoredInParts) {
   EXPECT_EQ(reports[1].entries_size(), 500);
 }
 
-TEST_F(TokenDoorTest, AnOwnerHereActsAtOnceAndTheOthersFindAReport) {
+TEST_F(TokenDoorTest, LocalOwnerActsAtOnceAndOtherOwnersGetReports) {
   FakeOwner owner;
   owner.owned[3] = {1, 2};
   OpenDoor(&owner);
@@ -345,12 +345,12 @@ TEST_F(TokenDoorTest, AnOwnerHereActsAtOnceAndTheOthersFindAReport) {
   EXPECT_EQ(Reports(3).size(), 0);
   EXPECT_EQ(owner.seen[0].kind(), Report::RELEASED);
   EXPECT_EQ(owner.seen[0].time_micros(), 0);
-  // The same again: not held.
+  // The same token again: no longer held.
   EXPECT_THAT(*Release({Handle(Grant(3, 1), 2)}), ElementsAre(Result::NOT_HELD));
   door_.reset();
 }
 
-TEST_F(TokenDoorTest, ItIsReadyOnceItHasTheKeyAndRefusesUntilThen) {
+TEST_F(TokenDoorTest, DoorIsReadyOnceItHasTheKey) {
   store_.Crash(kv::MemKvStore::Unsynced::kLost);
   door_ = std::make_unique<TokenDoor>(TokenDoor::Options(), store_, runtime_);
   door_->Start();
@@ -361,7 +361,7 @@ TEST_F(TokenDoorTest, ItIsReadyOnceItHasTheKeyAndRefusesUntilThen) {
   EXPECT_THAT(*Release({"x"}), ElementsAre(Result::INVALID));
 }
 
-TEST_F(TokenDoorTest, ADrainRefusesNewCallsAndWaitsForThoseUnderWay) {
+TEST_F(TokenDoorTest, DrainRefusesNewCallsAndAwaitsRunningOnes) {
   PutGrant(Grant(3, 1), 0, 8);
   Pending<v1::ReleaseTokensResponse> pending;
   door_->ReleaseTokens(Releasing({Handle(Grant(3, 1), 0)}), pending.Take());
@@ -375,8 +375,8 @@ TEST_F(TokenDoorTest, ADrainRefusesNewCallsAndWaitsForThoseUnderWay) {
   EXPECT_EQ(*answers_when_drained, 1);
 }
 
-TEST_F(TokenDoorTest, WhatIsTooMuchAtOnceIsRefusedAndTakenOnceThereIsRoom) {
-  // Nothing of it is answered while the world stands still.
+TEST_F(TokenDoorTest, CallsBeyondTheBoundAreRefusedUntilThereIsRoom) {
+  // None of it is answered while virtual time stands still.
   const v1::ReleaseTokensRequest request =
       Releasing(std::vector<std::string>(kTokensMax, "made up"));
   std::vector<std::unique_ptr<Pending<v1::ReleaseTokensResponse>>> pendings;
@@ -398,7 +398,7 @@ TEST_F(TokenDoorTest, WhatIsTooMuchAtOnceIsRefusedAndTakenOnceThereIsRoom) {
   EXPECT_THAT(*Release({"made up"}), ElementsAre(Result::INVALID));
 }
 
-TEST_F(TokenDoorTest, WhoeverIsUnderWayWhenItEndsIsToldOnce) {
+TEST_F(TokenDoorTest, DestructorAnswersRunningCallsOnce) {
   FakeOwner owner;
   owner.owned[3] = {1};
   owner.hold = true;

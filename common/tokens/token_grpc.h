@@ -1,9 +1,9 @@
 // TokenService over gRPC: unary calls and the stream.
 //
-// The stream: each message is taken as soon as it is read, and answered in the order of the
-// messages. A batch that is refused or fails ends the stream with its status, after the answers of
-// the batches before it: what was done of it and of those behind it is unknown, and giving the
-// tokens back again is safe.
+// On the stream, each message is handled as soon as it is read, and answers come in the order of
+// the messages. A batch that is refused or fails ends the stream with its status, after the answers
+// of earlier batches. The effect of this batch and of later ones is then unknown. The consumer may
+// safely give those tokens back again.
 
 #ifndef COMMON_TOKENS_TOKEN_GRPC_H_
 #define COMMON_TOKENS_TOKEN_GRPC_H_
@@ -20,7 +20,7 @@ namespace escapement {
 
 class TokenGrpc {
  public:
-  // `tokens` outlives it.
+  // `tokens` must outlive it.
   explicit TokenGrpc(TokenApi& tokens);
   ~TokenGrpc();
 

@@ -1,5 +1,5 @@
-// What giving tokens back costs without what their owner does: a stream on loopback, the door, and
-// an owner that says yes. Client and server share the process.
+// Measures giving tokens back without the owner's work: a stream on loopback, the door, and an
+// owner that accepts everything. Client and server share the process.
 //
 //   bazel run //common/tokens:token_grpc_bench
 

@@ -1,4 +1,4 @@
-// TokenService over gRPC on loopback, over an API that answers when the test says so.
+// TokenService over gRPC on loopback, over an API that answers when the test wants it.
 
 #include "common/tokens/token_grpc.h"
 
@@ -29,8 +29,8 @@ namespace {
 using ::testing::ElementsAre;
 using Result = v1::TokenResult;
 
-// Keeps the calls until they are told how to end. Each answer has as many results as there were
-// tokens, all with one status.
+// Keeps calls until the test ends them. Each answer has as many results as there were tokens, all
+// with one status.
 class HeldTokens final : public TokenApi {
  public:
   void CompleteTokens(const v1::CompleteTokensRequest& request,
@@ -46,7 +46,7 @@ class HeldTokens final : public TokenApi {
     Keep("extend", request.tokens_size(), std::move(done));
   }
 
-  // Waits until `calls` have come in all.
+  // Waits until `calls` calls have arrived in total.
   void Await(size_t calls) {
     absl::MutexLock lock(&mutex_);
     const auto came = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return calls_.size() >= calls; };
@@ -98,7 +98,7 @@ class TokenGrpcTest : public ::testing::Test {
     auto server = GrpcServer::Start(GrpcServer::Options(), {grpc_.service()});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    // No pings: they would send what lies in a buffer that nobody flushes.
+    // No pings: a ping would flush the buffer whose flushing is tested.
     ChannelOptions options;
     options.keepalive = absl::Hours(1);
     stub_ = v1::TokenService::NewStub(NewChannel(server_->address(), options));
@@ -162,8 +162,8 @@ TEST_F(TokenGrpcTest, UnaryCallsAreAnsweredWithTheirResultsOrTheirError) {
               ElementsAre(::testing::Pair("hold", "wrong")));
 }
 
-// As a client without any settings.
-TEST_F(TokenGrpcTest, CompletionsWithAllOutputsThatARequestMayHaveAreTaken) {
+// The client has default settings.
+TEST_F(TokenGrpcTest, CompletionsWithTheLargestOutputsAreAccepted) {
   const auto stub = v1::TokenService::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
   v1::StreamTokensRequest request;
@@ -182,7 +182,7 @@ TEST_F(TokenGrpcTest, CompletionsWithAllOutputsThatARequestMayHaveAreTaken) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(TokenGrpcTest, AStreamAnswersInTheOrderOfItsMessagesWhateverIsDoneFirst) {
+TEST_F(TokenGrpcTest, StreamAnswersInTheOrderOfItsMessages) {
   auto stream = stub_->StreamTokens(&context_);
   v1::StreamTokensRequest request;
   request.mutable_complete()->add_completions();
@@ -200,7 +200,7 @@ TEST_F(TokenGrpcTest, AStreamAnswersInTheOrderOfItsMessagesWhateverIsDoneFirst) 
   EXPECT_THAT(Read(*stream), ElementsAre(Result::NOT_HELD));
   EXPECT_THAT(Read(*stream), ElementsAre(Result::DONE, Result::DONE));
   EXPECT_THAT(Read(*stream), ElementsAre(Result::STORED));
-  // Messages and the end of the messages are answered too.
+  // Further messages and the end of the messages are answered too.
   ASSERT_TRUE(stream->Write(Releasing(1)));
   ASSERT_TRUE(stream->WritesDone());
   tokens_.Await(4);
@@ -251,12 +251,12 @@ TEST_F(TokenGrpcTest, AnUnreadableMessageEndsTheStreamAsInvalid) {
   EXPECT_EQ(tokens_.calls(), 1u);
 }
 
-TEST_F(TokenGrpcTest, SixtyFourMessagesMayBeUnansweredAndOneMoreEndsTheStream) {
+TEST_F(TokenGrpcTest, SixtyFifthUnansweredMessageEndsTheStream) {
   auto stream = stub_->StreamTokens(&context_);
   size_t sent = 0;
   for (; sent < kTokenStreamUnansweredMax; ++sent) ASSERT_TRUE(stream->Write(Releasing(1)));
   tokens_.Await(sent);
-  // As many times as wanted, as long as no more are unanswered.
+  // Any number of messages is accepted, as long as at most 64 are unanswered.
   for (size_t answered = 0; answered < 200; ++answered) {
     tokens_.Answer(answered, Result::DONE);
     ASSERT_THAT(Read(*stream), ElementsAre(Result::DONE));
@@ -270,7 +270,7 @@ TEST_F(TokenGrpcTest, SixtyFourMessagesMayBeUnansweredAndOneMoreEndsTheStream) {
   EXPECT_EQ(tokens_.calls(), sent);
 }
 
-TEST_F(TokenGrpcTest, AServerThatStopsDoesNotWaitForAnswersAndThoseThatComeLaterDoNoHarm) {
+TEST_F(TokenGrpcTest, StoppingServerDoesNotWaitAndIgnoresLateAnswers) {
   auto stream = stub_->StreamTokens(&context_);
   ASSERT_TRUE(stream->Write(Releasing(1)));
   ASSERT_TRUE(stream->Write(Releasing(1)));

@@ -1,7 +1,7 @@
 #include "common/tokens/token_handle.h"
 
 // OpenSSL 3 deprecates the functions that hash into a plain struct. They are used here because such
-// a struct is copied without an allocation: a handle then costs the hashing of two blocks.
+// a struct can be copied without an allocation. A handle then costs the hashing of two blocks.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
@@ -25,7 +25,7 @@ constexpr size_t kNameBytes = 1 + 2 + Uid::kBytes + 8 + 8 + 8;
 constexpr size_t kMacBytes = 16;
 constexpr size_t kHandleBytes = kNameBytes + kMacBytes;
 static_assert((kHandleBytes * 8 + 5) / 6 == kTokenChars);
-// The last character stands for 4 bits; these are the ones with its other 2 bits zero.
+// The last character encodes 4 bits. These are the characters whose other 2 bits are zero.
 constexpr absl::string_view kLastChars = "AEIMQUYcgkosw048";
 
 constexpr absl::Duration kKeyRetryEvery = absl::Seconds(1);
@@ -42,8 +42,8 @@ SHA256_CTX HashedBlock(absl::string_view key, unsigned char pad) {
   return context;
 }
 
-// Reads the key until it has one, putting `fresh_key` where there is none. Held by the callback
-// under way.
+// Reads the key until there is one, and puts `fresh_key` if there is none. The callback of the
+// running call holds it.
 class KeyReader : public std::enable_shared_from_this<KeyReader> {
  public:
   using Done = absl::AnyInvocable<void(std::shared_ptr<const TokenMint>)>;
@@ -75,7 +75,7 @@ class KeyReader : public std::enable_shared_from_this<KeyReader> {
     done_(std::make_shared<const TokenMint>(*key));
   }
 
-  // Whether it was put or another's was there: the next read tells which key it is.
+  // Applied or not, the next read shows which key exists.
   void Put() {
     kv::Group group;
     group.conditions.push_back({.cf = kv::ColumnFamily::kMeta,
@@ -146,7 +146,7 @@ std::string TokenMint::Handle(const TokenName& token) const {
 }
 
 std::optional<TokenName> TokenMint::Read(absl::string_view handle) const {
-  // One spelling each: of the length, and with no bits after the last byte.
+  // Each handle has one spelling: this length, and no bits after the last byte.
   if (handle.size() != kTokenChars || kLastChars.find(handle.back()) == absl::string_view::npos) {
     return std::nullopt;
   }
@@ -177,7 +177,7 @@ void LoadTokenMint(kv::KvClient& client, std::shared_ptr<Executor> executor, std
 
 std::string FreshTokenKey() {
   std::string key(kTokenKeyBytes, '\0');
-  // Without randomness there is no key, and a guessable one would be worse than none.
+  // Without random bytes there is no key; a guessable key would be worse than none.
   if (RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1)
     std::abort();
   return key;

@@ -1,13 +1,14 @@
 // Tokens as consumers see them: a handle that names the right of one event to be out, and that
-// nobody can make up.
+// cannot be forged.
 //
-// base64url (no padding) of: format 1 (u8), policy shard (u16), policy uid (16 bytes), epoch (u64),
-// number (u64), index (u64), then the first 16 bytes of HMAC-SHA-256 (RFC 2104, FIPS 180-4) over
-// all before it under the platform's key: 59 bytes, 79 characters. It is bound to the grant's
-// generation (epoch, number): the same event granted again has another one.
+// A handle has 59 bytes. They are format 1 (u8), policy shard (u16), policy uid (16 bytes), epoch
+// (u64), number (u64) and index (u64). Then come the first 16 bytes of the HMAC-SHA-256 (RFC 2104,
+// FIPS 180-4) of these bytes under the platform's key. It is written as 79 characters of base64url
+// without padding. A handle is bound to the grant's generation (epoch, number): if the same event
+// is granted again, it has another handle.
 //
-// The key: 32 random bytes in `meta` under kTokenKeyKey, made by the first process that needs it
-// (put if absent) and never changed.
+// The key is 32 random bytes in `meta` under kTokenKeyKey. The first process that needs it makes it
+// (put if absent), and it never changes.
 //
 // Threads: a TokenMint is immutable; any thread.
 
@@ -41,16 +42,16 @@ inline constexpr size_t kTokenChars = 79;
 
 class TokenMint {
  public:
-  // `key` has kTokenKeyBytes bytes.
+  // `key` must have kTokenKeyBytes bytes.
   explicit TokenMint(absl::string_view key);
   ~TokenMint();
 
   std::string Handle(const TokenName& token) const;
-  // nullopt unless it was made under this key (compared in constant time).
+  // nullopt unless the handle was made with this key. The comparison takes constant time.
   std::optional<TokenName> Read(absl::string_view handle) const;
 
-  // HMAC-SHA-256 of `message` under the key, 32 bytes: for tests against others' vectors. A key
-  // shorter than kTokenKeyBytes is as one filled up with zeros, which is HMAC's rule too.
+  // HMAC-SHA-256 of `message` under the key, 32 bytes; for tests with published vectors. A key
+  // shorter than kTokenKeyBytes is filled up with zeros, as HMAC does.
   std::string Mac(absl::string_view message) const;
 
  private:
@@ -58,13 +59,13 @@ class TokenMint {
   std::unique_ptr<const Prepared> prepared_;
 };
 
-// Reads the key, or puts `fresh_key` (kTokenKeyBytes bytes) where there is none, then calls `done`
-// on `executor`; tries until it has it. FreshTokenKey makes one, in simulation the world's random
-// does.
+// Reads the key, or puts `fresh_key` (kTokenKeyBytes bytes) if there is none. Repeats that until it
+// has a key, then calls `done` on `executor`. FreshTokenKey makes a key; in the simulation the
+// world's random numbers do.
 void LoadTokenMint(kv::KvClient& client, std::shared_ptr<Executor> executor, std::string fresh_key,
                    absl::AnyInvocable<void(std::shared_ptr<const TokenMint>)> done);
 
-// 32 bytes of the machine's randomness (OpenSSL RAND_bytes).
+// 32 random bytes of the machine (OpenSSL RAND_bytes).
 std::string FreshTokenKey();
 
 }  // namespace escapement

@@ -1,4 +1,4 @@
-// What a handle costs: bazel run //common/tokens:token_handle_bench
+// Measures the cost of a handle: bazel run //common/tokens:token_handle_bench
 
 #include <benchmark/benchmark.h>
 

@@ -23,8 +23,9 @@ TokenName SomeToken() {
 
 std::string Key(char c) { return std::string(kTokenKeyBytes, c); }
 
-// RFC 4231, sections 4.2, 4.3 and 4.4: keys no longer than ours, filled up with zeros as HMAC does.
-TEST(TokenMintTest, TheMacIsThatOfRfc4231) {
+// RFC 4231, sections 4.2, 4.3 and 4.4. The keys are no longer than ours and are filled up with
+// zeros, as HMAC does.
+TEST(TokenMintTest, MacMatchesRfc4231) {
   const auto mac_of = [](const std::string& key, const std::string& data) {
     return absl::BytesToHexString(TokenMint(key).Mac(data));
   };
@@ -45,8 +46,8 @@ TEST(TokenMintTest, AHandleIsReadBackAsItWasMade) {
   EXPECT_EQ(mint.Read(mint.Handle(TokenName())), TokenName());
 }
 
-// Handles are in the hands of consumers for days: what they look like must not change.
-TEST(TokenMintTest, AHandleLooksAsItAlwaysDid) {
+// Consumers keep handles for days, so their format must not change.
+TEST(TokenMintTest, HandleFormatIsUnchanged) {
   const std::string handle = TokenMint(Key('k')).Handle(SomeToken());
   std::string bytes;
   ASSERT_TRUE(absl::WebSafeBase64Unescape(handle, &bytes));
@@ -56,7 +57,7 @@ TEST(TokenMintTest, AHandleLooksAsItAlwaysDid) {
   EXPECT_EQ(bytes.substr(43), TokenMint(Key('k')).Mac(bytes.substr(0, 43)).substr(0, 16));
 }
 
-TEST(TokenMintTest, TokensThatDifferInAnythingHaveOtherHandles) {
+TEST(TokenMintTest, DifferentTokensHaveDifferentHandles) {
   const TokenMint mint(Key('k'));
   std::vector<TokenName> tokens(6, SomeToken());
   tokens[1].grant.policy_shard ^= 1;
@@ -69,7 +70,7 @@ TEST(TokenMintTest, TokensThatDifferInAnythingHaveOtherHandles) {
   EXPECT_EQ(handles.size(), tokens.size());
 }
 
-TEST(TokenMintTest, EveryForgedBitIsSeen) {
+TEST(TokenMintTest, EveryForgedBitIsDetected) {
   const TokenMint mint(Key('k'));
   std::string bytes;
   ASSERT_TRUE(absl::WebSafeBase64Unescape(mint.Handle(SomeToken()), &bytes));
@@ -80,7 +81,7 @@ TEST(TokenMintTest, EveryForgedBitIsSeen) {
   }
 }
 
-TEST(TokenMintTest, EveryOtherCharacterIsRefusedAlsoWhereItSaysTheSameBytes) {
+TEST(TokenMintTest, OtherCharactersAreRefusedEvenForEqualBytes) {
   const TokenMint mint(Key('k'));
   const std::string handle = mint.Handle(SomeToken());
   for (size_t i = 0; i < handle.size(); ++i) {
@@ -93,7 +94,7 @@ TEST(TokenMintTest, EveryOtherCharacterIsRefusedAlsoWhereItSaysTheSameBytes) {
   }
 }
 
-TEST(TokenMintTest, WhatIsNotAHandleIsRefused) {
+TEST(TokenMintTest, MalformedHandleIsRefused) {
   const TokenMint mint(Key('k'));
   const std::string handle = mint.Handle(SomeToken());
   for (size_t size = 0; size < handle.size(); ++size)
@@ -140,7 +141,7 @@ class LoadTokenMintTest : public ::testing::Test {
   std::shared_ptr<Executor> executor_;
 };
 
-TEST_F(LoadTokenMintTest, AllProcessesThatStartAtOnceHaveTheKeyOfOneOfThem) {
+TEST_F(LoadTokenMintTest, ProcessesThatStartAtOnceAgreeOnOneKey) {
   std::vector<std::unique_ptr<kv::KvClient>> clients;
   std::vector<std::shared_ptr<const TokenMint>> mints;
   for (char c = 'a'; c < 'e'; ++c) {
@@ -156,7 +157,7 @@ TEST_F(LoadTokenMintTest, AllProcessesThatStartAtOnceHaveTheKeyOfOneOfThem) {
   EXPECT_EQ(makers, 1);
 }
 
-TEST_F(LoadTokenMintTest, AKeyThatIsThereIsKept) {
+TEST_F(LoadTokenMintTest, ExistingKeyIsKept) {
   Put(Key('x'));
   const auto client = NewClient();
   std::shared_ptr<const TokenMint> mint;
@@ -165,7 +166,7 @@ TEST_F(LoadTokenMintTest, AKeyThatIsThereIsKept) {
   EXPECT_EQ(mint->Handle(SomeToken()), TokenMint(Key('x')).Handle(SomeToken()));
 }
 
-TEST_F(LoadTokenMintTest, ADamagedKeyIsWaitedForAndNotReplaced) {
+TEST_F(LoadTokenMintTest, DamagedKeyIsNeverReplaced) {
   Put("short");
   const auto client = NewClient();
   std::shared_ptr<const TokenMint> mint;
@@ -177,7 +178,7 @@ TEST_F(LoadTokenMintTest, ADamagedKeyIsWaitedForAndNotReplaced) {
   EXPECT_EQ(mint->Handle(SomeToken()), TokenMint(Key('x')).Handle(SomeToken()));
 }
 
-TEST_F(LoadTokenMintTest, AStoreThatIsDownIsWaitedFor) {
+TEST_F(LoadTokenMintTest, LoadWaitsForAStoreThatIsDown) {
   store_.Crash(kv::MemKvStore::Unsynced::kLost);
   const auto client = NewClient();
   std::shared_ptr<const TokenMint> mint;

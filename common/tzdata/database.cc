@@ -15,7 +15,7 @@ namespace {
 std::vector<cron::Zone> LoadAll() {
   std::vector<cron::Zone> zones;
   for (const std::string& name : cron::TzdataNames()) {
-    // Some distributions ship the older names in a package of their own.
+    // Some distributions ship the older names in a separate package.
     if (auto zone = cron::Zone::Load(name); zone.ok()) zones.push_back(*std::move(zone));
   }
   return zones;

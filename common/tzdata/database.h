@@ -1,4 +1,4 @@
-// This machine's time zone database, as it is compared with the store's.
+// This machine's time zone database, in the form that is compared with the store's.
 //
 // Threads: any.
 
@@ -15,12 +15,12 @@ namespace escapement::tzdata {
 
 struct Database {
   std::string revision;
-  // All zones, in the order of their names. Loading them takes some 100 ms and 15 MB that stay:
-  // only whoever brings a revision into force asks for it.
+  // All zones, in the order of their names. Loading them takes some 100 ms, and 15 MB that stay in
+  // memory. Only a process that brings a revision into force needs them.
   std::function<std::vector<cron::Zone>()> zones;
 };
 
-// Its revision is the version of the files (cron::TzdataVersion); if they do not say one, the zones
+// The revision is the version in the files (cron::TzdataVersion). If the files have none, all zones
 // are loaded and hashed.
 Database ThisMachine();
 

@@ -27,7 +27,7 @@ std::string GatedService::NotReadyReason() {
 }
 
 void GatedService::StartInner() {
-  if (state_ != Inner::kNew) return;  // the process ends already
+  if (state_ != Inner::kNew) return;  // the process is already ending
   state_ = Inner::kStarted;
   if (const absl::Status status = inner_.Start(); !status.ok()) {
     Log(LogLevel::kError, "tzdata", "the service could not start",

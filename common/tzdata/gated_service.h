@@ -1,9 +1,10 @@
 // GatedService: a hosted service that takes part only while this machine's time zone database is
-// the one in force (tzdata_gate.h). Until then it is not started and not ready; when another one
-// comes into force it is drained, which releases its leases, and stays not ready.
+// the one in force (tzdata_gate.h). Until then the service is not started and not ready. When
+// another database comes into force, the service is drained, which releases its leases, and stays
+// not ready.
 //
-// Threads: as HostedService. The service is started, and drained if the gate closes, on the gate's
-// executor.
+// Threads: as HostedService. The gate's executor starts the service, and drains it if the gate
+// closes.
 
 #ifndef COMMON_TZDATA_GATED_SERVICE_H_
 #define COMMON_TZDATA_GATED_SERVICE_H_
@@ -19,7 +20,7 @@ namespace escapement::tzdata {
 
 class GatedService final : public HostedService {
  public:
-  // All outlive it.
+  // All arguments must outlive it.
   GatedService(const ServiceContext& context, kv::KvStore& store, HostedService& inner);
   ~GatedService() override;
 
@@ -36,7 +37,7 @@ class GatedService final : public HostedService {
   void OnDrained();
 
   HostedService& inner_;
-  // On the gate's executor.
+  // Only on the gate's executor.
   Inner state_ = Inner::kNew;
   std::vector<Closure> when_drained_;
   TzdataGate gate_;

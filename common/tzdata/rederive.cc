@@ -15,7 +15,7 @@ struct OffsetBounds {
   int64_t min = std::numeric_limits<int64_t>::max(), max = std::numeric_limits<int64_t>::min();
 };
 
-// Over all spans that touch [begin, end).
+// Widens the bounds by all spans that touch [begin, end).
 void Widen(const Zone& zone, int64_t begin, int64_t end, OffsetBounds* bounds) {
   for (size_t i = zone.SpanAt(begin); i < zone.spans().size(); ++i) {
     if (zone.spans()[i].begin >= end) return;
@@ -41,13 +41,13 @@ std::optional<absl::Time> InstantOf(const Timetable& timetable, absl::CivilSecon
     return fold >= 0 && index < info.instants.size() ? at(info.instants[index]) : std::nullopt;
   }
   if (info.gap == 0) return std::nullopt;
-  // Fired after the gap, or shifted.
+  // It fires after the gap, or is shifted.
   if (const auto after = at(zone.spans()[info.gap].begin)) return after;
   return at(cron::ToLocalSeconds(civil) - zone.spans()[info.gap - 1].offset);
 }
 
 MovedZone::MovedZone(Zone before, const Zone& now, absl::Time time) : before_(std::move(before)) {
-  // What is decided by a switch may be owed from long before it, if nobody has emitted since.
+  // If no emitter has run for long, a switch also decides about occurrences long before it.
   const int64_t begin = absl::ToUnixSeconds(time - absl::Hours(366 * 24));
   const int64_t end = absl::ToUnixSeconds(time + kSwitchReach);
   OffsetBounds bounds;
@@ -74,7 +74,7 @@ bool MovedZone::Emits(const std::optional<absl::Time>& before, absl::Time instan
 MovedZones::MovedZones(const Switch& change) : time_(change.time) {
   for (const auto& [name, rules] : change.before) {
     const auto now = Zone::Load(name);
-    if (!now.ok()) continue;  // nothing of it can be emitted here
+    if (!now.ok()) continue;  // no process on this machine can emit for this zone
     zones_.emplace(name, MovedZone(Zone::FromSpans(name, rules.spans), *now, time_));
   }
 }

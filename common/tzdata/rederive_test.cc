@@ -54,7 +54,8 @@ struct Passage {
   std::vector<absl::Duration> windows;
 };
 
-// What the platform does: rows by the former rules up to emitted_to, the judge, then windows.
+// The steps of the platform: rows by the former rules up to emitted_to, then the judge, then
+// windows.
 Fired Run(const Passage& p, absl::Time begin, absl::Time end) {
   const cron::ZoneOverride present(kZone, p.now);
   const MovedZones moved(SwitchFrom(p.before, p.switch_time));
@@ -87,7 +88,7 @@ std::map<std::string, absl::Time> All(const Timetable& timetable, absl::Time beg
   return all;
 }
 
-// What must have happened, from the lists of both timetables.
+// Compares with the right result, made from the lists of both timetables.
 size_t Check(const Passage& p) {
   const absl::Time begin = p.emitted_to - absl::Hours(8 * 24),
                    end = p.switch_time + absl::Hours(8 * 24);
@@ -132,13 +133,13 @@ class Chance {
   std::mt19937_64 engine_;
 };
 
-// One way in which rules are changed by those who make them.
+// One way in which governments change rules.
 Spans Changed(const Spans& before, Chance& chance) {
   Spans now = before;
   const int64_t near = kMiddle + chance.Between(-2 * kDay, 2 * kDay) / 900 * 900;
   const int64_t by = chance.Of<int64_t>({kHour, -kHour, 1800, -1800, 2 * kHour, -12 * kHour});
   switch (chance.Between(0, 3)) {
-    case 0:  // a new standard time from some instant on
+    case 0:  // a new standard time from an instant on
     case 1: {
       now.clear();
       int64_t last = before[0].offset;
@@ -152,10 +153,10 @@ Spans Changed(const Spans& before, Chance& chance) {
       }
       return now;
     }
-    case 2:  // no daylight saving any more
+    case 2:  // daylight saving ends for good
       if (now.size() > 1) now.pop_back();
       return now;
-    default:  // a change postponed, or made earlier
+    default:  // a change moved to a later or earlier time
       if (now.size() > 1) now.back().begin += chance.Between(-7, 7) * kDay / 2;
       if (now.size() > 2 && now.back().begin <= now[1].begin)
         now.back().begin = now[1].begin + kDay;
@@ -182,7 +183,7 @@ TEST(RederiveTest, EveryOccurrenceFiresOnceHoweverTheRulesChange) {
     p.now = Changed(p.before, chance);
     p.switch_time = At(kMiddle + chance.Between(-2 * kDay, 2 * kDay)) +
                     absl::Microseconds(chance.Between(0, 1) * 500'000);
-    // An emitter is ahead by a little, or has been away for long.
+    // An emitter is a little ahead, or has been away for long.
     p.emitted_to = chance.Between(0, 2) == 0
                        ? p.switch_time - absl::Seconds(chance.Between(0, 3 * kDay))
                        : p.switch_time + absl::Seconds(chance.Between(-20, 3600));
@@ -210,7 +211,8 @@ TEST(RederiveTest, TheClockIsSetForwardWithoutNotice) {
   const Spans before = {{.offset = kHour}};
   const cron::ZoneOverride now(
       kZone, {{.offset = kHour}, {.begin = absl::ToUnixSeconds(noon), .offset = 2 * kHour}});
-  const absl::Time switch_time = noon + absl::Minutes(10);  // the news come late
+  const absl::Time switch_time = noon + absl::Minutes(10);  // this machine learns of the change
+                                                            // late
   const absl::Time emitted_to = switch_time + absl::Minutes(5);
   const MovedZones moved(SwitchFrom(before, switch_time));
   const MovedZone& zone = *moved.Find(kZone);
@@ -221,14 +223,14 @@ TEST(RederiveTest, TheClockIsSetForwardWithoutNotice) {
     if (zone.Emits(zone.Before(timetable, o), o.instant, emitted_to))
       emitted.push_back(absl::FormatTime("%H:%M", o.instant, absl::UTCTimeZone()));
   }
-  // Local 13:00 to 13:14 were emitted by the former rules; 13:15 to 13:59 do not exist any more;
-  // 14:00 on are due since 12:00Z.
+  // The former rules emitted local 13:00 to 13:14. Local 13:15 to 13:59 no longer exist. Local
+  // 14:00 and later are due since 12:00Z.
   ASSERT_EQ(emitted.size(), 16u);
   EXPECT_EQ(emitted.front(), "12:00");
   EXPECT_EQ(emitted.back(), "12:15");
 }
 
-TEST(RederiveTest, ZonesThatHaveNotMovedPayNothing) {
+TEST(RederiveTest, UnmovedZonesAreNotInTheMap) {
   const MovedZones moved(SwitchFrom({{.offset = 0}}, At(kMiddle)));
   EXPECT_TRUE(moved.empty());  // this machine does not know the zone
   EXPECT_EQ(moved.Find("Europe/Berlin"), nullptr);

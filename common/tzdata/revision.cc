@@ -9,7 +9,7 @@
 namespace escapement::tzdata {
 namespace {
 
-// Year, number of letters, letters, rest: ordered as revisions are.
+// Year, number of letters, letters, rest: these compare in the order of revisions.
 using Parts = std::tuple<std::string, size_t, std::string, std::string>;
 
 std::optional<Parts> Split(absl::string_view revision) {

@@ -1,10 +1,10 @@
-// Names of revisions of the time zone database, and which of two is the newer one.
+// Names of revisions of the time zone database, and their order.
 //
-// A revision is the version that the database says of itself: a year, letters, and whatever follows
-// ("2026b", "2026b.1"). Two machines of one version have the same rules, as far as anything is
-// decided by them. A database that does not say its version is "unknown-" and the hash of all its
-// rules: it is neither newer nor older than any other, so machines with such databases work
-// together only if the rules are the same.
+// A revision is the version that the database states: a year, letters, and any rest ("2026b",
+// "2026b.1"). Two machines with one version count as having the same rules. A database without a
+// version has the revision "unknown-" and the hash of all its rules. That is neither newer nor
+// older than any other, so machines with such databases work together only if their rules are
+// equal.
 //
 // Pure.
 
@@ -19,8 +19,8 @@ namespace escapement::tzdata {
 
 inline constexpr absl::string_view kUnknownVersion = "unknown";
 
-// Is revision `a` certainly newer than `b`? By year, then letters ("z" before "aa"), then the rest
-// as text.
+// True if revision `a` is certainly newer than `b`. Compares the years, then the letters ("z"
+// before "aa"), then the rest as text.
 bool Newer(absl::string_view a, absl::string_view b);
 
 }  // namespace escapement::tzdata

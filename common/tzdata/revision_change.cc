@@ -13,7 +13,7 @@ using kv::Mutation;
 
 constexpr absl::Duration kKeptBefore = absl::Hours(366 * 24);
 constexpr absl::Duration kKeptAfter = absl::Hours(3660 * 24);
-// A switch writes the rules anew that do not reach so far any more.
+// A switch also rewrites the rules of zones that reach no further than this.
 constexpr absl::Duration kKeptAtLeast = absl::Hours(1830 * 24);
 
 ZoneRules KeptRules(const cron::Zone& zone, absl::Time now) {

@@ -16,16 +16,16 @@
 
 namespace escapement::tzdata {
 
-// The first revision of a store: tz_rev and the rules of all zones, if tz_rev is absent.
+// The first revision of a store: puts tz_rev and the rules of all zones, if tz_rev is absent.
 kv::Group Adopt(absl::string_view revision, const std::vector<cron::Zone>& zones, absl::Time now);
 
 struct SwitchPlan {
   kv::Group group;
   std::vector<std::string> moved;  // the zones whose former rules the switch keeps
 };
-// From `old_revision` to `revision`: tz_rev, tz_switch, and the rules of zones that differ from
-// `kept` (the store's), if tz_rev is the old one. A zone that this machine has not is left as it
-// is.
+// The switch from `old_revision` to `revision`. If tz_rev is the old one, puts tz_rev, tz_switch,
+// and the rules of zones that differ from `kept` (the store's). A zone that this machine does not
+// have stays as it is.
 SwitchPlan PlanSwitch(absl::string_view old_revision, absl::string_view revision,
                       const RulesByName& kept, const std::vector<cron::Zone>& zones,
                       absl::Time now);

@@ -5,7 +5,7 @@
 namespace escapement::tzdata {
 namespace {
 
-TEST(RevisionTest, RevisionsAreOrderedByYearLettersAndWhatFollows) {
+TEST(RevisionTest, RevisionsSortByYearThenLettersThenRest) {
   const char* const ascending[] = {"2019z",   "2025b", "2026a",  "2026b",
                                    "2026b.1", "2026c", "2026aa", "2027a"};
   for (size_t i = 0; i < std::size(ascending); ++i) {
@@ -14,7 +14,7 @@ TEST(RevisionTest, RevisionsAreOrderedByYearLettersAndWhatFollows) {
   }
 }
 
-TEST(RevisionTest, WhatIsNoVersionIsNeitherNewerNorOlder) {
+TEST(RevisionTest, TextWithoutVersionIsNeitherNewerNorOlder) {
   for (const char* other : {"unknown-0123456789abcdef", "", "2026", "26b", "2026B", "x2026b"}) {
     EXPECT_FALSE(Newer(other, "2026b")) << other;
     EXPECT_FALSE(Newer("2026b", other)) << other;

@@ -21,7 +21,7 @@ namespace {
 
 using kv::ColumnFamily;
 
-constexpr absl::Duration kAgain = absl::Seconds(1);  // after a failure, or the end of a watch
+constexpr absl::Duration kAgain = absl::Seconds(1);  // wait after a failure or the end of a watch
 constexpr size_t kZonesLogged = 20;
 
 }  // namespace
@@ -48,7 +48,7 @@ class TzdataGate::Core {
   const std::shared_ptr<Executor>& executor() const { return executor_; }
 
  private:
-  // kHeldBack may become kOpen; kClosed stays.
+  // kHeldBack may become kOpen; kClosed is final.
   enum class Phase { kUnknown, kHeldBack, kOpen, kClosed };
 
   kv::KvClient::Options ClientOptions() const {
@@ -71,14 +71,14 @@ class TzdataGate::Core {
   const std::shared_ptr<Executor> executor_;
   kv::KvClient client_;
   std::unique_ptr<kv::Watch> watch_;
-  bool reading_ = false;     // up to the answer of a commit that follows
-  bool read_again_ = false;  // tz_rev has changed meanwhile
+  bool reading_ = false;     // true until the answer, also of a commit that follows
+  bool read_again_ = false;  // tz_rev changed during the read
 
   mutable absl::Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kUnknown;
   std::string in_store_ ABSL_GUARDED_BY(mutex_);
-  // Last: its collector reads the others.
-  MetricLabels info_labels_ ABSL_GUARDED_BY(mutex_);  // as they were shown last
+  MetricLabels info_labels_ ABSL_GUARDED_BY(mutex_);  // as /metrics showed them last
+  // The last member, because its collector reads the others.
   std::unique_ptr<Metrics::CollectorHandle> collector_;
 };
 
@@ -98,7 +98,7 @@ void TzdataGate::Core::Read() {
                    });
 }
 
-// From what was read on, so that no change is missed.
+// Watches from the sequence of the read on, so that no change is missed.
 void TzdataGate::Core::Watch(kv::CommitSeq seq) {
   watch_ = client_.OpenWatch({.cf = ColumnFamily::kMeta,
                               .begin = std::string(kRevisionKey),
@@ -162,7 +162,7 @@ void TzdataGate::Core::ReadZones(std::string old_revision, std::string begin, Ru
                });
 }
 
-// Applied or not: what is in force now is read.
+// Applied or not, reads afterwards which revision is in force.
 void TzdataGate::Core::Commit(kv::Group group) {
   reading_ = true;
   kv::Commit commit;

@@ -1,15 +1,16 @@
 // TzdataGate: lets a process take part only while its time zone database is the one in force.
 //
-// It reads `tz_rev`. Absent: this machine's revision is adopted. The same: the gate opens. This
-// machine's is newer: the store is switched to it in one commit. Any other: the gate stays closed
-// until `tz_rev` is this machine's. `tz_rev` is watched; when it becomes another one while the gate
-// is open, the gate closes for good: what was made from the former rules is not worked on by this
-// process any more, until it starts again with other files.
+// The gate reads `tz_rev`. If it is absent, this machine's revision is adopted. If it is this
+// machine's, the gate opens. If this machine's is newer, one commit switches the store to it.
+// Otherwise the gate stays closed until `tz_rev` is this machine's. The gate watches `tz_rev`. If
+// it changes while the gate is open, the gate closes for good: this process must not continue with
+// the former rules. It can take part again after a restart with other files.
 //
-// Adoption and switch are each one group under the condition that tz_rev is as it was read, so of
-// many processes one does it. A process that dies before the commit has done nothing.
+// Adoption and switch are each one group, under the condition that tz_rev is as it was read. So
+// exactly one of many processes does it. A process that dies before the commit has changed nothing.
 //
-// Threads: all but Open() and Start() on the gate's executor; the destructor stops it.
+// Threads: everything except Open() and Start() runs on the gate's executor; the destructor stops
+// it.
 
 #ifndef COMMON_TZDATA_TZDATA_GATE_H_
 #define COMMON_TZDATA_TZDATA_GATE_H_
@@ -29,11 +30,11 @@ class TzdataGate {
   struct Options {
     Database database;
     std::string instance;        // for logs and traces
-    Metrics* metrics = nullptr;  // null: not shown. Outlives the gate
+    Metrics* metrics = nullptr;  // null: no metrics. Must outlive the gate
   };
 
-  // `on_open` and `on_close` are called on the gate's executor, each at most once, in this order.
-  // `store` and `runtime` outlive the gate.
+  // The gate calls `on_open` and `on_close` on its executor, each at most once, in this order.
+  // `store` and `runtime` must outlive the gate.
   TzdataGate(Options options, kv::KvStore& store, Runtime& runtime, Closure on_open,
              Closure on_close);
   ~TzdataGate();
@@ -41,7 +42,7 @@ class TzdataGate {
   TzdataGate& operator=(const TzdataGate&) = delete;
 
   void Start();
-  // Any thread: is this machine's revision in force, as far as is known?
+  // True if this machine's revision is in force as far as this process knows. Any thread.
   bool Open() const;
 
   const std::string& revision() const;

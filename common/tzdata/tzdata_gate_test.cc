@@ -17,7 +17,7 @@ namespace {
 
 using kv::ColumnFamily;
 
-constexpr int64_t kStart = 1'772'323'200;  // 2026-03-01T00:00:00Z, when the world begins
+constexpr int64_t kStart = 1'772'323'200;  // 2026-03-01T00:00:00Z, the begin of the world
 constexpr int64_t kDay = 86'400;
 
 using Spans = std::vector<cron::OffsetSpan>;
@@ -31,7 +31,7 @@ Database DatabaseOf(std::string revision, std::map<std::string, Spans> zones) {
           }};
 }
 
-// Zone A goes forward tomorrow, or not; B next year; C never.
+// Zone A is moved forward tomorrow, or not; B next year; C never.
 Database OldRules() {
   return DatabaseOf("2026a",
                     {{"Test/A", {{.offset = 0}, {.begin = kStart + kDay, .offset = 3600}}},
@@ -128,7 +128,7 @@ TEST_F(TzdataGateTest, TheFirstProcessesAdoptTheirRevisionOnce) {
                         "escapement_tzdata_info{rev_in_store=\"2026a\",version=\"2026a\"} 1"));
 }
 
-TEST_F(TzdataGateTest, ANewerProcessSwitchesTheStoreAndTheOlderOnesLetGo) {
+TEST_F(TzdataGateTest, NewerProcessSwitchesTheStoreAndOlderOnesClose) {
   Instance& old = Start("old", OldRules());
   Advance(absl::Seconds(1));
   Instance& fresh = Start("new", NewRules());
@@ -142,10 +142,10 @@ TEST_F(TzdataGateTest, ANewerProcessSwitchesTheStoreAndTheOlderOnesLetGo) {
   ASSERT_TRUE(change.has_value());
   EXPECT_EQ(change->old_revision, "2026a");
   EXPECT_EQ(change->new_revision, "2026b");
-  // One second ago, to within the store's time between the two.
+  // The switch was one second ago, give or take the store's time.
   EXPECT_LE(change->time, world_.Now());
   EXPECT_GE(change->time, world_.Now() - absl::Seconds(1));
-  // Only A is different within reach. B's new rules are kept as well.
+  // Only A differs within reach. The store keeps B's new rules as well.
   ASSERT_EQ(change->before.size(), 1u);
   EXPECT_EQ(change->before.begin()->first, "Test/A");
   EXPECT_EQ(change->before.begin()->second.spans.size(), 2u);
@@ -167,7 +167,7 @@ TEST_F(TzdataGateTest, AnOlderProcessWaitsUntilItsRevisionIsInForce) {
   EXPECT_FALSE(unknown.gate->Open());
   EXPECT_EQ(old.opened, 0);
   EXPECT_EQ(Meta(kRevisionKey), "2026b");
-  // As if the store had been restored from a time before.
+  // The same happens if the store is restored from an older copy.
   Kill("new");
   sim::SimProcess process(world_, "operator");
   kv::KvClient::Options options;
@@ -197,7 +197,7 @@ TEST_F(TzdataGateTest, AClosedGateStaysClosed) {
   EXPECT_EQ(DecodeSwitch(Meta(kSwitchKey))->before.size(), 0u);
 }
 
-TEST_F(TzdataGateTest, OneOfManyNewerProcessesSwitchesThoughSomeDieInTheMiddle) {
+TEST_F(TzdataGateTest, ExactlyOneNewerProcessSwitchesEvenIfSomeDie) {
   Start("old", OldRules());
   Advance(absl::Seconds(1));
   for (int i = 0; i < 20; ++i) {
@@ -214,7 +214,7 @@ TEST_F(TzdataGateTest, OneOfManyNewerProcessesSwitchesThoughSomeDieInTheMiddle) 
   EXPECT_EQ(DecodeSwitch(Meta(kSwitchKey))->before.size(), 1u);
 }
 
-TEST_F(TzdataGateTest, AStoreThatRestartsIsWatchedAgain) {
+TEST_F(TzdataGateTest, GateWatchesAgainAfterAStoreRestart) {
   Instance& old = Start("old", OldRules());
   Advance(absl::Seconds(1));
   store_->Crash(kv::MemKvStore::Unsynced::kLost);
@@ -233,7 +233,7 @@ TEST(DatabaseTest, ThisMachinesRevisionIsTheVersionOfItsFiles) {
   EXPECT_EQ(database.revision, cron::TzdataVersion());
   const std::vector<cron::Zone> zones = database.zones();
   EXPECT_GT(zones.size(), 400u);
-  // Without a version: the rules themselves.
+  // Without a version, the rules themselves are hashed.
   const std::string unknown = RevisionOf(zones);
   EXPECT_EQ(unknown, RevisionOf(ThisMachine().zones()));
   EXPECT_EQ(unknown.size(), 24u);

@@ -1,4 +1,4 @@
-// What `meta` says of the time zone database (README.md has the format).
+// Keys and values of `meta` about the time zone database (README.md has the format).
 //
 // Pure.
 
@@ -18,7 +18,7 @@ namespace escapement::tzdata {
 
 // → the revision in force, as text.
 inline constexpr absl::string_view kRevisionKey = "tz_rev";
-// → the last switch from one revision to another; absent if there has been none.
+// → the last switch from one revision to another; absent before the first switch.
 inline constexpr absl::string_view kSwitchKey = "tz_switch";
 inline constexpr absl::string_view kZonePrefix = "tz_zone/";
 
@@ -26,21 +26,21 @@ std::string ZoneRulesKey(absl::string_view zone);  // → the zone's rules in fo
 std::string FrontierKey(uint16_t partition);       // → PartitionFrontier
 
 struct Switch {
-  // Store time of its commit.
+  // Store time of the switch's commit.
   absl::Time time = absl::InfinitePast();
   std::string old_revision = {}, new_revision = {};
   // The former rules of the zones whose rules changed before `time` + kSwitchReach.
   RulesByName before = {};
 };
-// Rules that differ only later than this after a switch move nothing that has been emitted.
+// If rules differ only later than this after a switch, no emitted occurrence moves.
 inline constexpr absl::Duration kSwitchReach = absl::Hours(72);
 
-// The time is left zero: the store writes it (Mutation::kPutStamped at kSwitchStampOffset).
+// The time stays zero: the store writes it (Mutation::kPutStamped at kSwitchStampOffset).
 inline constexpr uint32_t kSwitchStampOffset = 0;
 std::string EncodeSwitch(const Switch& change);
 std::optional<Switch> DecodeSwitch(absl::string_view value);
 
-// How far a partition had been emitted and planned under the rules before the revision.
+// How far a partition was emitted and planned under the former rules.
 struct PartitionFrontier {
   std::string revision;
   absl::Time emitted_to, planned_to;
@@ -50,7 +50,7 @@ struct PartitionFrontier {
 std::string EncodeFrontier(const PartitionFrontier& frontier);
 std::optional<PartitionFrontier> DecodeFrontier(absl::string_view value);
 
-// "The revision in force is `revision`."
+// The condition that `revision` is in force.
 kv::Condition RevisionIs(absl::string_view revision);
 
 }  // namespace escapement::tzdata

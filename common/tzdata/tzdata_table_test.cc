@@ -31,10 +31,10 @@ TEST(TzdataTableTest, RulesOfAZoneAreItsOffsetsOverTheYears) {
   EXPECT_TRUE(SameRules(rules, *again));
 }
 
-TEST(TzdataTableTest, RulesAreTheSameIfTheOffsetsAreWhereverBothAreKnown) {
+TEST(TzdataTableTest, RulesAreEqualIfOffsetsAreWhereBothAreKnown) {
   const ZoneRules one = Rules({{.begin = 1000, .offset = 0}, {.begin = 2000, .offset = -3600}});
   EXPECT_TRUE(SameRules(one, one));
-  // A change of nothing.
+  // A span that changes nothing makes no difference.
   EXPECT_TRUE(SameRules(one, Rules({{.begin = 1000, .offset = 0},
                                     {.begin = 1500, .offset = 0},
                                     {.begin = 2000, .offset = -3600}})));

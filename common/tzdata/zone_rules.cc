@@ -11,7 +11,7 @@ namespace {
 using cron::OffsetSpan;
 
 constexpr size_t kHeadBytes = 20, kChangeBytes = 12;
-// No zone has more offsets' changes in the years that are kept.
+// No zone has more changes of offset in the stored years.
 constexpr size_t kChangesMax = 10'000;
 
 // The span that holds `instant`.
@@ -48,7 +48,7 @@ bool SameRules(const ZoneRules& a, const ZoneRules& b, absl::Time end) {
   if (absl::FromUnixSeconds(at) >= end) return true;
   size_t i = SpanAt(a.spans, at), j = SpanAt(b.spans, at);
   while (a.spans[i].offset == b.spans[j].offset) {
-    // The next change of either.
+    // Go on to the next change of either zone.
     const bool more_a = i + 1 < a.spans.size(), more_b = j + 1 < b.spans.size();
     if (!more_a && !more_b) return true;
     at = std::min(more_a ? a.spans[i + 1].begin : b.spans[j + 1].begin,

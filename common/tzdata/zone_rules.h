@@ -1,4 +1,4 @@
-// What a zone's rules are over some years, so that they can be kept in the store and compared.
+// A zone's rules over some years, in a form to store and compare.
 //
 // Pure.
 
@@ -16,8 +16,8 @@
 
 namespace escapement::tzdata {
 
-// The offsets in [begin, end), whole seconds. Before and after, the first and the last of them are
-// taken to go on.
+// The offsets in [begin, end), whole seconds. The first offset also counts before, the last also
+// after.
 struct ZoneRules {
   absl::Time begin, end;
   std::vector<cron::OffsetSpan> spans = {};  // as Zone::spans
@@ -25,16 +25,16 @@ struct ZoneRules {
 
 using RulesByName = std::map<std::string, ZoneRules>;
 
-// Of the zone, over [begin, end), cut to whole seconds.
+// The zone's rules over [begin, end), cut to whole seconds.
 ZoneRules RulesOf(const cron::Zone& zone, absl::Time begin, absl::Time end);
 
-// Have both the same offset at every instant before `end` that both know?
+// True if both have the same offset at every instant before `end` that both cover.
 bool SameRules(const ZoneRules& a, const ZoneRules& b, absl::Time end = absl::InfiniteFuture());
 
 // begin (i64), end (i64), offset (i32), then for each change its instant (i64) and the new offset
 // (i32): big-endian, seconds.
 std::string EncodeRules(const ZoneRules& rules);
-// nullopt if the bytes are no rules.
+// nullopt if the bytes are not rules.
 std::optional<ZoneRules> DecodeRules(absl::string_view bytes);
 
 }  // namespace escapement::tzdata

@@ -1,4 +1,4 @@
-// A whole standalone whose machine's wall clock is set: what a user and an operator see.
+// A standalone process whose machine's wall clock is set: the effects for a user and an operator.
 
 #include <atomic>
 #include <memory>
@@ -47,7 +47,7 @@ class SettableClock final : public Clock {
   bool WallIsSynchronised() const override { return synchronised_.load(); }
   std::string BootId() const override { return machine_.BootId(); }
 
-  // By how much the wall clock is wrong from now on.
+  // From now on the wall clock is wrong by this.
   void SetAhead(absl::Duration ahead) { ahead_micros_ = absl::ToInt64Microseconds(ahead); }
   void SetSynchronised(bool synchronised) { synchronised_ = synchronised; }
 
@@ -71,7 +71,7 @@ class SettableRuntime final : public Runtime {
   SettableClock clock_{machine_.clock()};
 };
 
-// Accepts every event, and notes how late it was by the wall clock of the platform's machine.
+// Accepts every event, and records how late it was by the wall clock of the platform's machine.
 class Consumer {
  public:
   explicit Consumer(Clock& clock) : clock_(clock), server_(HttpServer::Options()) {
@@ -83,7 +83,7 @@ class Consumer {
   }
   std::string uri() const { return absl::StrCat("http://", server_.address(), "/hit"); }
 
-  // Waits for two events that fell due after `since` and arrived on time by the wall clock.
+  // Waits for two events that fell due after `since` and were on time by the wall clock.
   bool AwaitOnTime(absl::Time since) {
     absl::MutexLock lock(&mu_);
     const auto arrived = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -95,7 +95,7 @@ class Consumer {
     };
     return mu_.AwaitWithTimeout(absl::Condition(&arrived), kPatience);
   }
-  // How many events have arrived a second time.
+  // The number of events that arrived a second time.
   int doubled() const {
     absl::MutexLock lock(&mu_);
     return doubled_;
@@ -146,7 +146,7 @@ class StandaloneClockTest : public ::testing::Test {
     service_.reset();
   }
 
-  // Readiness is asked for, as a load balancer does: nobody announces it.
+  // Asks for readiness again and again, as a load balancer does.
   void AwaitReady(bool ready) {
     const absl::Duration end = runtime_.clock().Elapsed() + kPatience;
     absl::Notification never;
@@ -155,14 +155,14 @@ class StandaloneClockTest : public ::testing::Test {
     EXPECT_EQ(service_->Ready(), ready) << service_->NotReadyReason();
   }
 
-  // Every second.
+  // Creates a schedule that fires every second.
   void CreateSchedule() {
     v1::CreateScheduleRequest request;
     request.set_parent("tenants/default");
     request.set_schedule_id("tick");
     request.mutable_schedule()->set_cron("* * * * * *");
     request.mutable_schedule()->mutable_target()->mutable_http()->set_uri(consumer_.uri());
-    // What a step has passed is not made up for: the events that arrive are those of the present.
+    // Occurrences that a step has skipped do not fire late, so the arriving events are due now.
     request.mutable_schedule()->mutable_misfire_policy()->set_action(v1::MisfirePolicy::SKIP);
     v1::Schedule created;
     grpc::ClientContext context;
@@ -203,13 +203,13 @@ TEST_F(StandaloneClockTest, StepOfTwoSecondsIsFollowedForwardAndBack) {
   ASSERT_TRUE(consumer_.AwaitOnTime(runtime_.clock().WallNow()));
   EXPECT_TRUE(service_->Ready()) << service_->NotReadyReason();
   runtime_.settable().SetAhead(absl::ZeroDuration());
-  // By then store time, which is ahead, has waited for the wall clock.
+  // By now store time, which was ahead, has waited for the wall clock.
   ASSERT_TRUE(consumer_.AwaitOnTime(runtime_.clock().WallNow() + absl::Seconds(2)));
   EXPECT_TRUE(service_->Ready()) << service_->NotReadyReason();
   EXPECT_EQ(consumer_.doubled(), 0);
 }
 
-TEST_F(StandaloneClockTest, StepOfTwoHoursIsHeldUntilItIsConfirmed) {
+TEST_F(StandaloneClockTest, StepOfTwoHoursHoldsUntilItIsConfirmed) {
   ASSERT_TRUE(consumer_.AwaitOnTime(runtime_.clock().WallNow()));
   runtime_.settable().SetAhead(absl::Hours(2));
   const absl::Time stepped = runtime_.clock().WallNow();

@@ -16,7 +16,7 @@
 namespace escapement::standalone {
 namespace {
 
-// The services, which share a store.
+// All services, with one store.
 class AllServices final : public HostedService {
  public:
   AllServices(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
@@ -72,7 +72,7 @@ class AllServices final : public HostedService {
   }
 
  private:
-  // Destroyed in the reverse order: the store last.
+  // Destroyed in the reverse order, so the store is last.
   std::unique_ptr<store::StoreServer> server_;
   store::StoreMetrics store_metrics_;
   handler::HostedHandler handler_;

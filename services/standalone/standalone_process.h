@@ -1,5 +1,5 @@
-// Standalone: all services in one process, over a store that it opens itself. The same classes as
-// in separate processes, only without the wire between them; the gRPC port serves the master's API
+// Standalone: all services in one process, over a store that it opens itself. The classes are those
+// of the separate processes, without the wire between them. The gRPC port serves the master's API
 // and TokenService.
 
 #ifndef SERVICES_STANDALONE_STANDALONE_PROCESS_H_
@@ -16,7 +16,7 @@ namespace escapement::standalone {
 
 void ValidateFlags(std::vector<std::string>& errors);
 
-// Opens the store; errors as of StoreServer::Open.
+// Opens the store; errors as StoreServer::Open.
 absl::StatusOr<std::unique_ptr<HostedService>> Make(const ServiceContext& context);
 
 }  // namespace escapement::standalone

@@ -20,7 +20,7 @@ class StoreProcess final : public HostedService {
   absl::Status Start() override { return absl::OkStatus(); }
   bool Ready() override { return server_->NotReadyReason().empty(); }
   std::string NotReadyReason() override { return server_->NotReadyReason(); }
-  // Clients resend what had no answer: there is nothing to wait for.
+  // Nothing to wait for: clients resend commits without an answer.
   void Drain(Closure done) override { done(); }
 
  private:

@@ -1,4 +1,4 @@
-// What the store tells about itself on /metrics.
+// The store's metrics for /metrics.
 
 #ifndef SERVICES_STORE_METRICS_H_
 #define SERVICES_STORE_METRICS_H_
@@ -12,7 +12,7 @@ namespace escapement::store {
 
 class StoreMetrics {
  public:
-  // Both outlive it.
+  // Both arguments must outlive it.
   StoreMetrics(Metrics& metrics, kv::RocksKvStore& store);
 
  private:

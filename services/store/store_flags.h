@@ -1,4 +1,4 @@
-// Flags of whoever opens the data folder: the store and the standalone process.
+// Flags of the processes that open the data folder: store and standalone.
 
 #ifndef SERVICES_STORE_STORE_FLAGS_H_
 #define SERVICES_STORE_STORE_FLAGS_H_
@@ -10,7 +10,7 @@
 
 namespace escapement::store {
 
-// Appends a sentence for each flag that cannot be.
+// Appends a sentence for each impossible flag.
 void ValidateStoreFlags(std::vector<std::string>& errors);
 
 StoreServer::Options StoreOptionsFromFlags();

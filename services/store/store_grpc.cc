@@ -14,18 +14,18 @@ namespace escapement::store {
 
 namespace wire = ::escapement::internal::v1;
 
-// One client's stream. Reads run one after the other, so the client's calls reach the store in
+// The stream of one client. Reads run one after the other, so the client's calls reach the store in
 // their order.
 class StoreGrpc::Connection final
     : public grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse> {
  public:
-  // What answers need: outlives the reactor while the store still holds callbacks.
+  // The part that answers need. It outlives the reactor while the store still holds callbacks.
   class Outlet {
    public:
     explicit Outlet(Connection* connection) : connection_(connection) {}
 
-    // Adds what `fill` makes of an answer. False if the connection is over or, with a bound, too
-    // much is waiting.
+    // Adds the message that `fill` makes of an answer. Returns false if the connection is over or
+    // if, with a bound, too many bytes are waiting.
     template <typename Fill>
     bool Send(uint64_t call_id, size_t bytes, size_t backlog_bytes_max, Fill fill)
         ABSL_LOCKS_EXCLUDED(mu_) {
@@ -46,14 +46,14 @@ class StoreGrpc::Connection final
       WriteNext();
     }
 
-    // No more calls will come: ends the stream once the write in progress is done.
+    // No more calls will come: ends the stream once the running write is done.
     void End() ABSL_LOCKS_EXCLUDED(mu_) {
       absl::MutexLock lock(&mu_);
       ending_ = true;
       WriteNext();
     }
 
-    // The reactor is about to go.
+    // Called just before the reactor is destroyed.
     void Detach() ABSL_LOCKS_EXCLUDED(mu_) {
       absl::MutexLock lock(&mu_);
       connection_ = nullptr;
@@ -73,7 +73,7 @@ class StoreGrpc::Connection final
     }
 
     absl::Mutex mu_;
-    Connection* connection_ ABSL_GUARDED_BY(mu_);  // null once it has gone
+    Connection* connection_ ABSL_GUARDED_BY(mu_);  // null once the reactor is destroyed
     kv::MessageQueue<wire::StoreResponse> outgoing_ ABSL_GUARDED_BY(mu_);
     bool writing_ ABSL_GUARDED_BY(mu_) = false;
     bool ending_ ABSL_GUARDED_BY(mu_) = false;
@@ -102,7 +102,7 @@ class StoreGrpc::Connection final
   void Take(wire::StoreCall& call);
   void OpenWatch(uint64_t id, kv::WatchRequest request);
 
-  // A callback that sends the store's result as the answer of call `id`.
+  // Makes a callback that sends the store's result as the answer of call `id`.
   template <typename T>
   kv::KvStore::Callback<T> Answer(uint64_t id) {
     return [outlet = outlet_, id](absl::StatusOr<T> result) {
@@ -131,7 +131,7 @@ class StoreGrpc::Connection final
   kv::KvStore& store_;
   const std::shared_ptr<Outlet> outlet_;
   wire::StoreRequest incoming_;
-  std::map<uint64_t, std::unique_ptr<kv::Watch>> watches_;  // touched by reads only, and by the end
+  std::map<uint64_t, std::unique_ptr<kv::Watch>> watches_;  // touched only by reads and by the end
 };
 
 void StoreGrpc::Connection::Take(wire::StoreCall& call) {
@@ -176,7 +176,7 @@ void StoreGrpc::Connection::Take(wire::StoreCall& call) {
 
 void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
   kv::WatchObserver observer;
-  auto lagged = std::make_shared<bool>(false);  // calls of one observer never overlap
+  auto lagged = std::make_shared<bool>(false);  // safe: calls of one observer never overlap
   observer.on_batch = [outlet = outlet_, id, lagged](kv::WatchBatch batch) {
     if (*lagged) return;
     size_t bytes = 32;

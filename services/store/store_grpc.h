@@ -1,7 +1,6 @@
-// StoreGrpc: any KvStore over gRPC (store.proto). The other side of common/kv/wire/grpc_kv_store.h.
+// StoreGrpc: any KvStore over gRPC (store.proto). common/kv/wire/grpc_kv_store.h is the client.
 //
-// Threads: gRPC's. `store` outlives it; the gRPC server must have been shut down before it is
-// destroyed.
+// Threads: gRPC's. `store` must outlive it. Shut the gRPC server down before destroying it.
 
 #ifndef SERVICES_STORE_STORE_GRPC_H_
 #define SERVICES_STORE_STORE_GRPC_H_
@@ -18,7 +17,7 @@ namespace escapement::store {
 
 class StoreGrpc {
  public:
-  // A watch whose client does not keep up with this much waiting for it lags.
+  // If more bytes than this wait for the client of a watch, the watch is too slow and lags.
   static constexpr size_t kBacklogBytesMax = 64 << 20;
 
   explicit StoreGrpc(kv::KvStore& store);

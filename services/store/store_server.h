@@ -4,11 +4,10 @@
 //   StoreServer::Options options;
 //   options.data_dir = ...;
 //   auto server = StoreServer::Open(options, runtime.clock());
-//   GrpcServer::Start(..., (*server)->services());  // receive_bytes_max =
-//   StoreServer::kReceiveBytesMax
+//   // with receive_bytes_max = StoreServer::kReceiveBytesMax:
+//   GrpcServer::Start(..., (*server)->services());
 //
-// Threads: Open and destruction by one thread; the gRPC server must have been shut down before the
-// latter.
+// Threads: one thread opens and destroys it. Shut the gRPC server down before destroying it.
 
 #ifndef SERVICES_STORE_STORE_SERVER_H_
 #define SERVICES_STORE_STORE_SERVER_H_
@@ -31,33 +30,33 @@ namespace escapement::store {
 
 class StoreServer {
  public:
-  // Of the internal port: a commit of kv::kCommitBytesMax with room for its form on the wire.
+  // For the internal port: a commit of kv::kCommitBytesMax in its form on the wire.
   static constexpr size_t kReceiveBytesMax = 64 << 20;
 
   struct Options {
     std::string data_dir;
     bool accept_loss = false;  // see RocksKvStore::Options
-    // No lease is taken over in this time after a start.
+    // No lease can be taken over this long after a start.
     absl::Duration lease_ttl = absl::Seconds(5);
-    uint32_t partitions = 16;    // of a new store; 1 to 1,024
-    uint32_t queue_shards = 8;   // of a new store; 1 to 1,024
-    uint32_t policy_shards = 8;  // of a new store; 1 to 1,024
+    uint32_t partitions = 16;    // for a new store; 1 to 1,024
+    uint32_t queue_shards = 8;   // for a new store; 1 to 1,024
+    uint32_t policy_shards = 8;  // for a new store; 1 to 1,024
     uint64_t free_bytes_min = uint64_t{256} << 20;
     size_t block_cache_bytes = 256 << 20;
   };
 
-  // Errors as of RocksKvStore::Open. `clock` outlives the server.
+  // Errors as RocksKvStore::Open. `clock` must outlive the server.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Open(const Options& options, Clock& clock);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // StoreService of escapement.internal.v1, for our own processes, and of escapement.v1, for
+  // StoreService of escapement.internal.v1 for our own processes, and of escapement.v1 for
   // operators.
   std::vector<grpc::Service*> services();
-  // As of HostedService: empty, or that the clock has held emission for longer than a step of
-  // minutes needs to be followed (clock_hold.h). Then nothing is planned until an operator has
-  // looked.
+  // As HostedService::NotReadyReason. Not empty if the clock has held emission for longer than it
+  // takes to follow a step of minutes (clock_hold.h). Then nothing is planned until an operator
+  // confirms the clock.
   std::string NotReadyReason() const;
   kv::RocksKvStore& store();
 

@@ -237,10 +237,10 @@ proto_library(name = "health_proto", srcs = ["grpc/health/v1/health.proto"], vis
     _system_library(
         name = "com_github_facebook_rocksdb",
         labels = [":rocksdb"],
-        # The archive: in the shared library every access to a thread-local (RocksDB counts each
-        # comparison of keys in one) and every call of its own goes through a table, a quarter of
-        # all instructions with RocksDB's own memtable (docs/adr/0008). What follows is what the
-        # archive needs.
+        # The archive, not the shared library. There every access to a thread-local and every
+        # internal call goes through a table, and RocksDB counts each comparison of keys in a
+        # thread-local. With RocksDB's own memtable that was a quarter of all instructions
+        # (docs/adr/0008). The archive needs the other libraries listed here.
         linkopts = ["-l:librocksdb.a", "-lsnappy", "-lz", "-lbz2", "-llz4", "-lzstd", "-lgflags"],
         probe_headers = ["rocksdb/db.h"],
     )

@@ -1,4 +1,4 @@
-// The commands of escctl; each adds itself below `app` and runs with the session once parsing has
+// The commands of escctl. Each adds itself to `app`, and runs with the session once parsing has
 // succeeded.
 
 #ifndef TOOLS_ESCCTL_COMMANDS_H_

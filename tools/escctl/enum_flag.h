@@ -13,7 +13,7 @@
 
 namespace escapement::escctl {
 
-// The name of the enum's value.
+// The enum value's name for the word.
 inline std::string EnumName(absl::string_view text) {
   return absl::StrReplaceAll(absl::AsciiStrToUpper(text), {{"-", "_"}});
 }

@@ -35,7 +35,7 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& 
                     v1::EventState_Name(event.state()), outcome, absl::StrCat(event.attempts())}}));
 }
 
-// RFC 3339, "now", or "+90s" from now on.
+// Parses RFC 3339, "now", or "+90s" (from now).
 bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
   absl::string_view rest = text;
   absl::Duration offset;
@@ -44,7 +44,7 @@ bool ParseDue(const std::string& text, google::protobuf::Timestamp* due) {
     return true;
   }
   if (absl::ConsumePrefix(&rest, "+")) {
-    // Beyond it TimeUtil ends the process; the server knows the true bound.
+    // With larger values TimeUtil ends the process. The server knows the true bound.
     constexpr absl::Duration kOffsetMax = absl::Hours(24 * 366 * 1000);
     if (!absl::ParseDuration(rest, &offset) || offset < -kOffsetMax || offset > kOffsetMax)
       return false;
@@ -112,8 +112,8 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
   });
 }
 
-// Reads the next batch of lines, each an Event in JSON whose eventId is the client-chosen id.
-// Returns false on a bad line, with `*error` set; an empty batch means the end.
+// Reads the next batch of lines. Each line is an Event in JSON, whose eventId is the client-chosen
+// id. Returns false on a bad line and sets `*error`. An empty batch means the end.
 bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch,
                std::string* error) {
   std::string line;
@@ -131,7 +131,7 @@ bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch,
     }
     v1::IngestEvent* event = batch->add_events();
     event->set_event_id(parsed.event_id());
-    // Rounded up, as the server does with times.
+    // Round up, as the server does.
     event->set_due_time_micros(parsed.has_due_time() ? parsed.due_time().seconds() * 1'000'000 +
                                                            (parsed.due_time().nanos() + 999) / 1000
                                                      : 0);

@@ -24,7 +24,7 @@ void PrintPreview(Session& session, const v1::PreviewScheduleResponse& preview) 
   session.Print(FormatTable(PreviewHeader(), PreviewRows(preview)));
 }
 
-// One range by as many calls as it takes. The answer of all of them together.
+// Backfills one range with as many calls as needed. Holds the answer of all of them together.
 struct Backfill {
   v1::BackfillScheduleRequest request;
   v1::BackfillScheduleResponse total;

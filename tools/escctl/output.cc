@@ -23,7 +23,7 @@ Json ToJson(const google::protobuf::Message& message) {
   return status.ok() ? Json::parse(text, nullptr, false) : Json();
 }
 
-// A name of the API or one like it.
+// True for names of the API and words like them.
 bool IsPlainWord(absl::string_view text) {
   return !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text[0])) &&
          std::all_of(text.begin(), text.end(),
@@ -34,7 +34,7 @@ void EmitYaml(YAML::Emitter& out, const Json& json) {
   if (json.is_object()) {
     out << YAML::BeginMap;
     for (const auto& [key, value] : json.items()) {
-      // Keys of maps are the user's: quoted unless they are plain words.
+      // Keys of maps come from users: quote them unless they are plain words.
       if (IsPlainWord(key)) {
         out << YAML::Key << key << YAML::Value;
       } else {
@@ -48,7 +48,7 @@ void EmitYaml(YAML::Emitter& out, const Json& json) {
     for (const auto& value : json) EmitYaml(out, value);
     out << YAML::EndSeq;
   } else if (json.is_string()) {
-    // Quoted, so that "5", "true" and times stay strings.
+    // Quote strings, so that "5", "true" and times stay strings.
     out << YAML::DoubleQuoted << json.get<std::string>();
   } else {
     out << json.dump();

@@ -1,4 +1,4 @@
-// How escctl prints: tables for people, JSON and YAML (the API's JSON names) for programs.
+// Output of escctl: tables for people, JSON and YAML (with the API's JSON names) for programs.
 
 #ifndef TOOLS_ESCCTL_OUTPUT_H_
 #define TOOLS_ESCCTL_OUTPUT_H_
@@ -18,8 +18,8 @@ enum class OutputFormat { kTable, kJson, kYaml };
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell, two spaces between; rows shorter than `header` are filled
-// with "". Characters of a cell that a terminal could take for commands are escaped, so a cell is
+// Columns are as wide as their widest cell, with two spaces between. Rows shorter than `header` are
+// filled with "". Characters that a terminal could take for commands are escaped, so a cell is
 // always one line.
 std::string FormatTable(const Row& header, const std::vector<Row>& rows);
 
@@ -27,11 +27,11 @@ std::string FormatTable(const Row& header, const std::vector<Row>& rows);
 // escaped (common/base/printable_text.h).
 std::string FormatMessage(const google::protobuf::Message& message, OutputFormat format);
 
-// A list: JSON array or YAML sequence.
+// A list as a JSON array or YAML sequence.
 std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages,
                            OutputFormat format);
 
-// "3" or "3 events": for the words on stderr.
+// "3" or "3 events", for the words on stderr.
 std::string Counted(size_t count, absl::string_view noun);
 
 }  // namespace escapement::escctl

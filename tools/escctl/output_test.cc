@@ -31,7 +31,7 @@ TEST(OutputTest, NoFormatLetsControlCharactersThrough) {
   }
 }
 
-TEST(OutputTest, HostileKeysComeBackFromYamlAndJsonAsTheyWere) {
+TEST(OutputTest, HostileKeysSurviveYamlAndJson) {
   for (const std::string& key :
        {std::string("a\x1b[2J"), std::string("\xc2\x9b"), std::string("\x7f"), std::string("a\nb"),
         std::string("a: b"), std::string("\xe2\x80\xae"), std::string("- \"x\" \\")}) {
@@ -48,7 +48,7 @@ TEST(OutputTest, HostileKeysComeBackFromYamlAndJsonAsTheyWere) {
   }
 }
 
-TEST(OutputTest, JsonAndYamlCarryTheNamesOfTheApi) {
+TEST(OutputTest, JsonAndYamlUseTheNamesOfTheApi) {
   v1::Schedule schedule;
   schedule.set_name("tenants/default/schedules/a");
   schedule.set_time_zone("UTC");

@@ -49,7 +49,7 @@ void PrintPolicies(Session& session, const std::vector<ThrottlePolicy>& policies
   session.Print(FormatMessages(messages, session.format()));
 }
 
-// Makes one call that answers with a policy, and prints that.
+// Makes one call that answers with a policy, and prints the policy.
 template <typename Request>
 void CallAndPrint(Session& session, const Request& request,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -108,7 +108,7 @@ struct Limits {
     set(max_concurrent, "max_concurrent", [&](int64_t v) { policy->set_max_concurrent(v); });
     set(max_per_second, "max_per_second", [&](double v) { policy->set_max_per_second(v); });
     set(burst, "burst", [&](int64_t v) { policy->set_burst(v); });
-    // CLI11 has made sure that they are values, in upper case.
+    // CLI11 has checked that they are values, in upper case.
     set(on_expiry, "on_expiry", [&](const std::string& v) {
       ThrottlePolicy::OnExpiry parsed{};
       if (ThrottlePolicy::OnExpiry_Parse(v, &parsed)) policy->set_on_expiry(parsed);

@@ -12,7 +12,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using Stub = v1::RunService::Stub;
 
-// Why the occurrence set off nothing, and of a summary for how many it stands.
+// Why the occurrence did not fire; for a summary also its number of occurrences.
 std::string ReasonOf(const v1::Run& r) {
   if (r.skip_reason().empty()) return "-";
   if (r.occurrence_count() <= 1) return r.skip_reason();
@@ -41,7 +41,7 @@ const Row& RunHeader() {
   return header;
 }
 
-// One run: beside the list's columns, how far it has come with its tokens.
+// One run: the columns of the list, and the progress of its tokens.
 Row ToDetailedRow(const v1::Run& r) {
   Row row = ToRow(r);
   for (const int64_t count : {r.granted_count(), r.delivered_count(), r.running_count()})

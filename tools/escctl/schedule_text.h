@@ -1,4 +1,4 @@
-// What the tables of schedules say about their times. Pure.
+// Texts about the times of schedules, for tables. Pure.
 
 #ifndef TOOLS_ESCCTL_SCHEDULE_TEXT_H_
 #define TOOLS_ESCCTL_SCHEDULE_TEXT_H_
@@ -12,12 +12,12 @@
 
 namespace escapement::escctl {
 
-// Short: the cron expression (of fields, as it would be written), "every 90s", "3 times".
+// A short form: the cron expression (also for cron fields), "every 90s", "3 times".
 std::string WhenOf(const v1::Schedule& schedule);
 
 Row PreviewHeader();
 std::vector<Row> PreviewRows(const v1::PreviewScheduleResponse& preview);
-// The lines that go with the table: description, warnings, zone data.
+// The lines beside the table: description, warnings, zone data.
 std::vector<std::string> PreviewWords(const v1::PreviewScheduleResponse& preview);
 
 }  // namespace escapement::escctl

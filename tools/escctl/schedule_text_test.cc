@@ -14,7 +14,7 @@ Message Parse(const std::string& text) {
   return message;
 }
 
-TEST(ScheduleText, EveryWayOfSayingWhenHasAShortForm) {
+TEST(ScheduleText, EachKindOfTimetableHasAShortForm) {
   const auto when = [](const std::string& text) { return WhenOf(Parse<v1::Schedule>(text)); };
   EXPECT_EQ(when("cron: '0 3 * * *'"), "0 3 * * *");
   EXPECT_EQ(when("cron_fields { hour: '3' minute: '0' }"), "0 3 * * *");

@@ -1,5 +1,5 @@
-// Session: what every command of escctl shares: the flags before the command, the channel,
-// printing, the exit code.
+// Session: the common part of all commands of escctl: the flags before the command, the channel,
+// printing, and the exit code.
 
 #ifndef TOOLS_ESCCTL_SESSION_H_
 #define TOOLS_ESCCTL_SESSION_H_
@@ -29,16 +29,16 @@ class Session {
 
   // "tenants/{tenant}", from --tenant.
   std::string parent() const;
-  // `name` if it is a full resource name, else "{parent}/{collection}/{name}".
+  // `name` if it is a full resource name, otherwise "{parent}/{collection}/{name}".
   std::string FullName(absl::string_view collection, absl::string_view name) const;
 
   // Sets the deadline of a call.
   void Prepare(grpc::ClientContext& context) const;
   OutputFormat format() const;
 
-  // Data on stdout.
+  // Prints data on stdout.
   void Print(absl::string_view text) const;
-  // Words on stderr.
+  // Prints words on stderr.
   void Say(absl::string_view words) const;
 
   // Both set the exit code.

@@ -1,4 +1,4 @@
-// escctl store …: what operators ask of the store.
+// escctl store …: commands for operators of the store.
 
 #include <memory>
 #include <string>
@@ -55,7 +55,7 @@ void RunClock(Session& session, bool confirm) {
     if (clock.held()) session.Say("if the wall clock is right: escctl store clock --confirm");
     return;
   }
-  // Only the step that was there when the command was given.
+  // Confirm only the step that was there when the command was given.
   v1::ConfirmClockRequest request;
   *request.mutable_disagreement() = clock.disagreement();
   grpc::ClientContext context;

@@ -17,9 +17,9 @@ namespace escapement::escctl {
 class TargetFlags {
  public:
   void Add(CLI::App& command);
-  void AddRetryKeep(CLI::App& command);  // of schedules only
+  void AddRetryKeep(CLI::App& command);  // only for schedules
 
-  // Writes what was given into a Schedule or an Event and appends the mask paths that it set.
+  // Writes the given flags into a Schedule or an Event and appends the mask paths that it set.
   absl::Status Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const;
   absl::Status Apply(v1::Event* event) const;
 
@@ -43,14 +43,14 @@ class TargetFlags {
   std::optional<bool> retry_keep_;
 };
 
-// "90s", "1h30m".
+// Parses "90s" or "1h30m".
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,
                                                              const std::string& text);
 
-// The text, or with a leading '@' the content of the file.
+// The text itself, or the content of a file if it begins with '@'.
 absl::StatusOr<std::string> TextOrFile(const std::string& text);
 
-// "k=v" pairs.
+// Parses "k=v" pairs.
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParsePairs(
     const std::string& flag, const std::vector<std::string>& pairs);
 

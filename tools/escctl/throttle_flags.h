@@ -1,4 +1,4 @@
-// Flags of how a schedule is throttled, and of who hears of the end of its runs.
+// Flags about throttling, and about the events at the end of runs.
 
 #ifndef TOOLS_ESCCTL_THROTTLE_FLAGS_H_
 #define TOOLS_ESCCTL_THROTTLE_FLAGS_H_
@@ -18,8 +18,8 @@ class ThrottleFlags {
  public:
   void Add(CLI::App& command);
 
-  // Writes what was given into the schedule and appends the mask paths that it set; an empty text
-  // clears its field. `policy_name` makes a policy's full name of an id.
+  // Writes the given flags into the schedule and appends the mask paths that it set; an empty text
+  // clears its field. `policy_name` turns an id into a policy's full name.
   absl::Status Apply(const std::function<std::string(const std::string&)>& policy_name,
                      v1::Schedule* schedule, std::vector<std::string>* fields) const;
 

@@ -24,7 +24,7 @@ Parsed Parse(Strings arguments) {
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   app.parse(static_cast<int>(argv.size()), argv.data());
   Parsed parsed;
-  // As an update's request might hold them already (from a file).
+  // The request of an update may already hold this, from a file.
   parsed.schedule.set_policy("former");
   parsed.schedule.mutable_on_complete()->mutable_http()->set_uri("http://former/");
   parsed.schedule.mutable_window()->set_pacing(v1::Window::EVEN);
@@ -33,7 +33,7 @@ Parsed Parse(Strings arguments) {
   return parsed;
 }
 
-TEST(ThrottleFlags, WhatIsNotGivenIsNotTouched) {
+TEST(ThrottleFlags, AbsentFlagChangesNothing) {
   const Parsed parsed = Parse({});
   EXPECT_TRUE(parsed.status.ok());
   EXPECT_TRUE(parsed.fields.empty());
@@ -56,7 +56,7 @@ TEST(ThrottleFlags, EachFlagSetsItsFieldAndNamesIt) {
                                     "completion", "on_complete"}));
 }
 
-TEST(ThrottleFlags, AnEmptyTextClears) {
+TEST(ThrottleFlags, EmptyTextClearsTheField) {
   const Parsed parsed = Parse({"--policy", "", "--window", "", "--on-complete-http", ""});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
   EXPECT_EQ(parsed.schedule.policy(), "");
@@ -65,7 +65,7 @@ TEST(ThrottleFlags, AnEmptyTextClears) {
   EXPECT_EQ(parsed.fields, (Strings{"policy", "window", "on_complete"}));
 }
 
-TEST(ThrottleFlags, WordsOfNoMeaningAreRefused) {
+TEST(ThrottleFlags, UnknownWordsAreRefused) {
   EXPECT_FALSE(Parse({"--pacing", "quickly"}).status.ok());
   EXPECT_FALSE(Parse({"--on-close", "never"}).status.ok());
   EXPECT_FALSE(Parse({"--completion", "later"}).status.ok());

@@ -15,7 +15,7 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-// The only element, empty, means: none at all.
+// True if the only element is empty, which means: no values.
 bool Clears(const std::vector<std::string>& texts) {
   return texts.size() == 1 && texts.front().empty();
 }
@@ -25,7 +25,7 @@ bool Clears(const std::vector<std::string>& texts) {
 void TimingFlags::AddForPreview(CLI::App& command) {
   command.add_option("--cron", cron_,
                      "cron expression of five to seven fields, or a macro such as @daily");
-  // Of a repeated flag each takes one value, so that a name may follow it.
+  // Each repetition of the flag takes one value, so that a name may follow it.
   command
       .add_option("--cron-field", cron_fields_,
                   "one field of a cron expression, e.g. hour=3; may be repeated")
@@ -243,7 +243,7 @@ absl::Status TimingFlags::Apply(absl::Time now, v1::PreviewScheduleRequest* requ
 absl::StatusOr<google::protobuf::Timestamp> ParseTimeFlag(const std::string& flag,
                                                           const std::string& text, absl::Time now) {
   using google::protobuf::util::TimeUtil;
-  // Beyond it TimeUtil ends the process; the server knows the true bounds.
+  // With larger values TimeUtil ends the process. The server knows the true bounds.
   constexpr absl::Duration kOffsetMax = absl::Hours(24 * 366 * 1000);
   google::protobuf::Timestamp time;
   absl::Duration offset;

@@ -1,4 +1,4 @@
-// Flags of when a schedule fires, and of what becomes of occurrences that are late or meet a run.
+// Flags about when a schedule fires, and about occurrences that are late or overlap a run.
 
 #ifndef TOOLS_ESCCTL_TIMING_FLAGS_H_
 #define TOOLS_ESCCTL_TIMING_FLAGS_H_
@@ -18,13 +18,13 @@ namespace escapement::escctl {
 
 class TimingFlags {
  public:
-  // All flags, or those alone that a preview has too.
+  // Add: all flags. AddForPreview: only those that a preview has too.
   void Add(CLI::App& command);
   void AddForPreview(CLI::App& command);
 
-  // Writes what was given into the schedule and appends the mask paths that it set; an empty text
-  // clears its field. A way of saying when it fires (--cron, --cron-field, --every, --at) takes the
-  // place of those that the schedule has from elsewhere. `now` is what "now" and "+90s" refer to.
+  // Writes the given flags into the schedule and appends the mask paths that it set; an empty text
+  // clears its field. A flag that says when the schedule fires (--cron, --cron-field, --every,
+  // --at) replaces such fields of the schedule. "now" and "+90s" are relative to `now`.
   absl::Status Apply(absl::Time now, v1::Schedule* schedule,
                      std::vector<std::string>* fields) const;
   absl::Status Apply(absl::Time now, v1::PreviewScheduleRequest* request) const;
@@ -58,7 +58,7 @@ class TimingFlags {
   std::optional<std::string> fold_;
 };
 
-// RFC 3339, "now", or "+90s" / "-1h30m" from `now` on.
+// Parses RFC 3339, "now", or "+90s" / "-1h30m" relative to `now`.
 absl::StatusOr<google::protobuf::Timestamp> ParseTimeFlag(const std::string& flag,
                                                           const std::string& text, absl::Time now);
 

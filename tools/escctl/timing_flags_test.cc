@@ -22,7 +22,7 @@ struct Parsed {
   Strings fields;
 };
 
-// `former` is what a file might hold.
+// `former` is the content of a file.
 Parsed Parse(const Strings& arguments, const std::string& former = "") {
   CLI::App app;
   TimingFlags flags;
@@ -41,7 +41,7 @@ Parsed Parse(const Strings& arguments, const std::string& former = "") {
 
 std::string Text(const v1::Schedule& schedule) { return schedule.ShortDebugString(); }
 
-TEST(TimingFlags, WhatIsNotGivenIsNotTouched) {
+TEST(TimingFlags, AbsentFlagChangesNothing) {
   const std::string former = R"(cron: "0 3 * * *" max_runs: 3 exclusions: "* 4 * * *")";
   const Parsed parsed = Parse({}, former);
   EXPECT_TRUE(parsed.status.ok());
@@ -94,7 +94,7 @@ TEST(TimingFlags, EachFlagSetsItsFieldAndNamesIt) {
                      "overlap_policy", "retry_policy.keep"}));
 }
 
-TEST(TimingFlags, EachWayOfSayingWhenTakesThePlaceOfTheOthers) {
+TEST(TimingFlags, EachKindOfTimetableReplacesTheOthers) {
   const Strings kFormer = {R"(cron: "0 3 * * *")", R"(cron_fields { hour: "3" minute: "0" })",
                            R"(interval { every { seconds: 5 } anchor_time { seconds: 1 } })",
                            "times { seconds: 1 } times { seconds: 2 }"};
@@ -115,7 +115,7 @@ TEST(TimingFlags, EachWayOfSayingWhenTakesThePlaceOfTheOthers) {
   EXPECT_EQ(fields.fields, (Strings{"cron_fields.hour", "cron_fields.day_of_month"}));
 }
 
-TEST(TimingFlags, ARepeatedFlagTakesNoNameThatFollowsIt) {
+TEST(TimingFlags, RepeatedFlagDoesNotTakeAFollowingName) {
   CLI::App app;
   TimingFlags flags;
   std::string id;
@@ -131,7 +131,7 @@ TEST(TimingFlags, ARepeatedFlagTakesNoNameThatFollowsIt) {
   EXPECT_EQ(request.exclusions_size(), 1);
 }
 
-TEST(TimingFlags, AnEmptyTextClears) {
+TEST(TimingFlags, EmptyTextClearsTheField) {
   const Parsed parsed =
       Parse({"--start", "", "--end", "", "--exclude", "", "--jitter", "", "--max-runs", "0",
              "--no-retry-keep"},
@@ -143,7 +143,7 @@ TEST(TimingFlags, AnEmptyTextClears) {
                                     "retry_policy.keep"}));
 }
 
-TEST(TimingFlags, WordsOfNoMeaningAreRefused) {
+TEST(TimingFlags, UnknownWordsAreRefused) {
   const std::vector<Strings> kCases = {
       {"--gap", "jump"},           {"--fold", "first-and-last"}, {"--misfire", "never"},
       {"--overlap", "queue"},      {"--every", "often"},         {"--jitter", "some"},
@@ -159,7 +159,7 @@ TEST(TimingFlags, WordsOfNoMeaningAreRefused) {
   EXPECT_FALSE(Parse({"--at", "now", "--cron-field", "hour=3"}).status.ok());
 }
 
-TEST(TimingFlags, APreviewHasThoseThatItKnows) {
+TEST(TimingFlags, PreviewHasOnlyItsOwnFlags) {
   CLI::App app;
   TimingFlags flags;
   flags.AddForPreview(app);

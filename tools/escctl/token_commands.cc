@@ -15,7 +15,7 @@ constexpr size_t kTokensOfOneCall = 10'000;
 constexpr char kTokensHelp[] =
     "tokens that came with the events (escctl policy usage shows them); - = stdin, one per line";
 
-// The tokens that were given, with those of stdin in the place of "-".
+// The given tokens; "-" stands for the tokens on stdin.
 std::vector<std::string> ReadTokens(const std::vector<std::string>& given) {
   std::vector<std::string> tokens;
   for (const std::string& token : given) {
@@ -51,7 +51,7 @@ void PrintResults(Session& session, const std::vector<std::string>& tokens,
   }
 }
 
-// Calls `method` with the tokens, as many at once as it takes; `fill` adds one to a request.
+// Calls `method` with the tokens, as many in one call as it accepts; `fill` adds one to a request.
 template <typename Request, typename Response, typename Fill>
 void CallWithTokens(Session& session, const std::vector<std::string>& given,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -73,7 +73,7 @@ void CallWithTokens(Session& session, const std::vector<std::string>& given,
     if (status.ok())
       results.insert(results.end(), response.results().begin(), response.results().end());
   }
-  // What was done before an error is said in any case.
+  // Print the results so far even if there was an error.
   if (status.ok() || !results.empty()) PrintResults(session, tokens, results);
   if (!status.ok()) session.Fail(status);
 }

@@ -1,5 +1,4 @@
-// The options with which programs of the configuration `asan` run, so that they need no
-// environment.
+// The options of programs built with the configuration `asan`, so that they need no environment.
 
 extern "C" {
 

@@ -1,7 +1,7 @@
-// Tells ThreadSanitizer what gRPC, which in Debian is built without it, orders by atomics of its
-// own: what a thread did before it began an operation has happened for the thread that is given the
-// operation's end, and what a call did for whoever is given an event after the call was given up (a
-// server's end waits so).
+// Tells ThreadSanitizer the order that gRPC keeps by its own atomics; Debian builds gRPC without
+// it. Actions of a thread before it begins an operation happen before another thread receives the
+// end of that operation. Actions of a call happen before an event that is given out after the call
+// ended (the end of a server waits this way).
 
 #include <dlfcn.h>
 #include <grpc/grpc.h>
@@ -25,7 +25,7 @@ Function* Real(const char* symbol) {
 char calls_given_up;
 
 grpc_event Given(grpc_event event) {
-  // The tag of a timeout or of the queue's end is not set: any address.
+  // The tag of a timeout, or of the queue's end, is not set and may be any address.
   if (event.type == GRPC_OP_COMPLETE && event.tag != nullptr) __tsan_acquire(event.tag);
   __tsan_acquire(&calls_given_up);
   return event;

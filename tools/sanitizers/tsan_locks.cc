@@ -1,9 +1,9 @@
-// Tells ThreadSanitizer of the locks of Abseil, which in Debian is built without it: these
-// definitions stand before those of the shared library, for our code and for gRPC, and call them.
+// Tells ThreadSanitizer about the locks of Abseil, which Debian builds without it. For our code and
+// for gRPC these definitions come before those of the shared library, and call them.
 //
-// A thread that waits for a condition gives its lock away and takes it again. Conditions are
-// evaluated by whoever unlocks, with the lock held; what is read within these calls is not judged,
-// as in an Abseil that is built with ThreadSanitizer.
+// A thread that waits for a condition releases its lock and acquires it again. The thread that
+// unlocks evaluates the conditions, with the lock held. ThreadSanitizer ignores reads inside these
+// calls, as in an Abseil that is built with it.
 
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
@@ -21,7 +21,7 @@
 
 namespace {
 
-// The shared library's definition of `symbol`.
+// Finds the shared library's definition of `symbol`.
 template <typename Function>
 Function* Real(const char* symbol) {
   void* found = dlsym(RTLD_NEXT, symbol);
@@ -32,7 +32,7 @@ Function* Real(const char* symbol) {
   return reinterpret_cast<Function*>(found);
 }
 
-// Abseil calls some of these functions from others: only the outermost is told of.
+// Abseil calls some of these functions from others; only the outermost call counts.
 thread_local int depth = 0;
 
 class Inside {
@@ -85,7 +85,7 @@ void Unlocking(void* mutex, unsigned flags, Call call) {
   __tsan_mutex_post_unlock(mutex, flags);
 }
 
-// The lock is given away and taken again in `call`.
+// `call` releases the lock and acquires it again.
 template <typename Call>
 auto Waiting(void* mutex, Call call) {
   if (depth == 0) {
@@ -95,7 +95,7 @@ auto Waiting(void* mutex, Call call) {
   return Locking(mutex, 0, call);
 }
 
-// Notification's only field beside its mutex: HasBeenNotified(), which is inline, reads it.
+// The only field of Notification beside its mutex. HasBeenNotified(), which is inline, reads it.
 void* NotifiedFlag(const absl::Notification* notification) {
   static_assert(sizeof(absl::Notification) > sizeof(absl::Mutex));
   return const_cast<char*>(reinterpret_cast<const char*>(notification)) + sizeof(absl::Mutex);
@@ -108,7 +108,8 @@ ABSL_NAMESPACE_BEGIN
 
 Mutex::~Mutex() {
   static auto* const real = Real<void(Mutex*)>(ABSL_SYMBOL("5MutexD1Ev"));
-  // Not those of gRPC's own objects, whose last reference is counted by atomics that are not seen.
+  // Not for locks in gRPC's own objects: atomics that ThreadSanitizer does not see count their
+  // references.
   __tsan_mutex_destroy(this, __tsan_mutex_not_static);
   real(this);
 }

@@ -86,7 +86,7 @@ void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
   {
     absl::MutexLock lock(&mu_);
     --opening_;
-    Number();
+    NumberWaiting();
     if (Ready()) reads = std::exchange(reads_waiting_, {});
   }
   for (Closure& read : reads) read();
@@ -125,12 +125,12 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
       return;
     }
     waiting_.push_back({std::move(commit), std::move(on), std::move(done)});
-    Number();
+    NumberWaiting();
   }
   Flush();
 }
 
-void KvClient::Core::Number() {
+void KvClient::Core::NumberWaiting() {
   // The next answer makes room; with one commit outstanding there will be an answer.
   const uint64_t window = Perturb(runtime_, Site::kKvOneCommitOutstanding) ? 1 : kSessionWindow;
   while (Ready() && unknown_ == 0 && !waiting_.empty() && next_ < oldest_ + window) {
@@ -207,7 +207,7 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
       LoseSession();
       reopen = true;
     } else {
-      Number();
+      NumberWaiting();
     }
     PostAnswer<CommitResult>(*answered.on, std::move(answered.done), std::move(answer));
   }
@@ -251,7 +251,7 @@ void KvClient::Core::ResendUnknown() {
       --unknown_;
       outbox_.push_back(slot.request);
     }
-    Number();
+    NumberWaiting();
   }
   Flush();
 }

@@ -83,7 +83,7 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   void LoseSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ResendUnknown() ABSL_LOCKS_EXCLUDED(mu_);
   // Numbers waiting commits while the window has room and every result is known.
-  void Number() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NumberWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends the commits of outbox_ in order; does not hold the lock during the calls.
   void Flush() ABSL_LOCKS_EXCLUDED(mu_);
   void NoteTime(absl::Time store_time, CommitSeq seq) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -86,7 +86,7 @@ class KvClientTest : public testing::Test {
   std::unique_ptr<KvClient> client_;
 };
 
-TEST_F(KvClientTest, EveryCommitIsAppliedOnceHoweverManyAnswersAreLost) {
+TEST_F(KvClientTest, CommitAppliesOnceIfAnswersAreLost) {
   lossy_.loss_percent = 40;
   std::string told;
   for (int i = 0; i < 500; ++i) PutAsync(absl::StrCat("k", i), &told);
@@ -97,7 +97,7 @@ TEST_F(KvClientTest, EveryCommitIsAppliedOnceHoweverManyAnswersAreLost) {
   EXPECT_EQ(sessions_lost_, 0);
 }
 
-TEST_F(KvClientTest, NothingNewIsSentWhileAResultIsUnknown) {
+TEST_F(KvClientTest, NoNewCommitIsSentWhileAResultIsUnknown) {
   std::string told;
   runtime_.AdvanceBy(absl::Seconds(1));
   lossy_.loss_percent = 100;
@@ -111,7 +111,7 @@ TEST_F(KvClientTest, NothingNewIsSentWhileAResultIsUnknown) {
   EXPECT_THAT(lossy_.numbers, testing::ElementsAre(1, 1, 2, 3));
 }
 
-TEST_F(KvClientTest, ACrashOfTheStoreIsRiddenOut) {
+TEST_F(KvClientTest, CommitsSucceedAcrossACrashOfTheStore) {
   for (auto unsynced : {MemKvStore::Unsynced::kLost, MemKvStore::Unsynced::kKept}) {
     std::string told;
     runtime_.AdvanceBy(absl::Seconds(1));
@@ -126,7 +126,7 @@ TEST_F(KvClientTest, ACrashOfTheStoreIsRiddenOut) {
   }
 }
 
-TEST_F(KvClientTest, AStoreThatForgotItsSessionsTellsItsClientsToStartAnew) {
+TEST_F(KvClientTest, LostSessionCallsBackAndOpensANewSession) {
   std::string told;
   PutAsync("a", &told);
   runtime_.AdvanceBy(absl::Seconds(1));
@@ -144,7 +144,7 @@ TEST_F(KvClientTest, AStoreThatForgotItsSessionsTellsItsClientsToStartAnew) {
   EXPECT_EQ(told, "+!+");
 }
 
-TEST_F(KvClientTest, AStoreThatLostCommitsIsNotServedAgain) {
+TEST_F(KvClientTest, ClientRefusesAStoreThatLostCommits) {
   std::string told;
   PutAsync("a", &told);
   runtime_.AdvanceBy(absl::Seconds(1));
@@ -161,7 +161,7 @@ TEST_F(KvClientTest, AStoreThatLostCommitsIsNotServedAgain) {
   EXPECT_FALSE(client_->Connected());
 }
 
-TEST_F(KvClientTest, MoreThanTheWindowWaitsInOrderUpToABound) {
+TEST_F(KvClientTest, CommitsBeyondTheWindowWaitInOrderUpToABound) {
   KvClient::Options options;
   options.waiting_commits_max = 100;
   client_ = std::make_unique<KvClient>(lossy_, runtime_, std::move(options));
@@ -174,7 +174,7 @@ TEST_F(KvClientTest, MoreThanTheWindowWaitsInOrderUpToABound) {
   EXPECT_TRUE(std::is_sorted(sorted.begin(), sorted.end()));
 }
 
-TEST_F(KvClientTest, ReadsAreRepeatedUntilTheyAreAnswered) {
+TEST_F(KvClientTest, ReadRepeatsUntilItIsAnswered) {
   lossy_.loss_percent = 70;
   int read = 0;
   for (int i = 0; i < 50; ++i) {
@@ -248,7 +248,7 @@ class OrderNotingKvStore final : public ForwardingKvStore {
 };
 
 // Otherwise a commit between the two would be in neither the scan nor the watch.
-TEST_F(KvClientTest, NothingIsSentInASessionBeforeTheWatchesThatWaitedForItAreOpen) {
+TEST_F(KvClientTest, NothingIsSentBeforeWaitingWatchesAreOpen) {
   OrderNotingKvStore store(mem_);
   KvClient::Options options;
   options.name = "noting";
@@ -267,7 +267,7 @@ TEST_F(KvClientTest, NothingIsSentInASessionBeforeTheWatchesThatWaitedForItAreOp
   EXPECT_EQ(answers, 2);
 }
 
-TEST_F(KvClientTest, DestroyingItDropsWhatHasNotBeenAnswered) {
+TEST_F(KvClientTest, DestructorDropsUnansweredCallbacks) {
   std::string told;
   PutAsync("a", &told);
   client_.reset();

@@ -5,12 +5,12 @@
 namespace escapement::kv {
 namespace {
 
-TEST(ClockHold, IsNoReasonForTenSeconds) {
+TEST(ClockHold, HasNoReasonForTenSeconds) {
   EXPECT_EQ(NotReadyReason({absl::ZeroDuration(), absl::ZeroDuration()}), "");
   EXPECT_EQ(NotReadyReason({absl::Seconds(10), absl::Hours(2)}), "");
 }
 
-TEST(ClockHold, SaysHowLongAndByHowMuch) {
+TEST(ClockHold, SaysDurationAndDisagreement) {
   EXPECT_EQ(NotReadyReason({absl::Milliseconds(12'300), absl::Hours(2) + absl::Seconds(5)}),
             "clock: held for 12 s, wall clock 2 h ahead");
   EXPECT_EQ(NotReadyReason({absl::Seconds(11), absl::Hours(2) - absl::Microseconds(3)}),

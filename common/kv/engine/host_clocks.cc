@@ -13,7 +13,7 @@ void HostClocks::Note(const HostClock& host, absl::Duration boottime) {
   reports_[host.boot_id] = {host.wall, boottime};
 }
 
-HostClocks::Count HostClocks::At(absl::Duration boottime, absl::Time wall) const {
+HostClocks::Count HostClocks::CountAt(absl::Duration boottime, absl::Time wall) const {
   Count count;
   for (const auto& [boot_id, report] : reports_) {
     const absl::Duration since = boottime - report.boottime;

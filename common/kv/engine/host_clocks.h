@@ -40,7 +40,7 @@ class HostClocks {
     uint32_t disagree = 0;
   };
   // Counts the machines that are connected at `boottime`. `wall` is the store's wall clock then.
-  Count At(absl::Duration boottime, absl::Time wall) const;
+  Count CountAt(absl::Duration boottime, absl::Time wall) const;
 
  private:
   struct Report {

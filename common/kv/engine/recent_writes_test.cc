@@ -11,7 +11,7 @@ namespace {
 
 constexpr ColumnFamily kCf = ColumnFamily::kStates;
 
-TEST(RecentWritesTest, WhatHappenedBeforeItBeganIsUnknown) {
+TEST(RecentWritesTest, EverythingBeforeTheStartCountsAsChanged) {
   RecentWrites recent(4, 100);
   EXPECT_FALSE(recent.UnchangedSince(kCf, "k", 99));
   EXPECT_TRUE(recent.UnchangedSince(kCf, "k", 100));
@@ -20,7 +20,7 @@ TEST(RecentWritesTest, WhatHappenedBeforeItBeganIsUnknown) {
   EXPECT_TRUE(recent.UnchangedSince(kCf, "k", 105));
 }
 
-TEST(RecentWritesTest, FamiliesAreApart) {
+TEST(RecentWritesTest, FamiliesDoNotShareSlots) {
   RecentWrites recent(0, 0);  // one slot: every key of a family collides
   recent.Touch(kCf, "a", 5);
   EXPECT_FALSE(recent.UnchangedSince(kCf, "b", 4));
@@ -28,7 +28,7 @@ TEST(RecentWritesTest, FamiliesAreApart) {
   EXPECT_TRUE(recent.UnchangedSince(ColumnFamily::kEvents, "a", 0));
 }
 
-TEST(RecentWritesTest, RangesTouchWhatTheyCover) {
+TEST(RecentWritesTest, RangeTouchesTheKeysItCovers) {
   RecentWrites recent(10, 0);
   recent.TouchRange(kCf, "b", "d", 7);
   EXPECT_FALSE(recent.UnchangedSince(kCf, "c", 6));
@@ -42,7 +42,7 @@ TEST(RecentWritesTest, RangesTouchWhatTheyCover) {
   EXPECT_TRUE(recent.UnchangedSince(kCf, "q", 60));
 }
 
-TEST(RecentWritesTest, ItNeverSaysUnchangedOfAKeyThatChanged) {
+TEST(RecentWritesTest, ChangedKeyIsNeverUnchanged) {
   std::mt19937_64 random(3);
   RecentWrites recent(6, 0);
   std::map<std::string, CommitSeq> last;

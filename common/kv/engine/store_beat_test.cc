@@ -20,14 +20,14 @@ TEST(StoreBeat, TheNextBeatIsAfterNow) {
   EXPECT_EQ(UntilBeat(At(absl::Milliseconds(500)), kSecond, kSecond), kSecond);
 }
 
-TEST(StoreBeat, WhoHasJustWorkedWaitsForTheBeatAfterTheNextIfThatIsNear) {
+TEST(StoreBeat, SkipsABeatLessThanHalfAPeriodAfterTheLastWork) {
   const absl::Time early = At(absl::Milliseconds(499));  // a lower bound, read at the beat
   EXPECT_EQ(UntilBeat(early, kSecond, absl::ZeroDuration()), absl::Milliseconds(1001));
   EXPECT_EQ(UntilBeat(early, kSecond, absl::Milliseconds(498)), absl::Milliseconds(1001));
   EXPECT_EQ(UntilBeat(early, kSecond, absl::Milliseconds(499)), absl::Milliseconds(1));
 }
 
-TEST(StoreBeat, WhileTheStoresTimeIsNotKnownItIsAPeriod) {
+TEST(StoreBeat, WaitsAPeriodWhileStoreTimeIsUnknown) {
   EXPECT_EQ(UntilBeat(absl::InfinitePast(), kSecond, kSecond), kSecond);
 }
 

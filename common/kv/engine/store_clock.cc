@@ -135,7 +135,7 @@ bool StoreClock::Believed(const ClockReading& now) const {
   if (accepted_) return true;
   if (now.boottime - std::max(stable_since_, *away_since_) < kStepStable) return false;
   if (absl::AbsDuration(disagreement_) <= kStepMax) return true;
-  return now.synchronised && hosts_.At(now.boottime, now.wall).disagree == 0;
+  return now.synchronised && hosts_.CountAt(now.boottime, now.wall).disagree == 0;
 }
 
 void StoreClock::StepTo(absl::Time wall) {
@@ -157,7 +157,7 @@ void StoreClock::NoteHost(const HostClock& host, const ClockReading& now) {
 }
 
 ClockState StoreClock::State() const {
-  const HostClocks::Count hosts = hosts_.At(last_.boottime, last_.wall);
+  const HostClocks::Count hosts = hosts_.CountAt(last_.boottime, last_.wall);
   return {.store_time = absl::FromUnixMicros(absl::ToUnixMicros(store_time_)),
           .pace = pace(),
           .disagreement = disagreement_,

@@ -23,7 +23,7 @@ TEST(StoreClock, FollowsASmallDisagreementByItsLargestSlew) {
   EXPECT_FALSE(clock.hold());
 }
 
-TEST(StoreClock, HoldsWhenTheWallClockLeapsAhead) {
+TEST(StoreClock, HoldsWhenTheWallClockStepsAhead) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   EXPECT_EQ(clock.Now(At(absl::Seconds(10), absl::Hours(1))), kStart + absl::Seconds(10));
   EXPECT_TRUE(clock.hold());
@@ -49,7 +49,7 @@ TEST(StoreClock, FollowsAStepOfMinutesOnceItHasLastedFiveSeconds) {
   }
 }
 
-TEST(StoreClock, DoesNotFollowAStepThatIsLongOrChanges) {
+TEST(StoreClock, DoesNotFollowALargeOrChangingStep) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   for (int second = 10; second < 100; ++second) {
     const absl::Duration ahead =
@@ -110,7 +110,7 @@ TEST(StoreClock, FollowsALargeStepWithEvidence) {
   }
 }
 
-TEST(StoreClock, HoldsNoLongerThanTheWallClockIsAhead) {
+TEST(StoreClock, HoldEndsWhenTheWallClockIsNoLongerAhead) {
   for (const absl::Duration ahead : {absl::Milliseconds(1001), absl::Hours(1), absl::Hours(24)}) {
     StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
     clock.Now(At(absl::Seconds(10), ahead));
@@ -143,7 +143,7 @@ TEST(StoreClock, PassesAtHalfPaceUntilAWallClockThatWasSetBackHasCaughtUp) {
   }
 }
 
-TEST(StoreClock, TellsHowFarItIsBehindFullPaceAlsoAfterARestart) {
+TEST(StoreClock, ReportsItsLagBehindFullPaceAlsoAfterARestart) {
   StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
   Pass(first, 1, 25, -absl::Minutes(1));
   EXPECT_EQ(first.State().store_time + first.pace().slowed, kStart + absl::Seconds(25));
@@ -168,7 +168,7 @@ TEST(StoreClock, KeepsItsPaceWhileAWallClockBehindKeepsChanging) {
   }
 }
 
-TEST(StoreClock, EndsTheSlowPhaseWhenTheWallClockIsSetRight) {
+TEST(StoreClock, EndsTheSlowPhaseWhenTheWallClockIsCorrected) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   Pass(clock, 1, 21, -absl::Minutes(1));
   EXPECT_NE(clock.pace().slow_from, absl::InfiniteFuture());
@@ -203,7 +203,7 @@ TEST(StoreClock, ConfirmingAClockThatAgreesDoesNothing) {
   EXPECT_LT(clock.State().store_time, kStart + absl::Milliseconds(1'001));
 }
 
-TEST(StoreClock, IsNotMovedByAWallClockThatWasSetWhileTheStoreWasDown) {
+TEST(StoreClock, IgnoresAWallClockThatWasSetWhileTheStoreWasDown) {
   for (const absl::Duration by : {absl::Hours(1), -absl::Hours(1), absl::Hours(24),
                                   -absl::Hours(24), absl::Seconds(2), -absl::Seconds(2)}) {
     StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
@@ -244,7 +244,7 @@ TEST(StoreClock, NeverGoesBackWhenTheWallClockDoes) {
 
 // Found by the simulation: a restart added 500 ppm of the time since the record for safety, so
 // events were early.
-TEST(StoreClock, GoesOnAfterARestartNeitherAheadNorBack) {
+TEST(StoreClock, ContinuesAfterARestartNeitherAheadNorBack) {
   for (const absl::Duration down : {absl::Milliseconds(3), absl::Seconds(10), absl::Hours(3)}) {
     StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
     const ClockRecord record =

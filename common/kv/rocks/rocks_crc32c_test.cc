@@ -24,12 +24,12 @@ uint32_t Ours(uint32_t crc, const std::string& data) {
   return rocksdb::crc32c::Extend(crc, data.data(), data.size());
 }
 
-TEST(RocksCrc32cTest, IsWhatTheLinkerPutsInPlaceOfRocksDbs) {
+TEST(RocksCrc32cTest, ReplacesRocksDbsThroughTheLinker) {
   EXPECT_EQ(&rocksdb::crc32c::Extend, &__wrap__ZN7rocksdb6crc32c6ExtendEjPKcm);
   EXPECT_NE(&rocksdb::crc32c::Extend, &__real__ZN7rocksdb6crc32c6ExtendEjPKcm);
 }
 
-TEST(RocksCrc32cTest, IsTheChecksumOfRfc3720) {
+TEST(RocksCrc32cTest, EqualsTheChecksumOfRfc3720) {
   std::string ascending;
   std::string descending;
   for (int i = 0; i < 32; ++i) {
@@ -43,7 +43,7 @@ TEST(RocksCrc32cTest, IsTheChecksumOfRfc3720) {
   EXPECT_EQ(Ours(0, "123456789"), 0xe3069283u);
 }
 
-TEST(RocksCrc32cTest, IsRocksDbsForWhateverLengthPlaceAndBeginning) {
+TEST(RocksCrc32cTest, EqualsRocksDbsForAnyLengthOffsetAndSeed) {
   std::mt19937 random(1);
   std::string bytes(70'000, '\0');
   for (char& c : bytes) c = static_cast<char>(random());
@@ -57,7 +57,7 @@ TEST(RocksCrc32cTest, IsRocksDbsForWhateverLengthPlaceAndBeginning) {
   }
 }
 
-TEST(RocksCrc32cTest, OfTwoPartsIsThatOfTheWhole) {
+TEST(RocksCrc32cTest, ChecksumOfTwoPartsIsThatOfTheWhole) {
   const std::string whole = "of the log each byte goes through one";
   for (size_t cut = 0; cut <= whole.size(); ++cut)
     EXPECT_EQ(Ours(Ours(0, whole.substr(0, cut)), whole.substr(cut)), Ours(0, whole));

@@ -154,9 +154,10 @@ class RocksKvStore::Handle final : public Watch {
   void MoveEnd(size_t range, std::string end) override {
     auto core = core_.lock();
     if (core == nullptr) return;
-    core->Control([core = core.get(), watcher = watcher_, range, end = std::move(end)]() mutable {
-      core->hub().MoveEnd(*watcher, range, std::move(end));
-    });
+    core->RunOnWriter(
+        [core = core.get(), watcher = watcher_, range, end = std::move(end)]() mutable {
+          core->hub().MoveEnd(*watcher, range, std::move(end));
+        });
   }
 
  private:
@@ -206,7 +207,7 @@ void RocksKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
 
 std::unique_ptr<Watch> RocksKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {
   auto watcher = std::make_shared<WatchHub::Watcher>(std::move(request), std::move(observer));
-  core_->Control([core = core_.get(), watcher] { core->hub().Add(watcher); });
+  core_->RunOnWriter([core = core_.get(), watcher] { core->hub().Add(watcher); });
   return std::make_unique<Handle>(core_, watcher);
 }
 

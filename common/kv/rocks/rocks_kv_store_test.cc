@@ -73,7 +73,7 @@ class RocksKvStoreTest : public testing::Test {
   std::atomic<uint64_t> free_bytes_{1'000'000};
 };
 
-TEST_F(RocksKvStoreTest, ADatabaseBehindItsWitnessIsRefusedUnlessTheLossIsAccepted) {
+TEST_F(RocksKvStoreTest, DatabaseBehindItsWitnessIsRefusedUnlessLossIsAccepted) {
   auto store = Open().value();
   const SessionInfo info = OpenSession(*store).value();
   ASSERT_TRUE(Put(*store, info.session, 1).ok());
@@ -106,7 +106,7 @@ TEST_F(RocksKvStoreTest, AnEmptyDatabaseBesideAWitnessIsALoss) {
 }
 
 // If a log loses its end, nothing tells the store that a session had been opened there.
-TEST_F(RocksKvStoreTest, TheNumberOfASessionThatWasLostIsNotGivenOutAgain) {
+TEST_F(RocksKvStoreTest, LostSessionNumberIsNeverReused) {
   auto store = Open().value();
   const SessionInfo first = OpenSession(*store).value();
   ASSERT_TRUE(Put(*store, first.session, 1).ok());
@@ -126,7 +126,7 @@ TEST_F(RocksKvStoreTest, TheNumberOfASessionThatWasLostIsNotGivenOutAgain) {
   EXPECT_TRUE(Put(*store, first.session, 1).ok());
 }
 
-TEST_F(RocksKvStoreTest, DataOfAnotherFormatIsRefusedAndLeftAlone) {
+TEST_F(RocksKvStoreTest, AnotherFormatIsRefusedAndStaysUnchanged) {
   const uint64_t incarnation = Open().value()->info().incarnation;
   auto set_format = [this](uint32_t version) {
     std::string bytes;
@@ -151,7 +151,7 @@ TEST_F(RocksKvStoreTest, DataOfAnotherFormatIsRefusedAndLeftAlone) {
   EXPECT_EQ(Open().value()->info().incarnation, incarnation);
 }
 
-TEST_F(RocksKvStoreTest, AFullDiskRefusesCleanlyUntilThereIsRoom) {
+TEST_F(RocksKvStoreTest, FullDiskRefusesCommitsUntilThereIsRoom) {
   auto store = Open().value();
   const uint64_t session = OpenSession(*store).value().session;
   free_bytes_ = 999;
@@ -171,7 +171,7 @@ TEST_F(RocksKvStoreTest, AFullDiskRefusesCleanlyUntilThereIsRoom) {
   EXPECT_TRUE(store->info().accepting);
 }
 
-TEST_F(RocksKvStoreTest, OnlyOneOpens) {
+TEST_F(RocksKvStoreTest, OnlyOneStoreOpensAFolder) {
   auto store = Open().value();
   EXPECT_TRUE(absl::IsUnavailable(Open().status())) << Open().status();
 }
@@ -198,7 +198,7 @@ TEST_F(RocksKvStoreTest, ManyCommitsShareOneSync) {
 }
 
 // One iterator reads all ranges. The rows are in memory and in several tables of many blocks.
-TEST_F(RocksKvStoreTest, AScanOfManyRangesKeepsToEachRangesEnd) {
+TEST_F(RocksKvStoreTest, ScanOfManyRangesStopsAtEachRangesEnd) {
   constexpr int kRows = 9000;
   const auto key_of = [](int i) { return absl::StrCat("k", absl::Dec(i, absl::kZeroPad5)); };
   std::unique_ptr<RocksKvStore> store;

@@ -76,7 +76,7 @@ void ExpectSame(rocksdb::DB& db, const rocksdb::Snapshot* snapshot, const Rows& 
   }
 }
 
-TEST(RocksMemtableTest, ReadsAsAMapDoesBeforeAndAfterAFlushAndARecovery) {
+TEST(RocksMemtableTest, ReadsLikeAMapBeforeAndAfterFlushAndRecovery) {
   std::mt19937 random(1);
   Rows rows;
   Rows former;

@@ -88,14 +88,14 @@ void RocksStoreCore::Enqueue(Work work) {
   queue_.push_back(std::move(work));
 }
 
-void RocksStoreCore::Control(Closure control) {
+void RocksStoreCore::RunOnWriter(Closure control) {
   absl::MutexLock lock(&mu_);
   if (!stopping_) controls_.push_back(std::move(control));
 }
 
 void RocksStoreCore::AskClock(ClockCall call, KvStore::Callback<ClockState> done) {
-  Control([this, call = std::move(call),
-           answer = PendingAnswer<ClockState>(std::move(done))]() mutable {
+  RunOnWriter([this, call = std::move(call),
+               answer = PendingAnswer<ClockState>(std::move(done))]() mutable {
     ClockReading reading = Reading();
     // Answers to an operator show the kernel's present state, even if no clock has stepped.
     if (!call.host.has_value()) reading.synchronised = clock_.WallIsSynchronised();

@@ -44,7 +44,7 @@ class RocksStoreCore {
   };
   void Enqueue(Work work) ABSL_LOCKS_EXCLUDED(mu_);
   // Runs `control` on the writer's thread before the next commit is published.
-  void Control(Closure control) ABSL_LOCKS_EXCLUDED(mu_);
+  void RunOnWriter(Closure control) ABSL_LOCKS_EXCLUDED(mu_);
   void AskClock(ClockCall call, KvStore::Callback<ClockState> done);
 
   struct View {
