@@ -1,4 +1,4 @@
-// What an operator may turn on a master.
+// The options of a master that an operator may set.
 
 #ifndef SERVICES_MASTER_CONFIG_H_
 #define SERVICES_MASTER_CONFIG_H_

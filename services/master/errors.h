@@ -45,16 +45,16 @@ absl::Status PolicyMissing(absl::string_view policy, absl::string_view field);
 // ABORTED, reason CONTENDED: lost too many races in a row; nothing was done.
 absl::Status Contended(absl::string_view resource);
 
-// RESOURCE_EXHAUSTED, reason EMISSION_BEHIND: more occurrences are owed than one change may emit;
-// nothing was done.
+// RESOURCE_EXHAUSTED, reason EMISSION_BEHIND: the change would have to emit more occurrences than
+// one change may. Nothing was done.
 absl::Status EmissionBehind(absl::string_view resource);
 
 // UNAVAILABLE, reason NOT_READY: the store has not been reached yet, or the service is stopping.
 absl::Status NotReady();
 
-// What the store's failure means to a caller. RESOURCE_EXHAUSTED (no room; nothing was done) stays;
-// a lost session becomes UNAVAILABLE, reason RESULT_UNKNOWN: the change may or may not have been
-// made, a request_id tells.
+// Translates a failure of the store for the caller. RESOURCE_EXHAUSTED (no room; nothing was done)
+// stays. A lost session becomes UNAVAILABLE, reason RESULT_UNKNOWN: the change may or may not have
+// been made; a retry with the same request_id finds out.
 absl::Status StoreFailed(const absl::Status& status);
 
 // DATA_LOSS, reason BROKEN_RECORD: `what` cannot be read.

@@ -44,7 +44,7 @@ inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
 inline constexpr absl::Duration kWindowMin = absl::Seconds(1);
 inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
-// Of when a schedule fires.
+// Bounds on when a schedule fires.
 inline constexpr absl::Duration kIntervalMin = absl::Seconds(1);
 inline constexpr absl::Duration kIntervalMax = absl::Hours(24 * 3660);
 inline constexpr int kTimesMax = 1000;
@@ -61,7 +61,7 @@ inline constexpr int64_t kTimingMicrosMax = int64_t{7'258'118'400} * 1'000'000;
 inline constexpr int64_t kDueTimeMicrosMin = int64_t{-62'135'596'800} * 1'000'000;
 inline constexpr int64_t kDueTimeMicrosMax = int64_t{7'258'118'400} * 1'000'000 - 1;
 
-// Of throttling policies.
+// Bounds of throttling policies.
 inline constexpr int64_t kMaxConcurrentMax = 10'000'000;
 inline constexpr double kMaxPerSecondMin = 1e-6;  // one event in 12 days; 0 is no limit
 inline constexpr double kMaxPerSecondMax = 1'000'000;
@@ -80,8 +80,8 @@ inline constexpr int kBatchCreateEventsMax = 1000;
 inline constexpr int kIngestEventsMax = 5000;
 // Bytes of the requests of one BatchCreateEvents. The same bound holds for the payloads and
 // overrides of one Ingest batch, and for the deliveries that it stores. Keeps one commit well below
-// the store's bound. The wire takes messages of twice the size, so that a batch that is too large
-// is told its field.
+// the store's bound. The wire takes messages of twice the size, so a batch that is too large is
+// refused with its field.
 inline constexpr size_t kBatchBytesMax = 8 << 20;
 // Bytes of the answer of BatchCreateEvents, which repeats each event's target. Ordinary clients
 // refuse more than 4 MiB.
@@ -102,11 +102,11 @@ inline constexpr int kChangeAttemptsMax = 20;
 // can exceed it; then the change is refused with RESOURCE_EXHAUSTED until the emitter has caught
 // up.
 inline constexpr size_t kChangeRowsMax = 20'000;
-// Occurrences looked at when two versions are compared over a window.
+// Occurrences that are compared when two versions differ over a window.
 inline constexpr size_t kChangeOccurrencesMax = 20'000;
 // Occurrences that one summary of skipped ones counts: beyond it it says "at least".
 inline constexpr size_t kSummaryCountMax = 100'000;
-// Of a backfill: occurrences that one call looks at; more is refused.
+// Occurrences that one backfill call may cover; more is refused.
 inline constexpr int32_t kBackfillOccurrencesMax = 1000;
 inline constexpr int32_t kBackfillOccurrencesDefault = 100;
 // Occurrences after those that a backfill looks at, among which the rest of a summary finds one
@@ -140,15 +140,15 @@ inline constexpr size_t kUsageWaitersMax = 100;
 // Rates that were measured longer ago are shown as 0: the owner measures with every commit.
 inline constexpr absl::Duration kUsageRatesValid = absl::Seconds(10);
 
-// Of a preview; more is refused.
+// Occurrences of one preview; more is refused.
 inline constexpr int32_t kPreviewCountMax = 1000;
 inline constexpr int32_t kPreviewCountDefault = 10;
 inline constexpr int kPreviewChildrenMax = 1000;  // further ones are not shown
 // Occurrences of an interval that one preview looks at, those that are excluded included: beyond it
 // fewer are shown, and a warning says so.
 inline constexpr size_t kPreviewCandidatesMax = 50'000;
-// Of warnings: the next occurrences of which the shortest distance is taken, and how many of an
-// interval are looked at to find them (those that are excluded included).
+// For warnings: the number of next occurrences among which the shortest distance is taken, and the
+// number of an interval's occurrences (excluded ones too) that are searched for them.
 inline constexpr size_t kPeriodOccurrencesMax = 1000;
 inline constexpr size_t kPeriodCandidatesMax = 4000;
 // Occurrences that are compared with one exclusion, and in all: beyond it nothing is said about it.
@@ -162,9 +162,10 @@ inline constexpr absl::Duration kRequestRetention = absl::Hours(24);
 // From the end of one look at all of them to the next, if they are one page, or more.
 inline constexpr absl::Duration kRequestSweepEvery = absl::Minutes(1);
 inline constexpr absl::Duration kRequestSweepEveryOfMany = absl::Hours(1);
-// Between two pages: a hundred requests a second for a day are looked at in a quarter of an hour.
+// The pause between two pages. The sweep visits the answers of a hundred requests a second for a
+// day in a quarter of an hour.
 inline constexpr absl::Duration kRequestSweepPause = absl::Milliseconds(100);
-inline constexpr uint32_t kRequestSweepRowsMax = 1000;  // of a page
+inline constexpr uint32_t kRequestSweepRowsMax = 1000;  // rows of one page
 inline constexpr uint32_t kRequestSweepBytesMax = 4 << 20;
 
 }  // namespace escapement::master

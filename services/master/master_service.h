@@ -1,5 +1,5 @@
 // MasterService: the public API of the platform: schedules, throttling policies, one-off events and
-// runs, over one session with the store. Stateless but for caches: any number may run.
+// runs, over one session with the store. Stateless except for caches: any number may run.
 //
 // Threads: the APIs may be called from any thread; Start, Drain and the destructor from one, not
 // from an answer's callback.

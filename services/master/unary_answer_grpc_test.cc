@@ -34,7 +34,7 @@ class SilentEvents : public EventApi {
   Done<v1::Event> answer;
 };
 
-TEST(UnaryAnswerTest, AServerThatStopsDoesNotWaitForAnAnswerAndOneThatComesLaterDoesNoHarm) {
+TEST(UnaryAnswerTest, StoppingServerDoesNotWaitForAnswersAndLateOnesDoNoHarm) {
   SilentEvents events;
   const std::unique_ptr<grpc::Service> service = NewEventGrpc(events);
   auto server = GrpcServer::Start(GrpcServer::Options(), {service.get()});

@@ -73,8 +73,7 @@ class Cancellation : public std::enable_shared_from_this<Cancellation> {
         });
   }
 
-  // What ended the event may have been a former try of this very request, applied since its mark
-  // was read.
+  // An earlier try of this request may have ended the event, applied after its mark was read.
   void Refuse(absl::Status status) {
     ReadAnswer<v1::Event>(context_, mark_,
                           [self = shared_from_this(), status = std::move(status)](

@@ -2,8 +2,8 @@
 //
 // The row of a claimed one-off event stays in `events`. So the commit deletes the row on condition
 // that it is present and that no claim of the shard was made since the claims were read
-// (ClaimMarkKey, common/storage/inflight_table.h); the claim has the condition that the row is
-// present: whoever commits first wins.
+// (ClaimMarkKey, common/storage/inflight_table.h). The claim has the condition that the row is
+// present, so the first commit wins.
 
 #ifndef SERVICES_MASTER_EVENTS_EVENT_CANCEL_H_
 #define SERVICES_MASTER_EVENTS_EVENT_CANCEL_H_

@@ -90,7 +90,7 @@ class EventAdder {
   const InternCache& cache_;
   CreationPlan* const plan_;
   EventRowBuilder builder_;
-  absl::flat_hash_map<absl::string_view, int> index_of_id_;  // of the ids that clients chose
+  absl::flat_hash_map<absl::string_view, int> index_of_id_;  // only ids that clients chose
 };
 
 // Checked before the batch is stored: its client must be able to receive the answer.

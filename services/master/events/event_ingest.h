@@ -1,8 +1,9 @@
 // One batch of new one-off events → one commit.
 //
-// Server-made ids share one group without conditions; each client-chosen id has a group of its own,
-// so that those that exist already are counted and not overwritten (also within one batch).
-// Deliveries not known to be stored go first, in groups of their own. Pure but for the cache.
+// Events with server-made ids share one group without conditions. Each client-chosen id has its own
+// group, so an id that exists already is counted and not overwritten (also within one batch).
+// Deliveries that are not known to be stored go first, in their own groups. Pure, except for the
+// cache.
 
 #ifndef SERVICES_MASTER_EVENTS_EVENT_INGEST_H_
 #define SERVICES_MASTER_EVENTS_EVENT_INGEST_H_

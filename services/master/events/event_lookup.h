@@ -1,7 +1,8 @@
 // Where a one-off event is: in the queue, claimed, ended, or nowhere.
 //
-// The row, its name and its Done record are read at one snapshot, so an event that moves meanwhile
-// is seen in one place. Claims are read afterwards, all of them after the snapshot `claims_seq`.
+// The row, its name and its Done record are read at one snapshot, so an event that moves during the
+// read is seen in one place. Claims are read afterwards, all of them after the snapshot
+// `claims_seq`.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -26,7 +27,7 @@ struct EventSighting {
   // One of the two, unless the event is unknown.
   std::optional<storage::v1::EventRecord> row;
   std::optional<storage::v1::DoneRecord> done;
-  // Of the row.
+  // The key of the row.
   std::string row_key;
   EventKey key;
   bool has_name = false;  // an event_names row exists
@@ -34,7 +35,7 @@ struct EventSighting {
   kv::CommitSeq row_seq = 0;  // the row was there at this sequence
   // No claim from before this one was missed (0: claims were not read).
   kv::CommitSeq claims_seq = 0;
-  std::optional<storage::v1::DefinitionRecord> definition;  // of the row
+  std::optional<storage::v1::DefinitionRecord> definition;  // the row's definition
 };
 
 // kIfDue reads the claims only if the event may be claimed by now.

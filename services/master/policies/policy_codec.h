@@ -12,8 +12,8 @@
 
 namespace escapement::master {
 
-// What a client asked for, checked and with its defaults: all but name, version, state and times.
-// INVALID_ARGUMENT with every field that is wrong ("policy.max_concurrent").
+// Reads a client's policy, with validation and defaults: everything except name, version, state and
+// times. INVALID_ARGUMENT with every field that is wrong ("policy.max_concurrent").
 absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& policy);
 
 // `current` with the fields of `patch` that the mask names; without a mask, with all that are set

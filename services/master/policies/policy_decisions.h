@@ -1,9 +1,9 @@
-// What each change of a throttling policy writes and answers. Pure: (what is stored, request, now)
-// in, one group and an answer out.
+// Decides what each change of a throttling policy writes and answers. Pure: stored state, request
+// and now in; one group and an answer out.
 //
-// Every change is one group under the condition that the policy's record is as it was read, and
-// writes it: so it excludes every other change, every grant, and (a record that is made or deleted)
-// every schedule that begins to refer to it.
+// Every change is one group that writes the policy's record, on condition that the record is as it
+// was read. So a change excludes every other change and every grant. The creation or deletion of a
+// policy also excludes every schedule that begins to refer to it.
 
 #ifndef SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
 #define SERVICES_MASTER_POLICIES_POLICY_DECISIONS_H_
@@ -26,9 +26,9 @@ namespace escapement::master {
 
 struct PolicyDecision {
   kv::Group group;
-  std::unique_ptr<google::protobuf::Message> response;  // of the RPC's type
-  // By condition of the group: what the caller hears if it is the first that does not hold. OK (or
-  // beyond the end): a race was lost, read again.
+  std::unique_ptr<google::protobuf::Message> response;  // has the RPC's type
+  // For each condition of the group, the answer to the caller if that condition is the first that
+  // does not hold. OK (or beyond the end): the change lost a race and reads again.
   std::vector<absl::Status> refusals;
 };
 

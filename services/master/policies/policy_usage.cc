@@ -206,7 +206,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
     Answer();
   }
 
-  // What is left of a schedule without a state has no name.
+  // A schedule without a state has no name any more.
   void Answer() {
     v1::PolicyUsage& usage = page_.usage;
     for (size_t i = 0; i < events_.size(); ++i) {
@@ -243,7 +243,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
   std::shared_ptr<const TokenMint> mint_;
   absl::Time now_;
   PolicyUsagePage page_;
-  std::vector<HeldEvent> events_;  // of page_.usage.holders, in their order
+  std::vector<HeldEvent> events_;  // the events of page_.usage.holders, in the same order
   std::string waiting_end_;
   size_t waiting_rows_ = 0;
   WaitingTally tally_;

@@ -1,9 +1,9 @@
-// Reads what a throttling policy does now: who holds its tokens, who waits for one.
+// Reads the present use of a throttling policy: the holders of its tokens and the waiting events.
 //
 // The counts, the holders, the waiting events and the schedules' names are read one after the
-// other, not in one snapshot: what changes meanwhile may show in one and not in the other. Bounded:
-// a page of holders and kUsageRowsMax rows of waiting events. Of those of a schedule that are not
-// due yet only the first few are read.
+// other, not in one snapshot. So a change during the read may show in one and not in the other.
+// Bounded: a page of holders and kUsageRowsMax rows of waiting events. Only the first few rows of a
+// schedule that are not due yet are read.
 //
 // Threads: runs on the context's executor.
 
@@ -35,7 +35,7 @@ struct PolicyUsageQuery {
 };
 
 struct PolicyUsagePage {
-  v1::PolicyUsage usage;  // but for next_page_token
+  v1::PolicyUsage usage;  // without next_page_token
   bool more = false;
   HolderPosition next;  // if there are more holders
 };

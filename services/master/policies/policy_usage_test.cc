@@ -207,7 +207,7 @@ TEST_F(PolicyUsageTest, HoldersComePageByPageInTheOrderOfTheirGrants) {
     }
     PutGrant(2, number, grant);
   }
-  // Of another policy of the shard: not shown.
+  // A holder of another policy of the shard is not shown.
   fixture_.Put(ColumnFamily::kGrants,
                EncodeGrantKey({shard_, Uid::FromHalves(~uint64_t{0}, 1), 2, 1}), "");
   for (const int size : {1, 4, 6, 7, 24, 100}) {
@@ -240,7 +240,7 @@ TEST_F(PolicyUsageTest, WaitingEventsThatAreDueAreCountedByScheduleLargestFirst)
   NameSchedule(2, "large");
   PutWaiting({WaitingRow(1, 3, 10), WaitingRow(1, 1, 5, 7), WaitingRow(1, 100, -60),
               WaitingRow(2, 10, 40, 0, 9, /*taken=*/4), WaitingRow(3, 2, 1)});
-  WaitingKey other;  // of another policy: not counted
+  WaitingKey other;  // another policy's row is not counted
   other.policy_shard = shard_;
   other.policy = Schedule(9);
   fixture_.Put(ColumnFamily::kWaiting, EncodeWaitingKey(other), "");

@@ -8,7 +8,7 @@
 namespace escapement::master {
 namespace {
 
-// Of an even window: events before this index may go `into_micros` after its begin.
+// For an even window: events before this index may go `into_micros` after the window's begin.
 uint64_t PacedEnd(const storage::v1::ThrottleRecord& throttle, int64_t into_micros) {
   const auto duration =
       static_cast<uint64_t>(std::max<int64_t>(throttle.window().duration_micros(), 1));

@@ -19,7 +19,7 @@
 
 namespace escapement::master {
 
-// Of one row: how many events are due at `now`, and since when the first of them.
+// The number of one row's events that are due at `now`, and since when the first one is due.
 struct DueEvents {
   uint64_t count = 0;
   absl::Time oldest = absl::InfiniteFuture();

@@ -1,5 +1,5 @@
-// Page tokens: they name where the list goes on, so a page costs nothing to keep and is right
-// whatever changed meanwhile.
+// Page tokens: a token names the position at which the list goes on. So the server keeps nothing
+// for a page, and the list stays right if resources change between two pages.
 //
 // A token is the base64url of a check and the position. The check covers the position and the list
 // that the token belongs to (method, parent, filter). Pure.

@@ -62,7 +62,7 @@ class Reading : public std::enable_shared_from_this<Reading> {
   VisitEntry visit_;
   Ended done_;
   size_t range_ = 0;
-  size_t rows_read_ = 0;  // of the range
+  size_t rows_read_ = 0;  // rows of this range
 };
 
 class KeyReading : public std::enable_shared_from_this<KeyReading> {

@@ -23,12 +23,12 @@ struct KeyRange {
   std::string begin, end;
 };
 
-// Of an entry of the range; it may be moved from. False: that is enough, nothing more is read.
+// Visits an entry of the range, which it may move from. Returns false to end the reading.
 using VisitEntry =
     absl::AnyInvocable<absl::StatusOr<bool>(const KeyRange& range, kv::Entry& entry)>;
 
-// Of each range at most `rows_max` rows, and the rest of their page, are visited: what comes after
-// is left out. Ends with the first error.
+// Visits at most `rows_max` rows of each range, and the rest of their page; later rows are left
+// out. Ends with the first error.
 void ReadRanges(MasterContext& context, std::vector<KeyRange> ranges, size_t rows_max,
                 VisitEntry visit, absl::AnyInvocable<void(absl::Status)> done);
 

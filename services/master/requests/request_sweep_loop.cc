@@ -39,7 +39,7 @@ void RequestSweepLoop::OnPage(kv::ScanResult page) {
   for (const kv::Entry& entry : page.entries) {
     storage::v1::RequestRecord record;
     if (record.ParseFromString(entry.value) && record.time_micros() >= oldest_kept) continue;
-    // Only this very record: the id may be used again meanwhile.
+    // Deletes only this very record: the id may be in use again.
     kv::Group& group = commit.groups.emplace_back();
     group.conditions.push_back({.cf = kv::ColumnFamily::kRequests,
                                 .key = entry.key,

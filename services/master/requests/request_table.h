@@ -27,8 +27,9 @@ class RequestMark {
   bool active() const { return !key_.empty(); }
   kv::Key key() const { return {kv::ColumnFamily::kRequests, key_}; }
 
-  // What was answered under this request_id, into `response`: true if there was an answer.
-  // INVALID_ARGUMENT if it was given to another request, DATA_LOSS if it cannot be read.
+  // Copies the remembered answer of this request_id into `response`. True if there is one.
+  // INVALID_ARGUMENT if the request_id belongs to another request, DATA_LOSS if the answer cannot
+  // be read.
   absl::StatusOr<bool> Replay(const std::optional<std::string>& row,
                               google::protobuf::MessageLite* response) const;
 

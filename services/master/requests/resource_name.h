@@ -25,7 +25,7 @@ struct RunName {
   std::string ToString() const;
 };
 
-struct EventName {  // of a one-off event
+struct EventName {  // the name of a one-off event
   std::string tenant, event;
   std::string ToString() const;
 };

@@ -6,7 +6,7 @@
 namespace escapement::master {
 namespace {
 
-// Of any zone, ever.
+// No zone has ever had a larger offset.
 constexpr absl::Duration kOffsetMax = absl::Hours(16);
 // An occurrence in a gap is named after a civil time that its zone has skipped, and fires up to the
 // gap's length later. No gap is longer than a day.

@@ -36,12 +36,12 @@ using storage::v1::CancelledRunRecord;
 // its only event may just have been on its way from one place to another.
 constexpr absl::Duration kForgottenAfter = absl::Hours(24);
 
-// What the store holds of the run, beside the schedule.
+// The run's rows in the store, without those of the schedule.
 struct RunToCancel {
   v1::Run shown;
   std::vector<CancelledRunRecord> others;  // cancelled runs of the schedule that have not ended
   std::vector<ParkedRow> parked;           // rows of the run; read once it is cancelled
-  StoredRunParts parts;                    // of its record, if any of its rows is parked
+  StoredRunParts parts;                    // the run's parts, if any of its rows is parked
 };
 
 bool Ended(const StoredRun& run) {
@@ -118,7 +118,7 @@ class CancelRead : public std::enable_shared_from_this<CancelRead> {
       absl::StatusOr<ParkedRow> parked = ReadParkedRow(std::move(entry));
       if (!parked.ok()) return done_(parked.status());
       if (parked->occurrence != name_.occurrence) continue;
-      // What ending it writes: a waiting row may stand for events of all queue shards.
+      // The writes of its end: a waiting row may stand for events of all queue shards.
       written_ += SlicesOf(*parked, layout_).size() + 1;
       if (written_ > kParkedRowsMax && !found_->parked.empty()) return ReadPart();
       found_->parked.push_back(*std::move(parked));

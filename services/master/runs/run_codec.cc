@@ -38,7 +38,7 @@ std::optional<int64_t> EtaMicros(const storage::v1::RunRecord& run,
   return from + static_cast<int64_t>(left);
 }
 
-// Of a run that has ended, by its counts.
+// The state of an ended run, by its counts.
 v1::Run::State EndedState(const v1::Run& run) {
   if (run.cancelled_count() > 0) return v1::Run::CANCELLED;
   return run.skipped_count() == run.event_count() ? v1::Run::SKIPPED : v1::Run::COMPLETED;

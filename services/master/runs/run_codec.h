@@ -17,11 +17,11 @@
 
 namespace escapement::master {
 
-// Of a run with rows of its own; `counts` is the sum of its parts, `now` (store time) what its ETA
-// is counted from.
+// Shows a run that has rows of its own. `counts` is the sum of its parts; its ETA counts from `now`
+// (store time).
 v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
                 const storage::v1::RunPartRecord& counts, absl::Time now);
-// Of a run of one event, or of an occurrence that was skipped as a whole (any n). One of `done` and
+// Shows a run of one event, or an occurrence that was skipped as a whole (any n). One of `done` and
 // `row` is set.
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
 void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum);

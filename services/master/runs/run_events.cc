@@ -150,7 +150,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     return true;
   }
 
-  // Those that have not ended, with an index below `end`.
+  // Adds the events that have not ended and whose index is below `end`.
   bool AddLive(uint64_t end) {
     while (!live_.empty() && live_.begin()->first < end) {
       const auto& [first, live] = *live_.begin();

@@ -1,13 +1,13 @@
-// The events of a run of many, in the order of their index: those that have ended, those that wait
-// for another attempt and, of throttled runs, those that hold a token.
+// Lists the events of a run of many events by index: ended events, events that wait for another
+// attempt and, in throttled runs, events that hold a token.
 //
-// Not listed: events that wait for their first attempt; of runs that are not throttled, those that
-// a handler has claimed; and what throttled_events.h does not see.
+// Not listed: events that wait for their first attempt, claimed events of runs without a throttle,
+// and events that throttled_events.h does not see.
 //
-// Shard by shard (each holds a contiguous slice): the retries of the run first (of a throttled one
-// all at once, before), then its Done records, which may stand for ranges: on the day of its
-// nominal time or, where there may have been jitter, the next. Work is bounded: the page ends
-// early, with a position, after kRunScansMax reads.
+// It reads shard by shard; each shard holds a contiguous slice. First it reads the run's retries
+// (for a throttled run all at once, before), then its Done records, which may stand for ranges.
+// These are under the day of the nominal time or, with jitter, the next day. Work is bounded: after
+// kRunScansMax reads the page ends early, with a position.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -31,7 +31,7 @@ namespace escapement::master {
 
 struct RunEventsQuery {
   RunName name;
-  OccurrenceSource source;  // of the schedule's present definition
+  OccurrenceSource source;  // the schedule's present definition
   storage::v1::RunRecord run;
   std::optional<v1::Outcome> outcome;  // only these; then what has not ended is left out
   size_t limit = 0;
@@ -47,7 +47,8 @@ struct RunEventsPage {
   uint64_t record_first = 0;
 };
 
-// Of an occurrence that was skipped as a whole (query.run is not used): all its events ended so.
+// The events of an occurrence that was skipped as a whole (query.run is not used): all of them
+// ended alike.
 RunEventsPage SkippedEvents(const RunEventsQuery& query, const storage::v1::DoneRecord& skipped);
 
 void ReadRunEvents(MasterContext& context, RunEventsQuery query,

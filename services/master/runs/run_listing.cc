@@ -142,7 +142,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     }
   }
 
-  // Of this version or a former one.
+  // True if this version or a former one may have had jitter.
   bool MayHaveJitter() const {
     const storage::v1::DefinitionRecord& record = query_.schedule.definition.record;
     return record.timing().jitter_micros() > 0 || record.version() > 1;
@@ -158,7 +158,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     return parts;
   }
 
-  // Before the records of those that have ended: one that ends meanwhile is found there.
+  // Reads active runs before the records of ended ones: a run that ends in between is found there.
   void ReadActive() {
     const Definition& definition = query_.schedule.definition;
     if (definition.record.has_throttle()) return ReadThrottled();
@@ -360,7 +360,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   bool got_on_ = false;  // a window has been read
   std::vector<std::pair<RunListPosition, StoredRunRow>> page_;
   RunListPage result_;
-  // Of the round.
+  // The window of this round.
   absl::Time window_begin_;
   absl::Time window_end_;
 };

@@ -1,14 +1,14 @@
 // The runs of a schedule in the order of their nominal times.
 //
-// Runs of many events have rows (`runs`), and so have those of schedules with on_complete or an
-// overlap policy, and backfilled and triggered ones; any other run of one is its Done record, or,
-// while it is active, its row in the queue. An occurrence that was skipped as a whole is the record
-// of that; one that waits for its launch is not listed yet.
+// Some runs have rows in `runs`: runs of many events, runs of schedules with on_complete or an
+// overlap policy, backfilled runs and triggered runs. Any other run of one event is its Done record
+// or, while it is active, its row in the queue. An occurrence that was skipped as a whole is its
+// Done record. An occurrence that waits for its launch is not listed yet.
 //
 // The listing goes through time, window by window (run_window.h). A window with too many runs is
-// read again as narrower ones. Active runs of one event are found where the schedule's occurrences
-// of the last minutes and the next ones would be queued; one that is being retried for longer is
-// listed once it has ended. Those of a throttled schedule are listed wherever throttled_events.h
+// read again as narrower ones. Active runs of one event are found at the queue keys of the
+// schedule's occurrences of the last minutes and the next ones. A run that is retried for longer is
+// listed once it has ended. Active runs of a throttled schedule are listed where throttled_events.h
 // finds them, at most kActiveMax.
 //
 // Threads: the callback runs on the context's executor.
@@ -30,8 +30,8 @@
 
 namespace escapement::master {
 
-// What comes before it (in the list's direction) has been listed: runs with the same nominal time
-// are in the order of their occurrences.
+// All runs before this position (in the list's direction) have been listed. Runs with the same
+// nominal time are ordered by occurrence.
 struct RunListPosition {
   absl::Time nominal_time;
   std::string occurrence;  // empty: before all of that time

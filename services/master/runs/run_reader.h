@@ -18,10 +18,10 @@
 namespace escapement::master {
 
 struct StoredRun {
-  OccurrenceSource source;  // of the schedule's present definition
+  OccurrenceSource source;  // the schedule's present definition
   std::optional<storage::v1::RunRecord>
-      record;                         // of many events, or of a schedule with on_complete
-  storage::v1::RunPartRecord counts;  // of a record: the sum of the parts
+      record;                         // if the run has many events, or its schedule has on_complete
+  storage::v1::RunPartRecord counts;  // with a record: the sum of the parts
   SingleEvent single;                 // without a record
 };
 

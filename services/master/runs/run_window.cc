@@ -16,7 +16,7 @@ namespace {
 
 using kv::ColumnFamily;
 
-constexpr uint32_t kRowsAtOnce = 1000;  // of one scan
+constexpr uint32_t kRowsAtOnce = 1000;  // rows of one scan
 
 class WindowRead : public std::enable_shared_from_this<WindowRead> {
  public:

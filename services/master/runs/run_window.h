@@ -38,8 +38,8 @@ struct RunWindowQuery {
 // One of the two is set.
 struct StoredRunRow {
   absl::Time nominal_time;
-  SingleEvent single;                            // of one event: how it ended
-  std::optional<storage::v1::RunRecord> record;  // of many
+  SingleEvent single;                            // for a run of one event: its end
+  std::optional<storage::v1::RunRecord> record;  // for a run of many events
 };
 
 // No window is narrower.

@@ -199,7 +199,7 @@ class Search : public std::enable_shared_from_this<Search> {
   Found done_;
   uint16_t shard_ = 0;
   int rounds_ = 0;
-  size_t done_keys_ = 0;  // of those read, the first ones
+  size_t done_keys_ = 0;  // the first keys of those that were read
   size_t rows_read_ = 0;
 };
 

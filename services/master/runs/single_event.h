@@ -1,11 +1,14 @@
-// Where the only event of a run of one is. Such runs have no rows of their own: the event is the
-// run. Of an occurrence that was skipped as a whole, of whatever n, it is the record of that.
+// Finds the only event of a run of one. This run has no rows of its own: the event is the run.
+// For an occurrence that was skipped as a whole, with any n, it finds the record of the skip.
 //
-// Looked for at its deterministic keys (queue, waiting, parked, Done; one snapshot), at its nominal
-// time and with the jitter of the present definition, then, if its
-// schedule is throttled, among the holders of tokens and the retries that wait
-// (throttled_events.h), then among the claims and the retries of its shard. An event that moves
-// meanwhile may be missed by all of these in a row; then everything is read once more.
+// It searches in this order:
+//  1. at the event's deterministic keys (queue, waiting, parked, Done; one snapshot), at its
+//  nominal time and with the jitter of the present definition;
+//  2. if its schedule is throttled, among the holders of tokens and the waiting retries
+//  (throttled_events.h);
+//  3. among the claims and the retries of its shard.
+// An event that moves during the search may be missed by all of these; then everything is read once
+// more.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -28,7 +31,7 @@ namespace escapement::master {
 struct SingleEvent {
   std::optional<storage::v1::DoneRecord> done;
   std::optional<storage::v1::EventRecord> row;
-  v1::EventState state = v1::EVENT_STATE_UNSPECIFIED;  // of the row
+  v1::EventState state = v1::EVENT_STATE_UNSPECIFIED;  // the row's state
 };
 
 // `source` is of the schedule's present definition.

@@ -1,10 +1,10 @@
 // The throttled events of a schedule that have not ended: those that wait, those that hold a
 // token, and those that are parked.
 //
-// Looked for where the schedule's present definition has them: what was granted under a former
-// policy, or waits under it or with a former priority and has not been moved yet, is not seen, nor
-// is an event that moves between the reads. Work is bounded: of each place at most kLookupRowsMax
-// rows are read.
+// The search uses the places of the schedule's present definition. It does not see events that were
+// granted under a former policy, events that still wait under a former policy or priority, and
+// events that move between the reads. Work is bounded: at most kLookupRowsMax rows of each place
+// are read.
 //
 // Threads: the callback runs on the context's executor.
 
@@ -31,12 +31,12 @@ struct ThrottledRange {
   uint64_t first = 0;
   uint64_t count = 0;
   v1::EventState state = v1::PENDING;  // RUNNING: they hold their token
-  storage::v1::EventRecord row;        // of holders: that from which they were taken
+  storage::v1::EventRecord row;        // for holders: the row from which they were taken
 };
 
 struct ThrottledQuery {
-  OccurrenceSource source;  // of the schedule; nothing is found if it has no throttle
-  // Which ranges are wanted.
+  OccurrenceSource source;  // the schedule's definition; without a throttle nothing is found
+  // True for each range that the caller wants.
   absl::AnyInvocable<bool(const ThrottledRange&)> wanted = nullptr;
   size_t limit = 1;  // reads no further when it has found so many
 };

@@ -27,7 +27,7 @@ struct Definition {
   bool anchor_missing = false;
 };
 
-// What the fields of a request are called in errors.
+// The names of a request's fields in errors.
 struct TimingFields {
   std::string prefix = "schedule.";
   std::string start_time = "start_time";

@@ -1,13 +1,13 @@
-// Schedule.max_runs as an end in time: which occurrences have counted, and from which instant on
-// there are none any more.
+// Schedule.max_runs as an end in time: which occurrences count, and from which instant on the
+// schedule has no more.
 //
-// StateRecord.runs_used counts the occurrences before covered_to, those ahead of now that were
-// emitted with a change included; a change at `now` takes these back and counts those of the next
-// definition instead. While a schedule is paused its count stands at the moment of the pause: of
-// what falls due meanwhile only what the resume fires is counted, and, of an update that begins the
-// pause anew, what had been emitted for before it. Rows beyond the end, wherever it has moved, are
-// superseded when they are claimed (currency.h). A definition without max_runs counts nothing: one
-// that gets them later has them all from then on.
+// StateRecord.runs_used counts the occurrences before covered_to. That includes occurrences ahead
+// of now that were emitted with a change; a later change takes these back and counts those of the
+// next definition instead. While a schedule is paused, its count stays at the moment of the pause.
+// Only those occurrences of the pause count that the resume fires. If an update starts the
+// pause again, occurrences that were emitted before it count, too. Rows beyond the end are
+// superseded when they are claimed, even if the end has moved (currency.h). A definition without
+// max_runs counts nothing: if it gets max_runs later, all of them are left from then on.
 //
 // Pure. Work is bounded by max_runs (at most kMaxRunsMax).
 

@@ -1,4 +1,4 @@
-// What a schedule with given times would do. Pure.
+// Shows when a schedule with given times would fire. Pure.
 
 #ifndef SERVICES_MASTER_SCHEDULES_PREVIEW_H_
 #define SERVICES_MASTER_SCHEDULES_PREVIEW_H_
@@ -9,12 +9,12 @@
 
 namespace escapement::master {
 
-// INVALID_ARGUMENT with every field that is wrong; of times that never fire with the reason
-// IMPOSSIBLE_EXPRESSION. What a new schedule may not be, all in the past, is refused unless
-// from_time is before it. An interval without anchor is anchored at `now`. Occurrences and warnings
-// are as seen at from_time, or else at `now`.
+// INVALID_ARGUMENT with every wrong field; times that never fire have the reason
+// IMPOSSIBLE_EXPRESSION. Times that are all in the past are refused, as for a new schedule, unless
+// from_time is before them. An interval without an anchor is anchored at `now`. Occurrences and
+// warnings are as seen at from_time, by default at `now`.
 //
-// A civil time that a gap skips is no occurrence: the warnings tell of it.
+// A civil time that a gap skips is no occurrence; a warning names it.
 absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleRequest& request,
                                                     absl::Time now);
 

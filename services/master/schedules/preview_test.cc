@@ -142,7 +142,7 @@ TEST(Preview, ADescriptionNamesTheUnitAndWhatRestricts) {
 TEST(Preview, AChildThatStandsForSeveralSaysSo) {
   EXPECT_THAT(Children(*Of("cron: '0-29 * * * *'")), ElementsAre("HOUR H:* *:*"));
   EXPECT_THAT(Children(*Of("cron: '0 3 25 12 *'")), ElementsAre("MONTH_DAY MM:12-25 3:0"));
-  // Of every place the expression has, but no more than can be shown.
+  // All places of the expression, up to the number that can be shown.
   const auto many = Of("cron: '1,2,3,5 1,3,5,7,9,11 1,3,5,7,9,11,13,15,17,19 1,3,5,7,9,11 *'");
   ASSERT_TRUE(many.ok());
   EXPECT_GT(many->children_size(), 1);

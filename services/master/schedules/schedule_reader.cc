@@ -21,9 +21,9 @@ using kv::ColumnFamily;
 // Definitions are read a few at a time, since each may hold a large payload.
 constexpr size_t kDefinitionsAtOnce = 64;
 
-// Reads states, then definitions, of schedules whose records are known. What has no state or
-// definition any more was deleted or changed meanwhile; it is left out. Ends early, with `next`,
-// once a page's bytes are read.
+// Reads states, then definitions, of schedules whose records are known. A schedule without state or
+// definition was deleted or changed during the read, and is left out. Ends early, with `next`, once
+// a page's bytes are read.
 class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
  public:
   using Read = absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)>;

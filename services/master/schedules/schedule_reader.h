@@ -31,9 +31,9 @@ struct SchedulePage {
   std::vector<StoredSchedule> schedules;
   std::string next;  // schedule id to begin with; empty at the end
 };
-// Of a tenant, in the order of the names, from `begin` (a schedule id, or empty) on; at most
-// `limit` and about a page's bytes (page_budget.h), without payloads. Those that are deleted while
-// the page is read are left out.
+// Reads schedules of a tenant by name, from `begin` (a schedule id, or empty) on: at most
+// `limit` and about a page's bytes (page_budget.h), without payloads. A schedule that is deleted
+// during the read is left out.
 void ReadSchedules(MasterContext& context, std::string tenant, std::string begin, int limit,
                    absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
 

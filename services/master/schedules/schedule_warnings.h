@@ -1,4 +1,4 @@
-// What is legal in a schedule and may not be meant. Pure.
+// Warnings about settings of a schedule that are legal but may not be intended. Pure.
 
 #ifndef SERVICES_MASTER_SCHEDULES_SCHEDULE_WARNINGS_H_
 #define SERVICES_MASTER_SCHEDULES_SCHEDULE_WARNINGS_H_

@@ -39,7 +39,7 @@ TEST(ScheduleWarnings, AnOrdinaryScheduleHasNone) {
   EXPECT_THAT(Of("times { seconds: 1800000000 } times { seconds: 1900000000 }"), IsEmpty());
 }
 
-TEST(ScheduleWarnings, TheRetrySpanIsThatOfTheLongestBackoffsAndOfAttemptsThatTimeOut) {
+TEST(ScheduleWarnings, RetrySpanCountsLongestBackoffsAndTimeouts) {
   const auto span = [](const std::string& text) {
     return RetrySpanMax(Defined("cron: '0 3 * * *' " + text).record.delivery());
   };
@@ -102,7 +102,7 @@ TEST(ScheduleWarnings, DaysThatSomeMonthsDoNotHaveAreTold) {
   EXPECT_THAT(Of("cron: '0 3 31W 3,4 *'"), ElementsAre("never on the 31st in April"));
   EXPECT_THAT(Of("cron: '0 3 31 1,3 *'"), IsEmpty());
   EXPECT_THAT(Of("cron: '0 3 L,LW,L-30 * SUN#5'"), IsEmpty());
-  // Nobody has asked for the 31st by its number.
+  // The expression does not name the 31st.
   EXPECT_THAT(Of("cron: '0 3 */2 * *'"), IsEmpty());
   EXPECT_THAT(Of("cron: '0 3 25-31 * *'"), IsEmpty());
 }

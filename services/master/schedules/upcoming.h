@@ -16,9 +16,9 @@ struct Upcoming {
   bool complete = true;  // false: there may be more before `max`, but too many were excluded
 };
 
-// The first `max` occurrences at or after `from`. Of intervals and times with exclusions they are
-// looked for among the first `candidates_max` (or a few hundred more) that there would be without
-// these; a search of cron expressions is quick in any case.
+// The first `max` occurrences at or after `from`. For intervals and times with exclusions, the
+// search covers the first `candidates_max` occurrences (or a few hundred more) that there would be
+// without exclusions. A search of cron expressions is quick in any case.
 Upcoming UpcomingOf(const cron::Timetable& timetable, absl::Time from, size_t max,
                     size_t candidates_max);
 

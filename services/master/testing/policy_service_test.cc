@@ -374,7 +374,7 @@ TEST_F(PolicyServiceTest, APolicyThatAScheduleRefersToIsNotDeleted) {
 
 TEST_F(PolicyServiceTest, APolicyUnderWhichEventsWaitIsNotDeleted) {
   Make();
-  // Of another policy in the same shard: of no concern.
+  // A row of another policy in the same shard does not matter.
   WaitingKey key;
   key.policy_shard = shard_;
   key.policy = Uid::FromHalves(7, 7);

@@ -21,7 +21,7 @@ namespace {
 using kv::ColumnFamily;
 using Strings = std::vector<std::string>;
 
-TEST(RunService, RunsOfOneAreListedFromTheirDoneRecordsInOrderAcrossShardsAndDays) {
+TEST(RunService, RunsOfOneAreListedInOrderAcrossShardsAndDays) {
   RunWorld bench(1);
   Strings wanted;
   for (int hour = 1; hour < 60; hour += 7)

@@ -67,7 +67,7 @@ TEST(RunThrottle, AThrottledRunShowsWhatItsPartsCountAndWhenItWillHaveEnded) {
   ASSERT_TRUE(listed.ok()) << listed.status();
   ASSERT_EQ(listed->runs_size(), 1);
   check(listed->runs(0));
-  // Of a run that stalls the rest is still to come.
+  // The rest of a run that stalls is still to come.
   bench.fixture.runtime.AdvanceBy(absl::Seconds(1000));
   EXPECT_GE(bench.Get(id)->eta().seconds(), absl::ToUnixSeconds(bench.start + absl::Seconds(1059)));
   // Ended.
@@ -129,7 +129,7 @@ TEST(RunThrottle, AThrottledRunOfOneIsFoundWhereverItsEventIs) {
   EXPECT_EQ(bench.List(10), Strings{id});
 }
 
-TEST(RunThrottle, EventsOfAThrottledRunAreThoseThatEndedHoldATokenOrWaitForAnotherAttempt) {
+TEST(RunThrottle, ThrottledRunListsEndedHoldingAndRetryingEvents) {
   RunWorld bench(1, &Throttle);
   const absl::Time due = bench.start + absl::Minutes(1);
   const std::string id = bench.Emit(due, 40);  // 10 a shard

@@ -137,7 +137,7 @@ TEST(ScheduleBackfill, ARequestIdIsAnsweredOnce) {
 }
 
 TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
-  // Of one occurrence: what its event has become.
+  // The possible states of one occurrence's event.
   const std::vector<std::function<void(MasterWorld*, EventKey, storage::v1::EventRecord)>> ways = {
       [](MasterWorld* fixture, EventKey key, const auto& row) {  // still queued
         fixture->Put(ColumnFamily::kEvents, EncodeEventKey(key), row.SerializeAsString());
@@ -179,7 +179,7 @@ TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
     bench.Plan(4, 4);
     bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
     const storage::v1::DefinitionRecord definition = bench.OnlyDefinition();
-    // What the emitter made of the occurrence at 2.
+    // The emitter's rows for the occurrence at 2.
     kv::Group group;
     EmittedOccurrence occurrence;
     occurrence.nominal_time = occurrence.launch_time = bench.At(2);
@@ -250,7 +250,7 @@ TEST(ScheduleBackfill, WhatWasMovedToBetweenTheirPlacesIsLeftAsItIs) {
   EXPECT_EQ(bench.Fill(1, 4), "2/1");
 }
 
-// Of so many places the store does not read all rows at once.
+// There are too many places for one read of the store.
 TEST(ScheduleBackfill, AsManyOccurrencesAsAllowedWhateverTheFormerVersionsWere) {
   BackfillWorld bench;
   bench.MakeSchedule("* * * * * *");
@@ -301,7 +301,7 @@ TEST(ScheduleBackfill, ASkippedOccurrenceGivesWayAndWhatIsLeftOfASummaryMovesOn)
 }
 
 // The others that the record counts are not occurrences of the present version.
-TEST(ScheduleBackfill, WhatIsLeftOfASummaryOfAFormerVersionMovesOnAmongItsOwnOccurrences) {
+TEST(ScheduleBackfill, RestOfAFormerVersionsSummaryMovesToItsOwnOccurrences) {
   BackfillWorld bench;
   bench.change = [](v1::Schedule* s) { SetMisfire(v1::MisfirePolicy::SKIP, 2, 2, s); };
   bench.MakeSchedule("* * * * * *");

@@ -1,4 +1,4 @@
-// Pause, resume and delete, and the rows that wait meanwhile.
+// Pause, resume and delete, and the rows that wait during a pause.
 
 #include <map>
 #include <optional>
@@ -40,7 +40,7 @@ TEST(SchedulePause, PauseRemovesChildrenAndResumeEmitsFromWhereTheEmitterHadCome
   EXPECT_EQ(ChildrenFrom(bench.fixture), bench.At(9));
 }
 
-TEST(SchedulePause, WhatTheEmitterHadPlannedAndNotEmittedIsNotLostByAQuickPauseAndResume) {
+TEST(SchedulePause, QuickPauseAndResumeLosesNoPlannedOccurrence) {
   ScheduleWorld bench(1, 1);
   bench.MakeSchedule("* * * * * *");
   bench.Plan(3, 8);  // it emitted up to 3 and is about to emit [3, 8): the pause makes that fail
@@ -132,7 +132,7 @@ std::map<std::pair<uint16_t, uint64_t>, uint64_t> DoneOf(const MasterWorld& fixt
   return ranges;
 }
 
-TEST(SchedulePause, ThrottledRowsThatFellDueMeanwhileAreSkippedByShardAndTheOthersWaitAgain) {
+TEST(SchedulePause, ThrottledRowsOfThePauseAreSkippedAndOthersWaitAgain) {
   ScheduleWorld bench(6, 6);
   bench.change = &SkipMissed;
   bench.MakeThrottled("* * * * * *", /*n=*/8, "p");
@@ -317,8 +317,8 @@ TEST(SchedulePause, AnUpdateWhilePausedFiresNothingUntilItIsResumed) {
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("* * * * * *")).ok());
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_PAUSED);
   EXPECT_FALSE(ChildrenFrom(bench.fixture).has_value());
-  // What the new version has where all of the former one is covered is emitted now (and parked when
-  // it is met).
+  // The new version's occurrences in the covered range of the former one are emitted now (and
+  // parked when the handler meets them).
   EXPECT_EQ(bench.Rows(), Strings{"1@2"});
   bench.Plan(4, 4);
   ASSERT_TRUE(

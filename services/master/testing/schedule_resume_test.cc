@@ -1,4 +1,4 @@
-// What a resume makes of the time of the pause.
+// A resume and the occurrences of the pause.
 
 #include <string>
 #include <vector>

@@ -31,7 +31,7 @@ TEST(ScheduleService, CreateEmitsWhatIsPlannedAlreadyAndLeavesTheRestToTheEmitte
   EXPECT_EQ(bench.fixture.Rows(ColumnFamily::kInUse).size(), 1u);
 }
 
-TEST(ScheduleService, WithoutAnEmitterCreateMakesTheCheckpointsAndOwesNothingBeforeNow) {
+TEST(ScheduleService, CreateWithoutEmitterMakesCheckpointsThatBeginNow) {
   MasterWorld fixture;
   const auto made = fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("s", "* * * * * *"));
   ASSERT_TRUE(made.ok()) << made.status();
@@ -185,7 +185,7 @@ TEST(ScheduleService, WhatAnEmitterLongBehindStillOwesFollowsTheMisfirePolicy) {
     EXPECT_EQ(key.lane == kLaneCatchUp, key.due_time < bench.fixture.Now() - absl::Seconds(10));
 }
 
-TEST(ScheduleService, MoreOwedThanOneChangeMayWriteIsRefusedUntilTheEmitterHasCaughtUp) {
+TEST(ScheduleService, ChangeWithTooManyOccurrencesIsRefusedUntilEmitterCatchesUp) {
   ScheduleWorld bench(1, 1);
   bench.change = [](v1::Schedule* schedule) {
     SetMisfire(v1::MisfirePolicy::FIRE_ALL, 7200, 1000, schedule);
@@ -294,7 +294,7 @@ TEST(ScheduleService, ListGoesOnWhereTheTokenSays) {
     for (const v1::Schedule& schedule : page->schedules())
       names.push_back(schedule.name().substr(26));
     list.set_page_token(page->next_page_token());
-    // What comes or goes before the position changes nothing behind it.
+    // Changes before the position change nothing behind it.
     if (++pages == 1) {
       ASSERT_TRUE(
           fixture.Call(&ScheduleApi::CreateSchedule, ValidSchedule("aa", "0 0 1 1 *")).ok());

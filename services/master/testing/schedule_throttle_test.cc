@@ -18,7 +18,7 @@ namespace {
 
 using kv::ColumnFamily;
 
-TEST(ScheduleThrottle, AThrottledScheduleWaitsAsOneRowUnderItsPolicyAndIsNotedAsItsUser) {
+TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   ScheduleWorld bench(2, 4);
   v1::CreateScheduleRequest request = ValidSchedule("s", "* * * * * *");
   v1::Schedule& schedule = *request.mutable_schedule();
@@ -110,7 +110,7 @@ TEST(ScheduleThrottle, APolicyThatIsNotThereIsRefusedAndNothingIsWritten) {
   EXPECT_EQ(fixture.Dump(), before);
 }
 
-TEST(ScheduleThrottle, APolicyThatIsDeletedWhileItsFirstScheduleIsMadeIsNeverLeftInUse) {
+TEST(ScheduleThrottle, PolicyDeletedDuringItsFirstScheduleIsNeverLeftInUse) {
   int made_first = 0;
   int refused = 0;
   for (int steps = 1; steps < 60; ++steps) {

@@ -41,7 +41,7 @@ v1::UpdateScheduleRequest IntervalUpdate(int seconds) {
 }
 using Numbers = std::vector<int64_t>;
 
-TEST(ScheduleTime, AnIntervalIsAnchoredAtItsCreationAndItsOneChildMovesWithTheEmitter) {
+TEST(ScheduleTime, IntervalIsAnchoredAtCreationAndItsChildMoves) {
   ScheduleWorld bench(2, 5);
   bench.change = [](v1::Schedule* s) { SetEvery(2, s); };
   const absl::Time made = bench.fixture.Now();
@@ -101,7 +101,7 @@ TEST(ScheduleTime, AListHasAChildForEachInstantThatIsLeft) {
   bench.MakeSchedule("");
   EXPECT_EQ(bench.Rows(), Strings{"3@1"});
   EXPECT_EQ(InstantChildren(bench), (Numbers{5, 7}));
-  // The emitter is behind; the pause ends what is owed until now.
+  // The emitter is behind; the pause ends the occurrences until now.
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(5500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
@@ -153,9 +153,9 @@ TEST(ScheduleTime, JitterMovesTheLaunchAndNothingElse) {
   EXPECT_EQ(nominal, (Numbers{1, 2, 3}));
 }
 
-// Of n = 3, changed away from and back: as one event, or to be launched, the occurrence has no run
-// record (yet), and the rows of before count in none.
-TEST(ScheduleTime, AnOccurrenceThatIsWantedAgainHasTheRunRecordOfItsVersionOnly) {
+// A schedule with n = 3 is changed away from an occurrence and back. With one event, or before its
+// launch, the occurrence has no run record (yet), and the former rows count in none.
+TEST(ScheduleTime, OccurrenceAddedAgainHasOnlyItsVersionsRunRecord) {
   const auto active_runs = [](const ScheduleWorld& bench) {
     size_t n = 0;
     for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kCheckpoints))
@@ -190,7 +190,7 @@ TEST(ScheduleTime, AnOccurrenceThatIsWantedAgainHasTheRunRecordOfItsVersionOnly)
   }
 }
 
-TEST(ScheduleTime, WithAnOverlapPolicyAChangeWritesLaunchRecordsAndATriggerPassesBy) {
+TEST(ScheduleTime, ChangeWithOverlapPolicyWritesLaunchRecords) {
   ScheduleWorld bench(2, 4);
   bench.change = [](v1::Schedule* s) { s->set_overlap_policy(v1::Schedule::SKIP); };
   bench.MakeSchedule("* * * * * *");
@@ -265,8 +265,8 @@ TEST(ScheduleTime, AnUpdateGoesOnCountingWhereTheFormerVersionWas) {
   const auto ended = bench.fixture.Call(&ScheduleApi::UpdateSchedule, fewer);
   ASSERT_TRUE(ended.ok()) << ended.status();
   EXPECT_EQ(ended->state(), v1::Schedule::FINISHED);
-  // Without a limit it fires again, and counts no more. What had been emitted for times after that
-  // end gives way to the rows of the new version.
+  // Without a limit the schedule fires again and counts no more. Rows that were emitted for times
+  // after that end are replaced by the rows of the new version.
   const int64_t finish = StateOf(bench.fixture).finish_micros();
   fewer.mutable_schedule()->set_max_runs(0);
   EXPECT_EQ(bench.fixture.Call(&ScheduleApi::UpdateSchedule, fewer)->state(),
@@ -279,8 +279,8 @@ TEST(ScheduleTime, AnUpdateGoesOnCountingWhereTheFormerVersionWas) {
   EXPECT_EQ(last_version.former_finish_micros(), finish);
 }
 
-// While it is paused that end may yet move, and no rows are written anew.
-TEST(ScheduleTime, AnUpdateOfAPausedScheduleKeepsTheRowsAfterTheEndOfTheFormerVersion) {
+// While the schedule is paused, that end may still move, and no rows are written again.
+TEST(ScheduleTime, UpdateOfAPausedScheduleKeepsRowsAfterTheFormerEnd) {
   Limited limited(0, 4, 4);
   ScheduleWorld& bench = limited.bench;
   ASSERT_TRUE(
@@ -420,8 +420,8 @@ TEST(ScheduleTime, APreviewIsAnsweredAsOfNowAndWritesNothing) {
             "IMPOSSIBLE_EXPRESSION");
 }
 
-// What the update writes for the time of the pause is beyond the end, which a resume leaves where
-// it is.
+// The rows that the update writes for the pause are beyond the end, and a resume does not move the
+// end.
 TEST(ScheduleTime, AResumeDoesNotMoveTheEndWhereNoRunsAreLeft) {
   ScheduleWorld bench(8, 8);
   MakeFiveRunsThatAllFire(&bench);

@@ -111,7 +111,7 @@ inline std::vector<std::string> UsedPolicies(MasterWorld* fixture, const Uid& sc
 struct ScheduleWorld {
   MasterWorld fixture;
   absl::Time start;
-  // Of the schedules that are made.
+  // Applied to each schedule that is created.
   std::function<void(v1::Schedule*)> change = nullptr;
 
   explicit ScheduleWorld(int emitted, int planned) {
@@ -150,7 +150,7 @@ inline void SetMisfire(v1::MisfirePolicy::Action action, int threshold_seconds, 
   schedule->mutable_misfire_policy()->mutable_threshold()->set_seconds(threshold_seconds);
   schedule->mutable_misfire_policy()->set_max_catch_up(max_catch_up);
 }
-// What is more than a second late is not fired.
+// Occurrences that are more than a second late do not fire.
 inline void SkipMissed(v1::Schedule* schedule) {
   SetMisfire(v1::MisfirePolicy::SKIP, 1, 100, schedule);
 }

@@ -46,9 +46,9 @@ std::map<std::string, std::optional<std::string>> DoneKeys(const OccurrenceSourc
   return keys;
 }
 
-// What is left of a summary whose first occurrence fires.
+// The rest of a summary whose first occurrence fires.
 struct Rest {
-  size_t index = 0;  // of that occurrence
+  size_t index = 0;  // the first occurrence's index
   storage::v1::DoneRecord record;
   uint64_t count = 0;
 };
@@ -153,7 +153,8 @@ class Backfill {
     }
   }
 
-  // Occurrences from `next` on have not been looked at: the first one that can takes the rest.
+  // Gives the rest to the first occurrence from `next` on that can carry it; none of them was
+  // visited yet.
   bool CarryRest(size_t next) {
     if (!rest_.has_value() || rest_->count == 0) return true;
     const size_t looked_at = scope_.occurrences.size();
@@ -208,8 +209,8 @@ class Backfill {
   kv::Group group_;
   v1::BackfillScheduleResponse response_;
   std::set<std::string> fired_;  // ids
-  std::optional<Rest> rest_;     // of the present version
-  std::vector<Rest> former_;     // of others
+  std::optional<Rest> rest_;     // for the present version
+  std::vector<Rest> former_;     // for other versions
 };
 
 }  // namespace

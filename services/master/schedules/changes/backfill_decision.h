@@ -1,15 +1,16 @@
-// What a backfill writes and answers: runs for the occurrences of a past range that have not fired.
+// Decides what a backfill writes and answers: runs for the occurrences of a past range that have
+// not fired.
 //
-// Whether one has fired is seen from its run record, its Done record, the launch record that waits,
-// and its only event's row or claim, where the present definition has them. A Done record of an
-// occurrence, or of an only event, that was skipped before it was sent gives way. Not known any
-// more is what the retention has dropped.
+// An occurrence has fired if there is a run record, a Done record, a waiting launch record, or its
+// only event's row or claim, at the places of the present definition. A Done record of an
+// occurrence (or of an only event) that was skipped before it was sent is replaced. Records that
+// retention has dropped are not known any more.
 //
-// Its runs are marked as triggered and have run records, for n = 1 too. Of a throttled schedule
-// they wait like others; their window begins now.
+// The new runs are marked as triggered and have run records, for n = 1 too. Runs of a throttled
+// schedule wait like others; their window begins now.
 //
-// The rest of a summary record whose first occurrence fires is carried by the first one after it,
-// of those of the version that the record is of, that has not fired and does not fire now.
+// If the first occurrence of a summary record fires, the rest of the record moves to the first
+// later occurrence of the record's version that has not fired and does not fire now.
 //
 // Pure.
 
@@ -47,16 +48,16 @@ struct BackfillOccurrence {
 // A summary record of a version before the present one, which begins with an occurrence of the
 // range.
 struct FormerSummary {
-  OccurrenceSource source;               // of that version
+  OccurrenceSource source;               // that version's definition
   std::vector<BackfillOccurrence> rest;  // those after the first, as many as are worth a look
 };
 
-// What one call looks at.
+// The occurrences of one call.
 struct BackfillScope {
   OccurrenceSource source;
-  std::vector<BackfillOccurrence> occurrences;  // of the range
+  std::vector<BackfillOccurrence> occurrences;  // occurrences in the range
   std::vector<BackfillOccurrence> carriers;     // those after them, as many as are worth a look
-  std::optional<absl::Time> beyond;             // the first one of the range that is not looked at
+  std::optional<absl::Time> beyond;  // the first occurrence of the range that this call leaves out
   std::map<std::string, FormerSummary> former;  // by the id of their first occurrence
 };
 

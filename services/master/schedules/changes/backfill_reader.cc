@@ -156,8 +156,8 @@ class Search : public std::enable_shared_from_this<Search> {
     return a.priority == b.priority && a.jitter == b.jitter && policy(a) == policy(b);
   }
 
-  // What was moved from one version's place to another's is due as the one has it, and has the
-  // priority and policy of the other.
+  // A row that was moved from one version's place to another's keeps the due time of the first and
+  // has the priority and policy of the other.
   void AddMixedPlaces() {
     const std::vector<OccurrenceSource> versions = sources_;
     for (const OccurrenceSource& due : versions) {
@@ -206,7 +206,8 @@ class Search : public std::enable_shared_from_this<Search> {
     ReadThrottled(0);
   }
 
-  // What waits, or holds tokens, as of sources_[i] and those after it.
+  // Reads the waiting events and the holders of tokens at the places of sources_[i] and of those
+  // after it.
   void ReadThrottled(size_t i) {
     const auto new_group = [this](const OccurrenceSource& source) {
       return source.throttle.has_value() &&
@@ -262,7 +263,7 @@ class Search : public std::enable_shared_from_this<Search> {
         },
         [self = shared_from_this()](absl::Status status) {
           if (!status.ok()) return self->done_(std::move(status));
-          // What was claimed when the queues were read may have been given back since.
+          // Events that were claimed when the queues were read may have been given back since.
           self->claims_read_ = true;
           self->ReadQueues();
         });
@@ -300,7 +301,7 @@ class Search : public std::enable_shared_from_this<Search> {
   // The present one, and others of other places: former ones, and mixtures of them.
   std::vector<OccurrenceSource> sources_;
   std::map<std::string, BackfillOccurrence*> open_;  // not found yet, by id
-  std::vector<BackfillOccurrence*> owners_;          // of the keys that are read
+  std::vector<BackfillOccurrence*> owners_;          // for each key that is read, its occurrence
   std::vector<BackfillOccurrence*> all_;             // occurrences and carriers
   std::vector<std::pair<const BackfillOccurrence*, storage::v1::DoneRecord>> summaries_;
   std::vector<BackfillOccurrence*> others_;  // that summaries of former versions count

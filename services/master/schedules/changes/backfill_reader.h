@@ -1,11 +1,13 @@
 // Finds out which occurrences of a backfill have fired, or are about to.
 //
-// First their run and Done records, then the rows of only events and launch records (where the
-// schedule's present version puts them, and where the last kFormerVersionsMax before it have put
-// them), then, of what was in none of these places, the holders of tokens, claims and retries.
-// Claims are read before and after the retries: an event that goes from one to the other meanwhile
-// is seen. Parked rows are read last, since an event that is parked stays there. Of each place at
-// most kLookupRowsMax rows are read.
+// It reads in this order:
+//  1. run and Done records;
+//  2. rows of only events, and launch records, at the places of the present version and of the last
+//  kFormerVersionsMax versions before it;
+//  3. for occurrences that were in none of these places: holders of tokens, claims and retries.
+//  Claims are read before and after the retries, so an event that moves between them is seen;
+//  4. parked rows, last, since a parked event stays parked.
+// At most kLookupRowsMax rows of each place are read.
 //
 // Threads: the callback runs on the context's executor.
 

@@ -27,7 +27,8 @@ using kv::ColumnFamily;
 using ConditionKind = kv::Condition::Kind;
 using MutationKind = kv::Mutation::Kind;
 
-// Of a change: records of skipped occurrences, children, and what it writes of the schedule itself.
+// Rows of a change without its occurrences: records of skipped occurrences, children, and the
+// schedule's own rows.
 constexpr size_t kRowsBesideOccurrences = kMaxCatchUpMax + cron::kChildrenMax + 100;
 static_assert(kRowsBesideOccurrences < kChangeRowsMax / 2);
 

@@ -1,21 +1,21 @@
-// ChangeBuilder: puts together the one group by which a schedule changes.
+// ChangeBuilder: builds the one group by which a schedule changes.
 //
-// The contract with the emitter and the handlers. `covered` is the instant before which all
-// occurrences of the uid have been emitted (or were never owed): of an enabled schedule the later
-// of the partition's emitted_to and what the last updater noted (StateRecord.covered_to); of a
-// paused one only the latter, since it has no children. A change
+// This is the contract with the emitter and the handlers. `covered` is the instant before which all
+// occurrences of the uid have been emitted, or never had to be. For an enabled schedule it is the
+// later of the partition's emitted_to and StateRecord.covered_to, which the last change noted. A
+// paused schedule has no children, so only covered_to counts. A change
 //  - has planned_to, emitted_to, the state and "no cursor" as conditions, each as it was read, and
-//    writes the state, so that it and every emission of the uid, every claim and every other change
-//    exclude each other;
-//  - ends what the former version still owes in [covered, now), with the former version, as the
-//    emitter would have (cron::PlanMissed): fired (catch-up lane where it is late), or skipped with
-//    reason "misfire";
-//  - emits, for the version that holds from now on, what it has in [now, covered) and the former
-//    one had not, and all it has in [max(now, covered), planned_to);
+//  writes the state. So it excludes every emission of the uid, every claim and every other change,
+//  and they exclude it;
+//  - ends the former version's occurrences in [covered, now) as the emitter would have
+//  (cron::PlanMissed): they fire (late ones in the catch-up lane), or are skipped with reason
+//  "misfire";
+//  - emits, for the new version, its occurrences in [now, covered) that the former version did not
+//  have, and all its occurrences in [max(now, covered), planned_to);
 //  - writes children with from = max(now, covered, planned_to), and notes that instant as
-//    covered_to.
-// Rows that are common to both versions exist already; the handler re-keys them. Those that only
-// the former version had end as skipped (superseded) when they are claimed.
+//  covered_to.
+// Rows that both versions have exist already; the handler re-keys them. Rows that only the former
+// version had end as skipped (superseded) when they are claimed.
 //
 // Pure.
 
@@ -45,8 +45,9 @@ absl::Time CoveredTo(const ScheduleSnapshot& snapshot, absl::Time now);
 
 class ChangeBuilder {
  public:
-  // `snapshot` outlives the builder. Adds the conditions on what was read (of a schedule that does
-  // not exist: that it does not), and makes the partition's checkpoints if nobody has.
+  // `snapshot` outlives the builder. Adds the conditions on the state as it was read (for a
+  // schedule that does not exist: that it is absent), and makes the partition's checkpoints if
+  // there are none.
   ChangeBuilder(const ScheduleSnapshot& snapshot, const ScheduleName& name,
                 const kv::Layout& layout, absl::Time now);
 
@@ -58,7 +59,7 @@ class ChangeBuilder {
 
   // Each: RESOURCE_EXHAUSTED if it is more than one change may write.
   absl::Status EmitOwed(const Definition& former);
-  // What fires and the records of what does not, `reason`.
+  // Emits the rows of occurrences that fire, and the records with `reason` of those that do not.
   absl::Status EmitMissed(const Definition& definition, const MissedSplit& missed,
                           absl::string_view reason);
   absl::Status EmitAdded(const Definition& former, const Definition& next);  // in [now, covered)
@@ -77,12 +78,12 @@ class ChangeBuilder {
   void PutDefinition(const Definition& definition);
   // Counts the change.
   void PutState(storage::v1::StateRecord state);
-  // Who refers to which policy (ids; empty: none). The group has the condition that `next` is
-  // there.
+  // Moves the schedule's reference from one policy to another (ids; empty: none). The group has the
+  // condition that `next` exists.
   void ChangePolicy(const std::string& former, const std::string& next);
 
-  // What became of parked rows. The group that handles all of them guards that no other is added
-  // meanwhile.
+  // The end of parked rows. A group that handles all of them has the condition that no other row
+  // was added.
   void GuardParked();
   // Where it was or, if the definition wants its events to wait elsewhere, there.
   void ReturnParked(const ParkedRow& parked, const Definition& definition);
@@ -98,10 +99,10 @@ class ChangeBuilder {
  private:
   absl::Status Emit(const Definition& definition, absl::Time begin, absl::Time end);
   void EmitOne(const Definition& definition, const cron::Occurrence& occurrence);
-  // An occurrence that is wanted again, and whose rows are group_.mutations from `written_from` on:
-  // a version before the former one may have emitted it. The rows of that are left over
-  // (common/records/row_judge.h) and count in no run; its run record goes, but for one written
-  // anew.
+  // For an occurrence that the schedule has again, whose rows are group_.mutations from
+  // `written_from` on. A version before the former one may have emitted it. Those old rows are left
+  // over (common/records/row_judge.h) and count in no run. Their run record is deleted, unless the
+  // group writes it again.
   void ForgetRunBefore(const std::string& occurrence, size_t written_from);
   absl::Status CheckRows() const;
   void RequireCheckpoint(const std::string& key, const std::optional<std::string>& value);
@@ -114,7 +115,7 @@ class ChangeBuilder {
   absl::Time covered_;
   kv::Group group_;
   size_t occurrences_ = 0;
-  size_t parked_mutations_ = 0;  // of the group; bounded by who reads the parked rows
+  size_t parked_mutations_ = 0;  // mutations of parked rows in the group; their reader bounds them
   ParkedEnds parked_ends_;
 };
 

@@ -1,5 +1,5 @@
-// What a decision about a schedule is made from and what it says: (what is stored, request, now)
-// in, one group and an answer out. The pieces that the decisions have in common.
+// The input and output of decisions about a schedule: stored state, request and now in; one group
+// and an answer out. Also the parts that the decisions share.
 //
 // Pure.
 
@@ -24,9 +24,9 @@ namespace escapement::master {
 
 struct Decision {
   kv::Group group;
-  std::unique_ptr<google::protobuf::Message> response;  // of the RPC's type
-  // The group is only a first part (some of very many parked rows): commit it, read and decide
-  // again.
+  std::unique_ptr<google::protobuf::Message> response;  // has the RPC's type
+  // True if the group is only a first part (some of very many parked rows): the caller commits it,
+  // reads and decides again.
   bool partial = false;
   size_t occurrences = 0;
   // A policy of the schedule's tenant that must be there; the group has that as a condition. Empty:

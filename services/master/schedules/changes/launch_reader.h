@@ -15,10 +15,10 @@
 
 namespace escapement::master {
 
-// Those of the schedule that are due before `input.now`, in order of launch, but for those of
-// occurrences that have been launched already. They stand among those of other schedules of the
-// partition: of these and its own no more than kLaunchRowsMax are read, and what comes after is
-// left out (it is launched as if the schedule had never been paused).
+// Reads the schedule's launch records that are due before `input.now`, by launch time, except for
+// occurrences that have been launched already. They stand among records of other schedules of the
+// partition. At most kLaunchRowsMax records are read in all; later ones are left out and are
+// launched as if the schedule had never been paused.
 void ReadWaitingLaunches(MasterContext& context, const ChangeInput& input,
                          absl::AnyInvocable<void(absl::StatusOr<std::vector<WaitingLaunch>>)> done);
 

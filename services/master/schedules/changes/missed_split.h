@@ -1,4 +1,4 @@
-// What a misfire plan means for a range of occurrences that a change of a schedule takes over.
+// Splits a range of occurrences that a change of a schedule takes over by a misfire plan.
 //
 // Pure.
 
@@ -28,7 +28,8 @@ struct MissedSplit {
   bool cut = false;
 };
 
-// Of the occurrences in [begin, end); `plan` was made for a range that begins at `begin` or before.
+// Splits the occurrences in [begin, end). `plan` was made for a range that begins at `begin` or
+// before.
 MissedSplit SplitMissed(const cron::Timetable& timetable, const cron::MisfirePlan& plan,
                         absl::Time begin, absl::Time end, size_t fire_max);
 

@@ -12,7 +12,7 @@
 namespace escapement::master {
 namespace {
 
-// What keys of `events` and of `waiting` have in common.
+// The parts that keys of `events` and of `waiting` share.
 template <typename Key>
 bool Take(const std::optional<Key>& key, ParkedRow* parked) {
   if (!key.has_value()) return false;

@@ -27,7 +27,7 @@ struct ParkedRow {
   Uid uid;
   std::string occurrence;
   absl::Time due_time;
-  uint64_t first = 0;  // of the key
+  uint64_t first = 0;  // the key's first index
 
   bool throttled() const { return row.has_throttle(); }
   // Its events: [begin, end).

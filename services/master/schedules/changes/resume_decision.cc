@@ -63,8 +63,8 @@ class Resume {
       if (!timetable.ok()) return BrokenRecord(input_.name.ToString());
       definition_.timetable = *std::move(timetable);
     }
-    // Whatever fell due during the pause is missed, however short ago: the threshold is for delays
-    // that nobody asked for.
+    // Every occurrence that fell due during the pause is missed, even the last one: the threshold
+    // is only for unwanted delays.
     cron::MisfirePolicy policy = MisfirePolicyOf(definition_.record.misfire());
     policy.threshold = absl::ZeroDuration();
     plan_ = cron::PlanMissed(definition_.timetable, policy, paused_at_, input_.now);
@@ -87,8 +87,8 @@ class Resume {
     return nominal < paused_at_ ? plan_.fire_from > paused_at_ : !plan_.Fires(nominal);
   }
 
-  // True if there are more than one commit takes: those of this group go first, and the schedule
-  // stays paused meanwhile.
+  // True if there are more launch records than one commit takes. This group handles the first ones,
+  // and the schedule stays paused.
   bool SkipLaunches() {
     size_t skipped = 0;
     for (const WaitingLaunch& launch : launches_) {
@@ -107,9 +107,9 @@ class Resume {
     return decision;
   }
 
-  // More rows are parked than one commit takes: those that are skipped go first, and the schedule
-  // stays paused meanwhile. Where the rows that would go on are alone too many, those that are due
-  // are skipped too: a resume must get through.
+  // For more parked rows than one commit takes. The skipped ones go first, and the schedule stays
+  // paused. If the rows that would go on are alone too many, due ones are skipped, too: a resume
+  // must come to an end.
   absl::StatusOr<Decision> SkipSomeParked() {
     for (const bool due_ones : {false, true}) {
       size_t skipped = 0;
@@ -125,7 +125,7 @@ class Resume {
     return EmissionBehind(input_.name.ToString());
   }
 
-  // What was never emitted, and what max_runs leave for the time after.
+  // Emits occurrences that were never emitted, and sets the end that max_runs leaves.
   absl::Status EmitAndLimit(storage::v1::StateRecord* state) {
     const absl::Time covered = std::clamp(builder_.covered(), paused_at_, input_.now);
     MissedSplit missed =

@@ -1,19 +1,19 @@
-// What a resume writes and answers.
+// Decides what a resume writes and answers.
 //
-// The pause was a downtime of the schedule's own: cron::PlanMissed, asked from the moment of the
-// pause on, decides what becomes of the occurrences that fell due meanwhile, whether they were
-// emitted before (their rows are parked) or never. What fires goes on; what does not is skipped
-// with reason "paused". (An update that changes the times begins the pause anew:
+// The pause counts as a downtime of the schedule. cron::PlanMissed, asked from the moment of the
+// pause on, decides about the occurrences that fell due during the pause. It does not matter
+// whether they were emitted before (their rows are parked) or never. An occurrence that does not
+// fire is skipped with reason "paused". (An update that changes the times starts the pause again:
 // schedule_decisions.h.)
-//  - Parked rows of occurrences before the pause go on if the plan fires everything since, else
-//    they are skipped, too: they are older than what is skipped. Throttled ones that were due
-//    before the pause go on in any case: they waited for their turn; and so do those of runs that
-//    were triggered.
-//  - Launch records that are due are parked rows, too; what is not skipped stays to be launched.
-//  - Occurrences that were never emitted: their rows, or records as the plan says. If the rows
-//    would be more than one change may write, only the latest occurrences fire, as many as there
-//    is room for, and all before them are in the summary: a resume must get through.
-//  - Of max_runs what fires counts, and nothing else; what is beyond it is not fired.
+//  - Parked rows of occurrences before the pause go on if the plan fires all later ones. Otherwise
+//  they are skipped, because they are older than skipped occurrences. Two kinds go on in any case:
+//  throttled rows that were due before the pause, because they waited for their turn, and rows of
+//  triggered runs.
+//  - Due launch records count as parked rows; those that are not skipped stay to be launched.
+//  - Occurrences that were never emitted get their rows, or records as the plan says. If there are
+//  more rows than one change may write, only the latest occurrences fire, as many as there is room
+//  for; the summary has all before them. So a resume always comes to an end.
+//  - Only occurrences that fire count for max_runs; occurrences beyond it do not fire.
 //
 // Pure.
 

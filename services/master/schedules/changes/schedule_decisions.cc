@@ -34,12 +34,12 @@ using storage::v1::SCHEDULE_STATE_KIND_DELETED;
 using storage::v1::SCHEDULE_STATE_KIND_ENABLED;
 using storage::v1::SCHEDULE_STATE_KIND_PAUSED;
 
-// Of a definition; empty: none.
+// The id of the definition's policy; empty: none.
 const std::string& PolicyOf(const Definition& definition) {
   return definition.record.throttle().policy_id();
 }
 
-// What ReadSchedule could not know.
+// Fills in times that ReadSchedule could not know.
 absl::Status FillTimes(absl::Time schedule_create_time, Definition* definition) {
   if (!definition->anchor_missing) return absl::OkStatus();
   FillAnchor(definition, schedule_create_time);
@@ -68,7 +68,7 @@ absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder
   return decision;
 }
 
-// But for how many runs there are, and how late they are launched.
+// True if both fire at the same times, apart from max_runs and jitter.
 bool SameTimes(const storage::v1::DefinitionRecord& a, const storage::v1::DefinitionRecord& b) {
   const auto times = [](const storage::v1::DefinitionRecord& record) {
     storage::v1::TimingRecord timing = record.timing();
@@ -79,10 +79,10 @@ bool SameTimes(const storage::v1::DefinitionRecord& a, const storage::v1::Defini
   return a.cron() == b.cron() && a.time_zone() == b.time_zone() && times(a) == times(b);
 }
 
-// Ends the time of a version that another one takes the place of while the schedule is paused: what
-// it had until now and never emitted is skipped, and the pause begins anew for the next version,
-// which fires nothing from before it. What was emitted for then and the next version has, too,
-// counts: a resume will not know it from what had fired. `former` is without the end of max_runs.
+// Ends a version that is replaced while the schedule is paused. Its occurrences until now that were
+// never emitted are skipped. The pause starts again for the next version, which fires no earlier
+// occurrence. Emitted occurrences that the next version has, too, count as fired, because a resume
+// cannot tell them apart. `former` is without the end of max_runs.
 absl::Status EndPausedVersion(const ChangeInput& input, const Definition& former,
                               const Definition& next, ChangeBuilder* builder,
                               storage::v1::StateRecord* state) {
@@ -111,8 +111,8 @@ absl::Status EndPausedVersion(const ChangeInput& input, const Definition& former
   return absl::OkStatus();
 }
 
-// What a resume counts on: every occurrence of the definition in [pause_time, covered_to) has its
-// rows, those beyond the end of max_runs included, since that end may yet move.
+// Keeps what a resume relies on: every occurrence of the definition in [pause_time, covered_to) has
+// its rows, also beyond the end of max_runs, since that end may still move.
 absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder* builder, Definition* next,
                           storage::v1::StateRecord* state) {
   absl::StatusOr<Definition> former = LoadDefinition(input.snapshot.definition->record);

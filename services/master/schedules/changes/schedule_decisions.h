@@ -1,4 +1,5 @@
-// What each change of a schedule writes and answers (but for resume: resume_decision.h). Pure.
+// Decides what each change of a schedule writes and answers, except resume (resume_decision.h).
+// Pure.
 
 #ifndef SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_DECISIONS_H_
 #define SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_DECISIONS_H_
@@ -14,8 +15,8 @@ namespace escapement::master {
 absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDraft& draft);
 // All others: NOT_FOUND if there is none, ABORTED (ETAG_MISMATCH) if an etag is given and not the
 // current one.
-// Of a paused schedule, if it changes when the schedule fires: what the former version had until
-// now and never emitted is skipped ("paused"), and a resume goes by the time of the update.
+// If an update of a paused schedule changes its times, the former version's occurrences until now
+// that were never emitted are skipped ("paused"), and a resume counts from the update.
 absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
                                       const v1::UpdateScheduleRequest& request);
 absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,

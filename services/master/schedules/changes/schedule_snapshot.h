@@ -1,4 +1,4 @@
-// What the store holds of one schedule, as a change reads it. Plain values.
+// The stored state of one schedule, as a change reads it. Plain values.
 
 #ifndef SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_SNAPSHOT_H_
 #define SERVICES_MASTER_SCHEDULES_CHANGES_SCHEDULE_SNAPSHOT_H_
@@ -17,7 +17,7 @@
 namespace escapement::master {
 
 struct ScheduleSnapshot {
-  // Of the schedule, or fresh where there is none.
+  // The schedule's uid, or a new one if there is no schedule.
   Uid uid;
   // Unset if there is no such schedule. `state` and `definition` are set with it.
   std::optional<storage::v1::ScheduleRecord> record;
@@ -25,7 +25,7 @@ struct ScheduleSnapshot {
   std::string state_bytes;
   std::optional<Definition> definition;  // its timetable ends at FinishOf(state)
 
-  // Of the uid's partition, as stored.
+  // Checkpoints of the uid's partition, as stored.
   std::optional<std::string> planned_to;
   std::optional<std::string> emitted_to;
   bool cursor_present = false;  // an emitter has committed a part of a window

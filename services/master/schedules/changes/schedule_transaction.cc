@@ -99,7 +99,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
   void OnState(kv::GetResult result) {
     auto& values = result.values;
     if (Replay(values[1]) || !ReadRecord(values[0])) return;
-    // Deleted or made anew meanwhile.
+    // The schedule was deleted, or deleted and created again, between the two reads.
     if (snapshot_.uid != uid_read_ || Perturb(context_.runtime, Site::kMasterChangeReadsAgain))
       return Again();
     snapshot_.planned_to = std::move(values[3]);
@@ -151,7 +151,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     for (kv::Entry& entry : result.entries) {
       absl::StatusOr<ParkedRow> parked = ReadParkedRow(std::move(entry));
       if (!parked.ok()) return done_(parked.status());
-      // What skipping it would write: a waiting row may stand for events of all queue shards.
+      // The writes of a skip: a waiting row may stand for events of all queue shards.
       rows += SlicesOf(*parked, context_.layout).size() + 1;
       if (rows > kParkedRowsMax && !snapshot_.parked.empty()) {
         snapshot_.parked_more = true;

@@ -14,14 +14,14 @@
 
 namespace escapement::master {
 
-// target, content_type, delivery_timeout and retry_policy. What is wrong is added to `violations`,
-// with fields below `prefix` ("schedule").
+// Reads target, content_type, delivery_timeout and retry_policy. Adds each error to `violations`,
+// with its field below `prefix` ("schedule").
 storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
                                          FieldViolations* violations);
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
                                          FieldViolations* violations);
 
-// Of a target alone, at `field`: all else as by default.
+// Reads only a target, at `field`; everything else has its default.
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,
                                            FieldViolations* violations);
 
@@ -33,7 +33,7 @@ uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
 uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
                       FieldViolations* violations);
 void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations* violations);
-// Of a request_id.
+// Checks a request_id.
 void CheckRequestId(absl::string_view request_id, FieldViolations* violations);
 
 }  // namespace escapement::master

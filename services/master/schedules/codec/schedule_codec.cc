@@ -67,8 +67,8 @@ google::protobuf::FieldMask SetFields(const v1::Schedule& patch) {
   return fields;
 }
 
-// Where the patch says anew when the schedule fires: clears the ways that it does not name, and the
-// policy that only cron expressions have.
+// If the patch sets new times, clears the other ways of setting times, and the DST policy, which
+// only cron expressions have.
 void ForgetFormerTimes(const v1::Schedule& patch, const google::protobuf::FieldMask& mask,
                        v1::Schedule* schedule) {
   std::set<std::string> named;
@@ -79,7 +79,7 @@ void ForgetFormerTimes(const v1::Schedule& patch, const google::protobuf::FieldM
     if (IsWhenField(field) && named.contains(field)) way = field;
   }
   if (way.empty()) return;
-  // What the mask names itself is the caller's: merging it sets or clears it.
+  // Fields that the mask names are left to the caller, whose merge sets or clears them.
   if (!named.contains("times") && way != "times") schedule->clear_times();
   if (way == "times") schedule->clear_when();
   const bool calendar = way == "cron" || way == "cron_fields";

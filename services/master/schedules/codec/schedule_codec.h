@@ -18,7 +18,7 @@
 
 namespace escapement::master {
 
-// What a client asked for, checked: all but name, uid, version and times.
+// A client's schedule after validation: everything except name, uid, version and times.
 struct ScheduleDraft {
   storage::v1::ScheduleRecord record;  // display_name and labels
   Definition definition;

@@ -41,7 +41,7 @@ v1::Schedule Current(const std::string& text) {
   return ShowSchedule({draft.record, Enabled(), draft.definition.record}, std::nullopt);
 }
 
-// What becomes of `current` by the patch, read again as an update does. "-": no mask.
+// Applies the patch to `current` and reads the result as an update does. "-": no mask.
 absl::StatusOr<ScheduleDraft> Updated(const std::string& current, const std::string& patch,
                                       const std::string& mask) {
   google::protobuf::FieldMask paths;

@@ -154,7 +154,7 @@ void WriteGrpc(const storage::v1::TargetRecord& record, v1::Target* target) {
 
 // The kinds of targets, and how each is validated, stored and shown.
 struct KindRow {
-  absl::string_view name;  // of the field in both messages
+  absl::string_view name;  // the field's name in both messages
   v1::Target::KindCase kind;
   storage::v1::TargetRecord::KindCase record_kind;
   // Adds violations with fields below `field` ("schedule.target.http").

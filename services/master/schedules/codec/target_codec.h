@@ -1,9 +1,9 @@
 // Where events go: Target ↔ TargetRecord, with validation.
 //
-// HTTP: http:// or https:// with a host, no user information, no fragment, no blanks or control
-// characters; headers without control characters (CR, LF, NUL…), none that HTTP, CloudEvents or the
-// platform use themselves. gRPC: only dns:///, ipv4:, ipv6: and host:port, never unix: or another
-// resolver. Pure.
+// HTTP: the URI is http:// or https:// with a host, without user information, fragment, blanks or
+// control characters. Headers have no control characters (CR, LF, NUL…), and none is one that HTTP,
+// CloudEvents or the platform use themselves. gRPC: only dns:///, ipv4:, ipv6: and host:port, never
+// unix: or another resolver. Pure.
 
 #ifndef SERVICES_MASTER_SCHEDULES_CODEC_TARGET_CODEC_H_
 #define SERVICES_MASTER_SCHEDULES_CODEC_TARGET_CODEC_H_

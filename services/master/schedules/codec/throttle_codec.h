@@ -13,8 +13,9 @@
 
 namespace escapement::master {
 
-// Unset if events go out as they fall due: no policy, no window, and ended by their delivery. What
-// is wrong is added to `violations` ("schedule.window.duration"); the policy must be of `tenant`.
+// Reads policy, window and completion. Unset if events go out as they fall due: no policy, no
+// window, and complete on delivery. Adds each error to `violations` ("schedule.window.duration").
+// The policy must belong to `tenant`.
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
                                                         absl::string_view tenant,
                                                         FieldViolations* violations);

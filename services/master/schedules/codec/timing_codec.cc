@@ -186,7 +186,7 @@ void TimingReader::ReadCronFields() {
   check("year", &F::year, false);
   if (violations_->size() != before) return;
   definition_->record.set_cron(cron::TextOf(fields));
-  // What is wrong with none of them alone: together they are too long.
+  // Each field may be right although all of them together are too long.
   if (auto parsed = cron::ParseCron(definition_->record.cron()); !parsed.ok())
     Wrong("cron_fields", parsed.status().message());
 }
