@@ -1,4 +1,4 @@
-// What of a token manager can be set, with what each bound causes.
+// The options of a token manager, each with the effect of its bound.
 
 #ifndef SERVICES_TOKEN_MANAGER_OPTIONS_H_
 #define SERVICES_TOKEN_MANAGER_OPTIONS_H_
@@ -19,7 +19,7 @@ struct TokenManagerOptions {
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);
 
-  // What a handler has not sent so long after its grant it gives back.
+  // A handler gives back events that it has not sent this long after their grant.
   absl::Duration send_within = absl::Seconds(10);
   // Nothing said of a grant so long after it was to be sent and answered: its handler, and whoever
   // took over from it, has not spoken; the token is taken back.
@@ -29,8 +29,8 @@ struct TokenManagerOptions {
 
   // Rows in memory of one group (policy, priority, schedule); the others are read as these go.
   size_t group_rows_max = 256;
-  uint64_t grant_events_max = 4096;  // of one commit
-  size_t grant_rows_max = 1024;      // of one commit
+  uint64_t grant_events_max = 4096;  // granted events of one commit
+  size_t grant_rows_max = 1024;      // rows of one commit
   // Granted and not known to be delivered, for each queue shard: bounds what a handler that is slow
   // or gone keeps from others.
   uint64_t undelivered_max = 1000;
@@ -38,7 +38,7 @@ struct TokenManagerOptions {
   // That events have arrived, and hold on, frees nothing: it is noted with the next commit, and no
   // later than this. A commit of its own would stand in the way of one that frees tokens.
   absl::Duration news_delay = absl::Milliseconds(20);
-  size_t completions_max = 16'384;  // of Apply, waiting; beyond, callers are told to store a report
+  size_t completions_max = 16'384;  // waiting calls of Apply; further callers store a report
 
   absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
 };

@@ -13,13 +13,13 @@ namespace {
 using kv::ColumnFamily;
 using kv::Mutation;
 
-constexpr size_t kPartsKept = 10'000;       // of runs that hold nothing
+constexpr size_t kPartsKept = 10'000;       // parts of runs that hold no token
 constexpr size_t kReportRowsMax = 4096;     // in memory
-constexpr size_t kSmall = 8;                // of that, and of groups' rows, by perturbations
-constexpr size_t kGrantsExpiredMax = 1000;  // of one policy in one commit
+constexpr size_t kSmall = 8;                // the same, and a group's rows, under perturbation
+constexpr size_t kGrantsExpiredMax = 1000;  // grants of one policy in one commit
 constexpr size_t kPoliciesDueMax = 10'000;  // in one commit
-constexpr size_t kClosingsMax = 2000;       // of one policy in a round
-// Of what waits long for its window.
+constexpr size_t kClosingsMax = 2000;       // rows of one policy in a round
+// How often rows that wait long for their window are judged.
 constexpr absl::Duration kLookEvery = absl::Seconds(60);
 constexpr absl::Duration kLookAgain = absl::Seconds(1);  // something is being read
 constexpr absl::Duration kReloadAfter = absl::Seconds(1);
@@ -157,7 +157,7 @@ void PolicyShard::Step(absl::Time now) {
   }
   news_since_ = absl::InfiniteFuture();
   Round round(now);
-  ReportActions actions(*state_, round, resends_);
+  TokenRelease actions(*state_, round, resends_);
   for (const Uid& uid : std::exchange(state_->counts_due, {})) round.touched[uid];
   TakeReports(actions, round);
   if (actions.no_room()) look_again_ = std::min(look_again_, now + kRoomAgain);
@@ -185,7 +185,7 @@ bool PolicyShard::OnlyNews(absl::Time now) {
   return now < news_since_ + state_->core.options.news_delay;
 }
 
-void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
+void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
   auto& rows = state_->reports.rows();
   const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensReportsOfOne)
                                  ? 1
@@ -218,7 +218,7 @@ void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
   }
 }
 
-void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
+void PolicyShard::TakeCalls(TokenRelease& actions, Round& round) {
   TokenManagerMetrics& metrics = state_->core.metrics;
   const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensCallsOfOne)
                                  ? round.entries + 1
@@ -242,7 +242,7 @@ void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
   }
 }
 
-void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
+void PolicyShard::TakeDue(TokenRelease& actions, Round& round) {
   // No hold time ends before what is stored has been heard: it may be that the work is done.
   if (state_->reports.expects_more()) {
     if (state_->reports.hungry()) state_->core.wake();
@@ -271,7 +271,7 @@ void PolicyShard::TakeDue(ReportActions& actions, Round& round) {
   }
 }
 
-// Of all that close, so that what has to be read for it is read together.
+// Handles all closing windows at once, so that the records they need are read together.
 void PolicyShard::CloseWindows(PolicyState& policy, const Round& round) {
   for (const std::string& key : policy.waiting.ClosedBy(round.micros, kClosingsMax)) {
     if (row_actions_.full()) return;
@@ -354,8 +354,8 @@ void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
     return;
   }
   if (!result.ok() || (has_base_ && !result->verdicts[0].applied)) {
-    // The lease or the session is lost, and the shard about to be dropped; if not, it is loaded
-    // anew: what memory says may not be so.
+    // Usually the lease or the session is lost and the shard is about to be dropped. If not, it is
+    // loaded again, because memory may differ from the store.
     state_->core.executor->PostAfter(kReloadAfter, [this, weak] {
       if (weak.lock() == nullptr) return;
       committing_ = false;

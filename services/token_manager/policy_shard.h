@@ -1,9 +1,9 @@
 // PolicyShard: one policy shard that this token manager owns, from the acquisition of its lease to
 // its loss.
 //
-// loader (holders, waiting rows, reports) → one commit after the other: what has come in, then
-// either row actions or grants. Memory is changed as a commit is put together; if a commit's result
-// is not known to be that it applied, the shard is loaded anew (or was lost).
+// The loader reads holders, waiting rows and reports. Then the shard makes one commit after the
+// other: first releases, then either row actions or grants. Memory changes while a commit is built.
+// If the commit is not known to have applied, the shard is loaded again (or was lost).
 //
 // Threads: one, the token manager's executor.
 
@@ -19,7 +19,7 @@
 
 #include "common/tokens/local_grants.h"
 #include "services/token_manager/granting/grant_round.h"
-#include "services/token_manager/holding/report_actions.h"
+#include "services/token_manager/holding/token_release.h"
 #include "services/token_manager/judging/row_actions.h"
 #include "services/token_manager/waiting/waiting_loader.h"
 
@@ -65,7 +65,7 @@ class PolicyShard {
   const UsedNumbers& used() const { return state_->used; }
   uint64_t epoch() const { return state_->lease.epoch; }
 
-  // Of completions that are not answered yet: they never will be (the process ends).
+  // Drops completions that are not answered yet: they never will be, since the process ends.
   void Abandon();
 
   size_t policies() const { return state_->policies.size(); }
@@ -78,9 +78,9 @@ class PolicyShard {
   };
   bool OnlyNews(absl::Time now);
   void UnstallReports();
-  void TakeReports(ReportActions& actions, Round& round);
-  void TakeCalls(ReportActions& actions, Round& round);
-  void TakeDue(ReportActions& actions, Round& round);
+  void TakeReports(TokenRelease& actions, Round& round);
+  void TakeCalls(TokenRelease& actions, Round& round);
+  void TakeDue(TokenRelease& actions, Round& round);
   void CloseWindows(PolicyState& policy, const Round& round);
   void Look(PolicyState& policy, const GroupKey& group, absl::Time now);
   void Commit(Round& round);
@@ -100,7 +100,7 @@ class PolicyShard {
   absl::Time look_again_ = absl::InfiniteFuture();  // at reports that no queue shard has room for
   absl::Time news_since_ = absl::InfiniteFuture();  // that nobody waits for; InfiniteFuture: none
 
-  // Of the commit under way.
+  // State of the commit under way.
   bool committing_ = false;
   std::shared_ptr<const kv::Commit> commit_;
   std::vector<std::pair<LocalGrants::Done, std::vector<bool>>> answers_;

@@ -29,7 +29,8 @@ struct Resend {
   uint64_t count = 0;
 };
 
-// Of what comes in; a quarter of what a commit may have. One report, or call, more may be in it.
+// Bytes of reports and completions in one round: a quarter of a commit's bound. One report or call
+// more may be in it.
 inline constexpr size_t kRoundBytesMax = 8 << 20;
 
 struct Round {

@@ -1,4 +1,5 @@
-// What the parts of one owned policy shard share, and what all shards of a token manager share.
+// The state that the parts of one owned policy shard share, and the state that all shards of a
+// token manager share.
 //
 // Threads: one, the token manager's executor. A callback of the store keeps a weak_ptr to the
 // ShardState and does nothing once it is gone: the lease was lost.
@@ -72,7 +73,7 @@ struct ShardState {
   uint16_t last_queue_shard = 0;  // where the last claim went
 
   absl::btree_map<Uid, std::unique_ptr<PolicyState>> policies = {};
-  std::deque<Uid> ready = {};  // may be granted something: to be looked at
+  std::deque<Uid> ready = {};  // policies that may be granted tokens, to be visited
   absl::btree_set<std::pair<absl::Time, Uid>> agenda = {};  // when time lets something happen
   ReportQueue reports;
   RunParts parts;
@@ -80,8 +81,8 @@ struct ShardState {
   std::set<std::pair<Uid, GroupKey>> hungry = {};  // groups that may have to be read on
   // Rows and reports that are, or may be, other than in memory: to be read one by one.
   std::set<std::string> to_read = {};
-  // Those that are being read, with the number of the reading: what an earlier one says, or one
-  // that was begun before the row was deleted, is old.
+  // Rows that are being read, with the number of the reading. The result of an earlier reading, or
+  // of one that began before the row was deleted, is old.
   absl::flat_hash_map<std::string, uint64_t> reading = {};  // never iterated
   std::set<Uid> fetching = {};  // policies with something in PolicyState::fetching
   std::map<std::string, std::set<Uid>> aside = {};  // by target: who passes over schedules for it
@@ -131,7 +132,7 @@ struct ShardState {
     Plan(policy);
     return added != WaitingRows::Added::kBroken;
   }
-  // Of the group something behind what is in memory may be able to go now.
+  // A row of the group that is only in the store may be able to go now.
   void MayReadOn(const PolicyState& policy, const GroupKey& key) {
     const RowGroup* group = policy.waiting.GroupOf(key);
     if (group == nullptr || !group->has_more()) return;
@@ -158,7 +159,7 @@ struct ShardState {
     deleted_early.push_back({read_seq, key});
     if (deleted_early.size() > kDeletedEarlyMax) ForgetDeleted();
   }
-  // What the watch tells now is of `seq`: is it of before the key's deletion?
+  // True if the watch's report of commit `seq` is older than the key's deletion.
   bool ToldLate(const std::string& key, kv::CommitSeq seq) const {
     const auto deleted = deleted_early_keys.find(key);
     return deleted != deleted_early_keys.end() && seq <= deleted->second;

@@ -270,7 +270,7 @@ void TokenManagerService::Core::Apply(uint16_t policy_shard,
   }
 }
 
-// Of the shards that can do something with them.
+// Hands completions to their shards, except shards with a commit under way.
 void TokenManagerService::Core::TakeCompletions() {
   inbox_.SetBusy(Committing());
   for (CompletionInbox::Call& call : inbox_.Take()) {

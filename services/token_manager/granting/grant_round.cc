@@ -14,16 +14,17 @@
 namespace escapement::token_manager {
 namespace {
 
-constexpr uint64_t kGrantEventsMax = 64;              // of one grant
+constexpr uint64_t kGrantEventsMax = 64;              // events of one grant
 constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back one by one
-constexpr uint64_t kVisitEventsMax = 1024;  // of one policy before the next one has its turn
-constexpr size_t kVisitsMax = 10'000;       // of one round
+constexpr uint64_t kVisitEventsMax = 1024;  // events of one policy before the next one's turn
+constexpr size_t kVisitsMax = 10'000;       // visits of one round
 // A claim goes to one queue shard; so much of a round goes there before the next one's turn.
 constexpr uint64_t kClaimEventsTurn = 256;
 constexpr int kClaimEntriesTurn = 64;
 constexpr size_t kClaimBytesMax = 1 << 20;
 constexpr size_t kFetchingMax = 2000;  // schedules of one policy
-// Policies of the shard: more would be judged anew after each read.
+// Policies of the shard with a record being read. More of them would be judged again after each
+// read.
 constexpr size_t kPoliciesFetchingMax = 2000;
 // A policy that grants nothing judges so many groups in one turn, pauses before the next turn
 // (10,000 groups take two seconds), and begins again after a longer pause.
@@ -67,7 +68,7 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
     state_.Plan(*policy);
     if (visited != Visited::kDone) state_.MakeReady(*policy);
     if (no_room_) break;
-    // What the commit changes must not be read anew before it has applied.
+    // A policy that the commit changes must not be read again before the commit has applied.
     if (visited == Visited::kDone && !round.touched.contains(policy->uid))
       state_.DropIfIdle(*policy);
   }
@@ -113,7 +114,7 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
     const uint64_t taken = Take(policy, *turn, tokens, round);
     if (no_room_) return Visited::kMore;
     budget -= std::min(budget, taken);
-    // What is not granted now stands aside or is not in the queue any more.
+    // A row that is not granted now stands aside or has left the queue.
     if (taken == 0 && key == std::exchange(refused_row, key)) return Visited::kDone;
     if (policy.fetching.size() > kFetchingMax) return Visited::kDone;
   }
@@ -156,7 +157,7 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   }
   if (!actions_.PartKnown(policy, *row)) return 0;
   if (judged.action != RowJudgement::Action::kSend) {
-    // What it has granted to the row in this very round must be known to have been.
+    // A row with a grant of this very round must wait until that grant is known to have applied.
     if (!row->busy()) actions_.Add(policy, key, *row, judged);
     return 0;
   }
@@ -293,7 +294,7 @@ void GrantRound::Count(PolicyState& policy, const Grant& grant, uint64_t count, 
   storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
   if (part == nullptr) return;  // PartKnown was asked
   parts_before_.try_emplace(part_key, *part);
-  // Whoever has begun an attempt has been granted before.
+  // An event with an attempt was counted when it was first granted.
   if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
   part->set_running(part->running() + count);
   if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);

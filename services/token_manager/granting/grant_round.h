@@ -23,13 +23,13 @@ namespace escapement::token_manager {
 
 class GrantRound {
  public:
-  // Of one commit. Both outlive it.
+  // One round makes the grants of one commit. Both arguments outlive it.
   GrantRound(ShardState& state, RowActions& actions);
 
   // Once: claims again what is in `resends` (but what is not to be sent any more stays as it is),
   // then looks at the policies that are ready, until the round is full. The round's base is closed.
   void Build(Round& round, std::deque<Resend>& resends);
-  // Of the group that was built: false if it is empty.
+  // Moves the group that was built into `out`. False if it is empty.
   bool Close(Round& round, kv::Group* out);
   // Policies whose counts it writes.
   const std::set<Uid>& counted() const { return counted_; }
@@ -38,11 +38,12 @@ class GrantRound {
   void Applied();
   void Refused(uint16_t failed_condition, std::deque<Resend>& resends);
 
-  // Nobody was looked at any more: no queue shard is live and has room, or too much is being read.
+  // True if the round stopped early: no live queue shard has room, or too many records are being
+  // read.
   bool stalled() const { return no_room_ || awaits_records_; }
 
  private:
-  // Of one grant, to take it back.
+  // One grant, as needed to take it back.
   struct Made {
     Uid policy;
     GrantSet::Key grant;
@@ -58,7 +59,7 @@ class GrantRound {
     uint64_t events = 0;
     absl::Duration timeout_max = absl::ZeroDuration();
   };
-  // Of a grant that is claimed again.
+  // The former claim of a grant that is claimed again.
   struct FormerClaim {
     uint16_t queue_shard = 0;
     uint64_t epoch = 0;

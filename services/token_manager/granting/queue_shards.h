@@ -1,8 +1,9 @@
-// QueueShards: to which queue shards events may be granted: those whose lease is live. What is
-// granted to a shard that nobody owns would hold its tokens until somebody takes it over.
+// QueueShards: the queue shards to which events may be granted, because their lease is live. An
+// event granted to a shard without an owner would hold its token until a handler takes the shard
+// over.
 //
-// The leases are followed by a watch, and their ends compared with the store's time; a shard counts
-// as live a moment too long at worst, and its next owner finds what was granted.
+// A watch follows the leases, and their ends are compared with store time. At worst a shard counts
+// as live a moment too long; then its next owner finds the grants.
 //
 // Threads: one, that of `executor`.
 

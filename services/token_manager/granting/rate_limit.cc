@@ -13,7 +13,7 @@ constexpr double kTicksPerSecond = 4e9;
 absl::Duration Ticks(int64_t n) { return absl::Nanoseconds(1) / 4 * n; }
 // Slower than that is as slow as that; keeps sums finite.
 constexpr double kSecondsMax = 1e9;  // 31 years
-// What a quotient may fall short of a whole number by rounding.
+// Rounding may leave a quotient this much below a whole number.
 constexpr double kEpsilon = 1e-6;
 
 }  // namespace

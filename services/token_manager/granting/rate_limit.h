@@ -19,7 +19,7 @@ namespace escapement::token_manager {
 
 class RateLimit {
  public:
-  // What Allowed says without a limit.
+  // The result of Allowed without a limit.
   static constexpr uint64_t kUnlimited = ~uint64_t{0};
 
   RateLimit() = default;  // no limit
@@ -27,7 +27,8 @@ class RateLimit {
   // never used.
   RateLimit(double per_second, uint64_t burst, absl::Time tat = absl::InfinitePast());
 
-  // What has been taken and has not come back by `now` stays taken (of a smaller burst: all of it).
+  // Permits that were taken and have not come back by `now` stay taken (with a smaller burst, at
+  // most all of it).
   void SetLimits(double per_second, uint64_t burst, absl::Time now);
 
   // How many grants conform at `now`.

@@ -37,7 +37,7 @@ TEST(RateLimitTest, WithoutALimitEverythingGoes) {
   }
 }
 
-// At most burst + t × rate in any interval, and no less than that but for one; across restarts.
+// At most burst + t × rate in any interval, and at least one less than that; across restarts.
 TEST(RateLimitTest, NeverMoreThanBurstAndRateInAnyInterval) {
   for (int seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);

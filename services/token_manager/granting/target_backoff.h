@@ -53,7 +53,7 @@ class TargetBackoff {
   // How many more events may be granted that go to this target: 0 while it is passed over or a
   // probe is out, 1 for the probe, kAnyNumber if it is healthy.
   uint64_t Allowed(absl::string_view target, absl::Time now) const;
-  // n > 0 events were granted. Of an unhealthy target: the probe is out.
+  // n > 0 events were granted. For an unhealthy target this grant is the probe.
   void OnGranted(absl::string_view target, uint64_t n, const Probe& grant, absl::Time now);
   // The probe was not sent after all (the schedule was paused, say): the next one may go.
   void OnProbeVoid(absl::string_view target, absl::Time now);

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Of one entry, whose number tells the calls apart; holds `held` until it is destroyed.
+// A call of one entry, identified by its number. It holds `held` until it is destroyed.
 CompletionInbox::Call Call(uint16_t policy_shard, uint64_t number, std::shared_ptr<void> held) {
   CompletionInbox::Call call;
   call.policy_shard = policy_shard;

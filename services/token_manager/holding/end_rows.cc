@@ -63,7 +63,7 @@ EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t atte
   event.set_attempts(attempts);
   event.set_last_error(CleanText(error, kErrorBytesMax));
   if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-  // The version that was sent, so that the next attempt need not be judged anew.
+  // Keeps the version that was sent, so that the next attempt need not be judged again.
   if (!event.triggered() && version != 0) event.set_version(version);
   return event;
 }

@@ -1,5 +1,5 @@
-// What the ends of granted or waiting events leave in the store: Done records, dead letters, and
-// the rows by which events wait again.
+// The rows that the ends of granted or waiting events write: Done records, dead letters, and rows
+// of events that wait again.
 //
 // Pure: adds to a batch, decides nothing.
 
@@ -20,7 +20,7 @@ namespace escapement::token_manager {
 // Events [first, first + count) of a run have ended.
 struct EndedRange {
   std::shared_ptr<const RowSource> source = nullptr;
-  uint64_t version = 0;  // of the definition that was sent; 0: the row's
+  uint64_t version = 0;  // version of the definition that was sent; 0: the row's
   uint64_t first = 0;
   uint64_t count = 0;
   storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SUCCEEDED;
@@ -29,7 +29,7 @@ struct EndedRange {
   int64_t complete_micros = 0;
   std::string reason = {};
   std::string output = {};
-  std::string schedule_id = {};  // of failures, for their dead letters
+  std::string schedule_id = {};  // only for failures, for their dead letters
 };
 
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
@@ -42,8 +42,9 @@ struct WaitingPut {
   std::string value;
 };
 
-// Event `index` waits for its next attempt. `attempts`: that have begun. `version`: that was sent.
-// `tried`: when the attempt began, or it was heard of; of the first one it is noted.
+// The row in which event `index` waits for its next attempt. `attempts`: attempts that have begun.
+// `version`: the version that was sent. `tried`: when the attempt began or was reported; the first
+// attempt's time is kept.
 WaitingPut RetryRow(uint16_t policy_shard, const Uid& policy, const RowSource& source,
                     uint64_t version, uint64_t index, uint32_t attempts, absl::string_view error,
                     int64_t retry_at_micros, int64_t tried_micros);

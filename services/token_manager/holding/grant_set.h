@@ -24,13 +24,13 @@
 
 namespace escapement::token_manager {
 
-// Of all policies together.
+// Totals over all policies.
 struct Totals {
   std::vector<uint64_t>
       undelivered_by_shard;  // granted and not known to be delivered; by queue shard
   uint64_t undelivered = 0;
   uint64_t held = 0;
-  uint64_t rows = 0;  // of `waiting`, in memory
+  uint64_t rows = 0;  // rows of `waiting` in memory
 };
 
 // The row that events were taken from; shared by its grants.
@@ -38,7 +38,7 @@ struct RowSource {
   storage::v1::EventRecord event;  // count, throttle.taken: of no meaning
   Uid uid;
   std::string occurrence;
-  std::string part_key;  // of the run part it counts in; empty: in none
+  std::string part_key;  // the run part in which the row counts; empty: none
 };
 std::shared_ptr<const RowSource> RowSourceOf(storage::v1::EventRecord event, const Uid& uid,
                                              std::string occurrence, uint16_t policy_shard);
@@ -48,7 +48,7 @@ struct HeldRange {
   uint64_t first = 0;
   uint64_t count = 0;
   int64_t delivered_micros = 0;  // 0: not (known to be) delivered
-  int64_t expire_micros = 0;     // of delivered ones: end of their hold time
+  int64_t expire_micros = 0;     // for delivered events: the end of their hold time
   bool overdue = false;          // it has passed, and they hold on
 
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
@@ -63,7 +63,7 @@ struct Grant {
   int64_t send_before_micros = 0;
   int64_t delivery_timeout_micros = 0;
   int64_t return_due_micros = 0;
-  uint16_t queue_shard = 0;  // of the claim under which they were last given to a handler
+  uint16_t queue_shard = 0;  // queue shard of the claim under which a handler last got the events
   uint64_t claim_epoch = 0;
   uint64_t claim_number = 0;
   std::vector<HeldRange> holders = {};  // ascending, disjoint
@@ -79,8 +79,8 @@ class GrantSet {
  public:
   using Key = std::pair<uint64_t, uint64_t>;  // epoch, number
 
-  // Of a grant of which nobody has said a word so long after its last attempt must have been
-  // answered the holders are silent. `totals` outlives the set.
+  // A grant with no report this long after its last possible answer counts as silent. `totals`
+  // outlives the set.
   GrantSet(absl::Duration undelivered_slack, Totals* totals)
       : slack_micros_(absl::ToInt64Microseconds(undelivered_slack)), totals_(totals) {}
   ~GrantSet();
@@ -96,23 +96,25 @@ class GrantSet {
   std::vector<HeldRange> Held(const Key& key, uint64_t first, uint64_t count) const;
   // The same, and they hold no more. A grant without holders is kept until Sweep.
   std::vector<HeldRange> Remove(const Key& key, uint64_t first, uint64_t count);
-  // Marks those that are not delivered yet. Of the rest the hold time ends no sooner than
-  // `expire_micros`: they may have been extended before this was told, or were sent twice.
+  // Marks events that are not delivered yet as delivered. Events that are delivered already may
+  // have been extended before this report, or were sent twice: their hold time ends no sooner than
+  // `expire_micros`.
   struct Delivered {
     uint64_t events = 0;   // by this
     bool changed = false;  // the grant is to be written
   };
   Delivered Deliver(const Key& key, uint64_t first, uint64_t count, int64_t delivered_micros,
                     int64_t expire_micros);
-  // Sets the end of the hold time. Of what is released by the consumer it is delivered by that, if
-  // it was not: only who has it can say so. Of the rest, what is undelivered has no hold time yet.
+  // Sets the end of the hold time. If the consumer extends an event that is not known to be
+  // delivered, it counts as delivered, because only its holder can extend it. Other undelivered
+  // events have no hold time yet.
   struct Extended {
     uint64_t events = 0;     // that hold
-    uint64_t delivered = 0;  // of them: by this
+    uint64_t delivered = 0;  // events that this call marks as delivered
   };
   Extended Extend(const Key& key, uint64_t first, uint64_t count, int64_t now_micros,
                   int64_t expire_micros);
-  // Those that are overdue have a time at which their hold is over again: the same.
+  // Overdue events get their former end of hold time back, so they are reported again.
   void ForgetOverdue();
   // Those whose hold time has passed hold on, overdue; returns how many that are.
   uint64_t MarkOverdue(const Key& key, int64_t now_micros);
@@ -136,8 +138,8 @@ class GrantSet {
   std::optional<int64_t> NextDeadline() const;
   // At most `grants_max` of the grants of which one has ended.
   std::vector<Key> DueBy(int64_t now_micros, size_t grants_max) const;
-  // Of a grant: the ranges whose hold time has passed (overdue ones were told already), and those
-  // that are silent.
+  // The ranges of a grant whose hold time has passed (without those reported as overdue already),
+  // and those that are silent.
   std::vector<HeldRange> HoldsOver(const Key& key, int64_t now_micros) const;
   std::vector<HeldRange> Silent(const Key& key, int64_t now_micros) const;
 

@@ -12,7 +12,7 @@ void ReportQueue::Add(const std::string& key, Report report) {
     if (!scanning_) return;
     arrived_.insert_or_assign(key, std::move(report));
     if (arrived_.size() <= rows_max_) return;
-    // They are read with the others, anew.
+    // A later scan reads them with the others.
     arrived_.clear();
     scanning_ = false;
     ++scan_;

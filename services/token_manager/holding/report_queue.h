@@ -22,8 +22,8 @@ class ReportQueue {
 
   struct Report {
     std::string value;
-    kv::CommitSeq read_seq = 0;               // of the snapshot it was read at; 0: it was watched
-    bool stalled = false;                     // what it needs is being read: the caller's
+    kv::CommitSeq read_seq = 0;  // the snapshot from which it was read; 0: it came by the watch
+    bool stalled = false;        // set by the caller while a record that it needs is being read
     std::optional<bool> news = std::nullopt;  // nobody waits for what it says: the caller's
   };
 
@@ -34,7 +34,7 @@ class ReportQueue {
   bool expects_more() const {
     return end_.has_value() && (scanning_ || rows_.size() < rows_max_ / 2 + 1);
   }
-  // What was read of them so far covers all there were when it was.
+  // True once all reports that existed at the read have been read.
   bool loaded() const { return loaded_; }
   struct Scan {
     std::string from;
@@ -46,7 +46,7 @@ class ReportQueue {
   bool OnScanned(uint64_t number, kv::ScanResult result);
   void OnScanFailed(uint64_t number);
 
-  // By key. What is acted upon is taken out by the caller.
+  // The reports by key. The caller removes those on which it has acted.
   std::map<std::string, Report>& rows() { return rows_; }
 
  private:

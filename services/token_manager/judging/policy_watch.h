@@ -25,8 +25,8 @@ class PolicyWatch {
         on_policy;
     // It has changed, and must be read.
     std::function<void(const Uid& policy)> on_large;
-    // Whatever is read from now on is followed by what changes later; what was read before may be
-    // old. First when it starts, then whenever the watch has missed something.
+    // Called when the watch opens: at the start, and each time it has missed something. Later reads
+    // are followed by the watch's changes; earlier reads may be old.
     std::function<void()> on_open;
   };
 

@@ -104,7 +104,7 @@ void RecordReader::ReadParts(ShardState& state) {
                                if (state == nullptr) return;
                                parts_ = false;
                                for (size_t i = 0; i < wanted.size(); ++i) {
-                                 // What failed is wanted again by whoever needs it.
+                                 // After a failure, the next user of the part asks for it again.
                                  if (result.ok()) state->parts.Put(wanted[i], result->values[i]);
                                }
                                if (!result.ok()) {

@@ -19,8 +19,8 @@ namespace escapement::token_manager {
 // Reason of FairQueue::Next: what the schedule's rows are judged by is being read.
 inline constexpr char kBeingRead[] = "?";
 
-// What could not be judged in this policy for want of a record of the schedule is looked at again
-// when that has been read.
+// Rows of this policy that could not be judged because a record of the schedule was missing are
+// judged again when it has been read.
 void AwaitRecords(ShardState& state, PolicyState& policy, const Uid& schedule);
 // Everything that was waited for may be there.
 void RecordsRead(ShardState& state);

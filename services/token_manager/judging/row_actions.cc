@@ -18,7 +18,7 @@ namespace {
 using kv::ColumnFamily;
 using kv::Mutation;
 
-constexpr size_t kActionsMax = 1000;  // of one commit
+constexpr size_t kActionsMax = 1000;  // actions of one commit
 constexpr char kWindowClosed[] = "window_closed";
 
 bool OfFormerVersion(const RowAction& action, const WaitingRow& row) {
@@ -276,8 +276,8 @@ void RowActions::Applied(const Group& group) {
       policy->waiting.Remove(action.key);
       policy->waiting.DropEmptyGroup(group_key);
       state_.hungry.insert({policy->uid, group_key});
-      // What was written there since was not taken in while the row was here: the schedule may have
-      // been changed back, or resumed.
+      // If the schedule was changed back or resumed, the row was written again while it was here,
+      // and that version is not in memory.
       if (action.former || rewritten || action.kind == RowAction::Kind::kPark)
         state_.ReadAnew(action.key);
     }

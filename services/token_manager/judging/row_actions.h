@@ -1,12 +1,13 @@
-// RowActions: rows that are not granted but parked, skipped, dropped, moved, ended or carried over:
+// RowActions: parks, skips, drops, moves, ends or carries over rows that are not to be granted,
 // because of the state of their schedule (row_judge.h) or the end of their window.
 //
 // The rows of one schedule are one group of a commit, on condition that the schedule is still as it
-// was when they were judged. While they wait for that and while it is under way they are busy.
+// was when they were judged. A row is busy while it waits for the commit and while the commit is
+// under way.
 //
-// A row of a former version may have been written anew since it was read: a change back to its
-// definition makes the same keys. So what is done with it is also on condition that it is as it
-// was, and the key is read again after that (ShardState::to_read).
+// A row of a former version may have been written again since it was read, because a change back to
+// its definition makes the same keys. So the group also has the condition that the row is as it was
+// read, and the key is read again afterwards (ShardState::to_read).
 //
 // Threads: one, the token manager's executor.
 
@@ -28,15 +29,15 @@ namespace escapement::token_manager {
 struct RowAction {
   enum class Kind : uint8_t { kPark, kSkip, kDrop, kMove, kExpire, kCarryOver, kFail };
   Kind kind = Kind::kSkip;
-  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // of kSkip
+  storage::v1::OutcomeKind outcome = storage::v1::OUTCOME_KIND_SKIPPED;  // for kSkip
   Uid policy = {};
   std::string key = {};
-  std::string reason = {};                                       // of kSkip, kExpire, kFail
+  std::string reason = {};                                       // for kSkip, kExpire, kFail
   std::shared_ptr<const CachedState> state = nullptr;            // null: whatever it is
-  std::shared_ptr<const CachedDefinition> definition = nullptr;  // of kMove, kFail
-  storage::v1::EventRecord carried = {};                         // of kCarryOver
+  std::shared_ptr<const CachedDefinition> definition = nullptr;  // for kMove, kFail
+  storage::v1::EventRecord carried = {};                         // for kCarryOver
   std::string part_key = {};                                     // pinned while it is in hand
-  bool former = false;  // the row may have been written anew: set when it is built
+  bool former = false;  // the row may have been written again; set by Build
 };
 
 class RowActions {
@@ -47,8 +48,8 @@ class RowActions {
   // No more are taken at the moment.
   bool full() const;
 
-  // What is to be done with the row instead of granting it (kSend, kFetch: nothing, false). The
-  // row is busy from then on. Its run part must be known (see NeedsPart).
+  // Begins the action that the judgement asks for instead of a grant (kSend, kFetch: none, false).
+  // The row is busy from then on. Its run part must be known (PartKnown).
   bool Add(PolicyState& policy, const std::string& key, WaitingRow& row,
            const RowJudgement& judged);
   // The row waits for another attempt, and its schedule's next occurrence has come (retry_end.h).

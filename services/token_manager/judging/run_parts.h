@@ -1,8 +1,8 @@
-// RunParts: the part of a policy shard's owner in the runs it works on: counts of which it is the
-// only writer. Read when first needed; parts of runs that hold tokens are pinned, others kept as
-// long as there is room.
+// RunParts: the counts that the owner of a policy shard keeps for each run; it is their only
+// writer. A part is read when it is first needed. Parts of runs that hold tokens are pinned; others
+// are kept while there is room.
 //
-// Threads: one. Pure but for what the caller reads and writes for it.
+// Threads: one. Pure: the caller reads and writes the store.
 
 #ifndef SERVICES_TOKEN_MANAGER_JUDGING_RUN_PARTS_H_
 #define SERVICES_TOKEN_MANAGER_JUDGING_RUN_PARTS_H_
@@ -32,11 +32,11 @@ class RunParts {
 
   bool wanted() const { return !wanted_.empty(); }
   std::vector<std::string> TakeWanted(size_t max);
-  // What was read; nullopt: there is none. Of a known part it changes nothing.
+  // Sets a part as it was read; nullopt: there is none. A known part stays as it is.
   void Put(const std::string& key, const std::optional<std::string>& value);
 
-  // Forgets the parts not pinned beyond the bound, oldest first. Not while a commit that has
-  // changed some is under way: what is read meanwhile would be of before it.
+  // Evicts parts above the bound that are not pinned, the oldest first. Not while a commit that
+  // changes parts is under way: a read during it would return the counts before it.
   void Trim();
 
   size_t size() const { return parts_.size(); }

@@ -1,5 +1,5 @@
-// What the token manager itself costs, over a store in memory and in virtual time: processor time
-// of everything (store, client and this harness included), one thread.
+// Measures the cost of the token manager over a store in memory and in virtual time: processor time
+// of one thread, with store, client and this harness.
 //
 //   token_manager_bench ranges 1000000     one run, ON_DELIVERY, no limit, reported in ranges
 //   token_manager_bench singles 200000     one run, ON_RELEASE, 2,000 out, completed one by one

@@ -1,4 +1,4 @@
-// Whatever happens, each event ends exactly once and no policy has more out than it allows.
+// Under all faults each event ends exactly once, and no policy has more events out than it allows.
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-// Who holds a token, and until when: hold times, extensions, tokens of others, takeover.
+// Holders of tokens and their hold times: extensions, tokens of others, takeover.
 
 #include "common/base/micros.h"
 #include "common/storage/policy_table.h"
@@ -36,8 +36,8 @@ TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverAreReclaimedAndTheirEventsTr
   EXPECT_EQ(world.Done()[0].attempts(), 2);
 }
 
-// The answer to a probe that was out when the shard was lost is told to whoever owns it then: what
-// this one remembers must not keep the target waiting when it has the shard again.
+// A shard is lost while a probe is out, and the probe's answer goes to the next owner. If the first
+// owner gets the shard again, its old memory of the probe must not keep the target waiting.
 TEST(TokenManagerHoldersTest, AProbeOfAShardThatIsLostDoesNotStandInTheWay) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
@@ -88,7 +88,7 @@ TEST(TokenManagerHoldersTest, HoldersWhoseTimeIsOverStayWhereThePolicySaysHold) 
   EXPECT_EQ(world.Handle().size(), 1);
 }
 
-// What is overdue by then, too, whoever has noted it.
+// Also tokens that were overdue by then, even if another owner had noted it.
 TEST(TokenManagerHoldersTest, APolicyThatReclaimsFromNowOnReclaimsAll) {
   for (const bool taken_over : {false, true}) {
     TokenWorld world;

@@ -123,10 +123,10 @@ TEST_F(ReportsTest, ACompletionFailedForGoodIsNotTriedAgain) {
   EXPECT_TRUE(world_.Waiting().empty());
 }
 
-TEST_F(ReportsTest, ReturnedEventsWaitAsBeforeAndNoneIsLostWhicheverPartsComeBack) {
-  // Whatever is returned, in whatever parts and however often: each event ends exactly once. (Rows
-  // must not overwrite one another: what is left of a row and what has come back of it have the
-  // same first event.)
+TEST_F(ReportsTest, ReturnedEventsWaitAgainInWhateverPartsTheyComeBack) {
+  // Each event ends exactly once, in whatever parts events are returned and however often. (Rows
+  // must not overwrite one another: the rest of a row and its returned events may have the same
+  // first event.)
   Grant(40, 13, /*on_release=*/false);
   Random& random = world_.runtime.random();
   std::map<uint64_t, int> ended;
@@ -241,7 +241,7 @@ TEST_F(ReportsTest, WhatAHandlerLeftBehindOfAPausedScheduleKeepsItsTokens) {
   EXPECT_EQ(world_.Held(policy_), 5);
   EXPECT_TRUE(world_.Complete("a", lost[1]));
   EXPECT_EQ(world_.Held(policy_), 4);
-  world_.Advance(absl::Seconds(50));  // nobody has said a word
+  world_.Advance(absl::Seconds(50));  // no report has come
   EXPECT_TRUE(world_.Handle().empty());
   EXPECT_EQ(world_.Held(policy_), 0);
   EXPECT_EQ(world_.Counts(policy_).expired(), 4);

@@ -30,7 +30,7 @@ class RetryTest : public ::testing::Test {
     world_.Start("a");
     To(absl::Seconds(1));
   }
-  // Of the minute.
+  // Advances to this time within the minute.
   void To(absl::Duration when) { world_.Advance(minute_ + when - world_.now()); }
   // Event 0 is to be tried again at 10 s; event 1 is out instead.
   SentEvent RetryFirst() {
@@ -61,7 +61,7 @@ class RetryTest : public ::testing::Test {
   absl::Time minute_;
 };
 
-TEST_F(RetryTest, ARetryThatWaitsForATokenUntilTheNextOccurrenceEndsWithoutAnAttempt) {
+TEST_F(RetryTest, RetryThatWaitsUntilTheNextOccurrenceEnds) {
   Begin();
   const SentEvent second = RetryFirst();
   To(absl::Seconds(61));

@@ -79,8 +79,8 @@ TEST(RewrittenRowsTest, AnOccurrenceThatIsWantedAgainBeforeItIsDueHasNotEnded) {
   }
 }
 
-// The row is in memory as of one event, which has no run record, when it is written anew as of
-// three; and the other way round.
+// A row of one event, which has no run record, is in memory when it is written again with three
+// events; and the other way round.
 TEST(RewrittenRowsTest, ARowWrittenAnewCountsInTheRunThatItIsOfNow) {
   for (const uint64_t before : {1, 3}) {
     SCOPED_TRACE(before);
@@ -130,7 +130,7 @@ TEST(RewrittenRowsTest, ARowWrittenAnewBeforeTheAnswerThatItIsGrantedIsGranted) 
   EXPECT_EQ(world.Handle().size(), 1);
 }
 
-// The policy of before lets nothing out, so that its row is looked at when its window closes only.
+// The former policy grants nothing, so its row is judged only when its window closes.
 TEST(RewrittenRowsTest, AWindowThatClosesDoesNotEndARowThatAnotherOneStandsFor) {
   TokenWorld world;
   storage::v1::PolicyRecord paused = TokenWorld::Limits(1);
@@ -169,7 +169,7 @@ TEST(RewrittenRowsTest, WhatBelongsElsewhereDoesNotWaitForAPausedPolicy) {
   paused.set_paused(true);
   world.PutPolicy("p", paused);
   world.PutPolicy("q", TokenWorld::Limits(1000));
-  // More than are looked at in one turn.
+  // More than one turn judges.
   constexpr int kStay = 300;
   TokenWorld::Schedule schedule{.policy_id = "p", .on_release = false};
   schedule.cron = "* * * * * *";

@@ -86,7 +86,7 @@ TEST(TokenManagerServiceTest, NeverMoreThanTheLimitAreOutWhateverTheOrderOfCompl
   EXPECT_TRUE(world.Waiting().empty());
 }
 
-TEST(TokenManagerServiceTest, ALimitThatIsLoweredWaitsForHoldersAndOneThatIsRaisedLetsMoreGo) {
+TEST(TokenManagerServiceTest, LoweredLimitWaitsForHoldersAndRaisedOneGrantsMore) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};
   const Uid policy = world.PutPolicy("p", TokenWorld::Limits(5));
@@ -346,7 +346,7 @@ TEST(TokenManagerServiceTest, RowsOfAPolicyThatIsNotThereWaitAndThoseThatAreNotW
 // before LetAnswersGo; events of it and of another policy shard are out.
 class CompletionsDuringACommitTest : public ::testing::Test {
  protected:
-  // A moment: nothing but what is woken happens in it.
+  // A moment in which only woken work happens.
   static constexpr absl::Duration kMoment = absl::Milliseconds(2);
 
   CompletionsDuringACommitTest() {

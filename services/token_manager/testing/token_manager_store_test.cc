@@ -1,5 +1,5 @@
-// What the token manager keeps of the store, and does when it fails: late or missing news of its
-// watches, rows that memory does not hold, no room, an outage.
+// The token manager and faults of its store: late or missing reports of watches, rows that are not
+// in memory, no room, an outage.
 
 #include <algorithm>
 #include <set>
@@ -59,7 +59,7 @@ TEST(TokenManagerStoreTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAr
     world.Advance(absl::Milliseconds(10));
     sent += world.Handle().size();
     most = std::max<uint64_t>(most, service.metrics().rows_in_memory.Value());
-    // Others come meanwhile, before and behind those in memory.
+    // Other rows arrive, before and behind those in memory.
     if (added < 150 && random.Below(2) == 0)
       world.AddRow(uid, schedule,
                    {.due = due - absl::Milliseconds(random.Below(2)),
@@ -76,7 +76,8 @@ TEST(TokenManagerStoreTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAr
   EXPECT_EQ(service.metrics().policies_active.Value(), 0);
 }
 
-// What the watch tells of a group while its shard is loaded may lie behind what is kept of it.
+// While a shard is loaded, the watch may report rows behind the part of a group that is kept in
+// memory.
 TEST(TokenManagerStoreTest, ARowThatIsToldOfWhileTheShardIsLoadedIsGrantedOnce) {
   for (int i = 0; i < 60; ++i) {
     SCOPED_TRACE(i);
@@ -108,7 +109,7 @@ TEST(TokenManagerStoreTest, ARowThatIsToldOfWhileTheShardIsLoadedIsGrantedOnce) 
   }
 }
 
-TEST(TokenManagerStoreTest, ARowThatWasReadAndGrantedBeforeTheWatchTellsOfItIsNotGrantedAgain) {
+TEST(TokenManagerStoreTest, RowGrantedBeforeTheWatchReportsItIsNotGrantedAgain) {
   TokenManagerOptions options;
   options.group_rows_max = 2;
   TokenWorld world(options);
@@ -160,7 +161,7 @@ class MovedRow {
     };
     world.Start("a");
     world.Advance(kSettle);
-    // The shard of `to` is loaded anew, and finds the row; that of `from` still waits.
+    // The shard of `to` is loaded again and finds the row; the shard of `from` still waits.
     world.poor_store.Lag();
   }
 
@@ -171,7 +172,7 @@ class MovedRow {
   TokenWorld::Schedule schedule_ = {.policy_id = "p", .on_release = false};
 };
 
-TEST(TokenManagerStoreTest, AMovedRowIsNotGrantedAgainWhenTheMoversAnswerComesAfterItsEnd) {
+TEST(TokenManagerStoreTest, MovedRowIsNotGrantedAgainWhenTheMoveIsAnsweredLate) {
   MovedRow row;
   EXPECT_TRUE(row.world.Handle().empty());
   row.world.Advance(kSettle);

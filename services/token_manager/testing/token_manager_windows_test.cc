@@ -1,4 +1,4 @@
-// What waits for a window, or for its place in it, and what is left when it closes.
+// Rows that wait for a window or for their place in it, and rows that are left when it closes.
 
 #include <set>
 #include <string>

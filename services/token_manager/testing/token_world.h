@@ -1,5 +1,5 @@
-// TokenWorld: a store in memory, virtual time, queue shards with live leases, a handler that does
-// as it is told, and any number of token managers, for tests.
+// TokenWorld: for tests, a store in memory, virtual time, queue shards with live leases, a scripted
+// handler, and any number of token managers.
 
 #ifndef SERVICES_TOKEN_MANAGER_TESTING_TOKEN_WORLD_H_
 #define SERVICES_TOKEN_MANAGER_TESTING_TOKEN_WORLD_H_
@@ -51,16 +51,16 @@ class PoorStore final : public kv::ForwardingKvStore {
   // The watches that are open have missed something: those of `waiting`, or of `policies`.
   void Lag(kv::ColumnFamily cf = kv::ColumnFamily::kWaiting);
 
-  // Of watches of `waiting`, and of `states`, that are opened from now on.
+  // Delays of watches of `waiting`, and of `states`, that are opened from now on.
   absl::Duration delay = absl::ZeroDuration();
   absl::Duration states_delay = absl::ZeroDuration();
-  // Of the answers to reads of policies.
+  // Delay of the answers to reads of policies.
   absl::Duration policies_delay = absl::ZeroDuration();
-  // Of the answers to reads of `waiting`: of rows one by one, and of ranges.
+  // Delays of the answers to reads of `waiting`: of single rows, and of ranges.
   absl::Duration get_delay = absl::ZeroDuration();
   absl::Duration scan_delay = absl::ZeroDuration();
   bool full = false;  // no commit under a fence has room
-  // Of which commits the answers do not come before LetAnswersGo; nullptr: of none.
+  // True for commits whose answers are held back until LetAnswersGo; nullptr: none.
   std::function<bool(const kv::CommitRequest&)> answered_late = nullptr;
   void LetAnswersGo();
 
@@ -170,7 +170,7 @@ class TokenWorld {
   std::function<void(const kv::CommitRecord&)> on_commit;
   kv::MemKvStore store;
   PoorStore poor_store;            // the token managers'
-  storage::v1::RetryRecord retry;  // of definitions made from now on
+  storage::v1::RetryRecord retry;  // for definitions made from now on
 
  private:
   kv::MemKvStore::Options StoreOptions();

@@ -60,7 +60,7 @@ class FairQueue::State {
   absl::Time now_ = absl::InfinitePast();
   uint64_t turns_ = 0;
   Levels levels_;                              // none is empty
-  absl::btree_map<uint8_t, uint64_t> quanta_;  // of this round: class → events of a turn
+  absl::btree_map<uint8_t, uint64_t> quanta_;  // for this round: class → events of a turn
   Aside aside_;
 };
 
@@ -199,7 +199,7 @@ void FairQueue::State::Advance(absl::string_view key, uint64_t taken) {
   Settle(group);
 }
 
-// What has become eligible, in the order of its time.
+// Makes groups ready whose first event has become eligible, in the order of its time.
 void FairQueue::State::Refresh(absl::Time now) {
   if (now <= now_) return;
   const absl::Time before = std::exchange(now_, now);

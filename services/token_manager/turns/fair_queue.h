@@ -1,16 +1,17 @@
-// FairQueue: which of the events that wait under one policy is next (docs/design/throttling.md,
+// FairQueue: finds the next of the events that wait under one policy (docs/design/throttling.md,
 // "Whose turn").
 //
 // The rows of a schedule and priority are a *group*. An event is eligible from the later of its
 // row's due time and its place in an even window. Groups with an eligible event are ordered by
-// effective priority: priority − ⌊waiting time / 10 s⌋, at least 0. Waiting time is that of the
-// event that has been eligible longest among all of this priority: what is equally urgent grows
-// older together. (If each group did so for itself, one that always has old events, because it has
-// a million of them, would go before all others of its priority for as long as those need to reach
-// class 0.) Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups)
-// events; who becomes eligible stands last. kFifo: the group with the event that became eligible
-// first. Within a group: rows in the order in which their first event became (or becomes)
-// eligible, then of their keys. Other ties are broken by (priority, uid).
+// effective priority: priority − ⌊waiting time / 10 s⌋, at least 0. All groups of one priority age
+// together: the waiting time is that of the event of this priority that has been eligible longest.
+// (If each group aged alone, a group with a million old events would go before all others of its
+// priority until those reach class 0.)
+//
+// Within such a class, kBySchedule: groups take turns of max(1, free tokens / groups) events, and a
+// group that becomes eligible stands last. kFifo: the group with the event that became eligible
+// first goes first. Within a group, rows are ordered by when their first event became (or becomes)
+// eligible, then by key. Other ties are broken by (priority, uid).
 //
 // A round of grants:
 //   queue.BeginRound();
@@ -19,11 +20,11 @@
 //     const std::string key = turn->slice->key;
 //     queue.Advance(key, n);  tokens -= n;
 //   }
-// What is not granted after all (the commit failed) is put back by Add.
+// If the commit fails, Add puts its events back.
 //
-// Time in the queue is the latest `now` it was given: it does not go back. Every call costs
-// O(log n) amortized, n being the rows (Next also looks at each priority); of a group that is
-// passed over nothing is looked at until Reconsider. Pure; same calls, same answers.
+// Time in the queue is the latest `now` it was given: it does not go back. Every call costs O(log
+// n) amortized, where n is the number of rows (Next also visits each priority). A group that is
+// passed over costs nothing until Reconsider. Pure; same calls, same answers.
 
 #ifndef SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
 #define SERVICES_TOKEN_MANAGER_TURNS_FAIR_QUEUE_H_
@@ -81,8 +82,8 @@ class FairQueue {
   bool Reconsider(absl::string_view reason);
   void ReconsiderAll();
 
-  // The next instant after `now` at which a group that has nothing eligible gets something: what to
-  // sleep for when tokens are left. (Of a group that has something, Next gives it.)
+  // The next instant after `now` at which a group without eligible events gets one: how long to
+  // sleep if tokens are left. (Next returns groups that have an eligible event.)
   std::optional<absl::Time> NextEligible(absl::Time now);
   // The same, or a change of order by ageing, which lets nothing go that could not go before.
   std::optional<absl::Time> NextChange(absl::Time now);

@@ -1,4 +1,4 @@
-// FairQueue against one that computes everything anew, by random calls.
+// Compares FairQueue, by random calls, with a queue that computes everything from the start.
 
 #include <algorithm>
 #include <map>
@@ -29,7 +29,7 @@ QueuedSlice Row(std::string key, uint64_t schedule, absl::Time due, uint64_t eve
   return slice;
 }
 
-// What FairQueue promises, computed anew at every step.
+// The contract of FairQueue, computed from the start at every step.
 class NaiveQueue {
  public:
   void Add(const QueuedSlice& slice) {

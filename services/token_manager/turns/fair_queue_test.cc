@@ -251,7 +251,7 @@ TEST(FairQueueTest, AnIncreasedSliceReplacesTheFormerAndKeepsItsTurn) {
   EXPECT_EQ(queue.events(), 29u);
   EXPECT_EQ(queue.rows(), 2u);
   EXPECT_EQ(TakeOne(queue, At(0)), "b");
-  queue.Add(Row("b", 3, At(0), 5));  // of another group now
+  queue.Add(Row("b", 3, At(0), 5));  // in another group now
   EXPECT_EQ(queue.groups(), 2u);
   EXPECT_EQ(queue.events(), 14u);
   QueuedSlice nothing = Row("b", 3, At(0), 0);

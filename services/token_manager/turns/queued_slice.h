@@ -28,9 +28,9 @@ struct Pacing {
 
 // One row of `waiting`, or what is left of it.
 struct QueuedSlice {
-  std::string key;  // of the row; unique in the queue
+  std::string key;  // the row's key; unique in the queue
   uint8_t priority = 5;
-  Uid group;                    // of the schedule; with the priority it names the group
+  Uid group;                    // the schedule's uid; with the priority it names the group
   absl::Time due;               // not before
   uint64_t first = 0, end = 0;  // events [first, end) are not granted
   Pacing pacing = {};

@@ -24,7 +24,7 @@ struct WaitingGroup;
 
 struct WaitingSlice {
   QueuedSlice slice;
-  absl::Time eligible_at;  // of its first event
+  absl::Time eligible_at;  // when its first event may go
   WaitingGroup* group = nullptr;
 };
 
@@ -45,10 +45,11 @@ struct WaitingGroup {
   Uid uid;
   uint8_t priority = 0;
   Standing standing = Standing::kWaiting;
-  uint64_t turn = 0;    // of kReady: place among those that take turns
-  uint64_t credit = 0;  // of kReady: events left of the turn that it is having; 0: none
+  uint64_t turn = 0;    // for kReady: its place among the groups that take turns
+  uint64_t credit = 0;  // for kReady: events left of its present turn; 0: none
   absl::Time head_at;   // when its first event becomes (or became) eligible
-  const std::string* reason = nullptr;  // of kAside: the key of those that stand aside for it
+  const std::string* reason =
+      nullptr;  // for kAside: the key of the groups that stand aside for this reason
   absl::btree_set<WaitingSlice*, SliceOrder> slices;
 };
 

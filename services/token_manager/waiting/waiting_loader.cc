@@ -16,7 +16,7 @@ using kv::Mutation;
 constexpr uint32_t kScanRows = 1000;
 constexpr uint32_t kScanBytes = 1 << 20;
 constexpr size_t kGroupScansMax = 16;  // under way
-constexpr size_t kReadRows = 100;      // of those that are read one by one, in a request
+constexpr size_t kReadRows = 100;      // rows that one request reads one by one
 
 uint32_t RowsToScan(ShardState& state) {
   return Perturb(state.core.runtime, Site::kWaitingScanOfOne) ? 1 : kScanRows;
@@ -83,8 +83,9 @@ void WaitingLoader::OnBatch(ShardState& state, const kv::WatchBatch& batch) {
   state.core.wake();
 }
 
-// The watch does not tell what was written, or other than is in memory: another version of the
-// schedule has written the row anew. (Or it tells of what was written before that.)
+// True if the row must be read: the watch leaves out the value, or reports another version than the
+// one in memory, because another version of the schedule has written the row again. (The report may
+// also be older than the row in memory.)
 bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
                                 const std::string* value) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(key);
@@ -118,7 +119,7 @@ void WaitingLoader::AddWatched(ShardState& state, const std::string& key, const 
   if (!state.AddRow(key, value, read_seq)) state.core.metrics.broken_rows.Increment();
 }
 
-// Nobody else is to delete rows that wait; if somebody does, they are gone.
+// Only the owner deletes waiting rows. If another process does it, the rows are gone.
 void WaitingLoader::RemoveWatched(ShardState& state, const std::string& key) {
   if (state.reading.erase(key) > 0) state.to_read.insert(key);  // it may be of after this
   if (IsReportKey(key)) {

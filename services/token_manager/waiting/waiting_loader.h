@@ -1,12 +1,12 @@
-// WaitingLoader: the way of a policy shard's rows into memory.
+// WaitingLoader: loads a policy shard's rows into memory.
 //
-// When the shard is acquired: a watch on its part of `waiting` is opened; then all grants are read
-// (they are the holders), the reports, and of each group of waiting rows the first ones: full
-// groups are skipped by seeking. From then on the watch tells of new rows and reports, and what
-// lies beyond a group's end in memory is read on as the group drains.
+// When the shard is acquired, it opens a watch on the shard's part of `waiting`. Then it reads all
+// grants (the holders), the reports, and the first rows of each group; it skips the rest of a full
+// group by seeking. From then on the watch reports new rows and reports. As a group drains, the
+// loader reads on from the group's end.
 //
-// Reading begins only while no commit of the shard is under way: so what was read is never older
-// than what was committed of the same range (rows in hand are not read, they lie before the end).
+// A reading begins only while no commit of the shard is under way. So a result is never older than
+// a commit in the same range. (Rows of a commit are not read: they lie before the end.)
 //
 // Threads: one, the token manager's executor.
 
@@ -25,7 +25,7 @@ namespace escapement::token_manager {
 
 class WaitingLoader {
  public:
-  // `on_lagged`: the watch has missed something, and the shard must be loaded anew.
+  // `on_lagged`: the watch has missed something, and the shard must be loaded again.
   WaitingLoader(std::weak_ptr<ShardState> state, RecordReader& reader,
                 std::function<void()> on_lagged);
 

@@ -90,7 +90,7 @@ class WaitingRow {
   State state_ = State::kQueued;
   uint8_t priority_;
   bool rewritten_ = false;
-  bool judged_ = false;         // judged since its group was brought up, and still waits
+  bool judged_ = false;         // judged since BringUp, and still waits for its window
   bool finishes_late_ = false;  // its window has closed, and it keeps waiting without another one
   absl::Time due_;
   uint64_t first_;

@@ -7,6 +7,7 @@
 #include "common/base/micros.h"
 #include "common/storage/event_table.h"
 #include "common/storage/run_table.h"
+#include "services/token_manager/waiting/row_timing.h"
 #include "services/token_manager/waiting/window_plan.h"
 
 namespace escapement::token_manager {
@@ -15,8 +16,6 @@ namespace {
 using State = WaitingRow::State;
 using Extent = RowGroup::Extent;
 
-// A row that waits for its window longer than this waits long.
-constexpr absl::Duration kWaitsLong = absl::Seconds(60);
 // Rows that may go within this time stay in memory.
 constexpr absl::Duration kOpensSoon = absl::Seconds(1);
 // The shortest time between two attempts to read a group again whose rows are busy or are being
@@ -27,11 +26,6 @@ constexpr absl::Duration kOpenAgain = absl::Milliseconds(20);
 size_t EnoughRows(size_t group_rows_max) { return group_rows_max / 2 + 1; }
 
 }  // namespace
-
-const RowGroup* WaitingRows::GroupOf(const GroupKey& key) const {
-  const auto group = groups_.find(key);
-  return group == groups_.end() ? nullptr : &group->second;
-}
 
 RowGroup* WaitingRows::MutableGroup(const std::string& row_key) {
   const std::optional<WaitingKey> decoded = DecodeWaitingKey(row_key);
@@ -146,14 +140,14 @@ void WaitingRows::DropEmptyGroup(const GroupKey& key) {
 void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   row.state_ = State::kQueued;
   AddClosing(key, row);
-  if (!WaitsLong(row)) return queue_.Add(SliceOf(key, row));
+  if (!WaitsLong(row)) return queue_.Add(SliceOf(key, row, grant_lead_));
   const GroupKey group_key{row.priority_, row.source_->uid};
   RowGroup& group = groups_.at(group_key);
   if (group.brought_up_ && !row.judged_) {
     row.state_ = State::kToJudge;
-    queue_.Add(JudgedSliceOf(key, row));
+    queue_.Add(JudgedSliceOf(key, row, grant_lead_));
   } else {
-    queue_.Add(SliceOf(key, row));
+    queue_.Add(SliceOf(key, row, grant_lead_));
   }
   if (group.look_ == absl::InfiniteFuture()) SetLook(group_key, group, row.due_ + kWaitsLong);
 }
@@ -241,7 +235,7 @@ void WaitingRows::NoteRewritten(WaitingRow& row) {
 
 void WaitingRows::Postpone(const std::string& key, const WaitingRow& row, absl::Time until) {
   CHECK(row.state_ != State::kActing && row.state_ != State::kReading);
-  QueuedSlice slice = SliceOf(key, row);
+  QueuedSlice slice = SliceOf(key, row, grant_lead_);
   slice.due = until + grant_lead_;
   queue_.Add(std::move(slice));
 }
@@ -269,11 +263,6 @@ bool WaitingRows::CutIfFull(const GroupKey& key, const std::string& end, size_t 
   return true;
 }
 
-bool WaitingRows::IsBeyond(const GroupKey& group_key, const std::string& key) const {
-  const RowGroup* group = GroupOf(group_key);
-  return group != nullptr && group->has_more() && key >= group->end_;
-}
-
 std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_t scan,
                                                     size_t group_rows_max) {
   const auto at = groups_.find(key);
@@ -284,11 +273,6 @@ std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_
   group.extent_ = Extent::kReadingOn;
   group.scan_ = scan;
   return group.end_;
-}
-
-bool WaitingRows::AwaitsScan(const GroupKey& key, uint64_t scan) const {
-  const RowGroup* group = GroupOf(key);
-  return group != nullptr && group->extent_ == Extent::kReadingOn && group->scan_ == scan;
 }
 
 void WaitingRows::OnReadFailed(const GroupKey& key) {
@@ -321,13 +305,9 @@ void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t
   DropEmptyGroup(key);
 }
 
-bool WaitingRows::WaitsLong(const WaitingRow& row) {
-  return OpensAt(row.source_->event) > row.due_ + kWaitsLong;
-}
-
 absl::Time WaitingRows::MayGoAt(const RowGroup& group, const WaitingRow& row) const {
   const bool to_be_judged = group.brought_up_ && !row.judged_ && WaitsLong(row);
-  return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row));
+  return to_be_judged ? absl::InfinitePast() : EligibleAt(SliceOf("", row, grant_lead_));
 }
 
 std::vector<std::string> WaitingRows::LeaveWaiting(const GroupKey& key, absl::Time now,
@@ -390,7 +370,7 @@ std::vector<GroupKey> WaitingRows::TakeOpened(absl::Time now) {
   while (!openings_.empty() && openings_.begin()->first <= now + grant_lead_) {
     const GroupKey key = openings_.begin()->second;
     RowGroup& group = groups_.at(key);
-    // Reading from the beginning would bring back a busy row that ends meanwhile. And a reading
+    // A reading from the beginning would bring back a busy row that ends during it. And a reading
     // that has not come to the group's end must come to it before another one begins.
     if (group.passing_ || std::any_of(group.rows_.begin(), group.rows_.end(),
                                       [](const auto& row) { return row.second.busy(); })) {
@@ -441,7 +421,7 @@ void WaitingRows::BringUp(const GroupKey& key, absl::Time now) {
     if (row.busy() || !WaitsLong(row)) continue;
     row.judged_ = false;
     row.state_ = State::kToJudge;
-    queue_.Add(JudgedSliceOf(row_key, row));
+    queue_.Add(JudgedSliceOf(row_key, row, grant_lead_));
   }
 }
 
@@ -457,80 +437,15 @@ void WaitingRows::SetLook(const GroupKey& key, RowGroup& group, absl::Time look)
   if (look != absl::InfiniteFuture()) looks_.insert({look, key});
 }
 
-QueuedSlice WaitingRows::SliceOf(const std::string& key, const WaitingRow& row) const {
-  // The handler waits for a row's due time, but it does not know about windows. So a row that waits
-  // for its window to open, or for its place in it, must not be granted ahead.
-  const absl::Time opens = OpensAt(row.source_->event);
-  Pacing pacing = PacingOf(row.source_->event);
-  pacing.begin += grant_lead_;
-  return {.key = key,
-          .priority = row.priority_,
-          .group = row.source_->uid,
-          .due = opens > row.due_ ? opens + grant_lead_ : row.due_,
-          .first = row.first_ + row.taken_,
-          .end = row.first_ + row.count_,
-          .pacing = pacing};
-}
-
-QueuedSlice WaitingRows::JudgedSliceOf(const std::string& key, const WaitingRow& row) const {
-  QueuedSlice slice = SliceOf(key, row);
-  slice.due = row.due_;
-  slice.pacing = Pacing();
-  return slice;
-}
-
 void WaitingRows::AddClosing(const std::string& key, WaitingRow& row) {
   if (row.closes_micros_ != 0 || row.finishes_late_) return;
-  const absl::Time closes = ClosesAt(row.source_->event);
-  if (closes == absl::InfiniteFuture()) return;
-  const storage::v1::WindowRecord& window = row.source_->event.throttle().window();
-  if (window.on_close() != storage::v1::ON_CLOSE_KIND_DROP &&
-      window.on_close() != storage::v1::ON_CLOSE_KIND_CARRY_OVER)
-    return;
-  row.closes_micros_ = std::max<int64_t>(ToMicros(closes), 1);
-  closings_.insert({row.closes_micros_, key});
+  row.closes_micros_ = ActsOnCloseMicros(row);
+  if (row.closes_micros_ != 0) closings_.insert({row.closes_micros_, key});
 }
 
 void WaitingRows::RemoveClosing(const std::string& key, WaitingRow& row) {
   if (row.closes_micros_ != 0) closings_.erase({row.closes_micros_, key});
   row.closes_micros_ = 0;
-}
-
-void WaitingRows::CheckInvariants() const {
-  size_t rows = 0;
-  size_t closings = 0;
-  size_t openings = 0;
-  size_t looks = 0;
-  size_t slices = 0;
-  for (const auto& [group_key, group] : groups_) {
-    rows += group.rows_.size();
-    CHECK(group.has_more() || group.end_.empty());
-    CHECK(group.has_more() || group.arrived_.empty());
-    CHECK(group.has_more() || !group.rows_.empty() || group.opens_ != absl::InfiniteFuture())
-        << "an empty group stays";
-    CHECK_EQ(group.opens_ != absl::InfiniteFuture(), openings_.contains({group.opens_, group_key}));
-    CHECK_EQ(group.look_ != absl::InfiniteFuture(), looks_.contains({group.look_, group_key}));
-    openings += group.opens_ != absl::InfiniteFuture() ? 1 : 0;
-    looks += group.look_ != absl::InfiniteFuture() ? 1 : 0;
-    for (const auto& [key, row] : group.rows_) {
-      CHECK(!group.has_more() || key < group.end_) << "a row behind its group's end";
-      CHECK_LE(row.taken_, row.count_);
-      CHECK(!row.rewritten_ || row.busy() || row.state_ == State::kQueued);
-      const QueuedSlice* slice = queue_.Find(key);
-      const bool queued = row.state_ == State::kQueued || row.state_ == State::kToJudge ||
-                          (row.state_ == State::kGranting && row.left() > 0);
-      CHECK_EQ(queued, slice != nullptr);
-      if (slice != nullptr) CHECK_EQ(slice->first, row.first_ + row.taken_);
-      slices += slice != nullptr ? 1 : 0;
-      CHECK_EQ(row.closes_micros_ != 0, closings_.contains({row.closes_micros_, key}));
-      closings += row.closes_micros_ != 0 ? 1 : 0;
-    }
-  }
-  CHECK_EQ(rows, rows_);
-  CHECK_EQ(closings, closings_.size());
-  CHECK_EQ(openings, openings_.size());
-  CHECK_EQ(looks, looks_.size());
-  CHECK_EQ(slices, queue_.rows());
 }
 
 }  // namespace escapement::token_manager

@@ -63,7 +63,7 @@ class RowGroup {
   uint64_t scan_ = 0;  // number of the scan that reads on; only for kReadingOn
   // Rows that were put from `end` on while the group is being read on.
   std::map<std::string, std::string> arrived_;
-  // Of the rows that were left: the first time at which one may go, and a key behind all of them.
+  // For rows that were left: the first time at which one may go, and a key behind all of them.
   absl::Time opens_ = absl::InfiniteFuture();
   std::string left_before_;
   std::shared_ptr<const RowSource> left_;     // one of them that waits long for its window
@@ -89,7 +89,10 @@ class WaitingRows {
   size_t rows() const { return rows_; }
   const std::map<GroupKey, RowGroup>& groups() const { return groups_; }
   // nullptr: no row of the group is in memory, or known to be in the store.
-  const RowGroup* GroupOf(const GroupKey& key) const;
+  const RowGroup* GroupOf(const GroupKey& key) const {
+    const auto group = groups_.find(key);
+    return group == groups_.end() ? nullptr : &group->second;
+  }
   // The schedule's groups, by priority.
   std::vector<const RowGroup*> GroupsOf(const Uid& schedule) const;
   // nullptr: not in memory.
@@ -118,8 +121,8 @@ class WaitingRows {
   void Grant(const std::string& key, WaitingRow& row, uint64_t count);
   // Gives `count` of the last granted events back, because the store refused the grant.
   void Ungrant(const std::string& key, uint64_t count);
-  // The commit with the row's grants is answered. True: the row was rewritten meanwhile, so the
-  // caller has it read again.
+  // The commit with the row's grants is answered. True: the row was rewritten during the commit, so
+  // the caller has it read again.
   bool SettleGrant(const std::string& key);
   void BeginAction(const std::string& key, WaitingRow& row);
   void AbortAction(const std::string& key, WaitingRow& row);
@@ -128,7 +131,7 @@ class WaitingRows {
   // and `read_seq` its snapshot if it was read.
   void Replace(const std::string& key, const storage::v1::EventRecord& record,
                std::string stored = {}, kv::CommitSeq read_seq = 0);
-  // A row that was brought up has been judged, and keeps waiting for its window.
+  // A row in kToJudge has been judged, and keeps waiting for its window.
   void PassJudgement(const std::string& key, WaitingRow& row);
   // The watch has reported another version of a busy row.
   void NoteRewritten(WaitingRow& row);
@@ -144,12 +147,19 @@ class WaitingRows {
   // it is not so.
   bool CutIfFull(const GroupKey& key, const std::string& end, size_t group_rows_max);
   // Whether rows from `key` on are only in the store.
-  bool IsBeyond(const GroupKey& group, const std::string& key) const;
+  bool IsBeyond(const GroupKey& group_key, const std::string& key) const {
+    const RowGroup* group = GroupOf(group_key);
+    return group != nullptr && group->has_more() && key >= group->end_;
+  }
   // Begins to read on if the group has few rows in memory and more in the store. Returns the key
   // from which to read; nullopt: there is no need.
   std::optional<std::string> BeginReadOn(const GroupKey& key, uint64_t scan, size_t group_rows_max);
   // Whether the group still waits for this scan.
-  bool AwaitsScan(const GroupKey& key, uint64_t scan) const;
+  bool AwaitsScan(const GroupKey& key, uint64_t scan) const {
+    const RowGroup* group = GroupOf(key);
+    return group != nullptr && group->extent() == RowGroup::Extent::kReadingOn &&
+           group->scan_ == scan;
+  }
   void OnReadFailed(const GroupKey& key);
   // The rows that were read from the group's end on. The reading began while no commit was under
   // way.
@@ -178,7 +188,6 @@ class WaitingRows {
   void CheckInvariants() const;
 
  private:
-  static bool WaitsLong(const WaitingRow& row);
   // Puts the row into the queue as kQueued or kToJudge.
   void Enqueue(const std::string& key, WaitingRow& row);
   // Takes the row out of the queue and of the list of closing windows.
@@ -193,8 +202,6 @@ class WaitingRows {
                                  absl::Time opens_from);
   void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
   void SetLook(const GroupKey& key, RowGroup& group, absl::Time look);
-  QueuedSlice SliceOf(const std::string& key, const WaitingRow& row) const;
-  QueuedSlice JudgedSliceOf(const std::string& key, const WaitingRow& row) const;
   void AddClosing(const std::string& key, WaitingRow& row);
   void RemoveClosing(const std::string& key, WaitingRow& row);
   RowGroup* MutableGroup(const std::string& row_key);

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr absl::Duration kLead = absl::Milliseconds(10);
-constexpr size_t kRowsMax = 8;  // of a group in memory
+constexpr size_t kRowsMax = 8;  // rows of a group in memory
 const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
 const Uid kPolicy = Uid::FromHalves(1, 2);
 const Uid kSchedule = Uid::FromHalves(3, 4);

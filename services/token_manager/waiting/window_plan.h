@@ -1,4 +1,4 @@
-// What the delivery window of a waiting row means for it (docs/design/throttling.md, "Windows").
+// The effect of a delivery window on a waiting row (docs/design/throttling.md, "Windows").
 //
 // Pure.
 
@@ -26,16 +26,17 @@ absl::Time ClosesAt(const storage::v1::EventRecord& row);
 enum class WindowClose : uint8_t {
   kOpen,        // or not begun, or there is none
   kFinishLate,  // the row goes on as it is
-  kDrop,        // what is left of it ends as expired
+  kDrop,        // the rest of the row ends as expired
   kCarryOver,   // it waits in the next window, if there is one (CarryOver); else goes on as it is
 };
 WindowClose CloseAction(const storage::v1::EventRecord& row, absl::Time now);
 
-// The row, whose key has `first`, in the window of the schedule's first occurrence after the begin
-// of its present window that is not closed at `now` (it may not have begun). What is left of it is
-// spread over that window if that is even. The key stays. `definition` is the current one: its
-// window is the new one's form; it has no occurrence from `finish` on (FinishOf its state).
-// nullopt: there is no such occurrence or no window any more; the row finishes late.
+// Carries the row, whose key has `first`, over to a later window: that of the schedule's first
+// occurrence after the begin of the present window whose window is not closed at `now` (it may not
+// have begun). If that window is even, the rest of the row is spread over it. The key stays.
+// `definition` is the current one and gives the new window's form; it has no occurrence from
+// `finish` on (FinishOf its state). nullopt: there is no such occurrence, or no window any more;
+// the row finishes late.
 std::optional<storage::v1::EventRecord> CarryOver(const storage::v1::EventRecord& row,
                                                   uint64_t first,
                                                   const storage::v1::DefinitionRecord& definition,

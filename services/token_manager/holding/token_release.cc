@@ -1,4 +1,4 @@
-#include "services/token_manager/holding/report_actions.h"
+#include "services/token_manager/holding/token_release.h"
 
 #include <algorithm>
 #include <optional>
@@ -47,17 +47,17 @@ std::vector<std::pair<uint64_t, uint64_t>> Contiguous(const std::vector<HeldRang
 
 }  // namespace
 
-bool ReportActions::NeedsDefinition(const Entry& entry) {
+bool TokenRelease::NeedsDefinition(const Entry& entry) {
   return entry.kind() == GrantReportRecord::COMPLETION_FAILED ||
          entry.kind() == GrantReportRecord::COMPLETION_FAILED_FINALLY ||
          entry.kind() == GrantReportRecord::FAILED || entry.unreachable();
 }
 
-const CachedDefinition* ReportActions::DefinitionOf(const Grant& grant) {
+const CachedDefinition* TokenRelease::DefinitionOf(const Grant& grant) {
   return state_.core.cache.Definition(grant.source->uid, grant.claimed_version).get();
 }
 
-bool ReportActions::CanApply(const Entry& entry) {
+bool TokenRelease::CanApply(const Entry& entry) {
   const bool resend = entry.kind() == GrantReportRecord::RESEND;
   if ((!resend && !NeedsDefinition(entry)) || entry.policy_uid().size() != Uid::kBytes) return true;
   PolicyState* policy = state_.Find(Uid::FromBytes(entry.policy_uid()));
@@ -71,7 +71,7 @@ bool ReportActions::CanApply(const Entry& entry) {
 }
 
 // The report stays until its events can be claimed: else a successor would not know of it.
-bool ReportActions::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
+bool TokenRelease::CanResend(PolicyState& policy, const Grant& grant, const Entry& entry) {
   const std::vector<HeldRange> held =
       policy.grants.Held({grant.epoch, grant.number}, entry.first(), entry.count());
   if (Sum(held, /*undelivered_only=*/true) == 0) return true;
@@ -89,7 +89,7 @@ bool ReportActions::CanResend(PolicyState& policy, const Grant& grant, const Ent
   return false;
 }
 
-bool ReportActions::Apply(const Entry& entry) {
+bool TokenRelease::Apply(const Entry& entry) {
   ++round_.entries;
   round_.bytes += 256 + entry.output().size() + entry.reason().size();
   if (entry.policy_uid().size() != Uid::kBytes || entry.count() == 0) return false;
@@ -103,7 +103,7 @@ bool ReportActions::Apply(const Entry& entry) {
   return true;
 }
 
-bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
+bool TokenRelease::ApplyTo(PolicyState& policy, const Entry& entry) {
   switch (entry.kind()) {
     case GrantReportRecord::DELIVERED:
       return Deliver(policy, entry);
@@ -121,8 +121,8 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
   if (entry.kind() == GrantReportRecord::RETURNED &&
       ClaimedAgain(*policy.grants.Find(key), state_.core.options.send_within))
     return false;
-  const Removed removed = Remove(policy, key, entry.first(), entry.count());
-  if (removed.events == 0) return false;
+  const Released released = ReleaseTokens(policy, key, entry.first(), entry.count());
+  if (released.events == 0) return false;
   End end{.attempts = entry.attempts(),
           .dispatch_micros = entry.dispatch_time_micros(),
           .time_micros = entry.time_micros() != 0 ? entry.time_micros() : round_.micros,
@@ -133,33 +133,33 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
     case GrantReportRecord::COMPLETED:
     case GrantReportRecord::RELEASED:
       end.delivered = true;
-      Ended(removed, end);
+      Ended(released, end);
       break;
     case GrantReportRecord::FAILED:
       end.outcome = storage::v1::OUTCOME_KIND_FAILED;
-      Ended(removed, end);
+      Ended(released, end);
       break;
     case GrantReportRecord::COMPLETION_FAILED_FINALLY:
       end.outcome = storage::v1::OUTCOME_KIND_FAILED;
       end.delivered = true;
-      Ended(removed, end);
+      Ended(released, end);
       break;
     case GrantReportRecord::COMPLETION_FAILED:
       end.delivered = true;
-      Failed(removed, end);
+      Failed(released, end);
       break;
     case GrantReportRecord::RETRY:
-      Retry(removed, entry.attempts() != 0 ? entry.attempts() : NextAttempt(removed.grant),
+      Retry(released, entry.attempts() != 0 ? entry.attempts() : NextAttempt(released.grant),
             end.reason, entry.retry_at_micros() != 0 ? entry.retry_at_micros() : round_.micros,
             end.dispatch_micros != 0 ? end.dispatch_micros : end.time_micros);
       break;
     case GrantReportRecord::RETURNED:
-      policy.counts.set_returned(policy.counts.returned() + removed.events);
-      state_.core.metrics.returned.Increment(removed.events);
+      policy.counts.set_returned(policy.counts.returned() + released.events);
+      state_.core.metrics.returned.Increment(released.events);
       if (entry.unreachable()) {
-        Unreached(removed, end);
+        Unreached(released, end);
       } else {
-        PutReturned(removed, /*tried_micros=*/0);
+        PutReturned(released, /*tried_micros=*/0);
       }
       break;
     default:
@@ -169,7 +169,7 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
 }
 
 // nullopt: its definition is not in memory, and it is no probe.
-std::optional<std::string> ReportActions::TargetOf(const Grant& grant) {
+std::optional<std::string> TokenRelease::TargetOf(const Grant& grant) {
   const CachedDefinition* definition = DefinitionOf(grant);
   if (definition != nullptr && definition->record != nullptr) return definition->target_key;
   const std::string* target =
@@ -177,7 +177,7 @@ std::optional<std::string> ReportActions::TargetOf(const Grant& grant) {
   return target == nullptr ? std::nullopt : std::make_optional(*target);
 }
 
-void ReportActions::NoteTarget(const Grant& grant, const Entry& entry) {
+void TokenRelease::NoteTarget(const Grant& grant, const Entry& entry) {
   TargetBackoff& backoff = state_.core.backoff;
   if (!entry.unreachable() && backoff.unhealthy() == 0) return;
   const std::optional<std::string> known = TargetOf(grant);
@@ -187,45 +187,45 @@ void ReportActions::NoteTarget(const Grant& grant, const Entry& entry) {
   if (entry.kind() == GrantReportRecord::RETURNED) return backoff.OnProbeVoid(target, round_.now);
   if (entry.kind() == GrantReportRecord::RESEND || entry.kind() == GrantReportRecord::EXTENDED)
     return;
-  // The word of a worker, which may go on with what it had while nothing new reaches the target. Of
-  // a probe it says that it has arrived.
+  // A worker's completion does not show that the target is reachable: the worker may finish old
+  // work while no new event arrives. For a probe it shows that the probe has arrived.
   const bool probe = backoff.TargetOf({state_.lease.index, grant.epoch, grant.number}) != nullptr;
   if (entry.attempts() == 0 && !probe) return;
   if (backoff.OnAnswered(target)) state_.core.on_target_open(target);
 }
 
 // Each event has rows of its own.
-void ReportActions::AddRows(uint64_t events, size_t reason_bytes) {
+void TokenRelease::AddRows(uint64_t events, size_t reason_bytes) {
   round_.entries += events;
   round_.bytes += events * (1024 + 2 * reason_bytes);
 }
 
-void ReportActions::Touch(PolicyState& policy, const GrantSet::Key& key) {
+void TokenRelease::Touch(PolicyState& policy, const GrantSet::Key& key) {
   round_.touched[policy.uid].insert(key);
   state_.MakeReady(policy);
 }
 
-ReportActions::Removed ReportActions::Remove(PolicyState& policy, const GrantSet::Key& key,
-                                             uint64_t first, uint64_t count) {
+TokenRelease::Released TokenRelease::ReleaseTokens(PolicyState& policy, const GrantSet::Key& key,
+                                                   uint64_t first, uint64_t count) {
   std::vector<HeldRange> ranges = policy.grants.Remove(key, first, count);
-  Removed removed{.policy = policy,
-                  .key = key,
-                  .grant = *policy.grants.Find(key),
-                  .events = Sum(ranges, false),
-                  .undelivered = Sum(ranges, true)};
-  removed.ranges = std::move(ranges);
-  if (removed.events == 0) return removed;
+  Released released{.policy = policy,
+                    .key = key,
+                    .grant = *policy.grants.Find(key),
+                    .events = Sum(ranges, false),
+                    .undelivered = Sum(ranges, true)};
+  released.ranges = std::move(ranges);
+  if (released.events == 0) return released;
   Touch(policy, key);
-  policy.counts.set_released(policy.counts.released() + removed.events);
-  policy.released_rate.Add(removed.events, round_.micros);
-  state_.core.metrics.released.Increment(removed.events);
-  ChangePart(state_, round_, *removed.grant.source, [&](storage::v1::RunPartRecord& part) {
-    part.set_running(part.running() - std::min(part.running(), removed.events));
+  policy.counts.set_released(policy.counts.released() + released.events);
+  policy.released_rate.Add(released.events, round_.micros);
+  state_.core.metrics.released.Increment(released.events);
+  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
+    part.set_running(part.running() - std::min(part.running(), released.events));
   });
-  return removed;
+  return released;
 }
 
-bool ReportActions::Deliver(PolicyState& policy, const Entry& entry) {
+bool TokenRelease::Deliver(PolicyState& policy, const Entry& entry) {
   const GrantSet::Key key{entry.epoch(), entry.number()};
   const int64_t time = entry.time_micros() != 0 ? entry.time_micros() : round_.micros;
   const GrantSet::Delivered delivered =
@@ -235,8 +235,8 @@ bool ReportActions::Deliver(PolicyState& policy, const Entry& entry) {
   return delivered.changed;
 }
 
-void ReportActions::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,
-                                  uint64_t events) {
+void TokenRelease::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,
+                                 uint64_t events) {
   if (events == 0) return;
   state_.core.metrics.delivered.Increment(events);
   ChangePart(
@@ -244,7 +244,7 @@ void ReportActions::NoteDelivered(const PolicyState& policy, const GrantSet::Key
       [&](storage::v1::RunPartRecord& part) { part.set_delivered(part.delivered() + events); });
 }
 
-bool ReportActions::Extend(PolicyState& policy, const Entry& entry) {
+bool TokenRelease::Extend(PolicyState& policy, const Entry& entry) {
   const int64_t hold = entry.hold_micros() > 0 ? entry.hold_micros()
                                                : absl::ToInt64Microseconds(policy.hold_timeout());
   const GrantSet::Key key{entry.epoch(), entry.number()};
@@ -254,11 +254,11 @@ bool ReportActions::Extend(PolicyState& policy, const Entry& entry) {
   return extended.events > 0;
 }
 
-bool ReportActions::Resent(PolicyState& policy, const Entry& entry) {
+bool TokenRelease::Resent(PolicyState& policy, const Entry& entry) {
   const GrantSet::Key key{entry.epoch(), entry.number()};
   bool any = false;
   for (const HeldRange& range : policy.grants.Held(key, entry.first(), entry.count())) {
-    // What was delivered is out: its claim is only not known to have ended.
+    // A delivered event is at the consumer; only the end of its claim is unknown.
     if (range.delivered_micros != 0) continue;
     resends_.push_back(
         {.policy = policy.uid, .grant = key, .first = range.first, .count = range.count});
@@ -267,26 +267,26 @@ bool ReportActions::Resent(PolicyState& policy, const Entry& entry) {
   return any;
 }
 
-void ReportActions::Ended(const Removed& removed, const End& end) {
-  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) AddRows(removed.events, end.reason.size());
-  const RowSource& source = *removed.grant.source;
+void TokenRelease::Ended(const Released& released, const End& end) {
+  if (end.outcome == storage::v1::OUTCOME_KIND_FAILED) AddRows(released.events, end.reason.size());
+  const RowSource& source = *released.grant.source;
   const bool succeeded = end.outcome == storage::v1::OUTCOME_KIND_SUCCEEDED;
   std::string schedule_id;
   if (!succeeded) {
-    const CachedDefinition* definition = DefinitionOf(removed.grant);
+    const CachedDefinition* definition = DefinitionOf(released.grant);
     if (definition != nullptr && definition->record != nullptr)
       schedule_id = definition->record->schedule_id();
   }
-  for (const HeldRange& range : removed.ranges) {
+  for (const HeldRange& range : released.ranges) {
     const int64_t dispatch =
         end.dispatch_micros != 0 ? end.dispatch_micros : range.delivered_micros;
     round_.ends.push_back(
-        {.source = removed.grant.source,
-         .version = removed.grant.claimed_version,
+        {.source = released.grant.source,
+         .version = released.grant.claimed_version,
          .first = range.first,
          .count = range.count,
          .outcome = end.outcome,
-         .attempts = end.attempts != 0 ? end.attempts : NextAttempt(removed.grant),
+         .attempts = end.attempts != 0 ? end.attempts : NextAttempt(released.grant),
          .dispatch_micros = dispatch,
          .complete_micros = end.time_micros,
          .reason = end.reason,
@@ -294,50 +294,50 @@ void ReportActions::Ended(const Removed& removed, const End& end) {
          .schedule_id = schedule_id});
   }
   TokenManagerMetrics& metrics = state_.core.metrics;
-  (succeeded ? metrics.succeeded : metrics.failed).Increment(removed.events);
+  (succeeded ? metrics.succeeded : metrics.failed).Increment(released.events);
   ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
     if (succeeded) {
-      part.set_succeeded(part.succeeded() + removed.events);
+      part.set_succeeded(part.succeeded() + released.events);
     } else {
-      part.set_failed(part.failed() + removed.events);
+      part.set_failed(part.failed() + released.events);
     }
-    if (end.delivered) part.set_delivered(part.delivered() + removed.undelivered);
+    if (end.delivered) part.set_delivered(part.delivered() + released.undelivered);
     part.set_last_end_time_micros(std::max(part.last_end_time_micros(), end.time_micros));
   });
 }
 
-void ReportActions::Retry(const Removed& removed, uint32_t attempts, const std::string& reason,
-                          int64_t retry_at_micros, int64_t tried_micros) {
-  AddRows(removed.events, 0);
-  for (const HeldRange& range : removed.ranges) {
+void TokenRelease::Retry(const Released& released, uint32_t attempts, const std::string& reason,
+                         int64_t retry_at_micros, int64_t tried_micros) {
+  AddRows(released.events, 0);
+  for (const HeldRange& range : released.ranges) {
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
       PutRow(state_, round_.base,
-             RetryRow(state_.shard, removed.policy.uid, *removed.grant.source,
-                      removed.grant.claimed_version, i, attempts, reason, retry_at_micros,
+             RetryRow(state_.shard, released.policy.uid, *released.grant.source,
+                      released.grant.claimed_version, i, attempts, reason, retry_at_micros,
                       tried_micros));
     }
   }
-  state_.core.metrics.retries.Increment(removed.events);
-  ChangePart(state_, round_, *removed.grant.source, [&](storage::v1::RunPartRecord& part) {
-    part.set_retries(part.retries() + removed.events);
+  state_.core.metrics.retries.Increment(released.events);
+  ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
+    part.set_retries(part.retries() + released.events);
   });
 }
 
-void ReportActions::Failed(const Removed& removed, const End& end) {
-  const CachedDefinition* definition = DefinitionOf(removed.grant);
-  const storage::v1::EventRecord& event = removed.grant.source->event;
-  const uint32_t attempts = NextAttempt(removed.grant);
+void TokenRelease::Failed(const Released& released, const End& end) {
+  const CachedDefinition* definition = DefinitionOf(released.grant);
+  const storage::v1::EventRecord& event = released.grant.source->event;
+  const uint32_t attempts = NextAttempt(released.grant);
   // Without its definition nothing says how it might be tried again.
   const bool known = definition != nullptr && definition->record != nullptr;
   const std::optional<absl::Time> next_occurrence =
       known ? RetryEnd(event, *definition->record, definition->timetable.get(),
-                       state_.core.cache.StateIfKnown(removed.grant.source->uid).get())
+                       state_.core.cache.StateIfKnown(released.grant.source->uid).get())
             : std::nullopt;
-  for (const HeldRange& range : removed.ranges) {
+  for (const HeldRange& range : released.ranges) {
     const int64_t delivered = range.delivered_micros != 0 ? range.delivered_micros : round_.micros;
     const int64_t tried = end.dispatch_micros != 0 ? end.dispatch_micros : delivered;
     for (uint64_t i = range.first; i < range.first + range.count; ++i) {
-      Removed one{.policy = removed.policy, .key = removed.key, .grant = removed.grant};
+      Released one{.policy = released.policy, .key = released.key, .grant = released.grant};
       one.ranges = {range};
       one.ranges[0].first = i;
       one.ranges[0].count = 1;
@@ -360,7 +360,7 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
       }
       if (plan.at.has_value()) {
         if (end.delivered) {
-          ChangePart(state_, round_, *removed.grant.source, [&](storage::v1::RunPartRecord& part) {
+          ChangePart(state_, round_, *released.grant.source, [&](storage::v1::RunPartRecord& part) {
             part.set_delivered(part.delivered() + one.undelivered);
           });
         }
@@ -376,44 +376,44 @@ void ReportActions::Failed(const Removed& removed, const End& end) {
   }
 }
 
-void ReportActions::Unreached(const Removed& removed, const End& end) {
-  const CachedDefinition* definition = DefinitionOf(removed.grant);
-  const absl::Time since = TriedSince(removed.grant.source->event, round_.now);
+void TokenRelease::Unreached(const Released& released, const End& end) {
+  const CachedDefinition* definition = DefinitionOf(released.grant);
+  const absl::Time since = TriedSince(released.grant.source->event, round_.now);
   if (definition == nullptr || definition->record == nullptr ||
       round_.now <
           since + absl::Microseconds(definition->record->delivery().retry().max_age_micros()))
-    return PutReturned(removed, round_.micros);
+    return PutReturned(released, round_.micros);
   End failed = end;
   failed.outcome = storage::v1::OUTCOME_KIND_FAILED;
-  Ended(removed, failed);
+  Ended(released, failed);
 }
 
-void ReportActions::PutReturned(const Removed& removed, int64_t tried_micros) {
-  const Grant& grant = removed.grant;
-  for (const auto& [first, count] : Contiguous(removed.ranges)) {
+void TokenRelease::PutReturned(const Released& released, int64_t tried_micros) {
+  const Grant& grant = released.grant;
+  for (const auto& [first, count] : Contiguous(released.ranges)) {
     PutRow(state_, round_.base,
-           ReturnedRow(state_.shard, removed.policy.uid, grant, first, count, tried_micros));
+           ReturnedRow(state_.shard, released.policy.uid, grant, first, count, tried_micros));
   }
   ChangePart(state_, round_, *grant.source, [&](storage::v1::RunPartRecord& part) {
     if (grant.source->event.attempts() == 0)
-      part.set_granted(part.granted() - std::min(part.granted(), removed.events));
+      part.set_granted(part.granted() - std::min(part.granted(), released.events));
   });
 }
 
-bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
+bool TokenRelease::Expire(PolicyState& policy, size_t grants_max) {
   bool all = true;
   for (const GrantSet::Key& key : policy.grants.DueBy(round_.micros, grants_max)) {
     if (round_.Full(state_.core.options.report_entries_max)) return all;
     const Grant& grant = *policy.grants.Find(key);
     for (const HeldRange& range : policy.grants.Silent(key, round_.micros)) {
-      const Removed removed = Remove(policy, key, range.first, range.count);
+      const Released released = ReleaseTokens(policy, key, range.first, range.count);
       ++round_.entries;
-      policy.counts.set_expired(policy.counts.expired() + removed.events);
-      state_.core.metrics.undelivered.Increment(removed.events);
-      // If it was a probe nobody has heard the target's answer.
+      policy.counts.set_expired(policy.counts.expired() + released.events);
+      state_.core.metrics.undelivered.Increment(released.events);
+      // If it was a probe, the target's answer never came.
       if (const std::optional<std::string> target = TargetOf(grant); target.has_value())
         state_.core.backoff.OnProbeVoid(*target, round_.now);
-      PutReturned(removed, /*tried_micros=*/0);
+      PutReturned(released, /*tried_micros=*/0);
     }
     if (policy.hold_on_expiry()) {
       const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);
@@ -431,10 +431,10 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
       continue;
     }
     for (const HeldRange& range : over) {
-      const Removed removed = Remove(policy, key, range.first, range.count);
-      policy.counts.set_expired(policy.counts.expired() + removed.events);
-      state_.core.metrics.expired.Increment(removed.events);
-      Failed(removed, {.time_micros = round_.micros, .reason = kHoldExpired});
+      const Released released = ReleaseTokens(policy, key, range.first, range.count);
+      policy.counts.set_expired(policy.counts.expired() + released.events);
+      state_.core.metrics.expired.Increment(released.events);
+      Failed(released, {.time_micros = round_.micros, .reason = kHoldExpired});
     }
   }
   return all;
