@@ -1,4 +1,4 @@
-// Fixed-width big-endian integers in byte strings.
+// Integers of fixed width, big-endian, in byte strings.
 
 #ifndef COMMON_BASE_BIG_ENDIAN_H_
 #define COMMON_BASE_BIG_ENDIAN_H_

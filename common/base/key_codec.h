@@ -1,9 +1,9 @@
-// KeyWriter and KeyReader: the one codec of keys. The order of the bytes is the order of the
-// values, field by field.
+// KeyWriter and KeyReader: the one codec of keys. Encoded keys sort like their values, field by
+// field.
 //
 // Integers are big-endian of fixed width. Times are signed microseconds since 1970 with the sign
-// bit flipped. Text is escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01, so that no text is a
-// prefix of another one's encoding and the order stays that of the unescaped bytes.
+// bit flipped. Text is escaped (0x00 → 0x00 0xff) and ended by 0x00 0x01. So no text is a prefix of
+// another one's encoding, and texts sort like their unescaped bytes.
 
 #ifndef COMMON_BASE_KEY_CODEC_H_
 #define COMMON_BASE_KEY_CODEC_H_
@@ -36,13 +36,13 @@ class KeyWriter {
   std::string Take() { return std::move(key_); }
 
  private:
-  // Most keys fit: with the zero at the end, what an allocator gives out in one piece.
+  // Most keys fit into this. With the final zero byte it is one allocation of 64 bytes.
   static constexpr size_t kUsualBytes = 63;
   std::string key_;
 };
 
-// Reads what KeyWriter wrote. After a failure (too short, bad escape) ok() is false and all further
-// reads give zeros.
+// Reads keys made by KeyWriter. After a failure (too short, bad escape) ok() is false and all
+// further reads return zeros.
 class KeyReader {
  public:
   explicit KeyReader(absl::string_view key) : rest_(key) {}
@@ -65,11 +65,10 @@ class KeyReader {
   bool ok_ = true;
 };
 
-// The smallest key that is greater than `key`: where a range goes on behind it.
+// The smallest key greater than `key`; a range continues there.
 std::string KeyAfter(absl::string_view key);
 
-// The smallest key that is greater than every key with this prefix; empty (= no end) if there is
-// none.
+// The smallest key greater than every key with this prefix; empty (= no end) if there is none.
 std::string PrefixEnd(std::string prefix);
 
 }  // namespace escapement

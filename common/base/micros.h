@@ -13,7 +13,7 @@ namespace escapement {
 // Rounds down; the infinities become the extremes of int64.
 inline int64_t ToMicros(absl::Time time) { return absl::ToUnixMicros(time); }
 
-// The extremes become the infinities.
+// The extremes of int64 become the infinities.
 inline absl::Time FromMicros(int64_t micros) {
   if (micros == std::numeric_limits<int64_t>::max()) return absl::InfiniteFuture();
   if (micros == std::numeric_limits<int64_t>::min()) return absl::InfinitePast();

@@ -12,11 +12,11 @@ constexpr absl::string_view kReplacement = "?";
 struct Character {
   uint32_t code = 0;
   size_t bytes = 1;
-  bool valid = false;  // else one byte that belongs to no character
+  bool valid = false;  // otherwise: one byte that belongs to no character
 };
 
-// The character at the front of `text`, which is not empty (RFC 3629: no overlong forms, no
-// surrogates, nothing above U+10FFFF).
+// The first character of `text`, which must not be empty. RFC 3629: no overlong forms, no
+// surrogates, nothing above U+10FFFF.
 Character FirstCharacter(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);

@@ -1,4 +1,4 @@
-// Hashes that are stored or sent: XXH3, the same on every machine and in every version.
+// Hashes that are stored or sent. XXH3 gives the same value on every machine and in every version.
 
 #ifndef COMMON_BASE_STABLE_HASH_H_
 #define COMMON_BASE_STABLE_HASH_H_
@@ -12,7 +12,7 @@ namespace escapement {
 
 uint64_t StableHash64(absl::string_view bytes);
 
-// XXH3-128, high half first.
+// XXH3-128, the high half first.
 Uid StableHash128(absl::string_view bytes);
 
 }  // namespace escapement

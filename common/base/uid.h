@@ -18,9 +18,9 @@ class Uid {
  public:
   static constexpr size_t kBytes = 16;
 
-  Uid() = default;  // all zeros: "none"
+  Uid() = default;  // all zeros: no uid
 
-  // `bytes` has kBytes bytes.
+  // `bytes` must have kBytes bytes.
   static Uid FromBytes(absl::string_view bytes) {
     Uid uid;
     std::memcpy(uid.bytes_.data(), bytes.data(), kBytes);
@@ -30,7 +30,7 @@ class Uid {
 
   // 32 lower-case hex digits.
   std::string ToHex() const;
-  // The zero Uid if `hex` is not 32 hex digits.
+  // Returns the zero Uid if `hex` is not 32 hex digits.
   static Uid FromHex(absl::string_view hex);
 
   absl::string_view bytes() const { return {bytes_.data(), kBytes}; }

@@ -144,10 +144,10 @@ absl::StatusOr<CronExpression> ParseCron(absl::string_view text) {
   if (count == 5) return Assemble({"", parts[0], parts[1], parts[2], parts[3], parts[4], ""});
   if (count == 6) return Assemble({parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], ""});
   if (count == 7) return Assemble(parts);
-  return absl::InvalidArgumentError(
-      absl::StrCat("cron: ", count,
-                   " fields; 5 (minute hour day-of-month month day-of-week), 6 (second first) or "
-                   "7 (year last, too) are needed"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cron: ", count,
+      " fields; needs 5 (minute hour day-of-month month day-of-week), 6 (second first) "
+      "or 7 (second first, year last)"));
 }
 
 absl::StatusOr<CronExpression> ParseExclusion(absl::string_view text) {
@@ -157,8 +157,8 @@ absl::StatusOr<CronExpression> ParseExclusion(absl::string_view text) {
 }
 
 absl::StatusOr<CronExpression> ParseCronFields(const CronFields& fields) {
-  if (fields.minute.empty()) return absl::InvalidArgumentError("minute: required");
-  if (fields.hour.empty()) return absl::InvalidArgumentError("hour: required");
+  if (fields.minute.empty()) return absl::InvalidArgumentError("minute: is required");
+  if (fields.hour.empty()) return absl::InvalidArgumentError("hour: is required");
   const auto or_star = [](absl::string_view field) {
     return field.empty() ? absl::string_view("*") : field;
   };

@@ -267,9 +267,9 @@ TEST(CronExpressionTest, FieldsByNameAreTheSame) {
   unwritten.second_written = false;
   EXPECT_EQ(ParseCronFields({.minute = "0", .hour = "3", .year = "2027"}).value(), unwritten);
   EXPECT_THAT(std::string(ParseCronFields({.hour = "3"}).status().message()),
-              HasSubstr("minute: required"));
+              HasSubstr("minute: is required"));
   EXPECT_THAT(std::string(ParseCronFields({.minute = "3"}).status().message()),
-              HasSubstr("hour: required"));
+              HasSubstr("hour: is required"));
   EXPECT_FALSE(ParseCronFields({.minute = "0 5", .hour = "3"}).ok());
 }
 

@@ -66,7 +66,7 @@ bool LooksLikeAName(absl::string_view name) {
 }
 
 absl::Status CheckName(absl::string_view name) {
-  if (name.empty()) return absl::InvalidArgumentError("time zone: empty");
+  if (name.empty()) return absl::InvalidArgumentError("time zone: is empty");
   const Database& database = TheDatabase();
   const bool known =
       name.size() <= kZoneNameBytesMax &&

@@ -24,8 +24,8 @@ bool IsField(absl::string_view word) {
 
 bool IsKeyword(absl::string_view word) { return word == "AND" || word == "OR" || word == "NOT"; }
 
-// expression: conjunct {AND conjunct}; conjunct: term {OR term};
-// term: NOT term | ( expression ) | field operator value.
+// The grammar. expression: conjunct {AND conjunct}; conjunct: term {OR term}; term: NOT term | (
+// expression ) | field operator value.
 class Parser {
  public:
   explicit Parser(absl::string_view text) : text_(text) {}
@@ -140,7 +140,7 @@ class Parser {
         if (text_[i] == '\\' && i + 1 < text_.size()) ++i;
         value.push_back(text_[i]);
       }
-      return Error("a quoted value without its end");
+      return Error("a quoted value has no closing quote");
     }
     const absl::string_view word = Word();
     if (word.empty() || IsKeyword(word)) return Error("expected a value");

@@ -1,10 +1,10 @@
-// Filters of lists, as in https://google.aip.dev/160, in part: comparisons of a field with a value,
-// AND, OR (which binds more than AND, as the AIP has it), NOT and parentheses.
+// Filters of lists, a part of https://google.aip.dev/160: comparisons of a field with a value, AND,
+// OR (which binds tighter than AND, as in the AIP), NOT and parentheses.
 //
 //   state = FAILED AND (nominal_time >= "2026-11-25T00:00:00Z" OR NOT complete_time < "…")
 //
-// Not taken: the `-` of NOT, values without a field, terms side by side without AND, `:`,
-// functions. What fields there are and what their values mean says the caller. Pure.
+// Not supported: the `-` of NOT, values without a field, terms side by side without AND, `:`,
+// functions. The caller defines the fields and the meaning of their values. Pure.
 
 #ifndef COMMON_FILTER_FILTER_H_
 #define COMMON_FILTER_FILTER_H_
@@ -23,7 +23,7 @@ namespace escapement {
 
 inline constexpr size_t kFilterBytesMax = 2000;
 inline constexpr size_t kFilterComparisonsMax = 100;
-inline constexpr size_t kFilterDepthMax = 20;  // of parentheses and NOT
+inline constexpr size_t kFilterDepthMax = 20;  // depth of parentheses and NOT
 
 enum class FilterOperator : uint8_t {
   kEqual,
@@ -44,24 +44,25 @@ struct FilterComparison {
 struct Filter {
   enum class Kind : uint8_t { kComparison, kAnd, kOr, kNot };
   Kind kind = Kind::kAnd;
-  FilterComparison comparison = {};   // of kComparison
-  std::vector<Filter> operands = {};  // of the others; of kNot one. An empty kAnd always holds
+  FilterComparison comparison = {};   // only for kComparison
+  std::vector<Filter> operands = {};  // for the other kinds; one for kNot. A kAnd without operands
+                                      // always holds
 
   bool always() const { return kind == Kind::kAnd && operands.empty(); }
 };
 
-// The empty text always holds. INVALID_ARGUMENT with a message for users, without details, if the
-// text is malformed or more than the bounds above.
+// The empty text always holds. INVALID_ARGUMENT if the text is malformed or exceeds the bounds
+// above; its message is for users and has no details.
 absl::StatusOr<Filter> ParseFilter(absl::string_view text);
 
-// The first error of `check` on the comparisons, from left to right.
+// Runs `check` on the comparisons from left to right and returns the first error.
 absl::Status CheckComparisons(const Filter& filter,
                               absl::FunctionRef<absl::Status(const FilterComparison&)> check);
 
-// `holds` says whether one comparison does.
+// Evaluates the filter; `holds` evaluates one comparison.
 bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterComparison&)> holds);
 
-// Whether `order` stands to zero as the operator says: -1 for less, 0 for equal, 1 for greater.
+// True if `order` (-1 less, 0 equal, 1 greater) satisfies the operator.
 bool Compares(int order, FilterOperator op);
 
 }  // namespace escapement

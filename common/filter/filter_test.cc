@@ -9,7 +9,7 @@
 namespace escapement {
 namespace {
 
-// The tree with a pair of parentheses for each node.
+// Shows the tree with a pair of parentheses for each node.
 std::string Shown(const Filter& filter) {
   static constexpr const char* kOperators[] = {"=", "!=", "<", "<=", ">", ">="};
   if (filter.kind == Filter::Kind::kComparison) {
@@ -61,7 +61,7 @@ TEST(Filter, SaysWhereAMalformedTextIsWrong) {
       {"(a=b", "expected ) at character 5"},
       {"a=b)", "expected AND, OR or the end at character 4"},
       {"a='it''", "expected AND, OR or the end at character 7"},
-      {"a='b", "a quoted value without its end at character 3"},
+      {"a='b", "a quoted value has no closing quote at character 3"},
       {"a=b and c=d", "expected AND, OR or the end at character 5"},
       {"a:b", "expected the name of a field at character 1"},
       {std::string("a=\0b", 4), "expected a value at character 3"},

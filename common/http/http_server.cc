@@ -199,8 +199,8 @@ absl::Status HttpServer::Core::Start() {
   if (!listen->IsLoopback() && !options_.insecure) {
     return absl::InvalidArgumentError(
         absl::StrCat("refusing to listen on ", listen->ToString(),
-                     ": without TLS and credentials only loopback is allowed "
-                     "(--insecure overrides)"));
+                     ": without TLS only loopback addresses are allowed; use one, or "
+                     "--insecure"));
   }
   beast::error_code error;
   const auto resolved = tcp::resolver(io_).resolve(listen->host, absl::StrCat(listen->port), error);

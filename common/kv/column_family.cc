@@ -4,8 +4,8 @@ namespace escapement::kv {
 
 size_t PrefixBytes(ColumnFamily cf, absl::string_view key) {
   if (!HasPrefixes(cf)) return 0;
-  // Of an hour and minute of an expression (common/storage/children_table.h): partition (2 bytes),
-  // zone (text, ends with 0 1), class, date value (2), hour, minute.
+  // The prefix of one hour and minute (common/storage/children_table.h): partition (2 bytes), zone
+  // (text, ends with 0 1), class (1), date value (2), hour (1), minute (1).
   constexpr absl::string_view kTextEnd("\0\1", 2);
   const size_t zone_end = key.find(kTextEnd, 2);
   if (zone_end == absl::string_view::npos) return 0;

@@ -1,5 +1,5 @@
-// The column families of the store (docs/design/overview.md; keys are built in
-// common/storage).
+// The column families of the store. common/storage builds their keys and says what each holds; its
+// README has the table of all families.
 
 #ifndef COMMON_KV_COLUMN_FAMILY_H_
 #define COMMON_KV_COLUMN_FAMILY_H_
@@ -12,7 +12,7 @@
 
 namespace escapement::kv {
 
-// The numbers go over the wire and into watches: append, never renumber.
+// These numbers are used on the wire and in watches: append new ones, never renumber.
 enum class ColumnFamily : uint8_t {
   kTenants = 0,
   kPolicies = 1,
@@ -26,7 +26,7 @@ enum class ColumnFamily : uint8_t {
   kRunParts = 9,
   kEvents = 10,
   kInflight = 11,
-  kWaiting = 12,
+  kWaiting = 12,  // rows and reports: common/storage/waiting_table.h
   kGrants = 13,
   kParked = 14,
   kDone = 15,
@@ -47,17 +47,17 @@ inline constexpr std::array<absl::string_view, kColumnFamilyCount> kColumnFamily
     "waiting",     "grants",   "parked",    "done",      "dead_letters", "event_names",
     "leases",      "members",  "requests",  "meta"};
 
-// The family in which a large DeleteRange is one range tombstone on disk; everywhere else it is
-// single deletes. In our RocksDB (7.8) an iterator that minds range tombstones passes over a file
-// that cannot be read, and those behind it, without an error (mended in 8.6.3: pull request 11821
-// of facebook/rocksdb): only this family's scans have to mind them.
+// True for the one family where a large DeleteRange becomes a range tombstone on disk. In all other
+// families it becomes single deletes. In our RocksDB (7.8) an iterator that respects range
+// tombstones silently skips a file that it cannot read, and the files behind it (fixed in 8.6.3:
+// pull request 11821 of facebook/rocksdb). So only scans of this family respect them.
 inline constexpr bool HasRangeTombstones(ColumnFamily cf) { return cf == ColumnFamily::kDone; }
 
-// The family of which few rows are read here and there, by ranges that have a prefix in common:
-// filters tell where no row with such a prefix is.
+// True for the one family whose reads are short ranges with a common prefix. Bloom filters tell
+// which files have no key with such a prefix.
 inline constexpr bool HasPrefixes(ColumnFamily cf) { return cf == ColumnFamily::kChildren; }
-// Of how many bytes the prefix of `key` is; 0: it has none, being too short, or its family. What
-// begins with a prefix has that one.
+// Bytes of the prefix of `key`; 0 if the family has no prefixes or the key is too short. Every key
+// that begins with a prefix has that prefix.
 size_t PrefixBytes(ColumnFamily cf, absl::string_view key);
 
 constexpr absl::string_view Name(ColumnFamily cf) {

@@ -97,8 +97,8 @@ bool WantsAbsent(const Group& group, const Mutation& mutation) {
   return false;
 }
 
-// `put` has been written, and `next` writes its key again. Exact repeats lose nothing, unless each
-// of them was meant to be the first.
+// `put` has written a key, and `next` writes it again. An exact repeat loses nothing, unless the
+// group wants the key absent: then each of the two was meant to be the first.
 absl::Status ValidateRepeat(const Group& group, const Mutation& put, const Mutation& next) {
   const bool same = put.kind == next.kind && put.value == next.value &&
                     put.stamp_offset == next.stamp_offset && put.stamp_add == next.stamp_add;
@@ -108,9 +108,9 @@ absl::Status ValidateRepeat(const Group& group, const Mutation& put, const Mutat
 
 // A group's conditions are evaluated before its own mutations. So two items of one group that want
 // the same key would both pass, and the second would silently replace the first. A delete with a
-// put after it is one replacement, as an update makes it.
+// put after it is allowed: an update replaces a key that way.
 absl::Status ValidatePutsOnce(const Group& group) {
-  // Most groups are this small: comparing is cheaper than hashing.
+  // Most groups are this small, and comparing is then cheaper than hashing.
   constexpr size_t kComparedMax = 8;
   const std::vector<Mutation>& mutations = group.mutations;
   if (mutations.size() <= kComparedMax) {

@@ -1,5 +1,5 @@
-// ForwardingKvStore: hands every call on to another store. Base of the doubles of tests, which
-// override what they change.
+// ForwardingKvStore: passes every call to another store. Test doubles derive from it and override
+// the calls that they change.
 //
 // Threads: as the inner store.
 
@@ -16,7 +16,7 @@ namespace escapement::kv {
 
 class ForwardingKvStore : public KvStore {
  public:
-  // `inner` outlives it.
+  // `inner` must outlive this object.
   explicit ForwardingKvStore(KvStore& inner) : inner_(inner) {}
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override {

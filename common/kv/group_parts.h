@@ -1,4 +1,4 @@
-// The conditions and mutations that groups are mostly made of, by their names.
+// Short names for the conditions and mutations that most groups consist of.
 //
 // Pure.
 
@@ -20,7 +20,7 @@ inline Condition Present(ColumnFamily cf, std::string key) {
   return {.cf = cf, .key = std::move(key), .kind = Condition::Kind::kPresent};
 }
 
-// `since`: as in Condition.
+// `since`: see Condition::since.
 inline Condition ValueIs(ColumnFamily cf, std::string key, std::string value, CommitSeq since = 0) {
   return {.cf = cf,
           .key = std::move(key),

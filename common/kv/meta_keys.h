@@ -1,13 +1,13 @@
-// The store's own keys in kMeta. They begin with a zero byte and are hidden from commits and scans.
+// The store's own keys in kMeta. They begin with a zero byte; commits and scans cannot reach them.
 //
 //   00 's' session(8)            → empty                an open session
-//   00 's' session(8) slot(1)    → answer               see session_table.h
+//   00 's' session(8) slot(1)    → answer               see engine/session_table.h
 //   00 'q'                       → seq(8)               the last commit
 //   00 'i'                       → incarnation(8)
 //   00 'f'                       → version(4)           of this format
-//   00 't'                       → clock                see store_clock.h
+//   00 't'                       → clock                see engine/store_clock.h
 //
-// Integers are big-endian. Visible to all: kLayoutKey (layout.h) and kClockHoldKey.
+// Integers are big-endian. Everybody may read kLayoutKey (layout.h) and kClockHoldKey.
 
 #ifndef COMMON_KV_META_KEYS_H_
 #define COMMON_KV_META_KEYS_H_
@@ -28,15 +28,16 @@ inline constexpr absl::string_view kIncarnationKey{"\0i", 2};
 inline constexpr absl::string_view kFormatKey{"\0f", 2};
 inline constexpr absl::string_view kClockKey{"\0t", 2};
 
-// Format 1 had range tombstones in all families, which scans do not mind any more
-// (HasRangeTombstones): deleted rows would be seen again.
+// A store of format 1 may have range tombstones in all families. Scans no longer respect those
+// (HasRangeTombstones), so deleted rows would reappear.
 inline constexpr uint32_t kFormatVersion = 2;
 
-// First key that is not the store's own.
+// The first key that does not belong to the store.
 inline constexpr absl::string_view kMetaVisibleBegin{"\1", 1};
 
-// Present while the machine's wall clock is ahead of store time by more than is followed: emitters
-// hold back until it is gone (ConfirmClock). Value: the disagreement, 8 bytes, microseconds.
+// Present while emission is held because the wall clock is ahead of store time by a step that the
+// store does not follow yet (engine/store_clock.h). Emitters wait until the key is gone; an
+// operator's confirmation ends the hold. Value: the disagreement in microseconds, 8 bytes.
 inline constexpr absl::string_view kClockHoldKey = "clock_hold";
 
 inline absl::Duration DecodeClockHold(absl::string_view value) {

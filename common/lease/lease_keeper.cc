@@ -63,16 +63,17 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   enum class Leaving { kNo, kAsked, kReady };
   struct Lease {
     uint64_t epoch = 0;
-    absl::Duration valid_until;  // of Clock::Elapsed
+    absl::Duration valid_until;  // by Clock::Elapsed
     Leaving leaving = Leaving::kNo;
   };
-  // The answers to one step's scans, which are asked for at once.
+  // The answers to one step's scans, which run at the same time.
   struct Answers {
-    bool all_held = false;  // this instance has just renewed all leases there are: none are read
+    bool all_held = false;  // this instance has just renewed all leases that exist, so none are
+                            // read
     std::optional<absl::StatusOr<kv::ScanResult>> leases;
     std::optional<absl::StatusOr<kv::ScanResult>> members;
   };
-  // What was read of the store in one step.
+  // The store's content as one step read it.
   struct View {
     std::vector<std::string> members;
     std::vector<std::string> stale_members;  // keys
@@ -98,7 +99,7 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
   void Lose(uint32_t index);
   void ReleaseAll();
 
-  // Runs `then` with the answer unless the keeper has stopped or all leases were dropped since the
+  // Runs `then` with the answer, unless the keeper stopped or all leases were dropped after the
   // request.
   template <typename T, typename F>
   auto Guarded(F then) {
@@ -143,8 +144,8 @@ kv::Group LeaseKeeper::Core::MemberGroup() const {
   return group;
 }
 
-// One step: renew (and release what is ready) → read leases and members → decide → acquire. Steps
-// never overlap, so that no late renewal can revive a lease that was released after it.
+// One step: renew leases (and release those that are ready), read leases and members, decide,
+// acquire. Steps never overlap, so a late renewal cannot revive a lease that was released after it.
 void LeaseKeeper::Core::Step() {
   if (stopped_ || stepping_) return;
   stepping_ = true;
@@ -261,7 +262,7 @@ void LeaseKeeper::Core::Decide(const View& view) {
     if (lease.leaving == Leaving::kNo) {
       held.push_back(index);
     } else {
-      leases[index] = {.owner = "\x01leaving", .expired = false};  // nobody's yet
+      leases[index] = {.owner = "\x01leaving", .expired = false};  // still held
     }
   }
   LeasePlan plan = PlanLeases({.self = options_.instance,
@@ -314,8 +315,8 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
                                   .key = key,
                                   .kind = Condition::Kind::kValueEquals,
                                   .value = *view.values[index]});
-      // A released lease and one of our own lost session are free; anybody else's only once the
-      // store's time has passed it.
+      // A released lease is free, and so is one of our own lost session. A lease of another
+      // instance is free only once the store's time has passed its end.
       if (!row.owner.empty() && row.owner != options_.instance) {
         group.conditions.push_back({.cf = ColumnFamily::kLeases,
                                     .key = key,
@@ -328,7 +329,7 @@ void LeaseKeeper::Core::Acquire(const View& view, const std::vector<uint32_t>& i
     asked.push_back(lease);
   }
   for (const std::string& key : view.stale_members) {
-    // Its instance may have come back since it was read.
+    // The instance may have come back after the read.
     commit.groups.push_back(
         {.conditions = {{.cf = ColumnFamily::kMembers,
                          .key = key,
@@ -362,7 +363,7 @@ void LeaseKeeper::Core::OnAcquired(absl::Duration sent, const std::vector<HeldLe
   const uint64_t generation = generation_;
   for (const HeldLease& lease : acquired) {
     if (callbacks_.on_acquired) callbacks_.on_acquired(lease);
-    if (stopped_ || generation_ != generation) return;  // the callback dropped all
+    if (stopped_ || generation_ != generation) return;  // the callback dropped all leases
   }
   EndStep(missed);
 }

@@ -1,25 +1,27 @@
-// LeaseKeeper: an instance's share of the leases of one kind (partitions, queue shards, policy
-// shards).
+// LeaseKeeper: keeps an instance's share of the leases of one kind (partitions, queue shards,
+// policy shards).
 //
 // At every beat of `renew_every` (common/kv/engine/store_beat.h) it makes one commit that renews
-// all its leases and its member row, reads the members of its kind (and the leases, unless it holds
-// all of them), and moves towards its balanced share: with n live members each holds ⌊count / n⌋ or
-// ⌈count / n⌉; who has too many releases, who has too few acquires what is free or expired.
-// Ownership is decided by the store alone. A lease's record:
+// all its leases and its member row. Then it reads the members of its kind, and the leases unless
+// it holds all of them, and moves towards its balanced share. With n live members each holds ⌊count
+// / n⌋ or ⌈count / n⌉ leases. An instance with too many releases some; one with too few acquires
+// leases that are free or expired.
+//
+// Only the store decides ownership. The record of a lease is
 //
 //   leases: kind "/" index → epoch (u64, big-endian), end (8-byte stamp), owner (text; empty once
 //   released)
 //
-// acquired under the condition that the record is as it was read (absent, or its stamp has passed
-// the store's time, or it was released), with epoch + 1 and the stamp store time + ttl. Records are
-// never deleted, so epochs only grow. Every commit that a holder makes for the resource carries
-// Fence(index) in its fence: after a takeover it no longer applies. (lease_table.h: keys and
-// values; lease_plan.h: who gives and takes.)
+// To acquire a lease, an instance writes epoch + 1 and the stamp store time + ttl. The condition is
+// that the record is as it was read: absent, released, or with a stamp that store time has passed.
+// Records are never deleted, so epochs only grow. Each commit that a holder makes for the resource
+// has Fence(index) in its fence: after a takeover it no longer applies. (lease_table.h has the keys
+// and values; lease_plan.h decides who releases and who acquires.)
 //
-// The holder's own view of the end counts from when the request was *sent*, less a margin: Valid()
-// turns false before the store lets anyone steal.
+// The holder counts the end from the time when it *sent* the request, less a margin. So Valid()
+// turns false before the store lets another instance take the lease.
 //
-// Threads: all methods and callbacks on the executor given to the constructor.
+// Threads: all methods and callbacks run on the executor given to the constructor.
 
 #ifndef COMMON_LEASE_LEASE_KEEPER_H_
 #define COMMON_LEASE_LEASE_KEEPER_H_
@@ -40,8 +42,8 @@ namespace escapement::lease {
 struct HeldLease {
   uint32_t index = 0;
   uint64_t epoch = 0;
-  // The store's time after which the former owner has begun nothing more: its lease's end, or when
-  // it released it in order. InfinitePast if there was none.
+  // The former owner starts no work after this store time: it is the end of its lease, or the time
+  // at which it released the lease. InfinitePast if there was no owner.
   absl::Time former_owner_end = absl::InfinitePast();
 };
 
@@ -50,24 +52,23 @@ class LeaseKeeper {
   struct Options {
     std::string kind;      // "partition", "queue_shard", "policy_shard"
     uint32_t count = 0;    // leases 0 … count-1
-    std::string instance;  // unique for each start of a process
+    std::string instance;  // unique to each start of a process
     absl::Duration ttl = absl::Seconds(5);
     absl::Duration renew_every = absl::Seconds(1);
-    // Valid() ends this much before the ttl counted from the request.
+    // Valid() ends this long before the end of the ttl counted from the request.
     absl::Duration margin = absl::Milliseconds(200);
   };
   struct Callbacks {
     absl::AnyInvocable<void(const HeldLease&)> on_acquired;
-    // The lease has ended (lost, or about to be released for balance): drop all state of it at
-    // once.
+    // The lease has ended (lost, or about to be released for balance): drop all its state at once.
     absl::AnyInvocable<void(uint32_t index)> on_lost;
-    // Optional: the balance wants the lease given up. The holder stops taking work, brings to an
-    // end what is under way, and calls `release` on the executor; until then it is renewed. Without
-    // it the lease is released at once.
+    // Optional. The lease should move to another instance for balance. The holder stops taking
+    // work, finishes the running work and calls `release` on the executor; until then the lease is
+    // renewed. Without this callback the lease is released at once.
     absl::AnyInvocable<void(uint32_t index, Closure release)> on_release_wanted;
   };
 
-  // `client` and `runtime` outlive the keeper.
+  // `client` and `runtime` must outlive the keeper.
   LeaseKeeper(kv::KvClient& client, Runtime& runtime, std::shared_ptr<Executor> executor,
               Options options, Callbacks callbacks);
   ~LeaseKeeper();
@@ -76,22 +77,23 @@ class LeaseKeeper {
 
   void Start();
 
-  // Stops renewing and acquiring, calls on_lost for all, releases them and the member row in one
-  // commit, then `done`.
+  // Stops renewing and acquiring and calls on_lost for each lease. Releases all leases and the
+  // member row in one commit, then calls `done`.
   void Release(Closure done);
 
-  // Forgets all leases without releasing them (the session was lost); on_lost is called for each;
-  // goes on acquiring.
+  // Drops all leases without releasing them, because the session was lost. Calls on_lost for each,
+  // and goes on acquiring.
   void DropAll();
 
-  // True while nobody else can hold the lease. May turn true again when a late renewal still found
-  // it ours.
+  // True while nobody else can hold the lease. It may turn true again if a late renewal found that
+  // we still own it.
   bool Valid(uint32_t index) const;
 
-  // The condition for the fence of each commit that writes for the resource. Must be held.
+  // The condition for the fence of each commit that writes for the resource. The lease must be
+  // held.
   kv::Condition Fence(uint32_t index) const;
 
-  // Ascending.
+  // In ascending order.
   std::vector<uint32_t> Held() const;
 
  private:

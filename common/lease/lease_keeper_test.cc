@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kCount = 8;
 constexpr absl::Duration kTtl = absl::Seconds(5);
 
-// One instance: its client, its keeper, and what it was told.
+// One instance: its client, its keeper, and the callbacks it received.
 class Instance {
  public:
   Instance(sim::SimRuntime& runtime, kv::MemKvStore& store, const std::string& name,
@@ -39,9 +39,9 @@ class Instance {
   kv::KvClient& client() { return client_; }
   const std::shared_ptr<Executor>& executor() { return executor_; }
 
-  std::map<uint32_t, HeldLease> held;  // as told by the callbacks
-  std::vector<HeldLease> acquired;     // all of them
-  std::map<uint32_t, Closure> wanted;  // releases that were asked for
+  std::map<uint32_t, HeldLease> held;  // by the callbacks so far
+  std::vector<HeldLease> acquired;     // every acquired lease, in order
+  std::map<uint32_t, Closure> wanted;  // wanted releases
 
  private:
   static kv::KvClient::Options ClientOptions(const std::string& name) {
@@ -75,10 +75,10 @@ class LeaseKeeperTest : public ::testing::Test {
     instances_[name] = std::make_unique<Instance>(runtime_, store_, name, hesitates);
     return *instances_[name];
   }
-  // As a process that stands still, or has died: nothing of it runs any more.
+  // Like a process that is paused or dead: none of its code runs.
   void Kill(const std::string& name) { instances_.at(name)->Stop(); }
 
-  // Advances in small steps and checks at each that no lease is valid for two instances.
+  // Advances in small steps. At each step it checks that no lease is valid for two instances.
   void Advance(absl::Duration duration) {
     for (absl::Duration t; t < duration; t += absl::Milliseconds(50)) {
       runtime_.AdvanceBy(absl::Milliseconds(50));
@@ -141,7 +141,8 @@ TEST_F(LeaseKeeperTest, APausedHolderDoubtsItsLeasesBeforeAnybodyTakesThem) {
   Advance(absl::Seconds(1));
   Kill("a");
   Start("b");
-  // Advance() checks that never both are valid; the paused one never learned of it.
+  // Advance() checks that both are never valid at once; the paused instance never learned of the
+  // change.
   Advance(absl::Seconds(10));
   EXPECT_TRUE(a.Valid().empty());
   EXPECT_EQ(a.held.size(), kCount);
@@ -173,7 +174,7 @@ TEST_F(LeaseKeeperTest, TheHolderMayBringItsWorkToAnEndBeforeALeaseMoves) {
   EXPECT_EQ(b.Valid().size(), 4u);
 }
 
-// So that the renewals of an idle machine are one commit, synced once.
+// So the renewals of an idle machine are committed together and synced once.
 TEST_F(LeaseKeeperTest, KeepersThatStartedAtAnyTimeRenewAtTheSameBeatsOfTheStore) {
   Instance& a = Start("a");
   Advance(absl::Milliseconds(300));

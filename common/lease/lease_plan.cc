@@ -18,8 +18,8 @@ LeasePlan PlanLeases(const LeasePlanInput& input) {
   for (const std::string& member : input.members) held_by[member] = 0;
   held_by[input.self] = 0;
   for (const SeenLease& lease : input.leases) {
-    // All must rank alike: an expired lease counts for nobody, and ours also when we have dropped
-    // it (a lost session).
+    // All members must compute the same ranking. So an expired lease counts for nobody, and a lease
+    // of ours counts for us even if we dropped it (a lost session).
     const auto found = lease.expired ? held_by.end() : held_by.find(lease.owner);
     if (found != held_by.end()) ++found->second;
   }
@@ -44,11 +44,11 @@ LeasePlan PlanLeases(const LeasePlanInput& input) {
   for (uint32_t i = 0; i < input.leases.size(); ++i) {
     const SeenLease& lease = input.leases[i];
     if (std::binary_search(input.held.begin(), input.held.end(), i)) continue;
-    // What the store says is ours although we do not hold it (the session was lost): taken anew
-    // with the next epoch.
+    // We can take a lease that the store says is ours although we do not hold it (the session was
+    // lost). It gets the next epoch.
     if (lease.owner.empty() || lease.expired || lease.owner == input.self) free.push_back(i);
   }
-  // Each member starts at another place, so that several that take at once seldom meet.
+  // Each member starts at another index, so that members that acquire at once rarely collide.
   const size_t want = std::min(share - input.held.size(), free.size());
   const size_t start = free.empty() ? 0 : rank * free.size() / ranked.size();
   for (size_t i = 0; i < want; ++i) plan.acquire.push_back(free[(start + i) % free.size()]);

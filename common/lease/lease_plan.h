@@ -1,10 +1,10 @@
-// Which leases an instance should give up or take, so that all live instances hold their balanced
-// share.
+// Decides which leases an instance should release or acquire, so that all live instances hold
+// balanced shares.
 //
-// With n live members and c leases each is due ⌊c / n⌋, and c mod n of them one more: those that
-// hold most already, so that nothing moves without need (ties by name). All members decide from
-// what they read; a view that is a moment old costs a further round, never a double owner, because
-// taking is conditional in the store.
+// With n live members and c leases, each member should hold ⌊c / n⌋. The c mod n members that hold
+// most already should hold one more (ties by name), so that no lease moves without need. All
+// members decide from their own reads. If a read is a moment old, that costs a further round but
+// never a double owner, because acquiring is conditional in the store.
 //
 // Pure.
 
@@ -31,9 +31,10 @@ struct LeasePlan {
 
 struct LeasePlanInput {
   absl::string_view self;
-  std::vector<std::string> members;  // live instances; self is added if missing
+  std::vector<std::string> members;  // live instances; self is added if it is missing
   std::vector<SeenLease> leases;     // by index
-  // By self, ascending, as it knows (what it holds but gives up already is left out).
+  // Leases that self holds by its own knowledge, ascending, without those that it is already
+  // releasing.
   std::vector<uint32_t> held;
 };
 

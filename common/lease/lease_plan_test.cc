@@ -7,7 +7,7 @@
 namespace escapement::lease {
 namespace {
 
-// Leases and who holds them, changed by the plans of all instances, one after the other.
+// Leases and their holders. The plans of all instances change them, one after the other.
 class Cluster {
  public:
   explicit Cluster(size_t count) : leases_(count) {}
@@ -26,7 +26,7 @@ class Cluster {
     }
     return held;
   }
-  // Returns how many leases were given up.
+  // Returns the number of released leases.
   size_t Round() {
     size_t released = 0;
     for (const std::string& self : members_) {
@@ -92,7 +92,7 @@ TEST(LeasePlanTest, OwnLeasesOfALostSessionAreTakenAnew) {
   EXPECT_EQ(plan.acquire, std::vector<uint32_t>({0}));
 }
 
-// Found by the simulation: "a" left the lease to "b", which by the rows held it, and "b" left it to
+// Found by the simulation: by its row "b" held the lease, so "a" left it to "b". "b" left it to
 // "a", the first by name.
 TEST(LeasePlanTest, ADroppedLeaseIsTakenByExactlyOneOfTwo) {
   for (const bool expired : {false, true}) {

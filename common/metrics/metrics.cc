@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -26,22 +27,33 @@ class RegisteredCounter final : public Counter {
 
 class RegisteredGauge final : public Gauge {
  public:
-  explicit RegisteredGauge(prometheus::Gauge& child) : child_(child) {}
+  RegisteredGauge(prometheus::Family<prometheus::Gauge>& family, const MetricLabels& labels)
+      : family_(family), child_(family.Add(labels)) {}
+  ~RegisteredGauge() override { family_.Remove(&child_); }
   void Set(double value) override { child_.Set(value); }
   void Add(double by) override { child_.Increment(by); }
   double Value() const override { return child_.Value(); }
 
  private:
+  prometheus::Family<prometheus::Gauge>& family_;
   prometheus::Gauge& child_;
 };
 
 class RegisteredHistogram final : public Histogram {
  public:
-  explicit RegisteredHistogram(prometheus::Histogram& child) : child_(child) {}
-  void Observe(double value) override { child_.Observe(value); }
+  RegisteredHistogram(prometheus::Histogram& child, std::vector<double> bounds)
+      : child_(child), bounds_(std::move(bounds)) {}
+  void Observe(double value, uint64_t times) override {
+    if (times == 1) return child_.Observe(value);
+    std::vector<double> increments(bounds_.size() + 1);
+    const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+    increments[static_cast<size_t>(bucket)] = static_cast<double>(times);
+    child_.ObserveMultiple(increments, value * static_cast<double>(times));
+  }
 
  private:
   prometheus::Histogram& child_;
+  const std::vector<double> bounds_;
 };
 
 using ChildKey = std::pair<std::string, MetricLabels>;
@@ -60,7 +72,6 @@ struct Metrics::State {
   // A lock of its own: a collector may look up and set children.
   absl::Mutex collect_mutex;
   std::map<int, std::function<void()>> collectors ABSL_GUARDED_BY(collect_mutex);
-  std::map<int, std::function<std::string()>> texts ABSL_GUARDED_BY(collect_mutex);
   int next_collector ABSL_GUARDED_BY(collect_mutex) = 1;
 
   // The registry counts a family with another help text as another family of the same name.
@@ -101,9 +112,14 @@ Gauge* Metrics::GetGauge(const std::string& name, const std::string& help,
                        .Name(name)
                        .Help(state_->FirstHelp(name, help))
                        .Register(*state_->registry);
-    slot = std::make_unique<RegisteredGauge>(family.Add(labels));
+    slot = std::make_unique<RegisteredGauge>(family, labels);
   }
   return slot.get();
+}
+
+void Metrics::RemoveGauge(const std::string& name, const MetricLabels& labels) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->gauges.erase({name, labels});
 }
 
 Histogram* Metrics::GetHistogram(const std::string& name, const std::string& help,
@@ -115,7 +131,7 @@ Histogram* Metrics::GetHistogram(const std::string& name, const std::string& hel
                        .Name(name)
                        .Help(state_->FirstHelp(name, help))
                        .Register(*state_->registry);
-    slot = std::make_unique<RegisteredHistogram>(family.Add(labels, std::move(buckets)));
+    slot = std::make_unique<RegisteredHistogram>(family.Add(labels, buckets), buckets);
   }
   return slot.get();
 }
@@ -127,21 +143,12 @@ std::unique_ptr<Metrics::CollectorHandle> Metrics::AddCollector(std::function<vo
   return std::make_unique<CollectorHandle>(state_, id);
 }
 
-std::unique_ptr<Metrics::CollectorHandle> Metrics::AddText(std::function<std::string()> text) {
-  absl::MutexLock lock(&state_->collect_mutex);
-  const int id = state_->next_collector++;
-  state_->texts.emplace(id, std::move(text));
-  return std::make_unique<CollectorHandle>(state_, id);
-}
-
 std::shared_ptr<prometheus::Registry> Metrics::registry() const { return state_->registry; }
 
 std::string Metrics::Serialize() const {
   absl::MutexLock lock(&state_->collect_mutex);
   for (auto& [id, collect] : state_->collectors) collect();
-  std::string all = prometheus::TextSerializer().Serialize(state_->registry->Collect());
-  for (auto& [id, text] : state_->texts) all += text();
-  return all;
+  return prometheus::TextSerializer().Serialize(state_->registry->Collect());
 }
 
 Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id)
@@ -150,7 +157,6 @@ Metrics::CollectorHandle::CollectorHandle(std::shared_ptr<State> state, int id)
 Metrics::CollectorHandle::~CollectorHandle() {
   absl::MutexLock lock(&state_->collect_mutex);
   state_->collectors.erase(id_);
-  state_->texts.erase(id_);
 }
 
 }  // namespace escapement

@@ -1,5 +1,9 @@
 // Metrics: the counters, gauges and histograms of one process, in Prometheus' text format.
 //
+// Each service declares its metrics in one struct, `services/<service>/metrics.{h,cc}`: a reference
+// for each, and in the constructor its name, its help text and its labels. The code that counts
+// calls `metrics.claims.Increment()`.
+//
 // Names are `escapement_<service>_<what>_<unit>` (unit: seconds, bytes, total for counters). A
 // child, that is a name with its label values, is looked up once when a service is built, and
 // updated through its pointer afterwards; never look one up per event, and never put an id into a
@@ -10,6 +14,7 @@
 #ifndef COMMON_METRICS_METRICS_H_
 #define COMMON_METRICS_METRICS_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,7 +45,8 @@ class Gauge {
 class Histogram {
  public:
   virtual ~Histogram() = default;
-  virtual void Observe(double value) = 0;
+  // Counts `value` as observed `times` times.
+  virtual void Observe(double value, uint64_t times = 1) = 0;
 };
 
 using MetricLabels = std::map<std::string, std::string>;
@@ -61,6 +67,8 @@ class Metrics {
                       const MetricLabels& labels = {});
   Gauge* GetGauge(const std::string& name, const std::string& help,
                   const MetricLabels& labels = {});
+  // Ends the child, whose pointer must not be used any more. For labels that follow a state.
+  void RemoveGauge(const std::string& name, const MetricLabels& labels);
   Histogram* GetHistogram(const std::string& name, const std::string& help,
                           std::vector<double> buckets, const MetricLabels& labels = {});
 
@@ -68,10 +76,6 @@ class Metrics {
   // It is forgotten when the returned handle is destroyed (which waits for a running one).
   class CollectorHandle;
   std::unique_ptr<CollectorHandle> AddCollector(std::function<void()> collect);
-
-  // As AddCollector, for a service that counts by itself: `text` gives whole families in the text
-  // format 0.0.4.
-  std::unique_ptr<CollectorHandle> AddText(std::function<std::string()> text);
 
   // For code that is written against prometheus-cpp.
   std::shared_ptr<prometheus::Registry> registry() const;

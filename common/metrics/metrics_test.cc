@@ -42,12 +42,27 @@ TEST(MetricsTest, CollectorsRunBeforeEachSerializeUntilTheirHandleGoes) {
   EXPECT_THAT(metrics.Serialize(), Not(HasSubstr("escapement_test_depth 2")));
 }
 
-TEST(MetricsTest, AddsTheTextOfServicesThatCountByThemselves) {
+TEST(MetricsTest, ManyObservationsCountInTheBucketOfTheirValue) {
   Metrics metrics;
-  auto handle = metrics.AddText([] { return std::string("escapement_test_own_total 5\n"); });
-  EXPECT_THAT(metrics.Serialize(), HasSubstr("escapement_test_own_total 5\n"));
-  handle.reset();
-  EXPECT_THAT(metrics.Serialize(), Not(HasSubstr("own_total")));
+  Histogram* waits = metrics.GetHistogram("escapement_test_wait_seconds", "Wait.", {0.1, 1});
+  waits->Observe(0.1, 3);
+  waits->Observe(5, 2);
+  waits->Observe(0.2);
+  const std::string text = metrics.Serialize();
+  EXPECT_THAT(text, HasSubstr("escapement_test_wait_seconds_bucket{le=\"0.1\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("escapement_test_wait_seconds_bucket{le=\"1\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("escapement_test_wait_seconds_bucket{le=\"+Inf\"} 6\n"));
+  EXPECT_THAT(text, HasSubstr("escapement_test_wait_seconds_sum 10.5\n"));
+}
+
+TEST(MetricsTest, RemovedGaugeIsNotShownAndItsNameCanBeUsedAgain) {
+  Metrics metrics;
+  metrics.GetGauge("escapement_test_info", "Info.", {{"version", "1"}})->Set(1);
+  metrics.RemoveGauge("escapement_test_info", {{"version", "1"}});
+  metrics.GetGauge("escapement_test_info", "Info.", {{"version", "2"}})->Set(1);
+  const std::string text = metrics.Serialize();
+  EXPECT_THAT(text, Not(HasSubstr("version=\"1\"")));
+  EXPECT_THAT(text, HasSubstr("escapement_test_info{version=\"2\"} 1\n"));
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   if (!listen->IsLoopback() && !options.insecure) {
     return absl::InvalidArgumentError(
         absl::StrCat("refusing to listen on ", listen->ToString(),
-                     ": without TLS and credentials only loopback is allowed "
-                     "(--insecure overrides)"));
+                     ": without TLS only loopback addresses are allowed; use one, or "
+                     "--insecure"));
   }
   EnablePlugins();
 

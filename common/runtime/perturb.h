@@ -1,12 +1,12 @@
-// Perturbation points: places where code that is right either way takes, in the simulation, the way
-// that it seldom takes (a batch of one, a read that comes back empty-handed, an answer that is
-// late), so that a seed's run visits states that load and luck would hardly ever bring about.
+// Perturbation points. At such a point the simulation may take a correct but rare path: a batch of
+// one, an empty read, a late answer. So the run of a seed visits states that load and luck would
+// hardly ever reach.
 //
 //   const size_t chunk = Perturb(runtime_, Site::kEmitterChunkOfOne) ? 1 : options_.chunk;
 //
-// A point must be one that the contract allows at any time: nothing that a checker would have to
-// forgive. Outside of the simulation Runtime::perturbations() is null and a point costs one virtual
-// call; there are none in loops over events.
+// The contract must allow the rare path at any time: a checker must not have to forgive it. Outside
+// the simulation Runtime::perturbations() is null and a point costs one virtual call. There are
+// none in loops over events.
 //
 // Threads: as the Runtime's.
 
@@ -21,10 +21,10 @@
 
 namespace escapement {
 
-// Every point has one site; its name says what happens there. The number is how often it may happen
-// at most, in percent of its passages: what the contract allows now and then can, done half of the
-// time, keep work from ever getting on. kWhileFaults: it costs about as much time as a fault, and
-// does not happen any more once a simulation has come to the time without them.
+// Every point has one site, whose name says what happens there. The number is the highest share of
+// passages in which it happens, in percent. Some paths are allowed now and then, but would stop all
+// progress if taken half of the time. kWhileFaults: the path costs about as much time as a fault,
+// so it is not taken in the last part of a simulation, which has no faults.
 #define ESCAPEMENT_PERTURBATION_SITES(SITE)         \
   /* common/kv: the client */                       \
   SITE(kKvOneCommitOutstanding, 50, kAlways)        \
@@ -138,7 +138,7 @@ inline constexpr absl::string_view NameOf(Site site) {
   return kSites[static_cast<size_t>(site)].name;
 }
 
-// Decides for every passage of a point.
+// Decides at each passage of a point.
 class Perturbations {
  public:
   virtual ~Perturbations() = default;

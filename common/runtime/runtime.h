@@ -1,10 +1,9 @@
-// The seams through which time, chance and concurrency reach a service.
+// The interfaces through which a service gets time, random numbers and threads.
 //
-// A service takes a Runtime by its constructor and asks nothing else for the time, a random number
-// or a thread. SystemRuntime (system_runtime.h) is the machine's; sim::SimRuntime (common/sim) is
-// one thread on virtual time.
+// A service takes a Runtime in its constructor and has no other source of them. SystemRuntime
+// (system_runtime.h) is the machine's. sim::SimRuntime (common/sim) is one thread on virtual time.
 //
-// Threads: Clock, Random and Executor may be called from any thread.
+// Threads: any thread may call Clock, Random and Executor.
 
 #ifndef COMMON_RUNTIME_RUNTIME_H_
 #define COMMON_RUNTIME_RUNTIME_H_
@@ -26,19 +25,20 @@ class Clock {
  public:
   virtual ~Clock() = default;
 
-  // Time since an arbitrary instant; never goes back; advances while the machine is suspended
-  // (CLOCK_BOOTTIME). The only clock by which a service waits, measures or counts a lease.
+  // Time since an arbitrary instant. It never goes back, and advances while the machine is
+  // suspended (CLOCK_BOOTTIME). Services use only this clock to wait, to measure and to count a
+  // lease.
   virtual absl::Duration Elapsed() const = 0;
 
-  // The machine's wall clock. Only the store's clock, what a client tells it, and log lines may ask
-  // for it.
+  // The machine's wall clock. Only three things may use it: the store's clock, a client's report to
+  // it, and log lines.
   virtual absl::Time WallNow() const = 0;
 
-  // True if the kernel says that its wall clock is synchronised with a source of time (adjtimex).
+  // True if the kernel says that its wall clock is synchronised with a time source (adjtimex).
   virtual bool WallIsSynchronised() const { return false; }
 
-  // Names this boot of the machine: processes with equal ids have the same wall clock. Empty: it is
-  // not known.
+  // The id of this boot of the machine: processes with equal ids have the same wall clock. Empty:
+  // unknown.
   virtual std::string BootId() const { return {}; }
 };
 
@@ -51,26 +51,26 @@ class Random {
   uint64_t Below(uint64_t bound) { return bound == 0 ? 0 : Next() % bound; }
 };
 
-// Runs closures one after the other, in the order of Post; state touched only on one executor needs
-// no lock.
+// Runs closures one after the other, in the order of Post. State that is touched only on one
+// executor needs no lock.
 class Executor {
  public:
-  using TimerId = uint64_t;  // 0 is never a timer's id.
+  using TimerId = uint64_t;  // 0 is never the id of a timer
 
   virtual ~Executor() = default;
 
-  // Queues `closure`. After Stop() it is destroyed without being run.
+  // Queues `closure`. After Stop() the closure is destroyed without running.
   virtual void Post(Closure closure) = 0;
 
-  // Queues `closure` once clock().Elapsed() has advanced by at least `delay`. Equal instants keep
-  // the order of the calls.
+  // Queues `closure` once clock().Elapsed() has advanced by at least `delay`. Timers of equal
+  // instants run in the order of the calls.
   virtual TimerId PostAfter(absl::Duration delay, Closure closure) = 0;
 
-  // Forgets a timer whose closure has not been started; called on this executor it is exact: after
-  // `true` the closure will not run.
+  // Cancels a timer whose closure has not started. If called on this executor the result is exact:
+  // after `true` the closure will not run.
   virtual bool Cancel(TimerId timer) = 0;
 
-  // Drops all that has not started and waits for the running closure, unless called from it.
+  // Drops all closures that have not started, and waits for the running one, unless called from it.
   // Idempotent.
   virtual void Stop() = 0;
 };
@@ -80,10 +80,10 @@ class Runtime {
   virtual ~Runtime() = default;
   virtual Clock& clock() = 0;
   virtual Random& random() = 0;
-  // `name` shows in thread names and traces. The caller stops it; holders of the pointer may
-  // outlive that.
+  // `name` appears in thread names and traces. The caller stops the executor; others may hold the
+  // pointer longer.
   virtual std::shared_ptr<Executor> NewExecutor(std::string name) = 0;
-  // Null but in the simulation.
+  // Null outside the simulation.
   virtual Perturbations* perturbations() { return nullptr; }
 };
 

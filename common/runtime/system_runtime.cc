@@ -36,7 +36,7 @@ class SystemClock : public Clock {
   absl::Duration Elapsed() const override { return absl::Nanoseconds(BoottimeNanos()); }
   absl::Time WallNow() const override { return absl::Now(); }
   bool WallIsSynchronised() const override {
-    timex state = {};  // no modes: nothing is changed, no privilege is needed
+    timex state = {};  // no modes: changes nothing, needs no privilege
     const int result = adjtimex(&state);
     return result >= 0 && result != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
   }
@@ -63,7 +63,7 @@ class Xoshiro {
           getrandom(reinterpret_cast<char*>(state_) + filled, sizeof(state_) - filled, 0);
       if (got > 0) filled += static_cast<size_t>(got);
     }
-    state_[0] |= 1;  // the all-zero state is the only bad one
+    state_[0] |= 1;  // an all-zero state would yield only zeros
   }
 
   uint64_t Next() {
@@ -91,7 +91,7 @@ class SystemRandom : public Random {
   }
 };
 
-// What the thread and the handle share; the last of the two to go destroys it.
+// The state that the thread and the handle share. The last of the two destroys it.
 class ThreadCore {
  public:
   void Post(Closure closure) {
@@ -124,7 +124,7 @@ class ThreadCore {
   }
 
   bool Cancel(Executor::TimerId timer) {
-    Closure dropped;  // destroyed without the lock
+    Closure dropped;  // destroyed after the lock is released
     std::lock_guard<std::mutex> lock(mutex_);
     dropped = timers_.Take(timer);
     return dropped != nullptr;
@@ -147,7 +147,7 @@ class ThreadCore {
         if (posted.timer != 0) posted.closure = TakeTimer(posted.timer);
         if (posted.closure == nullptr) continue;
         posted.closure();
-        posted.closure = nullptr;  // what it holds goes now, not with the batch
+        posted.closure = nullptr;  // destroy it now, not with the whole batch
       }
       batch.clear();
     }
@@ -166,7 +166,7 @@ class ThreadCore {
     return timers_.Take(timer);
   }
 
-  // Waits for something to run; false once stopped.
+  // Waits for closures to run; returns false once stopped.
   bool NextBatch(std::vector<Posted>* batch) {
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
@@ -201,7 +201,8 @@ class ThreadCore {
     sleep_until_ = INT64_MIN;
   }
 
-  // Closures may post, cancel or stop while they are destroyed: not under the lock.
+  // Destroys them without the lock, because closures may post, cancel or stop while they are
+  // destroyed.
   void DropAll() {
     std::vector<Posted> queue;
     std::vector<Closure> timers;
@@ -218,8 +219,8 @@ class ThreadCore {
   // Guarded by mutex_:
   std::vector<Posted> queue_;
   TimerHeap timers_;
-  bool sleeping_ = false;            // the thread waits and nobody has woken it yet
-  int64_t sleep_until_ = INT64_MIN;  // of a sleeping thread
+  bool sleeping_ = false;            // the thread waits and was not woken yet
+  int64_t sleep_until_ = INT64_MIN;  // the end of that wait
   Executor::TimerId dropped_timer_ = Executor::TimerId{1} << 63;
 };
 

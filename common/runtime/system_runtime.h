@@ -1,9 +1,9 @@
-// SystemRuntime: the machine's clocks, chance and threads.
+// SystemRuntime: the machine's clocks, random numbers and threads.
 //
-// Each executor is one thread with a queue and a timer heap. Whoever posts wakes the thread only if
-// it sleeps; the thread takes the whole queue at once. Timers follow CLOCK_BOOTTIME with a slack of
-// 1 ns; a sleep never lasts longer than a second, so that a timer is at most that late after the
-// machine was suspended.
+// Each executor is one thread with a queue and a timer heap. A post wakes the thread only if it
+// sleeps, and the thread takes the whole queue at once. Timers follow CLOCK_BOOTTIME with a slack
+// of 1 ns. The thread never sleeps longer than a second, so after a suspension of the machine a
+// timer is at most that late.
 
 #ifndef COMMON_RUNTIME_SYSTEM_RUNTIME_H_
 #define COMMON_RUNTIME_SYSTEM_RUNTIME_H_
@@ -23,10 +23,10 @@ class SystemRuntime : public Runtime {
   SystemRuntime& operator=(const SystemRuntime&) = delete;
 
   Clock& clock() override;
-  // A generator for each thread, seeded with 256 bits from the kernel. Not for secrets.
+  // Each thread has its own generator, seeded with 256 bits from the kernel. Not for secrets.
   Random& random() override;
-  // An executor that is destroyed without Stop() stops itself; destroyed by its own closure it ends
-  // its thread once that closure has returned.
+  // An executor that is destroyed without Stop() stops itself. If its own closure destroys it, its
+  // thread ends after that closure returns.
   std::shared_ptr<Executor> NewExecutor(std::string name) override;
 
  private:

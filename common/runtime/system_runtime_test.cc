@@ -12,7 +12,7 @@
 namespace escapement {
 namespace {
 
-// Lets the test wait for what the executor does.
+// Lets the test wait for the executor.
 class Signal {
  public:
   void Give() { promise_.set_value(); }
@@ -22,7 +22,7 @@ class Signal {
   std::promise<void> promise_;
 };
 
-// Waits until all that was posted before has run.
+// Waits until every closure posted before has run.
 void Flush(Executor& executor) {
   Signal signal;
   executor.Post([&] { signal.Give(); });
@@ -123,7 +123,7 @@ TEST(SystemRuntime, CancelOnTheExecutorIsExact) {
   Signal signal;
   executor->Post([&] {
     const auto victim = executor->PostAfter(absl::ZeroDuration(), [&] { ran = true; });
-    // Both are due at once, and so in one batch with the victim.
+    // Both are due at once, so they are in one batch with the victim.
     executor->PostAfter(absl::ZeroDuration(), [&] { signal.Give(); });
     cancelled = executor->Cancel(victim);
     cancelled_again = executor->Cancel(victim);
@@ -168,7 +168,7 @@ TEST(SystemRuntime, StopDropsWhatHasNotStartedAndWaitsForWhatRuns) {
   executor->PostAfter(absl::Hours(1), [&, held] { dropped_ran = true; });
   started.Wait();
   std::thread releaser([&] {
-    // Once a closure is dropped the stop has begun.
+    // A dropped closure shows that the stop has begun.
     while (true) {
       auto token = std::make_shared<int>(0);
       executor->Post([token] {});

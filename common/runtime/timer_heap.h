@@ -1,5 +1,5 @@
-// TimerHeap: closures by instant; equal instants keep the order of Add. Cancelling is O(1)
-// amortized.
+// TimerHeap: closures ordered by instant; those of equal instants keep the order of Add. Cancelling
+// is O(1) amortized.
 //
 // Threads: none of its own; one at a time.
 
@@ -18,19 +18,19 @@ namespace escapement {
 
 class TimerHeap {
  public:
-  // Nanoseconds of Clock::Elapsed().
+  // `due_nanos`: nanoseconds of Clock::Elapsed().
   Executor::TimerId Add(int64_t due_nanos, Closure closure);
 
-  // The timer's closure, which is then forgotten; an empty one if there is none (any more).
+  // Removes the timer and returns its closure; an empty one if the timer does not exist.
   Closure Take(Executor::TimerId timer);
 
-  // When the next timer is due that PopDue has not given out.
+  // The earliest instant of the timers that PopDue has not returned.
   std::optional<int64_t> NextDue();
 
-  // The next timer that is due by `now_nanos`, or 0. Its closure stays until it is taken.
+  // The next timer due by `now_nanos`, or 0. The closure stays until Take.
   Executor::TimerId PopDue(int64_t now_nanos);
 
-  // Forgets all; the closures are moved to `dropped`.
+  // Removes all timers and moves their closures to `dropped`.
   void Clear(std::vector<Closure>* dropped);
 
   size_t size() const { return closures_.size(); }
@@ -47,7 +47,7 @@ class TimerHeap {
   void Compact();
 
   Executor::TimerId last_timer_ = 0;
-  // Places of cancelled timers stay until they surface or outnumber the others.
+  // Entries of cancelled timers stay until they reach the top or outnumber the others.
   std::vector<Place> heap_;
   absl::flat_hash_map<Executor::TimerId, Closure> closures_;
 };

@@ -3,8 +3,9 @@
 #include "absl/flags/flag.h"
 
 ABSL_FLAG(absl::Duration, lease_ttl, absl::Seconds(5),
-          "how long the leases of a process that died stay its own");
-ABSL_FLAG(absl::Duration, lease_renew_every, absl::Seconds(1), "at most a third of lease_ttl");
+          "how long a lease lasts without renewal: the leases of a dead process are free after it");
+ABSL_FLAG(absl::Duration, lease_renew_every, absl::Seconds(1),
+          "how often leases are renewed; at most a third of --lease_ttl");
 
 namespace escapement {
 

@@ -21,10 +21,11 @@
 #include "common/service/flag_sources.h"
 #include "common/service/log.h"
 
-ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any");
-ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any");
-ABSL_FLAG(bool, insecure, false, "listen beyond loopback although there is no TLS");
-ABSL_FLAG(std::string, port_file, "", "file to write the listening line to, once ready");
+ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any free port");
+ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any free port");
+ABSL_FLAG(bool, insecure, false, "accept addresses beyond loopback although there is no TLS");
+ABSL_FLAG(std::string, port_file, "",
+          "file to which the process writes its addresses when it is ready");
 ABSL_FLAG(std::string, config, "", "YAML file with flags");
 ABSL_FLAG(bool, print_config, false, "print the flags in force as a config file and exit");
 ABSL_FLAG(bool, version, false, "print the version and exit");
@@ -32,7 +33,7 @@ ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
 ABSL_FLAG(std::string, instance, "",
           "name of this process; must be unique for each start; empty = made up");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(15),
-          "how long SIGTERM waits for work under way");
+          "how long the process may take after SIGTERM to finish work under way");
 
 namespace escapement {
 namespace {
@@ -52,7 +53,8 @@ void CheckListenFlag(const char* name, const std::string& value, std::vector<std
   } else if (!address->IsLoopback() && !absl::GetFlag(FLAGS_insecure)) {
     errors.push_back(absl::StrCat(
         "--", name, ": ", value,
-        " is reachable from other machines and there is no TLS; --insecure allows it"));
+        " is reachable from other machines and there is no TLS; use a loopback address or "
+        "--insecure"));
   }
 }
 

@@ -15,7 +15,7 @@ void ValidateStoreFlag(std::vector<std::string>& errors) {
   if (!address.ok()) {
     errors.push_back(absl::StrCat("--store: ", address.status().message()));
   } else if (address->port == 0) {
-    errors.push_back("--store: needs a port");
+    errors.push_back("--store: needs a port, as in 127.0.0.1:7400");
   }
 }
 

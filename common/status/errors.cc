@@ -17,22 +17,23 @@ constexpr absl::string_view kBadRequestUrl = "type.googleapis.com/google.rpc.Bad
 constexpr absl::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
 
 // A client accepts 8 KiB of trailing metadata. The message is in it twice: as grpc-message, where
-// each byte that is not ASCII takes three, and in the details, whose base64 takes 4 bytes for 3. So
-// the worst is 3 x 800 + 4/3 x (800 + 2048 + 400 + some 200 bytes of names), about 7,000 bytes.
+// each byte that is not ASCII takes three bytes, and in the details, where base64 takes 4 bytes for
+// 3. So the worst case is 3 x 800 + 4/3 x (800 + 2048 + 400 + some 200 bytes of names), about 7,000
+// bytes.
 constexpr size_t kMessageBytesMax = 800;
-constexpr size_t kMetadataBytesMax = 400;  // of one value
+constexpr size_t kMetadataBytesMax = 400;  // for one value
 constexpr size_t kViolationsMax = 100;
-constexpr size_t kViolationsBytesMax = 2048;  // of all that the details hold
-constexpr size_t kViolationOverhead = 8;      // bytes of one, on the wire, beside its texts
+constexpr size_t kViolationsBytesMax = 2048;  // for all violations in the details together
+constexpr size_t kViolationOverhead = 8;  // bytes of one violation on the wire, beside its texts
 constexpr size_t kFieldBytesMax = 200;
 constexpr size_t kDescriptionBytesMax = 600;
-constexpr size_t kMoreBytesMax = 32;  // of "; and N more"
+constexpr size_t kMoreBytesMax = 32;  // bytes of "; and N more"
 constexpr absl::string_view kCut = "...";
 
-// Escaped, at most `bytes_max` bytes, cut between two characters.
+// Escapes the text, and cuts it between two characters to at most `bytes_max` bytes.
 std::string BoundedText(absl::string_view text, size_t bytes_max) {
-  // Escaping makes nothing shorter, so what is further back does not fit. A character that this cut
-  // divides (at most 4 bytes) is beyond bytes_max, too.
+  // Escaping never shortens text, so text further back does not fit. If this cut divides a
+  // character (at most 4 bytes), that character is beyond bytes_max as well.
   std::string escaped = EscapeForTerminal(text.substr(0, bytes_max + 4));
   if (escaped.size() <= bytes_max) return escaped;
   size_t end = bytes_max - kCut.size();
@@ -84,14 +85,15 @@ absl::Status NotFound(absl::string_view resource) {
 
 absl::Status AlreadyExists(absl::string_view resource) {
   return MakeError(absl::StatusCode::kAlreadyExists, "RESOURCE_EXISTS",
-                   absl::StrCat(resource, " exists already"),
+                   absl::StrCat(resource, " already exists"),
                    {{"resource", std::string(resource)}});
 }
 
 absl::Status EtagMismatch(absl::string_view resource) {
-  return MakeError(absl::StatusCode::kAborted, "ETAG_MISMATCH",
-                   absl::StrCat("the etag given is not the current one of ", resource),
-                   {{"resource", std::string(resource)}});
+  return MakeError(
+      absl::StatusCode::kAborted, "ETAG_MISMATCH",
+      absl::StrCat("the etag is not the current one of ", resource, "; get it and try again"),
+      {{"resource", std::string(resource)}});
 }
 
 absl::Status Aborted(absl::string_view reason, absl::string_view message) {
@@ -133,7 +135,7 @@ absl::Status FieldViolations::ToStatus() const {
   if (violations_.empty()) return absl::OkStatus();
   google::rpc::BadRequest bad_request;
   std::string message;
-  size_t named = 0;  // violations that the message holds
+  size_t named = 0;  // violations that fit into the message
   size_t bytes = 0;
   const size_t count = std::min(violations_.size(), kViolationsMax);
   for (size_t i = 0; i < count; ++i) {

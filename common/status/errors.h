@@ -1,12 +1,13 @@
-// Named constructors for the errors that leave a service, and readers of what they carry.
+// Makes the errors that leave a service, and reads their details.
 //
-// Every error made here carries a google.rpc.ErrorInfo (domain "escapement.dev", a reason in
-// UPPER_SNAKE_CASE and metadata) as a payload of the absl::Status; bad input carries
-// google.rpc.BadRequest beside it, "no room" a google.rpc.RetryInfo. common/rpc puts the payloads
-// on the wire once for all services, so a service never builds a grpc::Status.
+// Each error made here carries a google.rpc.ErrorInfo as a payload of the absl::Status: domain
+// "escapement.dev", a reason in UPPER_SNAKE_CASE, and metadata. Errors about bad input also carry
+// google.rpc.BadRequest, and those for "no room" a google.rpc.RetryInfo. common/rpc puts the
+// payloads on the wire for all services, so a service never builds a grpc::Status.
 //
-// Texts may hold what a client sent, so they are escaped and cut here: no control character reaches
-// a terminal or a log, and the whole error fits in the 8 KiB of trailers that a client accepts.
+// Texts may contain input of a client, so they are escaped and cut here. No control character
+// reaches a terminal or a log, and the whole error fits into the 8 KiB of trailers that a client
+// accepts.
 //
 // Threads: pure functions; FieldViolations is a plain value.
 
@@ -29,8 +30,8 @@ inline constexpr absl::string_view kErrorDomain = "escapement.dev";
 // Key and value pairs of ErrorInfo.metadata.
 using ErrorMetadata = std::vector<std::pair<std::string, std::string>>;
 
-// The text as errors carry it: escaped as by EscapeForTerminal, and cut to at most 800 bytes
-// between two characters. A cut text ends with "...". Doing it twice is the same as doing it once.
+// Escapes the text as EscapeForTerminal does, and cuts it between two characters to at most 800
+// bytes. A cut text ends with "...". Doing it twice changes nothing more.
 std::string ErrorText(absl::string_view text);
 
 // The general form. `reason` is UPPER_SNAKE_CASE and at most 63 characters; clients may switch on
@@ -52,11 +53,11 @@ absl::Status AlreadyExists(absl::string_view resource);
 // again.
 absl::Status EtagMismatch(absl::string_view resource);
 
-// ABORTED with a reason of the caller's: a lost race that may be tried again from the read.
+// ABORTED with the caller's reason: a lost race. The client may read and try again.
 absl::Status Aborted(absl::string_view reason, absl::string_view message);
 
-// FAILED_PRECONDITION: the resource's state does not allow it; trying again without a change is
-// useless.
+// FAILED_PRECONDITION: the state of the resource does not allow the call. Trying again without a
+// change is useless.
 absl::Status FailedPrecondition(absl::string_view reason, absl::string_view message,
                                 const ErrorMetadata& metadata = {});
 
@@ -64,25 +65,25 @@ absl::Status FailedPrecondition(absl::string_view reason, absl::string_view mess
 absl::Status ResourceExhausted(absl::string_view reason, absl::string_view message,
                                absl::Duration retry_delay);
 
-// Gathers every violation of a request, so that the caller hears of all at once.
+// Collects all violations of a request, so that the caller gets them at once.
 class FieldViolations {
  public:
   void Add(absl::string_view field, absl::string_view description);
-  // Adds the violations of `status` with their fields below `prefix` ("schedule" + "cron" =
-  // "schedule.cron"); a status without violations counts as one of the field `prefix`. An OK status
-  // adds nothing.
+  // Adds the violations of `status`, with their fields below `prefix` ("schedule" + "cron" =
+  // "schedule.cron"). A status without violations counts as one violation of the field `prefix`. An
+  // OK status adds nothing.
   void AddStatus(absl::string_view prefix, const absl::Status& status);
   bool empty() const { return violations_.empty(); }
   size_t size() const { return violations_.size(); }
-  // OK if empty; otherwise INVALID_ARGUMENT with the first violations, up to 100 of them and 2 KiB.
-  // The message has as many of them as fit, and ends with "and N more" if some do not.
+  // OK if empty. Otherwise INVALID_ARGUMENT with the first violations, up to 100 of them and 2 KiB.
+  // The message has as many of them as fit, and then "and N more".
   absl::Status ToStatus() const;
 
  private:
   std::vector<std::pair<std::string, std::string>> violations_;
 };
 
-// Readers; for tests, clients and log lines.
+// Readers, for tests, clients and log lines.
 
 // The ErrorInfo's reason, or "" if there is none.
 std::string ErrorReason(const absl::Status& status);

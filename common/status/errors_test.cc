@@ -60,7 +60,7 @@ TEST(ErrorsTest, LongTextsAreCutBetweenTwoCharacters) {
   ASSERT_EQ(shown.size(), 2u);
   for (const std::string& cut :
        {shown[0].first, shown[0].second, ErrorMetadataValue(status, "field"), ErrorText(text)}) {
-    EXPECT_FALSE(HasControlCharacters(cut)) << cut;  // so it is UTF-8
+    EXPECT_FALSE(HasControlCharacters(cut)) << cut;  // so it is valid UTF-8
     EXPECT_THAT(cut, EndsWith("\xe2\x82\xac..."));
   }
   EXPECT_LE(shown[0].first.size(), 200u);

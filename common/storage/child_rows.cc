@@ -44,7 +44,7 @@ absl::StatusOr<cron::TimetableSpec> SpecOf(const std::string& cron, absl::string
   return spec;
 }
 
-// What children repeat.
+// The parts of the timing that every child repeats.
 storage::v1::TimingRecord ChildTiming(const storage::v1::DefinitionRecord& definition,
                                       const cron::Timetable& timetable) {
   storage::v1::TimingRecord timing = definition.timing();
@@ -56,7 +56,8 @@ storage::v1::TimingRecord ChildTiming(const storage::v1::DefinitionRecord& defin
   return timing;
 }
 
-// The instants under which children of an interval or a list stand when all before `from` is done.
+// The instants under which the children of an interval or a list are stored, once everything before
+// `from` is done.
 std::vector<absl::Time> ChildInstants(const cron::Timetable& timetable, absl::Time from) {
   std::vector<absl::Time> instants;
   const bool list = !timetable.spec().times.empty();

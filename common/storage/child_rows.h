@@ -1,5 +1,5 @@
-// The rows by which a schedule stands in the children index: made and removed by the master,
-// read by the emitter.
+// The rows of a schedule in the children index. The master makes and removes them, and the emitter
+// reads them.
 //
 // Pure.
 
@@ -29,11 +29,12 @@ class MisfireRecord;
 class StateRecord;
 }  // namespace storage::v1
 
-// When a definition fires. `finish`: it has no occurrence from then on (StateRecord.finish_micros).
-// INVALID_ARGUMENT as the parser and Zone::Load; an empty zone is UTC.
+// When a definition fires. There is no occurrence from `finish` on (StateRecord.finish_micros).
+// INVALID_ARGUMENT as from the parser and Zone::Load; an empty zone is UTC.
 absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::DefinitionRecord& definition,
                                             absl::Time finish = absl::InfiniteFuture());
-// The same of a child of it; `zone` is the key's, or, where that has none, the record's.
+// The same for a child of a definition. `zone` is the key's; if the key has none, the record's is
+// used.
 absl::StatusOr<cron::Timetable> TimetableOf(const storage::v1::ChildRecord& child,
                                             absl::string_view zone);
 // finish_micros, or InfiniteFuture.
@@ -41,21 +42,21 @@ absl::Time FinishOf(const storage::v1::StateRecord& state);
 
 cron::MisfirePolicy MisfirePolicyOf(const storage::v1::MisfireRecord& record);
 
-// Where a child stands.
+// The key of the child at this place.
 ChildKey ChildKeyOf(const Uid& uid, absl::string_view zone, const cron::Place& place,
                     const kv::Layout& layout);
-// The reverse; nullopt if its class is none.
+// The reverse; nullopt if the class is not one of cron::LaunchClass.
 std::optional<cron::Place> PlaceOf(const ChildKey& key);
 
 // Appends puts of all children of the definition, of their in_use keys and of the in_use mark to
-// `out`. `timetable` is TimetableOf the definition; `from` is the later of planned_to and now: what
-// is due before it was emitted with the change or is not owed.
+// `out`. `timetable` is TimetableOf(definition). `from` is the later of planned_to and now: an
+// occurrence due before it was emitted with the change, or does not fire.
 void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Timetable& timetable,
                  absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>* out);
 
-// Appends deletes of all children of the uid that AddChildren made for this timetable, where
-// everything before `emitted_to` has been emitted. The in_use keys stay: the emitter removes those
-// that nothing uses any more.
+// Appends deletes of all children of the uid that AddChildren made for this timetable. Everything
+// before `emitted_to` must have been emitted. The in_use keys stay: the emitter removes those
+// without a child.
 void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time emitted_to,
                     const kv::Layout& layout, std::vector<kv::Mutation>* out);
 

@@ -14,7 +14,7 @@ enum class Checkpoint : uint8_t {
   kLaunch = 5
 };
 
-constexpr uint8_t kInstantClass = 6;  // after those of cron::LaunchClass
+constexpr uint8_t kInstantClass = 6;  // the classes of cron::LaunchClass are smaller
 
 std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();

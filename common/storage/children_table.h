@@ -1,18 +1,25 @@
 // The column families `children`, `in_use` and `checkpoints`.
 //
-// children: partition (u16), zone (text), class (u8), date value (u16), hour (u8), minute (u8), uid
-// → ChildRecord; of intervals and lists of instants: partition, empty zone, class 6 (u8), next
-// instant (time), uid → ChildRecord
-// in_use: partition, zone, class, date value → empty; present while any child has this prefix (but
-// for class 6)
-// checkpoints: partition, kind (u8) → 8 bytes, big-endian microseconds (planned_to, emitted_to) or
-// a cursor; under kind 3 also uid, occurrence (text) → empty: the run has not been closed; kind 4:
-// a mark that changes with every put of in_use; under kind 5 also launch time, uid, occurrence
-// (text) → LaunchRecord
+// children of cron schedules: partition (u16), zone (text), class (u8), date value (u16), hour
+// (u8), minute (u8), uid → ChildRecord.
 //
-// Who first needs the checkpoints of a partition (an emitter that takes it, or an updater before
-// any emitter has run) makes both with its own `now` under the condition that they are absent: what
-// falls due before the first emitter starts is then caught up like any other downtime.
+// children of intervals and lists of instants: partition, empty zone, class 6 (u8), next instant
+// (time), uid → ChildRecord.
+//
+// in_use: partition, zone, class, date value → empty. Present while any child has this prefix.
+// Class 6 has none.
+//
+// checkpoints: partition, kind (u8), and then by kind:
+// - 0 planned_to, 1 emitted_to → 8 bytes, big-endian microseconds
+// - 2 → a cursor
+// - 3, uid, occurrence (text) → empty: the run is not closed yet
+// - 4 → a mark that changes with every put of in_use
+// - 5, launch time, uid, occurrence (text) → LaunchRecord
+//
+// The first process that needs the checkpoints of a partition creates both with its own `now`,
+// under the condition that they are absent. It is an emitter that takes the partition, or a master
+// that changes a schedule before any emitter has run. Occurrences that fall due before the first
+// emitter starts are then caught up, as after any downtime.
 
 #ifndef COMMON_STORAGE_CHILDREN_TABLE_H_
 #define COMMON_STORAGE_CHILDREN_TABLE_H_
@@ -50,8 +57,8 @@ struct ChildKey {
   friend bool operator==(const ChildKey&, const ChildKey&) = default;
 };
 
-// The child of an interval, keyed by its next instant that has not been emitted, or of one instant
-// of a list.
+// The child of an interval, keyed by its next instant that is not emitted yet, or the child of one
+// instant of a list.
 struct InstantChildKey {
   uint16_t partition = 0;
   absl::Time instant;
@@ -62,14 +69,16 @@ struct InstantChildKey {
 std::string EncodeInstantChildKey(const InstantChildKey& key);
 // nullopt for every other child's key.
 std::optional<InstantChildKey> DecodeInstantChildKey(absl::string_view key);
-// All such children of a partition / where those with an instant at or after `time` begin.
+// InstantChildPrefix: the prefix of all such children of a partition. InstantChildrenFrom: the
+// first key with an instant at or after `time`.
 std::string InstantChildPrefix(uint16_t partition);
 std::string InstantChildrenFrom(uint16_t partition, absl::Time time);
 
 std::string EncodeChildKey(const ChildKey& key);
 // nullopt for the child of an instant.
 std::optional<ChildKey> DecodeChildKey(absl::string_view key);
-// Of an expression (its `in_use` key) / of an hour and minute of it.
+// ExpressionPrefix: the prefix of one LaunchExpression, which is also its `in_use` key. The other:
+// the prefix of one hour and minute in it.
 std::string ExpressionPrefix(const ExpressionKey& expression);
 std::string ChildPrefix(const ExpressionKey& expression, uint8_t hour, uint8_t minute);
 std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key);
@@ -78,7 +87,7 @@ std::string ChildrenPartitionPrefix(uint16_t partition);
 std::string PlannedToKey(uint16_t partition);
 std::string EmittedToKey(uint16_t partition);
 std::string CursorKey(uint16_t partition);
-// Present as long as events of a run of more than one event have not ended.
+// Present while the run has a run record and is not closed.
 std::string ActiveRunKey(uint16_t partition, const Uid& uid, absl::string_view occurrence);
 std::string ActiveRunPrefix(uint16_t partition);
 
@@ -92,7 +101,7 @@ struct ActiveRun {
 // nullopt if the key is another checkpoint.
 std::optional<ActiveRun> DecodeActiveRunKey(absl::string_view key);
 
-// An occurrence that waits for its launch, for its schedule has an overlap policy.
+// An occurrence of a schedule with an overlap policy that waits for its launch.
 struct LaunchKey {
   uint16_t partition = 0;
   absl::Time launch_time;
@@ -106,12 +115,12 @@ std::string EncodeLaunchKey(const LaunchKey& key);
 std::optional<LaunchKey> DecodeLaunchKey(absl::string_view key);
 std::string LaunchPrefix(uint16_t partition);
 
-// Written with another value by every group that puts `in_use` keys of the partition, so that they
-// need not be read again.
+// Every group that puts `in_use` keys of the partition also writes another value here. So the
+// emitter reads them again only if the mark has changed.
 std::string InUseMarkKey(uint16_t partition);
 
-// How far the emitter has come within a window that takes several commits: children up to
-// `last_key` are done for [emitted_to, window_end).
+// The emitter's progress within a window that takes several commits: children up to `last_key` are
+// done for [emitted_to, window_end).
 struct EmissionCursor {
   absl::Time window_end;
   std::string last_key;

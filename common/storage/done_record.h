@@ -1,4 +1,4 @@
-// What a Done record repeats of the row whose events have ended.
+// The part of a Done record that it repeats from the row whose events have ended.
 //
 // Pure.
 
@@ -9,8 +9,9 @@
 
 namespace escapement {
 
-// Tenant, event id, version, attempts, times of the occurrence, and what is known of its run.
-// Count, outcome, reason, output and the times of dispatch and completion are the caller's.
+// Sets tenant, event id, version, attempts, times of the occurrence, and what the row says about
+// its run. The caller sets count, outcome, reason, output, and the times of dispatch and
+// completion.
 storage::v1::DoneRecord DoneRecordOf(const storage::v1::EventRecord& row);
 
 }  // namespace escapement

@@ -1,5 +1,5 @@
-// The `done` column family: how events ended, by the UTC day of their launch time, so that a day is
-// dropped by range.
+// The `done` column family: how events ended. Rows are ordered by the UTC day of their launch time,
+// so that a day can be deleted as one range.
 //
 // queue shard (u16), day since 1970 (u32), uid (16 bytes), occurrence (text), first index (u64) →
 // DoneRecord
@@ -19,7 +19,7 @@ namespace escapement {
 
 struct DoneKey {
   uint16_t shard = 0;
-  uint32_t day = 0;  // DoneDay(launch time): the same for every attempt of an event
+  uint32_t day = 0;  // DoneDay(launch time), the same for every attempt of an event
   Uid uid;
   std::string occurrence;
   uint64_t first = 0;
@@ -33,9 +33,10 @@ uint32_t DoneDay(absl::Time launch_time);
 std::string EncodeDoneKey(const DoneKey& key);
 std::optional<DoneKey> DecodeDoneKey(absl::string_view key);
 
-// The first key of a shard's day.
+// The first key of a day in a shard.
 std::string DoneDayKey(uint16_t shard, uint32_t day);
-// All rows of a uid / of a run on that day have this prefix.
+// DoneUidPrefix: the prefix of all rows of a uid on that day. The other: the prefix of all rows of
+// a run on that day.
 std::string DoneUidPrefix(uint16_t shard, uint32_t day, const Uid& uid);
 std::string DoneRunPrefix(uint16_t shard, uint32_t day, const Uid& uid,
                           absl::string_view occurrence);

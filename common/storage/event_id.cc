@@ -10,7 +10,7 @@ namespace escapement {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";
-// What an `events` key begins with.
+// Bytes of shard, lane, due time and uid, with which an `events` key begins.
 constexpr size_t kIdBytes = 2 + 1 + 8 + Uid::kBytes;
 constexpr size_t kIdDigits = (kIdBytes * 8 + 4) / 5;
 
@@ -42,7 +42,7 @@ std::string ToBase32Hex(absl::string_view bytes) {
   return text;
 }
 
-// Empty if a character is no digit.
+// Empty if a character is not a digit.
 std::string FromBase32Hex(absl::string_view text) {
   std::string bytes;
   uint32_t buffer = 0;
@@ -81,7 +81,7 @@ uint16_t ShardOfEventId(absl::string_view event_id, uint32_t queue_shards) {
 
 IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards) {
   const uint64_t size = n / shards;
-  const uint64_t longer = n % shards;  // the first `longer` shards hold one more
+  const uint64_t longer = n % shards;  // the first `longer` shards have one event more
   IndexSlice slice;
   slice.first = shard * size + std::min<uint64_t>(shard, longer);
   slice.count = size + (shard < longer ? 1 : 0);

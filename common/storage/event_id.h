@@ -1,9 +1,12 @@
-// The identity of events.
+// The ids of events.
 //
-// Events of a schedule: hash(tenant, uid, occurrence, index), 32 hex digits; the same after every
-// crash and on every attempt. One-off events with a server-made id: the id encodes shard, lane, due
-// time and uid, so that the row is found without an index. One-off events with a client-chosen id:
-// that id; their uid is a hash of tenant and id.
+// An event of a schedule has the id hash(tenant, uid, occurrence, index), 32 hex digits. It is the
+// same after every crash and on every attempt.
+//
+// A one-off event with a server-made id: the id encodes shard, lane, due time and uid, so its row
+// is found without an index.
+//
+// A one-off event with a client-chosen id has that id. Its uid is a hash of tenant and id.
 
 #ifndef COMMON_STORAGE_EVENT_ID_H_
 #define COMMON_STORAGE_EVENT_ID_H_
@@ -18,7 +21,7 @@
 
 namespace escapement {
 
-// What all events of one run have in common; makes their ids without hashing the rest again.
+// The common part of the ids of a run's events. Makes each id without hashing that part again.
 class RunIdentity {
  public:
   RunIdentity(absl::string_view tenant, const Uid& uid, absl::string_view occurrence);
@@ -28,7 +31,7 @@ class RunIdentity {
   std::string prefix_;
 };
 
-// The queue shard of a run's event with this index: runs of one event by their id; of larger ones
+// The queue shard of a run's event. In a run of one event, the event's id decides. In larger runs,
 // shard k holds the contiguous slice that SliceOfShard gives.
 uint16_t ShardOfEventId(absl::string_view event_id, uint32_t queue_shards);
 
@@ -36,18 +39,18 @@ struct IndexSlice {
   uint64_t first = 0;
   uint64_t count = 0;
 };
-// The slice of shard k of `shards` for a run of n: contiguous, complete, sizes differ by at most
-// one.
+// The slice of shard k of `shards` in a run of n events. The slices are contiguous and complete,
+// and their sizes differ by at most one.
 IndexSlice SliceOfShard(uint64_t n, uint32_t shard, uint32_t shards);
 
 // The shard whose slice has this index.
 uint16_t ShardOfIndex(uint64_t n, uint64_t index, uint32_t shards);
 
-// 44 lower-case base32hex digits for the `events` key of a one-off event.
+// The id of a one-off event: 44 lower-case base32hex digits that encode its `events` key.
 std::string ServerMadeEventId(const EventKey& key);
-// As above, of the key's bytes.
+// The same for an encoded key.
 std::string ServerMadeEventId(absl::string_view event_key);
-// nullopt if the id is not of that form.
+// nullopt if the id does not have that form.
 std::optional<EventKey> ParseServerMadeEventId(absl::string_view event_id);
 
 Uid UidOfClientChosenId(absl::string_view tenant, absl::string_view event_id);

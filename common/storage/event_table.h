@@ -1,7 +1,11 @@
-// The `events` column family: queue rows, and `parked`, where rows of paused schedules wait.
+// The column families `events`, the queue rows, and `parked`, where rows of paused schedules wait.
 //
 // events: queue shard (u16), lane (u8), due_time, uid (16 bytes), occurrence (text), first index
-// (u64) → EventRecord. parked: uid, then the whole `events` key → EventRecord.
+// (u64) → EventRecord.
+//
+// parked: uid, then the whole `events` key → EventRecord. If the record has a `throttle`, it is the
+// whole `waiting` key instead (waiting_table.h).
+//
 // One-off events have the empty occurrence and first index 0.
 
 #ifndef COMMON_STORAGE_EVENT_TABLE_H_
@@ -36,15 +40,15 @@ struct EventKey {
 std::string EncodeEventKey(const EventKey& key);
 std::optional<EventKey> DecodeEventKey(absl::string_view key);
 
-// The first key of a lane at or after `due_time` (InfinitePast: of the lane).
+// The first key of a lane with `due_time` or later; InfinitePast: the first key of the lane.
 std::string EventLaneKey(uint16_t shard, uint8_t lane, absl::Time due_time);
-// The first key of the shard / after the shard.
+// Begin of a shard's keys, and their exclusive end.
 std::string EventShardBegin(uint16_t shard);
 std::string EventShardEnd(uint16_t shard);
 
 std::string ParkedKey(const Uid& uid, absl::string_view event_key);
 std::string ParkedPrefix(const Uid& uid);
-// The `events` key within a parked key; empty if it is malformed.
+// The `events` key inside a parked key; empty if that is malformed.
 std::string EventKeyOfParked(absl::string_view parked_key);
 
 }  // namespace escapement

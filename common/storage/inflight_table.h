@@ -1,16 +1,18 @@
-// The `inflight` column family: claims and, beside each, what of it has ended.
+// The `inflight` column family: claims and, beside each, the ends of its events.
 //
 // queue shard (u16), epoch of the writer's lease (u64), number in that epoch (u64), 0 (u8) →
 // ClaimRecord
-// the same with 1 (u8) instead, number of the end (u32) → ClaimEndRecord
 //
-// Cancelling a one-off event against its claim: its row stays in `events` while it is claimed, so
-// the row alone does not say whether it may still be cancelled. Therefore every group that puts a
-// claim of one-off events (a) has the condition kPresent on each one-off row it claims, and (b)
-// puts ClaimMarkKey(shard), with an empty value: one small put per claim, however many events it
-// holds. CancelEvent reads the shard's claims at a snapshot S, refuses if one of them holds the
-// row, and otherwise deletes the row under the conditions that it is present and that the mark is
-// unchanged since S. Whoever commits first wins.
+// the same with 1 (u8) in place of 0, and then number of the end (u32) → ClaimEndRecord
+//
+// How a cancellation and a claim of the same one-off event exclude each other: the event's row
+// stays in `events` while it is claimed, so the row alone does not tell whether it may be
+// cancelled. Therefore each group that puts a claim of one-off events does two things. It has the
+// condition kPresent on each one-off row that it claims. And it puts ClaimMarkKey(shard) with an
+// empty value, one small put for the whole claim. CancelEvent reads the shard's claims at a
+// snapshot S, and refuses if one of them holds the row. Otherwise it deletes the row under two
+// conditions: the row is present, and the mark is unchanged since S. The first of the two commits
+// wins.
 
 #ifndef COMMON_STORAGE_INFLIGHT_TABLE_H_
 #define COMMON_STORAGE_INFLIGHT_TABLE_H_
@@ -34,12 +36,12 @@ struct ClaimId {
 struct InflightKey {
   ClaimId claim;
   bool is_end = false;
-  uint32_t end_number = 0;  // of an end
+  uint32_t end_number = 0;  // only for an end
 };
 
-// Claims are written by the owner of the queue shard under the epoch of its lease and, of events
-// that hold tokens, by the owner of their policy shard under the epoch of *its* lease: the numbers
-// of those have the highest bit, then the policy shard, so that the two never meet.
+// Two kinds of owners write claims into a queue shard, each under the epoch of its own lease: the
+// owner of the queue shard and, for events that hold tokens, the owner of their policy shard. To
+// keep their numbers apart, the second kind sets the highest bit, and then the policy shard.
 uint64_t GrantedClaimNumber(uint16_t policy_shard, uint64_t counter);  // counter < 2^40
 bool IsGranted(const ClaimId& claim);
 
@@ -52,7 +54,8 @@ std::string ClaimPrefix(const ClaimId& claim);
 std::string InflightShardBegin(uint16_t shard);
 std::string InflightShardEnd(uint16_t shard);
 
-// In `meta`: put by every group that puts a claim with a one-off event of the shard.
+// A key in `meta`. Each group that puts a claim with a one-off event of the shard also puts this
+// key.
 std::string ClaimMarkKey(uint16_t shard);
 
 }  // namespace escapement

@@ -1,8 +1,10 @@
-// The column families that are found by a tenant's own names: `event_names`, `dead_letters`,
+// The column families that are keyed by names which a tenant chose: `event_names`, `dead_letters`,
 // `requests`.
 //
 // event_names: tenant (text), event id (text) → EventNameRecord
+//
 // dead_letters: tenant (text), time, event id (text) → DeadLetterRecord
+//
 // requests: tenant (text), request id (text) → RequestRecord
 
 #ifndef COMMON_STORAGE_NAME_TABLES_H_

@@ -19,7 +19,7 @@ namespace {
 
 using kv::Put;
 
-// The throttle of a row whose window, if it has one, begins at `window_begin`.
+// The throttle of a row. If it has a window, the window begins at `window_begin`.
 storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Time window_begin) {
   storage::v1::ThrottleRecord throttle = *source.throttle;
   if (!throttle.has_window()) return throttle;
@@ -28,7 +28,8 @@ storage::v1::ThrottleRecord ThrottleOf(const OccurrenceSource& source, absl::Tim
   return throttle;
 }
 
-// The window keeps its begin, unless its new length would end a row that had not come to its end.
+// The window keeps its begin. Except: if the window was still open but would be over with its new
+// length, it begins now.
 absl::Time MovedWindowBegin(const OccurrenceSource& to, const storage::v1::EventRecord& row,
                             absl::Time now) {
   const storage::v1::ThrottleRecord& former = row.throttle();
@@ -56,7 +57,7 @@ storage::v1::EventRecord RecordOf(const OccurrenceSource& source,
   return record;
 }
 
-// What definitions say, and children and launch records repeat of them.
+// The facts that definitions state, and that children and launch records repeat.
 template <typename Record>
 OccurrenceSource SourceOfFacts(const Uid& uid, const Record& record) {
   OccurrenceSource source;
@@ -71,7 +72,7 @@ OccurrenceSource SourceOfFacts(const Uid& uid, const Record& record) {
   return source;
 }
 
-// In [0, jitter], even over ids: they are hashes, in hexadecimal.
+// In [0, jitter]. Uniform over ids, because they are hashes in hexadecimal.
 absl::Duration JitterOf(const std::string& event_id, absl::Duration jitter) {
   uint64_t high = 0;
   for (const char c : event_id.substr(0, 15))
@@ -269,7 +270,8 @@ void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row
   moved.clear_throttle();
   if (to.throttle.has_value()) {
     OccurrenceSource source = to;
-    source.event_count = std::max<uint64_t>(row.run_count(), 1);  // n of a run never changes
+    source.event_count = std::max<uint64_t>(row.run_count(), 1);  // the number of events of a run
+                                                                  // never changes
     *moved.mutable_throttle() = ThrottleOf(source, MovedWindowBegin(source, row, now));
     moved.set_priority(to.priority);
     moved.set_count(end - begin);

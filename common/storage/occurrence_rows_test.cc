@@ -127,7 +127,7 @@ TEST(OccurrenceRowsTest, WithAnOverlapPolicyItWaitsForItsLaunchUnlessItWasTrigge
   storage::v1::LaunchRecord launch;
   ASSERT_TRUE(launch.ParseFromString(rows[0].value));
   EXPECT_EQ(FromMicros(launch.nominal_time_micros()), kNow);
-  // What it is launched as is what it would have been.
+  // The launch writes the rows that would have been written without an overlap policy.
   std::vector<Mutation> launched, wanted;
   AddLaunchedRows(SourceOf(source.uid, launch), occurrence, kLayout, kNow, &launched);
   AddLaunchedRows(source, occurrence, kLayout, kNow, &wanted);
@@ -162,8 +162,8 @@ TEST(OccurrenceRowsTest, JitterMovesTheLaunchAndNothingElse) {
   EXPECT_GT(most, absl::Seconds(27));
 }
 
-// As that of a run that was held back or fired later by a backfill, which begins after its launch
-// time.
+// For example a run that waited for another one, or that a backfill fired later: its window begins
+// after its launch time.
 TEST(OccurrenceRowsTest, AMovedRowKeepsTheBeginOfItsWindow) {
   constexpr absl::Duration kHour = absl::Hours(1);
   OccurrenceSource to = SourceOf(Definition(2));
@@ -241,7 +241,7 @@ TEST(ChildRowsTest, AnIntervalHasOneChildUnderItsNextInstant) {
   RemoveChildren(timetable, key->uid, kNow + absl::Seconds(80), kLayout, &remove);
   ASSERT_EQ(remove.size(), 1u);
   EXPECT_EQ(remove[0].key, put[0].key);
-  // The child has the end at which the runs are used up, and the definition's zone.
+  // The child has the end at which max_runs is used up, and the definition's zone.
   storage::v1::ChildRecord record;
   ASSERT_TRUE(record.ParseFromString(put[0].value));
   const auto of_child = TimetableOf(record, record.time_zone());
@@ -278,7 +278,8 @@ TEST(ChildRowsTest, ChildrenAreReadBackAsTheirPlacesAndRemovedWhole) {
   std::vector<Mutation> put, remove;
   AddChildren(Definition(1), *timetable, kNow, kLayout, &put);
   RemoveChildren(*timetable, uid, kNow, kLayout, &remove);
-  ASSERT_EQ(put.size(), 3u + 1u + 1u);  // three hours of one LaunchExpression, and the mark
+  ASSERT_EQ(put.size(), 3u + 1u + 1u);  // three hours of one LaunchExpression, its in_use key, and
+                                        // the mark
   std::vector<cron::Place> places;
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(put[i].key, remove[i].key);

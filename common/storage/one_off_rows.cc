@@ -67,7 +67,7 @@ EventRowBuilder::EventRowBuilder(Options options)
 void EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
   const bool client_chosen = !event.client_id.empty();
   key_.lane = static_cast<uint8_t>(event.priority);
-  // What is late already is due now: its Done record belongs to the day on which it was possible.
+  // A late event is due now. So its Done record belongs to the day on which it could first be sent.
   const int64_t launch_micros = std::max(event.nominal_micros, now_micros_);
   key_.due_time = FromMicros(launch_micros);
   if (client_chosen) {

@@ -1,5 +1,6 @@
-// Which queue shard which events of a run belong to: runs of one event by its id, larger ones by
-// contiguous slices (event_id.h). It is where their rows of `events` and their Done records are.
+// Splits the events of a run by queue shard. In a run of one event its id decides; larger runs have
+// contiguous slices (event_id.h). The shard of an event holds its row of `events` and its Done
+// record.
 //
 // Pure.
 
@@ -14,8 +15,8 @@
 
 namespace escapement {
 
-// The parts of events [range.first, range.first + range.count) of a run of `run_count` by the queue
-// shard to whose slice they belong, ascending. What is beyond the run is left out.
+// Splits events [range.first, range.first + range.count) of a run of `run_count` events by queue
+// shard, in ascending order. Indices beyond the run are left out.
 std::vector<std::pair<uint16_t, IndexSlice>> SplitByQueueShard(const RunIdentity& run,
                                                                uint64_t run_count, IndexSlice range,
                                                                uint32_t queue_shards);

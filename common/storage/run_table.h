@@ -1,11 +1,12 @@
-// The column families `runs` and `run_parts` (only runs of more than one event have rows, and those
-// whose schedule has on_complete).
+// The column families `runs` and `run_parts`. A run has a row if it has more than one event, or if
+// its schedule has on_complete or an overlap policy.
 //
 // runs: uid, occurrence (text) → RunRecord
-// run_parts: uid, occurrence, queue shard (u16) → RunPartRecord. 32768 + s is the part of the owner
-// of policy shard s (throttled runs). Shard 65535 is the masters' part:
-// what they end themselves (parked slices of a paused schedule that was resumed or deleted),
-// written under the condition that it is as it was read.
+//
+// run_parts: uid, occurrence, queue shard (u16) → RunPartRecord. The owner of policy shard s writes
+// part 32768 + s (throttled runs). The masters write part 65535 for events that they end
+// themselves: parked slices of a paused schedule that was resumed or deleted. They write it under
+// the condition that it is as it was read.
 
 #ifndef COMMON_STORAGE_RUN_TABLE_H_
 #define COMMON_STORAGE_RUN_TABLE_H_
@@ -32,16 +33,16 @@ struct RunKey {
 
 std::string EncodeRunKey(const RunKey& key);
 std::optional<RunKey> DecodeRunKey(absl::string_view key);
-// Is there a run record for this row's run?
+// True if this row's run has a run record.
 bool HasRun(const storage::v1::EventRecord& row);
-// All runs of a schedule have this prefix.
+// The prefix of all runs of a schedule.
 std::string RunPrefix(const Uid& uid);
 
 inline constexpr uint16_t kMasterRunPart = 0xffff;
-// Of throttled runs: the part of the owner of a policy shard.
+// The part that the owner of a policy shard writes, for throttled runs.
 constexpr uint16_t PolicyRunPart(uint16_t policy_shard) { return 0x8000 | policy_shard; }
 std::string RunPartKey(const RunKey& run, uint16_t shard);
-// All parts of a run have this prefix.
+// The prefix of all parts of a run.
 std::string RunPartPrefix(const RunKey& run);
 
 }  // namespace escapement

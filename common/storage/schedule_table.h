@@ -1,9 +1,11 @@
 // The column families `schedules`, `states` and `definitions`.
 //
 // schedules: tenant (text), schedule id (text) → ScheduleRecord
+//
 // states: uid → StateRecord
-// definitions: uid, version (u64) → DefinitionRecord; of one-off events: hash of the
-// DeliveryRecord, 0
+//
+// definitions: uid, version (u64) → DefinitionRecord. For one-off events: hash of the
+// DeliveryRecord, 0.
 
 #ifndef COMMON_STORAGE_SCHEDULE_TABLE_H_
 #define COMMON_STORAGE_SCHEDULE_TABLE_H_
@@ -17,12 +19,12 @@
 namespace escapement {
 
 std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id);
-// All schedules of a tenant have this prefix.
+// The prefix of all schedules of a tenant.
 std::string SchedulePrefix(absl::string_view tenant);
 std::string StateKey(const Uid& uid);
 std::string DefinitionKey(const Uid& uid, uint64_t version);
 
-// partition of the children index: StableHash64(uid) % partitions.
+// The partition of the children index: StableHash64(uid) % partitions.
 uint16_t PartitionOf(const Uid& uid, uint32_t partitions);
 
 }  // namespace escapement

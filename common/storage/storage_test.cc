@@ -146,7 +146,7 @@ TEST(EventId, ServerMadeIdsNameTheirRow) {
 TEST(EventId, IdsOfARunDifferByIndexAndStayTheSame) {
   const RunIdentity run("default", Uid::FromHalves(1, 2), "20261121T030000-0-UTC");
   EXPECT_NE(run.EventId(0), run.EventId(1));
-  // Stored and seen by consumers: a change of this value is a change of format.
+  // This value is stored, and consumers see it: a change of it is a change of the format.
   EXPECT_EQ(run.EventId(0),
             RunIdentity("default", Uid::FromHalves(1, 2), "20261121T030000-0-UTC").EventId(0));
 }

@@ -1,4 +1,4 @@
-// The state of a schedule, as tests of those who only read it write it.
+// Writes the state of a schedule, for tests of code that only reads it.
 //
 // Pure.
 
@@ -17,8 +17,8 @@
 
 namespace escapement {
 
-// Puts the state of schedule "s" of the tenant "default". `cancelled_run`: the occurrence of a run
-// that CancelRun has cancelled; empty: none.
+// Puts the state of schedule "s" of the tenant "default". `cancelled_run`: the occurrence of a
+// cancelled run; empty: none.
 inline kv::Mutation StatePut(const Uid& uid, storage::v1::ScheduleStateKind kind, uint64_t version,
                              absl::Time cancelled_before = absl::UnixEpoch(),
                              const std::string& cancelled_run = {}) {

@@ -23,7 +23,7 @@ constexpr size_t kEntryBytes = 320;
 
 void CheckCount(int count, absl::string_view field, FieldViolations* violations) {
   if (count == 0) violations->Add(field, "must not be empty");
-  if (count > kTokensMax) violations->Add(field, absl::StrCat("more than ", kTokensMax));
+  if (count > kTokensMax) violations->Add(field, absl::StrCat("must hold at most ", kTokensMax));
 }
 
 void CheckHandles(const google::protobuf::RepeatedPtrField<std::string>& tokens,
@@ -31,7 +31,7 @@ void CheckHandles(const google::protobuf::RepeatedPtrField<std::string>& tokens,
   CheckCount(tokens.size(), "tokens", violations);
   if (!violations->empty()) return;
   for (int i = 0; i < tokens.size() && violations->size() < kViolationsMax; ++i) {
-    if (tokens[i].empty()) violations->Add(absl::StrCat("tokens[", i, "]"), "required");
+    if (tokens[i].empty()) violations->Add(absl::StrCat("tokens[", i, "]"), "is required");
   }
 }
 
@@ -108,18 +108,18 @@ absl::Status CheckTokens(const v1::CompleteTokensRequest& request) {
     const auto add = [&](absl::string_view field, absl::string_view description) {
       violations.Add(absl::StrCat("completions[", i, "].", field), description);
     };
-    if (completion.token().empty()) add("token", "required");
+    if (completion.token().empty()) add("token", "is required");
     if (completion.outcome() != v1::TokenCompletion::SUCCEEDED &&
         completion.outcome() != v1::TokenCompletion::FAILED) {
       add("outcome", "must be SUCCEEDED or FAILED");
     }
     if (completion.output().size() > kTokenOutputBytesMax)
-      add("output", absl::StrCat("more than ", kTokenOutputBytesMax, " bytes"));
+      add("output", absl::StrCat("must have at most ", kTokenOutputBytesMax, " bytes"));
     output_bytes += completion.output().size();
   }
   if (output_bytes > kTokenOutputsBytesMax) {
-    violations.Add("completions",
-                   absl::StrCat("outputs of more than ", kTokenOutputsBytesMax, " bytes together"));
+    violations.Add("completions", absl::StrCat("outputs must have at most ", kTokenOutputsBytesMax,
+                                               " bytes together"));
   }
   return violations.ToStatus();
 }

@@ -28,8 +28,8 @@ absl::Status NotReady() {
 }
 
 absl::Status Busy() {
-  return ResourceExhausted("TOKENS_BUSY", "too many tokens are being given back at once",
-                           kTokenBusyDelay);
+  return ResourceExhausted(
+      "TOKENS_BUSY", "too many calls give tokens back at once; try again later", kTokenBusyDelay);
 }
 
 absl::Status Stopped() {

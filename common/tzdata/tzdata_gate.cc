@@ -24,16 +24,6 @@ using kv::ColumnFamily;
 constexpr absl::Duration kAgain = absl::Seconds(1);  // after a failure, or the end of a watch
 constexpr size_t kZonesLogged = 20;
 
-// The zone's name may come from a file; a label's value is quoted.
-std::string Label(absl::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '"' || c == '\\') out.push_back('\\');
-    out.push_back(c == '\n' ? ' ' : c);
-  }
-  return out;
-}
-
 }  // namespace
 
 class TzdataGate::Core {
@@ -45,7 +35,7 @@ class TzdataGate::Core {
         executor_(runtime.NewExecutor("tzdata")),
         client_(store, runtime, ClientOptions()) {
     if (options_.metrics != nullptr)
-      metrics_ = options_.metrics->AddText([this] { return MetricsText(); });
+      collector_ = options_.metrics->AddCollector([this] { ShowInfo(); });
   }
   ~Core() { executor_->Stop(); }
 
@@ -74,7 +64,7 @@ class TzdataGate::Core {
   void ReadZones(std::string old_revision, std::string begin, RulesByName kept);
   void Commit(kv::Group group);
   void SetPhase(Phase phase, absl::string_view in_store);
-  std::string MetricsText() const;
+  void ShowInfo();
 
   const Options options_;
   Closure on_open_, on_close_;
@@ -88,7 +78,8 @@ class TzdataGate::Core {
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kUnknown;
   std::string in_store_ ABSL_GUARDED_BY(mutex_);
   // Last: its collector reads the others.
-  std::unique_ptr<Metrics::CollectorHandle> metrics_;
+  MetricLabels info_labels_ ABSL_GUARDED_BY(mutex_);  // as they were shown last
+  std::unique_ptr<Metrics::CollectorHandle> collector_;
 };
 
 void TzdataGate::Core::Read() {
@@ -206,13 +197,16 @@ void TzdataGate::Core::SetPhase(Phase phase, absl::string_view in_store) {
   if (phase == Phase::kClosed && before == Phase::kOpen) std::exchange(on_close_, nullptr)();
 }
 
-std::string TzdataGate::Core::MetricsText() const {
+void TzdataGate::Core::ShowInfo() {
+  constexpr const char* kName = "escapement_tzdata_info";
   absl::MutexLock lock(&mutex_);
-  return absl::StrCat(
-      "# HELP escapement_tzdata_info The time zone database of this process and the one in force\n"
-      "# TYPE escapement_tzdata_info gauge\n"
-      "escapement_tzdata_info{version=\"",
-      Label(revision()), "\",rev_in_store=\"", Label(in_store_), "\"} 1\n");
+  MetricLabels labels = {{"version", revision()}, {"rev_in_store", in_store_}};
+  if (labels == info_labels_) return;
+  if (!info_labels_.empty()) options_.metrics->RemoveGauge(kName, info_labels_);
+  options_.metrics
+      ->GetGauge(kName, "The time zone database of this process and the one in force", labels)
+      ->Set(1);
+  info_labels_ = std::move(labels);
 }
 
 TzdataGate::TzdataGate(Options options, kv::KvStore& store, Runtime& runtime, Closure on_open,

@@ -109,7 +109,7 @@ TEST_F(TzdataGateTest, TheFirstProcessesAdoptTheirRevisionOnce) {
   Instance& b = Start("b", OldRules());
   EXPECT_FALSE(a.gate->Open());
   EXPECT_TRUE(absl::StrContains(a.metrics->Serialize(),
-                                "escapement_tzdata_info{version=\"2026a\",rev_in_store=\"\"} 1"));
+                                "escapement_tzdata_info{rev_in_store=\"\",version=\"2026a\"} 1"));
   Advance(absl::Seconds(1));
   EXPECT_TRUE(a.gate->Open());
   EXPECT_TRUE(b.gate->Open());
@@ -125,7 +125,7 @@ TEST_F(TzdataGateTest, TheFirstProcessesAdoptTheirRevisionOnce) {
   EXPECT_GT(rules->end, world_.Now() + absl::Hours(3650 * 24));
   EXPECT_TRUE(
       absl::StrContains(a.metrics->Serialize(),
-                        "escapement_tzdata_info{version=\"2026a\",rev_in_store=\"2026a\"} 1"));
+                        "escapement_tzdata_info{rev_in_store=\"2026a\",version=\"2026a\"} 1"));
 }
 
 TEST_F(TzdataGateTest, ANewerProcessSwitchesTheStoreAndTheOlderOnesLetGo) {
@@ -154,7 +154,7 @@ TEST_F(TzdataGateTest, ANewerProcessSwitchesTheStoreAndTheOlderOnesLetGo) {
   EXPECT_NE(Meta(ZoneRulesKey("Test/D")), "");
   EXPECT_TRUE(
       absl::StrContains(old.metrics->Serialize(),
-                        "escapement_tzdata_info{version=\"2026a\",rev_in_store=\"2026b\"} 1"));
+                        "escapement_tzdata_info{rev_in_store=\"2026b\",version=\"2026a\"} 1"));
 }
 
 TEST_F(TzdataGateTest, AnOlderProcessWaitsUntilItsRevisionIsInForce) {

@@ -5,7 +5,7 @@
 #include "common/tzdata/database.h"
 
 ABSL_FLAG(absl::Duration, emit_ahead, absl::Seconds(5),
-          "how long before they are due events are written to the queue");
+          "how long before their due time events are written to the queue");
 
 namespace escapement::emitter {
 namespace {

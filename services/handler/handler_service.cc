@@ -32,10 +32,12 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
       : options_(std::move(options)),
         runtime_(runtime),
         executor_(runtime.NewExecutor("handler")),
+        own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
+        metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
         client_(store, runtime, ClientOptions()),
         cache_(client_, executor_, [this] { OnFetched(); }),
         lead_(options_),
-        sends_(options_, lead_, runtime, executor_, transport, stats_, [this] { Wake(); }),
+        sends_(options_, lead_, runtime, executor_, transport, metrics_, [this] { Wake(); }),
         shared_{.options = options_,
                 .client = client_,
                 .runtime = runtime,
@@ -43,7 +45,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
                 .cache = cache_,
                 .lead = lead_,
                 .sends = sends_,
-                .stats = stats_,
+                .metrics = metrics_,
                 .lease_valid =
                     [this](uint32_t shard) { return keeper_ != nullptr && keeper_->Valid(shard); },
                 .wake = [this] { Wake(); }},
@@ -55,7 +57,7 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   void Stop() { executor_->Stop(); }
 
   Executor& executor() { return *executor_; }
-  const HandlerStats& stats() const { return stats_; }
+  const HandlerMetrics& metrics() const { return metrics_; }
   bool ready() const { return ready_.load(std::memory_order_relaxed); }
 
  private:
@@ -81,7 +83,8 @@ class HandlerService::Core : public std::enable_shared_from_this<HandlerService:
   const HandlerOptions options_;
   Runtime& runtime_;
   std::shared_ptr<Executor> executor_;
-  HandlerStats stats_;
+  const std::unique_ptr<Metrics> own_metrics_;  // if the options name none
+  HandlerMetrics metrics_;
   std::atomic<bool> ready_{false};
   kv::KvClient client_;
   RecordCache cache_;
@@ -137,7 +140,7 @@ void HandlerService::Core::MakeKeeper(uint32_t shards) {
   callbacks.on_acquired = [this](const lease::HeldLease& lease) { OnAcquired(lease); };
   callbacks.on_lost = [this](uint32_t index) {
     shards_.erase(index);
-    stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
+    metrics_.shards_held.Set(static_cast<double>(shards_.size()));
   };
   callbacks.on_release_wanted = [this](uint32_t index, Closure release) {
     const auto shard = shards_.find(index);
@@ -168,7 +171,7 @@ void HandlerService::Core::OnAcquired(const lease::HeldLease& lease) {
   if (drained_) return;  // released with the others
   auto shard = std::make_unique<Shard>(shared_, lease, keeper_->Fence(lease.index));
   Shard& started = *(shards_[lease.index] = std::move(shard));
-  stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
+  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
   started.Start();
 }
 
@@ -209,7 +212,7 @@ void HandlerService::Core::Step() {
       sent = runtime_.clock().Elapsed();
     }
   }
-  stats_.rows_in_memory.store(rows, std::memory_order_relaxed);
+  metrics_.rows_in_memory.Set(static_cast<double>(rows));
   if (!drained_ && retention_.Due()) Sweep(now);
   PlanNextStep(now, begun);
   ReleaseIfDrained();
@@ -290,6 +293,6 @@ void HandlerService::Drain(Closure done) {
 
 bool HandlerService::Ready() const { return core_->ready(); }
 
-const HandlerStats& HandlerService::stats() const { return core_->stats(); }
+const HandlerMetrics& HandlerService::metrics() const { return core_->metrics(); }
 
 }  // namespace escapement::handler

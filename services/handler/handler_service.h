@@ -4,7 +4,7 @@
 //
 // The same class runs in the handler process, in standalone and in the simulation.
 //
-// Threads: Start, Drain and stats from any; everything else happens on an executor of its own.
+// Threads: Start, Drain and metrics from any; everything else happens on an executor of its own.
 // Drain (or the loss of the process) comes before destruction; the destructor stops the executor.
 
 #ifndef SERVICES_HANDLER_HANDLER_SERVICE_H_
@@ -15,8 +15,8 @@
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/metrics.h"
 #include "services/handler/options.h"
-#include "services/handler/stats.h"
 
 namespace escapement::handler {
 
@@ -40,7 +40,7 @@ class HandlerService {
   // True once it takes part: the store has answered and the shares are being balanced. Any thread.
   bool Ready() const;
 
-  const HandlerStats& stats() const;
+  const HandlerMetrics& metrics() const;
 
  private:
   class Core;

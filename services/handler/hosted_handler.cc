@@ -13,13 +13,15 @@
 #include "services/handler/handler_service.h"
 #include "services/handler/metrics.h"
 
-ABSL_FLAG(int, http_connections_per_target, 64, "HTTP requests at once to one origin");
+ABSL_FLAG(int, http_connections_per_target, 64,
+          "concurrent HTTP requests to one origin (scheme://host:port)");
 ABSL_FLAG(int, http_threads, 1,
-          "threads that drive the HTTP connections: more for many https targets; 0: one for each "
-          "core, at most 4");
-ABSL_FLAG(uint64_t, events_out_max, 16'384, "events claimed and not answered, of one handler");
+          "threads that drive the HTTP connections; use more for many https targets; 0: one for "
+          "each core, at most 4");
+ABSL_FLAG(uint64_t, events_out_max, 16'384,
+          "events that one handler has claimed and that are not answered");
 ABSL_FLAG(absl::Duration, retention, absl::Hours(24 * 7),
-          "how long the records of ended events are kept");
+          "how long records of ended events are kept");
 
 namespace escapement::handler {
 namespace {
@@ -29,6 +31,7 @@ constexpr double kDrainShare = 0.8;
 HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   HandlerOptions options;
   options.instance = context.instance;
+  options.metrics = &context.metrics;
   options.fresh_token_key = FreshTokenKey();
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
@@ -68,13 +71,10 @@ struct HostedHandler::Parts {
   Parts(const ServiceContext& context, kv::KvStore& store)
       : transport(std::make_unique<HttpTransport>(HttpOptionsFromFlags()),
                   std::make_unique<GrpcTransport>(GrpcTransport::Options{})),
-        service(OptionsFromFlags(context), store, context.runtime, transport),
-        metrics(context.metrics.AddText([this] { return FormatHandlerMetrics(service.stats()); })) {
-  }
+        service(OptionsFromFlags(context), store, context.runtime, transport) {}
 
   TargetTransport transport;
   HandlerService service;
-  std::unique_ptr<Metrics::CollectorHandle> metrics;
 };
 
 HostedHandler::HostedHandler(const ServiceContext& context, kv::KvStore& store)

@@ -8,11 +8,13 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/metrics/metrics.h"
 
 namespace escapement::handler {
 
 struct HandlerOptions {
   std::string instance = "handler";  // unique for each start of a process
+  Metrics* metrics = nullptr;        // outlives the service; null: the service keeps its own
 
   // The platform's key of tokens, if there is none yet (common/tokens). Empty: drawn from the
   // runtime's random numbers, which only in simulations are good enough.

@@ -137,7 +137,7 @@ void Shard::OnResult(const std::shared_ptr<Claim>& claim, uint32_t entry_index, 
                   .dispatch_micros = dispatch_micros,
                   .complete_micros = ToMicros(now)};
   if (result.status == DeliveryStatus::kAccepted) {
-    HandlerStats::Add(state_->core.stats.accepted, 1);
+    state_->core.metrics.accepted.Increment();
     if (entry.grant != nullptr && entry.grant->on_release) outcome.work = result.work;
     if (outcome.work == DeliveryWork::kFailed)
       outcome.reason = CleanText(result.message, kDeliveryMessageBytesMax);

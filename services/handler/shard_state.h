@@ -26,8 +26,8 @@
 #include "services/handler/delivery/send_loop.h"
 #include "services/handler/granted/granted_claims.h"
 #include "services/handler/intake/due_queue.h"
+#include "services/handler/metrics.h"
 #include "services/handler/options.h"
-#include "services/handler/stats.h"
 
 namespace escapement::handler {
 
@@ -39,7 +39,7 @@ struct HandlerCore {
   RecordCache& cache;
   ClaimLead& lead;
   SendLoop& sends;
-  HandlerStats& stats;
+  HandlerMetrics& metrics;
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, may be called any number of times
   uint64_t last_claim_order = 0;

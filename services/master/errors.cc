@@ -30,7 +30,7 @@ absl::Status ImpossibleExpression(absl::string_view field, absl::string_view des
 
 absl::Status RequestIdReused() {
   return InvalidFieldBecause("REQUEST_ID_REUSED", "request_id",
-                             "was used with another request within the last day");
+                             "was used for a different request within the last day; use a new id");
 }
 
 absl::Status WrongState(absl::string_view resource, absl::string_view state,
@@ -41,17 +41,18 @@ absl::Status WrongState(absl::string_view resource, absl::string_view state,
 }
 
 absl::Status EventRunning(absl::string_view resource) {
-  return FailedPrecondition("EVENT_RUNNING", absl::StrCat(resource, " is being sent"),
+  return FailedPrecondition("EVENT_RUNNING",
+                            absl::StrCat(resource, " is being sent and cannot be cancelled"),
                             {{"resource", std::string(resource)}});
 }
 
 absl::Status EventEnded(absl::string_view resource) {
-  return FailedPrecondition("EVENT_ENDED", absl::StrCat(resource, " has ended"),
+  return FailedPrecondition("EVENT_ENDED", absl::StrCat(resource, " has already ended"),
                             {{"resource", std::string(resource)}});
 }
 
 absl::Status RunEnded(absl::string_view resource) {
-  return FailedPrecondition("RUN_ENDED", absl::StrCat(resource, " has ended already"),
+  return FailedPrecondition("RUN_ENDED", absl::StrCat(resource, " has already ended"),
                             {{"resource", std::string(resource)}});
 }
 
@@ -63,38 +64,40 @@ absl::Status TooManyCancelled(absl::string_view resource) {
 }
 
 absl::Status PolicyHasSchedules(absl::string_view resource) {
-  return FailedPrecondition("POLICY_HAS_SCHEDULES", absl::StrCat("a schedule refers to ", resource),
+  return FailedPrecondition("POLICY_HAS_SCHEDULES",
+                            absl::StrCat("a schedule still refers to ", resource),
                             {{"resource", std::string(resource)}});
 }
 
 absl::Status PolicyHasWaiting(absl::string_view resource) {
   return FailedPrecondition("POLICY_HAS_WAITING_EVENTS",
-                            absl::StrCat("events wait under ", resource),
+                            absl::StrCat("events still wait under ", resource),
                             {{"resource", std::string(resource)}});
 }
 
 absl::Status PolicyHasHolders(absl::string_view resource) {
   return FailedPrecondition("POLICY_HAS_HELD_TOKENS",
-                            absl::StrCat("events hold tokens of ", resource),
+                            absl::StrCat("events still hold tokens of ", resource),
                             {{"resource", std::string(resource)}});
 }
 
 absl::Status PolicyMissing(absl::string_view policy, absl::string_view field) {
-  return FailedPrecondition("POLICY_NOT_FOUND", absl::StrCat(field, ": there is no ", policy),
+  return FailedPrecondition("POLICY_NOT_FOUND",
+                            absl::StrCat(field, ": ", policy, " does not exist"),
                             {{"resource", std::string(policy)}, {"field", std::string(field)}});
 }
 
 absl::Status Contended(absl::string_view resource) {
   return Aborted(
       "CONTENDED",
-      absl::StrCat(resource, " is being changed by others; nothing was done, try again"));
+      absl::StrCat(resource, " is being changed by other calls; nothing was changed, try again"));
 }
 
 absl::Status EmissionBehind(absl::string_view resource) {
-  return ResourceExhausted(
-      "EMISSION_BEHIND",
-      absl::StrCat("more occurrences of ", resource, " are owed than one change may emit"),
-      absl::Seconds(5));
+  return ResourceExhausted("EMISSION_BEHIND",
+                           absl::StrCat("the emitter is too far behind with ", resource,
+                                        " for this change; try again later"),
+                           absl::Seconds(5));
 }
 
 absl::Status NotReady() {

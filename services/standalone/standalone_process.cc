@@ -8,8 +8,8 @@
 #include "services/emitter/hosted_emitter.h"
 #include "services/handler/hosted_handler.h"
 #include "services/master/hosted_master.h"
+#include "services/store/metrics.h"
 #include "services/store/store_flags.h"
-#include "services/store/store_metrics.h"
 #include "services/store/store_server.h"
 #include "services/token_manager/hosted_token_manager.h"
 

@@ -4,8 +4,8 @@
 
 #include "absl/flags/flag.h"
 #include "common/service/service_process.h"
+#include "services/store/metrics.h"
 #include "services/store/store_flags.h"
-#include "services/store/store_metrics.h"
 #include "services/store/store_server.h"
 
 namespace escapement::store {

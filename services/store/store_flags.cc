@@ -7,18 +7,16 @@
 #include "absl/time/time.h"
 #include "common/kv/layout.h"
 
-ABSL_FLAG(std::string, data_dir, "", "folder of the data; made if it is missing");
+ABSL_FLAG(std::string, data_dir, "", "folder of the data; the store creates it if it is missing");
 ABSL_FLAG(bool, accept_loss, false,
           "serve although acknowledged commits are missing from the data folder");
 ABSL_FLAG(absl::Duration, store_lease_ttl, absl::Seconds(5),
-          "no lease is taken over in this time after a start");
-ABSL_FLAG(uint32_t, partitions, 16,
-          "of the children index, when the data folder is new; 1 to 1024");
-ABSL_FLAG(uint32_t, queue_shards, 8, "of the event queue, when the data folder is new; 1 to 1024");
-ABSL_FLAG(uint32_t, policy_shards, 8,
-          "of waiting events and grants, when the data folder is new; 1 to 1024");
+          "nobody can take over a lease for this long after the store starts");
+ABSL_FLAG(uint32_t, partitions, 16, "number of partitions of a new data folder; 1 to 1024");
+ABSL_FLAG(uint32_t, queue_shards, 8, "number of queue shards of a new data folder; 1 to 1024");
+ABSL_FLAG(uint32_t, policy_shards, 8, "number of policy shards of a new data folder; 1 to 1024");
 ABSL_FLAG(uint64_t, free_mib_min, 256,
-          "MiB of disk that must stay free; commits are refused below");
+          "MiB of disk that must stay free; with less, commits are refused");
 ABSL_FLAG(uint64_t, block_cache_mib, 256, "MiB of memory for blocks read from disk");
 
 namespace escapement::store {

@@ -11,6 +11,7 @@ namespace {
 TokenManagerOptions OptionsFromFlags(const ServiceContext& context) {
   TokenManagerOptions options;
   options.instance = context.instance;
+  options.metrics = &context.metrics;
   options.lease_ttl = LeaseTtl();
   options.lease_renew_every = LeaseRenewEvery();
   return options;
@@ -28,8 +29,6 @@ TokenDoor::Options DoorOptions(const ServiceContext& context, LocalGrants& grant
 
 HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
     : service_(OptionsFromFlags(context), store, context.runtime),
-      metrics_(
-          context.metrics.AddText([this] { return FormatTokenManagerMetrics(service_.stats()); })),
       door_(DoorOptions(context, service_.grants()), store, context.runtime),
       door_grpc_(door_) {}
 

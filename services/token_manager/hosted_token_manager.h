@@ -30,7 +30,6 @@ class HostedTokenManager final : public HostedService {
  private:
   // Destroyed in the reverse order.
   TokenManagerService service_;
-  const std::unique_ptr<Metrics::CollectorHandle> metrics_;
   TokenDoor door_;
   TokenGrpc door_grpc_;
 };

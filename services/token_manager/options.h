@@ -8,11 +8,13 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/metrics/metrics.h"
 
 namespace escapement::token_manager {
 
 struct TokenManagerOptions {
   std::string instance = "token_manager";  // unique for each start of a process
+  Metrics* metrics = nullptr;              // outlives the service; null: the service keeps its own
 
   absl::Duration lease_ttl = absl::Seconds(5);
   absl::Duration lease_renew_every = absl::Seconds(1);

@@ -199,7 +199,7 @@ void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
     }
     if (!record.ParseFromString(report.value)) {
       // Nothing can be made of it, now or later.
-      TokenManagerStats::Add(state_->core.stats.broken_rows, 1);
+      state_->core.metrics.broken_rows.Increment();
       record.Clear();
     }
     bool can = true;
@@ -219,7 +219,7 @@ void PolicyShard::TakeReports(ReportActions& actions, Round& round) {
 }
 
 void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
-  TokenManagerStats& stats = state_->core.stats;
+  TokenManagerMetrics& metrics = state_->core.metrics;
   const size_t entries_max = Perturb(state_->core.runtime, Site::kTokensCallsOfOne)
                                  ? round.entries + 1
                                  : 2 * state_->core.options.report_entries_max;
@@ -236,7 +236,7 @@ void PolicyShard::TakeCalls(ReportActions& actions, Round& round) {
     effects.reserve(call.entries.size());
     for (const auto& entry : call.entries) {
       effects.push_back(actions.Apply(entry));
-      TokenManagerStats::Add(effects.back() ? stats.completions : stats.completions_void, 1);
+      (effects.back() ? metrics.completions : metrics.completions_void).Increment();
     }
     round.answers.push_back({std::move(call.done), std::move(effects)});
   }
@@ -340,7 +340,7 @@ void PolicyShard::Commit(Round& round) {
 }
 
 void PolicyShard::Send() {
-  TokenManagerStats::Add(state_->core.stats.commits, 1);
+  state_->core.metrics.commits.Increment();
   // A copy is kept: it may have to be sent again.
   state_->core.client.CommitAsync(
       kv::Commit(*commit_), state_->core.executor,

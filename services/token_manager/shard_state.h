@@ -28,8 +28,8 @@
 #include "services/token_manager/granting/target_backoff.h"
 #include "services/token_manager/holding/report_queue.h"
 #include "services/token_manager/judging/run_parts.h"
+#include "services/token_manager/metrics.h"
 #include "services/token_manager/options.h"
-#include "services/token_manager/stats.h"
 #include "services/token_manager/waiting/policy_state.h"
 
 namespace escapement::token_manager {
@@ -42,7 +42,7 @@ struct TokenManagerCore {
   RecordCache& cache;
   QueueShards& queue_shards;
   TargetBackoff& backoff;
-  TokenManagerStats& stats;
+  TokenManagerMetrics& metrics;
   std::function<bool(uint32_t shard)> lease_valid;
   std::function<void()> wake;  // steps all shards soon; cheap, any number of times
   // A row of `waiting` was written that may be of another shard owned here (the watches leave out

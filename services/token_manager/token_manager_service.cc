@@ -33,6 +33,8 @@ class TokenManagerService::Core final : public LocalGrants {
       : options_(std::move(options)),
         runtime_(runtime),
         executor_(runtime.NewExecutor("token_manager")),
+        own_metrics_(options_.metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
+        metrics_(options_.metrics == nullptr ? *own_metrics_ : *options_.metrics),
         client_(store, runtime, ClientOptions()),
         cache_(client_, executor_, [this] { OnFetched(); }),
         queue_shards_(client_, executor_, options_.undelivered_max, [this] { Wake(); }),
@@ -44,7 +46,7 @@ class TokenManagerService::Core final : public LocalGrants {
                 .cache = cache_,
                 .queue_shards = queue_shards_,
                 .backoff = backoff_,
-                .stats = stats_,
+                .metrics = metrics_,
                 .lease_valid =
                     [this](uint32_t shard) { return keeper_ != nullptr && keeper_->Valid(shard); },
                 .wake = [this] { Wake(); },
@@ -60,7 +62,7 @@ class TokenManagerService::Core final : public LocalGrants {
              Done done) override;
 
   Executor& executor() { return *executor_; }
-  const TokenManagerStats& stats() const { return stats_; }
+  const TokenManagerMetrics& metrics() const { return metrics_; }
   bool ready() const { return ready_.load(std::memory_order_relaxed); }
 
  private:
@@ -87,7 +89,8 @@ class TokenManagerService::Core final : public LocalGrants {
   const TokenManagerOptions options_;
   Runtime& runtime_;
   std::shared_ptr<Executor> executor_;
-  TokenManagerStats stats_;
+  const std::unique_ptr<Metrics> own_metrics_;  // if the options name none
+  TokenManagerMetrics metrics_;
   std::atomic<bool> ready_{false};
   std::atomic<size_t> completions_{0};  // brought and not answered yet
   CompletionInbox inbox_;
@@ -182,7 +185,7 @@ void TokenManagerService::Core::OnAcquired(const lease::HeldLease& lease, UsedNu
   auto shard = std::make_unique<PolicyShard>(shared_, lease, keeper_->Fence(lease.index), used,
                                              [this, lease] { Reload(lease); });
   PolicyShard& started = *(shards_[lease.index] = std::move(shard));
-  stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
+  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
   started.Start();
 }
 
@@ -199,7 +202,7 @@ void TokenManagerService::Core::OnLost(uint32_t index) {
   releases_.erase(index);
   backoff_.OnShardLost(index, client_.NowLow());
   Wake();
-  stats_.shards_held.store(shards_.size(), std::memory_order_relaxed);
+  metrics_.shards_held.Set(static_cast<double>(shards_.size()));
 }
 
 void TokenManagerService::Core::Reload(const lease::HeldLease& lease) {
@@ -315,12 +318,12 @@ void TokenManagerService::Core::ShowGauges() {
   size_t policies = 0;
   for (const auto& [index, shard] : shards_) policies += shard->policies();
   const Totals& totals = queue_shards_.totals();
-  stats_.policies_active.store(policies, std::memory_order_relaxed);
-  stats_.rows_in_memory.store(totals.rows, std::memory_order_relaxed);
-  stats_.held.store(totals.held, std::memory_order_relaxed);
-  stats_.undelivered_now.store(totals.undelivered, std::memory_order_relaxed);
-  stats_.completions_waiting.store(completions_.load(std::memory_order_relaxed),
-                                   std::memory_order_relaxed);
+  metrics_.policies_active.Set(static_cast<double>(policies));
+  metrics_.rows_in_memory.Set(static_cast<double>(totals.rows));
+  metrics_.held.Set(static_cast<double>(totals.held));
+  metrics_.undelivered_now.Set(static_cast<double>(totals.undelivered));
+  metrics_.completions_waiting.Set(
+      static_cast<double>(completions_.load(std::memory_order_relaxed)));
 }
 
 void TokenManagerService::Core::PlanNextStep(absl::Time now) {
@@ -408,7 +411,7 @@ void TokenManagerService::Drain(Closure done) {
 
 bool TokenManagerService::Ready() const { return core_->ready(); }
 
-const TokenManagerStats& TokenManagerService::stats() const { return core_->stats(); }
+const TokenManagerMetrics& TokenManagerService::metrics() const { return core_->metrics(); }
 
 LocalGrants& TokenManagerService::grants() { return *core_; }
 

@@ -5,9 +5,9 @@
 //
 // The same class runs in the token manager's process, in standalone and in the simulation.
 //
-// Threads: Start, Drain, Ready, stats and grants() from any; everything else happens on an executor
-// of its own. Drain (or the loss of the process) comes before destruction; the destructor stops the
-// executor.
+// Threads: Start, Drain, Ready, metrics and grants() from any; everything else happens on an
+// executor of its own. Drain (or the loss of the process) comes before destruction; the destructor
+// stops the executor.
 
 #ifndef SERVICES_TOKEN_MANAGER_TOKEN_MANAGER_SERVICE_H_
 #define SERVICES_TOKEN_MANAGER_TOKEN_MANAGER_SERVICE_H_
@@ -17,8 +17,8 @@
 #include "common/kv/kv_store.h"
 #include "common/runtime/runtime.h"
 #include "common/tokens/local_grants.h"
+#include "services/token_manager/metrics.h"
 #include "services/token_manager/options.h"
-#include "services/token_manager/stats.h"
 
 namespace escapement::token_manager {
 
@@ -41,7 +41,7 @@ class TokenManagerService {
   // True once it takes part: the store has answered and the shares are being balanced.
   bool Ready() const;
 
-  const TokenManagerStats& stats() const;
+  const TokenManagerMetrics& metrics() const;
 
   // The way of completions to the shards owned here. Lives as long as the service; calls after its
   // destruction began are the caller's bug. `done` is dropped, not run, if the service is destroyed

@@ -59,7 +59,7 @@ void Deliver(HandlerWorld& world, uint64_t events) {
   escapement_budget_mark();
   service.Start();
   const bool done = world.runtime.RunUntil(
-      [&] { return service.stats().succeeded.load() == events; }, absl::Seconds(60));
+      [&] { return service.metrics().succeeded.Value() == events; }, absl::Seconds(60));
   escapement_budget_mark();
   if (!done) std::abort();
 }

@@ -56,10 +56,10 @@ int Run(const std::string& receiver, uint64_t events) {
   escapement_budget_mark();
   service.Start();
   const absl::Time deadline = absl::Now() + absl::Minutes(5);
-  while (service.stats().succeeded.load() < events && absl::Now() < deadline)
+  while (service.metrics().succeeded.Value() < events && absl::Now() < deadline)
     absl::SleepFor(absl::Milliseconds(10));
   escapement_budget_mark();
-  return service.stats().succeeded.load() == events ? 0 : 1;
+  return service.metrics().succeeded.Value() == events ? 0 : 1;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ inline std::string EnumName(absl::string_view text) {
 
 inline absl::Status NoSuchValue(absl::string_view flag, absl::string_view text,
                                 absl::string_view values) {
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "' is none of ", values));
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "' is not one of ", values));
 }
 
 }  // namespace escapement::escctl

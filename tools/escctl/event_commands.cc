@@ -62,11 +62,12 @@ void AddCreate(CLI::App& group, Session& session) {
     TargetFlags target;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("create", "make one event");
-  command->add_option("id", o->id, "chosen by you; made by the server if left out");
-  command->add_option("--due", o->due, "2026-12-24T18:00:00Z, now, or +90s")->capture_default_str();
+  CLI::App* command = group.add_subcommand("create", "create one event");
+  command->add_option("id", o->id, "id of the event; the server makes one if it is missing");
+  command->add_option("--due", o->due, "when it is due: 2026-12-24T18:00:00Z, now, or +90s")
+      ->capture_default_str();
   command->add_option("--request-id", o->request_id,
-                      "repeat-safe: the same id gives the first answer");
+                      "makes it safe to repeat: the same id returns the first answer");
   o->target.Add(*command);
   command->callback([o, &session] {
     v1::CreateEventRequest request;
@@ -74,8 +75,8 @@ void AddCreate(CLI::App& group, Session& session) {
       return session.FailUsage(status.message());
     }
     if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
-      return session.FailUsage(
-          absl::StrCat("--due: '", o->due, "' is neither an RFC 3339 time, now, nor +duration"));
+      return session.FailUsage(absl::StrCat(
+          "--due: '", o->due, "' is not a time such as 2026-12-24T18:00:00Z, now or +90s"));
     }
     request.set_parent(session.parent());
     request.set_event_id(o->id);
@@ -99,7 +100,7 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
     v1::Event event;
     PrintOrFail(session, Stub(session.channel()).GetEvent(&context, request, &event), event);
   });
-  CLI::App* cancel = group.add_subcommand("cancel", "end an event that has not been sent");
+  CLI::App* cancel = group.add_subcommand("cancel", "cancel an event that has not been sent");
   cancel->add_option("name", *name, "id or full name")->required();
   cancel->callback([name, &session] {
     v1::CancelEventRequest request;
@@ -199,7 +200,8 @@ void Ingest(Session& session, std::istream& in, const v1::Event& defaults) {
   if (!status.ok()) return session.Fail(status);
   if (!error.empty()) return session.FailUsage(error);
   if (totals.refused_batches > 0 || totals.answered < sent) {
-    session.Fail(grpc::Status(grpc::StatusCode::ABORTED, "not all batches were taken"));
+    session.Fail(
+        grpc::Status(grpc::StatusCode::ABORTED, "some batches were refused or not answered"));
   }
 }
 
@@ -209,10 +211,9 @@ void AddIngest(CLI::App& group, Session& session) {
     TargetFlags defaults;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("ingest", "make many events from a file of JSON lines");
-  command
-      ->add_option("-f,--file", o->file,
-                   "events.jsonl; - = stdin. Each line is an Event as the API gives it")
+  CLI::App* command =
+      group.add_subcommand("ingest", "create many events from a file of JSON lines");
+  command->add_option("-f,--file", o->file, "file with one Event in JSON on each line; - = stdin")
       ->required();
   o->defaults.Add(*command);
   command->callback([o, &session] {

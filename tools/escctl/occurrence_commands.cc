@@ -38,9 +38,9 @@ struct Backfill {
       const grpc::Status status = stub.BackfillSchedule(&context, request, &part);
       if (!status.ok()) {
         if (calls > 0) {
-          session.Say(absl::StrCat("escctl: done before ", TimeUtil::ToString(request.start_time()),
-                                   ": ", total.fired_count(), " fired, ", total.present_count(),
-                                   " present"));
+          session.Say(absl::StrCat(
+              "escctl: finished the range before ", TimeUtil::ToString(request.start_time()), ": ",
+              total.fired_count(), " fired, ", total.present_count(), " present"));
         }
         return session.Fail(status);
       }
@@ -48,7 +48,7 @@ struct Backfill {
       total.set_present_count(total.present_count() + part.present_count());
       if (!part.has_next_start_time()) break;
       if (part.next_start_time() <= request.start_time())
-        return session.Fail({grpc::StatusCode::INTERNAL, "the server does not get on"});
+        return session.Fail({grpc::StatusCode::INTERNAL, "the server made no progress"});
       *request.mutable_start_time() = part.next_start_time();
     }
     if (session.format() != OutputFormat::kTable)
@@ -68,10 +68,10 @@ void AddPreviewCommand(CLI::App& group, Session& session) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      group.add_subcommand("preview", "show when a schedule would fire, without making one");
+      group.add_subcommand("preview", "show when a schedule would fire, without creating it");
   o->timing.AddForPreview(*command);
-  command->add_option("--from", o->from, "show what is after this time; default: now");
-  command->add_option("--count,-n", o->count, "occurrences to show")
+  command->add_option("--from", o->from, "show occurrences after this time; default: now");
+  command->add_option("--count,-n", o->count, "number of occurrences to show")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([o, &session] {
@@ -101,13 +101,12 @@ void AddBackfillCommand(CLI::App& group, Session& session) {
     int32_t at_once = 0;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      group.add_subcommand("backfill", "fire the past occurrences that have not fired");
+  CLI::App* command = group.add_subcommand("backfill", "fire past occurrences that have not fired");
   command->add_option("name", o->name, "id or full name")->required();
-  command->add_option("--from", o->from, "the range's first time (RFC 3339, or --from=-24h)")
+  command->add_option("--from", o->from, "begin of the range: RFC 3339, or --from=-24h")
       ->required();
-  command->add_option("--to", o->to, "its end, exclusive; at most now")->required();
-  command->add_option("--at-once", o->at_once, "occurrences of one call")
+  command->add_option("--to", o->to, "end of the range, exclusive; at most now")->required();
+  command->add_option("--at-once", o->at_once, "occurrences that one call handles")
       ->check(CLI::PositiveNumber);
   command->callback([o, &session] {
     const absl::Time now = absl::Now();

@@ -63,7 +63,7 @@ void CallAndPrint(Session& session, const Request& request,
   PrintPolicies(session, {policy}, /*list=*/false);
 }
 
-// Flags of create and update. What is given wins over the file; 0 takes a limit away.
+// Flags of create and update. Flags override the file; 0 removes a limit.
 struct Limits {
   std::string file;
   std::optional<int64_t> max_concurrent;
@@ -75,20 +75,21 @@ struct Limits {
   std::optional<std::string> display_name;
 
   void Add(CLI::App& command) {
-    command.add_option("-f,--file", file, "the policy as JSON, as the API gives it; - = stdin");
+    command.add_option("-f,--file", file, "file with the policy in JSON; - = stdin");
     command.add_option("--max-concurrent,-m", max_concurrent,
-                       "events out at once, of all its schedules; 0 = no limit");
+                       "events out at once, over all its schedules; 0 = no limit");
     command.add_option("--max-per-second", max_per_second,
-                       "events that go out a second, e.g. 0.5; 0 = no limit");
-    command.add_option("--burst", burst, "events that may go at once on top of the rate");
+                       "events per second, e.g. 0.5; 0 = no limit");
+    command.add_option("--burst", burst, "events that may go out at once, on top of the rate");
     command.add_option("--hold-timeout", hold_timeout,
                        "how long a consumer may hold a token, e.g. 1h30m");
     command
-        .add_option("--on-expiry", on_expiry, "what happens then: RECLAIM it, or let it HOLD on")
+        .add_option("--on-expiry", on_expiry,
+                    "after the hold timeout: RECLAIM the token, or let the consumer HOLD it")
         ->transform(CLI::IsMember({"RECLAIM", "HOLD"}, CLI::ignore_case));
-    command.add_option("--fairness", fairness, "whose turn it is: BY_SCHEDULE or FIFO")
+    command.add_option("--fairness", fairness, "which event goes first: BY_SCHEDULE or FIFO")
         ->transform(CLI::IsMember({"BY_SCHEDULE", "FIFO"}, CLI::ignore_case));
-    command.add_option("--display-name", display_name, "for people");
+    command.add_option("--display-name", display_name, "text for people");
   }
 
   absl::Status Apply(ThrottlePolicy* policy, std::vector<std::string>* fields) const {
@@ -134,11 +135,11 @@ void AddCreate(CLI::App& group, Session& session) {
     bool validate_only = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("create", "make a policy");
-  command->add_option("id", o->id, "the last part of its name; made by the server if left out");
+  CLI::App* command = group.add_subcommand("create", "create a policy");
+  command->add_option("id", o->id, "last part of its name; the server makes one if it is missing");
   command->add_option("--request-id", o->request_id,
-                      "repeat-safe: the same id gives the first answer");
-  command->add_flag("--validate-only", o->validate_only, "check, but make nothing");
+                      "makes it safe to repeat: the same id returns the first answer");
+  command->add_flag("--validate-only", o->validate_only, "check, but create nothing");
   o->limits.Add(*command);
   command->callback([o, &session] {
     v1::CreatePolicyRequest request;
@@ -160,19 +161,18 @@ void AddUpdate(CLI::App& group, Session& session) {
     std::string etag;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      group.add_subcommand("update", "change the fields that are given; in force at once");
+  CLI::App* command = group.add_subcommand("update", "change the given fields; they apply at once");
   command->add_option("name", o->name, "id or full name")->required();
-  command->add_option("--etag", o->etag, "only if this is the current one");
+  command->add_option("--etag", o->etag, "change it only if this is its current etag");
   o->limits.Add(*command);
   command->callback([o, &session] {
     v1::UpdatePolicyRequest request;
     std::vector<std::string> fields;
     if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
       return session.FailUsage(status.message());
-    // Of a whole file every field counts: no mask means all that can be changed.
+    // A file replaces every field that can change: it needs no mask.
     if (o->limits.file.empty()) {
-      if (fields.empty()) return session.FailUsage("nothing to change was given");
+      if (fields.empty()) return session.FailUsage("give at least one flag that changes something");
       for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
     }
     request.mutable_policy()->set_name(session.FullName("policies", o->name));
@@ -193,7 +193,7 @@ void AddGetAndList(CLI::App& group, Session& session) {
 
   auto limit = std::make_shared<size_t>(1000);
   CLI::App* list = group.add_subcommand("list", "show the policies of the tenant");
-  list->add_option("--limit", *limit, "at most so many")
+  list->add_option("--limit", *limit, "most policies to show")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   list->callback([limit, &session] {
@@ -212,7 +212,8 @@ void AddGetAndList(CLI::App& group, Session& session) {
       request.set_page_token(page.next_page_token());
     } while (!request.page_token().empty() && policies.size() < *limit);
     PrintPolicies(session, policies, /*list=*/true);
-    if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+    if (!request.page_token().empty())
+      session.Say("escctl: there are more policies; raise --limit");
   });
 }
 
@@ -220,9 +221,9 @@ void AddDelete(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto etag = std::make_shared<std::string>();
   CLI::App* command =
-      group.add_subcommand("delete", "remove a policy that no schedule and no event needs");
+      group.add_subcommand("delete", "delete a policy that no schedule and no event uses");
   command->add_option("name", *name, "id or full name")->required();
-  command->add_option("--etag", *etag, "only if this is the current one");
+  command->add_option("--etag", *etag, "change it only if this is its current etag");
   command->callback([name, etag, &session] {
     v1::DeletePolicyRequest request;
     request.set_name(session.FullName("policies", *name));
@@ -239,16 +240,16 @@ void AddDelete(CLI::App& group, Session& session) {
 void AddPauseAndResume(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto reason = std::make_shared<std::string>();
-  CLI::App* pause = group.add_subcommand("pause", "let nothing more out until it is resumed");
+  CLI::App* pause = group.add_subcommand("pause", "grant no tokens until it is resumed");
   pause->add_option("name", *name, "id or full name")->required();
-  pause->add_option("--reason", *reason, "for those who wonder");
+  pause->add_option("--reason", *reason, "why it is paused, for people");
   pause->callback([name, reason, &session] {
     v1::PausePolicyRequest request;
     request.set_name(session.FullName("policies", *name));
     request.set_reason(*reason);
     CallAndPrint(session, request, &Stub::PausePolicy);
   });
-  CLI::App* resume = group.add_subcommand("resume", "let events out again");
+  CLI::App* resume = group.add_subcommand("resume", "grant tokens again");
   resume->add_option("name", *name, "id or full name")->required();
   resume->callback([name, &session] {
     v1::ResumePolicyRequest request;
@@ -296,9 +297,10 @@ void PrintUsageTables(Session& session, const v1::PolicyUsage& usage) {
 void AddUsage(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto limit = std::make_shared<int32_t>(100);
-  CLI::App* command = group.add_subcommand("usage", "who holds its tokens, who waits for one");
+  CLI::App* command =
+      group.add_subcommand("usage", "show who holds its tokens and who waits for one");
   command->add_option("name", *name, "id or full name")->required();
-  command->add_option("--limit", *limit, "holders, at most so many")
+  command->add_option("--limit", *limit, "most holders to show")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([name, limit, &session] {
@@ -312,7 +314,7 @@ void AddUsage(CLI::App& group, Session& session) {
       v1::PolicyUsage page;
       const auto status = Stub(session.channel()).GetPolicyUsage(&context, request, &page);
       if (!status.ok()) return session.Fail(status);
-      // Of the first page everything, of the others the holders.
+      // The first page has everything; the others add only holders.
       if (request.page_token().empty()) {
         usage = page;
       } else {

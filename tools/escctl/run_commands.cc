@@ -164,29 +164,30 @@ void AddRunCommands(CLI::App& app, Session& session) {
   CLI::App* schedule = app.get_subcommand("schedule");
   CLI::App* runs = schedule->add_subcommand("runs", "show the runs of a schedule");
   runs->add_option("name", o->name, "id or full name of the schedule")->required();
-  runs->add_option("--limit", o->limit, "at most so many")->capture_default_str();
+  runs->add_option("--limit", o->limit, "most rows to show")->capture_default_str();
   runs->add_option("--order-by", o->order_by, "nominal_time (oldest first) or nominal_time desc")
       ->capture_default_str();
   runs->add_option("--filter", o->filter,
-                   "state=ACTIVE, COMPLETED, SKIPPED or CANCELLED, nominal_time and complete_time "
-                   "with <, >= and the like; AND, OR, NOT");
+                   "conditions on state (ACTIVE, COMPLETED, SKIPPED, CANCELLED), nominal_time and "
+                   "complete_time, joined by AND, OR, NOT");
   runs->callback([o, &session] { ListRuns(session, o->name, o->order_by, o->filter, o->limit); });
 
-  CLI::App* group = app.add_subcommand("run", "what one occurrence set off");
+  CLI::App* group = app.add_subcommand("run", "runs: the events that one occurrence fired");
   group->require_subcommand(1);
   group->fallthrough();
   CLI::App* get = group->add_subcommand("get", "show one run with its counts");
   get->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   get->callback([o, &session] { GetRun(session, o->name); });
-  CLI::App* cancel =
-      group->add_subcommand("cancel", "end what has not been sent of a run as CANCELLED");
+  CLI::App* cancel = group->add_subcommand("cancel", "cancel the unsent events of a run");
   cancel->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
-  cancel->add_option("--request-id", o->request_id, "repeating it has no second effect");
+  cancel->add_option("--request-id", o->request_id,
+                     "makes it safe to repeat: the same id returns the first answer");
   cancel->callback([o, &session] { CancelRun(session, o->name, o->request_id); });
   CLI::App* events = group->add_subcommand("events", "show the events of a run");
   events->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
-  events->add_option("--filter", o->filter, "outcome=FAILED and the like");
-  events->add_option("--limit", o->limit, "at most so many")->capture_default_str();
+  events->add_option("--filter", o->filter,
+                     "outcome=SUCCEEDED, FAILED, SKIPPED, CANCELLED or EXPIRED");
+  events->add_option("--limit", o->limit, "most rows to show")->capture_default_str();
   events->callback([o, &session] { ListRunEvents(session, o->name, o->filter, o->limit); });
 }
 

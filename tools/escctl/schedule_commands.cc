@@ -52,7 +52,7 @@ void PrintOrFail(Session& session, const grpc::Status& status, const v1::Schedul
   PrintSchedules(session, {schedule}, /*list=*/false);
 }
 
-// Flags of create and update. What is given wins over the file.
+// Flags of create and update. Flags override the file.
 struct Definition {
   std::string file;
   std::string display_name;
@@ -63,10 +63,10 @@ struct Definition {
   ThrottleFlags throttle;
 
   void Add(CLI::App& command) {
-    command.add_option("-f,--file", file, "the schedule as JSON, as the API gives it; - = stdin");
-    command.add_option("--event-count,-n", event_count, "events of each occurrence")
+    command.add_option("-f,--file", file, "file with the schedule in JSON; - = stdin");
+    command.add_option("--event-count,-n", event_count, "events that each occurrence fires")
         ->check(CLI::PositiveNumber);
-    command.add_option("--display-name", display_name, "for people");
+    command.add_option("--display-name", display_name, "text for people");
     command.add_option("--label", labels, "key=value; may be repeated")->allow_extra_args(false);
     timing.Add(command);
     target.Add(command);
@@ -114,11 +114,11 @@ void AddCreate(CLI::App& group, Session& session) {
     bool validate_only = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("create", "make a schedule");
-  command->add_option("id", o->id, "the last part of its name; made by the server if left out");
+  CLI::App* command = group.add_subcommand("create", "create a schedule");
+  command->add_option("id", o->id, "last part of its name; the server makes one if it is missing");
   command->add_option("--request-id", o->request_id,
-                      "repeat-safe: the same id gives the first answer");
-  command->add_flag("--validate-only", o->validate_only, "check, but make nothing");
+                      "makes it safe to repeat: the same id returns the first answer");
+  command->add_flag("--validate-only", o->validate_only, "check, but create nothing");
   o->definition.Add(*command);
   command->callback([o, &session] {
     v1::CreateScheduleRequest request;
@@ -146,9 +146,9 @@ void AddUpdate(CLI::App& group, Session& session) {
     std::string etag;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("update", "change the fields that are given");
+  CLI::App* command = group.add_subcommand("update", "change the given fields");
   command->add_option("name", o->name, "id or full name")->required();
-  command->add_option("--etag", o->etag, "only if this is the current one");
+  command->add_option("--etag", o->etag, "change it only if this is its current etag");
   o->definition.Add(*command);
   command->callback([o, &session] {
     v1::UpdateScheduleRequest request;
@@ -157,9 +157,9 @@ void AddUpdate(CLI::App& group, Session& session) {
         !status.ok()) {
       return session.FailUsage(status.message());
     }
-    // Of a whole file every field counts: no mask means all that can be changed.
+    // A file replaces every field that can change: it needs no mask.
     if (o->definition.file.empty()) {
-      if (fields.empty()) return session.FailUsage("nothing to change was given");
+      if (fields.empty()) return session.FailUsage("give at least one flag that changes something");
       for (const std::string& field : fields) request.mutable_update_mask()->add_paths(field);
     }
     request.mutable_schedule()->set_name(session.FullName("schedules", o->name));
@@ -188,7 +188,7 @@ void AddGetAndList(CLI::App& group, Session& session) {
 
   auto limit = std::make_shared<size_t>(1000);
   CLI::App* list = group.add_subcommand("list", "show the schedules of the tenant");
-  list->add_option("--limit", *limit, "at most so many")->capture_default_str();
+  list->add_option("--limit", *limit, "most schedules to show")->capture_default_str();
   list->callback([limit, &session] {
     std::vector<v1::Schedule> schedules;
     v1::ListSchedulesRequest request;
@@ -205,16 +205,17 @@ void AddGetAndList(CLI::App& group, Session& session) {
       request.set_page_token(page.next_page_token());
     } while (!request.page_token().empty() && schedules.size() < *limit);
     PrintSchedules(session, schedules, /*list=*/true);
-    if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+    if (!request.page_token().empty())
+      session.Say("escctl: there are more schedules; raise --limit");
   });
 }
 
 void AddDelete(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto etag = std::make_shared<std::string>();
-  CLI::App* command = group.add_subcommand("delete", "end a schedule for good");
+  CLI::App* command = group.add_subcommand("delete", "delete a schedule");
   command->add_option("name", *name, "id or full name")->required();
-  command->add_option("--etag", *etag, "only if this is the current one");
+  command->add_option("--etag", *etag, "change it only if this is its current etag");
   command->callback([name, etag, &session] {
     v1::DeleteScheduleRequest request;
     request.set_name(session.FullName("schedules", *name));
@@ -231,9 +232,9 @@ void AddDelete(CLI::App& group, Session& session) {
 void AddPauseAndResume(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   auto reason = std::make_shared<std::string>();
-  CLI::App* pause = group.add_subcommand("pause", "let it fire nothing until it is resumed");
+  CLI::App* pause = group.add_subcommand("pause", "stop it until it is resumed");
   pause->add_option("name", *name, "id or full name")->required();
-  pause->add_option("--reason", *reason, "for those who wonder");
+  pause->add_option("--reason", *reason, "why it is paused, for people");
   pause->callback([name, reason, &session] {
     v1::PauseScheduleRequest request;
     request.set_name(session.FullName("schedules", *name));
@@ -264,12 +265,13 @@ void AddTrigger(CLI::App& group, Session& session) {
     int64_t event_count = 0;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("trigger", "fire once, now, also while it is paused");
+  CLI::App* command = group.add_subcommand("trigger", "fire once now, even while it is paused");
   command->add_option("name", o->name, "id or full name")->required();
-  command->add_option("--event-count,-n", o->event_count, "events; default: the schedule's")
+  command
+      ->add_option("--event-count,-n", o->event_count, "number of events; default: the schedule's")
       ->check(CLI::PositiveNumber);
   command->add_option("--request-id", o->request_id,
-                      "repeat-safe: the same id gives the first answer");
+                      "makes it safe to repeat: the same id returns the first answer");
   command->callback([o, &session] {
     v1::TriggerScheduleRequest request;
     request.set_name(session.FullName("schedules", o->name));
@@ -289,7 +291,8 @@ void AddTrigger(CLI::App& group, Session& session) {
 }  // namespace
 
 void AddScheduleCommands(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("schedule", "schedules: when, what, how many");
+  CLI::App* group =
+      app.add_subcommand("schedule", "schedules: when events fire, how many, and where they go");
   group->require_subcommand(1);
   group->fallthrough();
   AddCreate(*group, session);

@@ -16,10 +16,10 @@ void Session::AddFlags(CLI::App& app) {
   app.add_option("--server", server_, "host:port of a master")
       ->envname("ESCAPEMENT_SERVER")
       ->capture_default_str();
-  app.add_option("--tenant", tenant_, "tenant of names that are not full")
+  app.add_option("--tenant", tenant_, "tenant of short names")
       ->envname("ESCAPEMENT_TENANT")
       ->capture_default_str();
-  app.add_option("--timeout", timeout_seconds_, "seconds that one call may take")
+  app.add_option("--timeout", timeout_seconds_, "most seconds that one call may take")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("-o,--output", output_, "table, json or yaml")

@@ -27,7 +27,7 @@ std::string Signed(absl::Duration duration) {
 std::string Emission(const v1::StoreClock& clock) {
   if (clock.held())
     return absl::StrCat("held for ", absl::FormatDuration(DurationOf(clock.held_for())));
-  return clock.has_slow_from() ? "goes on at half pace" : "goes on";
+  return clock.has_slow_from() ? "runs at half pace" : "runs";
 }
 
 void PrintClock(Session& session, const v1::StoreClock& clock) {
@@ -63,7 +63,7 @@ void RunClock(Session& session, bool confirm) {
   const grpc::Status confirmed = stub.ConfirmClock(&context, request, &clock);
   if (!confirmed.ok()) return session.Fail(confirmed);
   PrintClock(session, clock);
-  session.Say("the wall clock is believed");
+  session.Say("the wall clock is confirmed");
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ void AddStoreCommands(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand("store", "the store, for operators");
   group->require_subcommand(1);
   group->fallthrough();
-  CLI::App* clock = group->add_subcommand(
-      "clock", "the store's time, and whether the wall clock has stepped away from it");
+  CLI::App* clock =
+      group->add_subcommand("clock", "show the store's time and how far the wall clock is from it");
   auto confirm = std::make_shared<bool>(false);
   clock->add_flag("--confirm", *confirm,
                   "the wall clock is right: store time steps forward to it or, if the wall clock "

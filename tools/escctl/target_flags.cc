@@ -12,19 +12,21 @@ namespace escapement::escctl {
 
 void TargetFlags::Add(CLI::App& command) {
   auto* http = command.add_option("--http", http_, "deliver by HTTP to this URI");
-  command.add_option("--method", method_, "of the HTTP request")->needs(http);
-  command.add_option("--header", headers_, "name=value, of the HTTP request; may be repeated")
+  command.add_option("--method", method_, "method of the HTTP request: POST, PUT or PATCH")
+      ->needs(http);
+  command
+      .add_option("--header", headers_, "header of the HTTP request, name=value; may be repeated")
       ->needs(http)
       ->allow_extra_args(false);
   command.add_option("--grpc", grpc_, "deliver by gRPC to a TriggerReceiver at host:port")
       ->excludes(http);
-  command.add_option("--payload", payload_, "text, or @file");
-  command.add_option("--content-type", content_type_, "of the payload");
-  command.add_option("--delivery-timeout", delivery_timeout_, "of one attempt, e.g. 10s");
-  command.add_option("--max-attempts", max_attempts_, "attempts in all")
+  command.add_option("--payload", payload_, "body of the event: text, or @file");
+  command.add_option("--content-type", content_type_, "media type of the payload");
+  command.add_option("--delivery-timeout", delivery_timeout_, "time for one attempt, e.g. 10s");
+  command.add_option("--max-attempts", max_attempts_, "number of attempts, the first one included")
       ->check(CLI::PositiveNumber);
-  command.add_option("--min-backoff", min_backoff_, "e.g. 1s");
-  command.add_option("--max-backoff", max_backoff_, "e.g. 300s");
+  command.add_option("--min-backoff", min_backoff_, "bound of the first wait, e.g. 1s");
+  command.add_option("--max-backoff", max_backoff_, "bound of every wait, e.g. 300s");
   command.add_option("--priority", priority_, "0 (first) to 9 (last)")->check(CLI::Range(0, 9));
 }
 
@@ -93,10 +95,11 @@ absl::Status TargetFlags::ApplyRetry(Message* message, std::vector<std::string>*
 void TargetFlags::AddRetryKeep(CLI::App& command) {
   auto* keep = command.add_flag_callback(
       "--retry-keep", [this] { retry_keep_ = true; },
-      "try events again also after the schedule's next occurrence");
+      "also retry events after the schedule's next occurrence");
   command
       .add_flag_callback(
-          "--no-retry-keep", [this] { retry_keep_ = false; }, "let them end as failed then")
+          "--no-retry-keep", [this] { retry_keep_ = false; },
+          "let events end as failed at the next occurrence")
       ->excludes(keep);
 }
 
@@ -114,7 +117,7 @@ absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& 
   absl::Duration duration;
   if (!absl::ParseDuration(text, &duration)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, ": '", text, "' is no duration such as 90s or 1h30m"));
+        absl::StrCat(name, ": '", text, "' is not a duration such as 90s or 1h30m"));
   }
   google::protobuf::Duration message;
   const int64_t seconds = absl::ToInt64Seconds(duration);

@@ -7,17 +7,18 @@ namespace escapement::escctl {
 void ThrottleFlags::Add(CLI::App& command) {
   command.add_option("--policy", policy_, "id or full name of a throttling policy; \"\" for none");
   command.add_option("--window", window_,
-                     "time in which a run is to be delivered, e.g. 1h; \"\" for none");
-  command.add_option("--pacing", pacing_, "in the window: soonest or even");
-  command.add_option("--on-close", on_close_,
-                     "what is left when the window closes: finish-late, drop or carry-over");
+                     "time in which a run must be delivered, e.g. 1h; \"\" for none");
+  command.add_option("--pacing", pacing_, "how events are spread over the window: soonest or even");
+  command.add_option(
+      "--on-close", on_close_,
+      "rule for unsent events when the window closes: finish-late, drop or carry-over");
   command.add_option("--completion", completion_,
-                     "an event ends on-delivery or on-release of its token");
+                     "when an event has ended: on-delivery, or on-release of its token");
   auto* http = command.add_option("--on-complete-http", on_complete_http_,
-                                  "tell the end of each run by HTTP to this URI; \"\" for nobody");
+                                  "report the end of each run by HTTP to this URI; \"\" for none");
   command
       .add_option("--on-complete-grpc", on_complete_grpc_,
-                  "tell it by gRPC to a TriggerReceiver at host:port")
+                  "report it by gRPC to a TriggerReceiver at host:port")
       ->excludes(http);
 }
 

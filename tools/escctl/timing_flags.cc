@@ -23,42 +23,47 @@ bool Clears(const std::vector<std::string>& texts) {
 }  // namespace
 
 void TimingFlags::AddForPreview(CLI::App& command) {
-  command.add_option("--cron", cron_, "cron expression, five to seven fields, or a macro");
+  command.add_option("--cron", cron_,
+                     "cron expression of five to seven fields, or a macro such as @daily");
   // Of a repeated flag each takes one value, so that a name may follow it.
   command
       .add_option("--cron-field", cron_fields_,
-                  "a cron expression by its fields: hour=3; may be repeated")
+                  "one field of a cron expression, e.g. hour=3; may be repeated")
       ->allow_extra_args(false);
-  command.add_option("--every", every_, "interval of elapsed time, e.g. 90s");
+  command.add_option("--every", every_, "fixed period, e.g. 90s");
   command.add_option("--anchor", anchor_,
-                     "of the interval: a time that it meets; default: the creation");
+                     "an occurrence of the interval; default: the schedule's creation");
   command.add_option("--at", at_, "one-off time (RFC 3339, or +90s); may be repeated")
       ->allow_extra_args(false);
   command.add_option("--time-zone", time_zone_, "IANA name; default UTC");
-  command.add_option("--gap", gap_, "times that the zone skips: auto, skip, fire-after or shift");
-  command.add_option("--fold", fold_, "times that the zone repeats: auto, first, last or both");
-  command.add_option("--start", start_, "nothing before this time; \"\" for no such bound");
-  command.add_option("--end", end_, "nothing from this time on; \"\" for no such bound");
+  command.add_option("--gap", gap_,
+                     "rule for times that the zone skips: auto, skip, fire-after or shift");
+  command.add_option("--fold", fold_,
+                     "rule for times that the zone repeats: auto, first, last or both");
+  command.add_option("--start", start_, "no occurrence before this time; \"\" for no bound");
+  command.add_option("--end", end_, "no occurrence at or after this time; \"\" for no bound");
   command
       .add_option("--exclude", exclusions_,
-                  "cron expression of times that are left out; may be repeated; \"\" for none")
+                  "cron expression of times that do not fire; may be repeated; \"\" for none")
       ->allow_extra_args(false);
 }
 
 void TimingFlags::Add(CLI::App& command) {
   AddForPreview(command);
-  command.add_option("--max-runs", max_runs_, "finish after so many occurrences; 0 for no limit")
+  command.add_option("--max-runs", max_runs_, "finish after this many occurrences; 0 for no limit")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--jitter", jitter_, "launch up to so much later, e.g. 30s; \"\" for none");
+  command.add_option("--jitter", jitter_, "upper bound of a random delay, e.g. 30s; \"\" for none");
   command.add_option("--misfire", misfire_,
-                     "what becomes of missed occurrences: fire-all, fire-latest or skip");
+                     "rule for missed occurrences: fire-all, fire-latest or skip");
   command.add_option("--misfire-threshold", misfire_threshold_,
-                     "how late an occurrence is missed, e.g. 60s; what falls due during a pause "
-                     "always is");
-  command.add_option("--max-catch-up", max_catch_up_, "missed occurrences treated one by one")
+                     "an occurrence later than this is missed, e.g. 60s; during a pause every "
+                     "occurrence is");
+  command
+      .add_option("--max-catch-up", max_catch_up_,
+                  "most missed occurrences that are handled one by one")
       ->check(CLI::PositiveNumber);
   command.add_option("--overlap", overlap_,
-                     "while a run is active: allow, skip, buffer-one or cancel-previous");
+                     "rule while a run is active: allow, skip, buffer-one or cancel-previous");
 }
 
 absl::Status TimingFlags::ApplyCronFields(v1::Schedule* schedule, Fields* fields) const {
@@ -83,7 +88,7 @@ absl::Status TimingFlags::ApplyWhen(absl::Time now, v1::Schedule* schedule, Fiel
   const bool interval = !every_.empty() || !anchor_.empty();
   const int ways = !cron_.empty() + !cron_fields_.empty() + interval + !at_.empty();
   if (ways > 1)
-    return absl::InvalidArgumentError("give one of --cron, --cron-field, --every and --at");
+    return absl::InvalidArgumentError("give only one of --cron, --cron-field, --every and --at");
   if (calendar || interval) schedule->clear_times();
   if (!cron_.empty()) {
     schedule->set_cron(cron_);
@@ -249,7 +254,7 @@ absl::StatusOr<google::protobuf::Timestamp> ParseTimeFlag(const std::string& fla
   }
   if (!relative && TimeUtil::FromString(text, &time)) return time;
   return absl::InvalidArgumentError(
-      absl::StrCat(flag, ": '", text, "' is no time such as 2026-12-01T08:00:00Z, now or +90s"));
+      absl::StrCat(flag, ": '", text, "' is not a time such as 2026-12-01T08:00:00Z, now or +90s"));
 }
 
 }  // namespace escapement::escctl

@@ -13,7 +13,7 @@ using Stub = v1::TokenService::Stub;
 
 constexpr size_t kTokensOfOneCall = 10'000;
 constexpr char kTokensHelp[] =
-    "as they came with the events; - = stdin, one a line (escctl policy usage shows them)";
+    "tokens that came with the events (escctl policy usage shows them); - = stdin, one per line";
 
 // The tokens that were given, with those of stdin in the place of "-".
 std::vector<std::string> ReadTokens(const std::vector<std::string>& given) {
@@ -86,22 +86,22 @@ void AddComplete(CLI::App& group, Session& session) {
     bool final = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("complete", "the work of the events is done");
+  CLI::App* command = group.add_subcommand("complete", "report that the work of events is done");
   command->add_option("tokens", o->tokens, kTokensHelp)->required();
-  command->add_option("--outcome", o->outcome, "how it ended: SUCCEEDED or FAILED")
+  command->add_option("--outcome", o->outcome, "how the work ended: SUCCEEDED or FAILED")
       ->transform(CLI::IsMember({"SUCCEEDED", "FAILED"}, CLI::ignore_case))
       ->capture_default_str();
   command->add_option("--output", o->output,
                       "kept with the event, the reason if it failed: text, or @file (the format of "
                       "what is printed is -o)");
-  command->add_flag("--final", o->final, "if it failed: do not try it again");
+  command->add_flag("--final", o->final, "only with --outcome FAILED: do not retry the event");
   command->callback([o, &session] {
     auto output = TextOrFile(o->output);
     if (!output.ok()) return session.FailUsage(output.status().message());
     v1::TokenCompletion::WorkOutcome outcome{};
     v1::TokenCompletion::WorkOutcome_Parse(o->outcome, &outcome);
     if (o->final && outcome != v1::TokenCompletion::FAILED)
-      return session.FailUsage("--final goes with --outcome FAILED");
+      return session.FailUsage("--final needs --outcome FAILED");
     CallWithTokens(session, o->tokens, &Stub::CompleteTokens,
                    [&](const std::string& token, v1::CompleteTokensRequest* request) {
                      v1::TokenCompletion* completion = request->add_completions();
@@ -116,7 +116,7 @@ void AddComplete(CLI::App& group, Session& session) {
 void AddRelease(CLI::App& group, Session& session) {
   auto tokens = std::make_shared<std::vector<std::string>>();
   CLI::App* command =
-      group.add_subcommand("release", "give tokens back without a word on the work");
+      group.add_subcommand("release", "give tokens back without a result; the events succeed");
   command->add_option("tokens", *tokens, kTokensHelp)->required();
   command->callback([tokens, &session] {
     CallWithTokens(session, *tokens, &Stub::ReleaseTokens,
@@ -132,9 +132,10 @@ void AddExtend(CLI::App& group, Session& session) {
     std::string hold;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = group.add_subcommand("extend", "the work goes on: the hold time begins anew");
+  CLI::App* command =
+      group.add_subcommand("extend", "restart the hold time, because the work goes on");
   command->add_option("tokens", o->tokens, kTokensHelp)->required();
-  command->add_option("--hold", o->hold, "from now on, e.g. 10m; default: the policy's");
+  command->add_option("--hold", o->hold, "hold time from now, e.g. 10m; default: the policy's");
   command->callback([o, &session] {
     google::protobuf::Duration hold;
     if (!o->hold.empty()) {
@@ -153,7 +154,7 @@ void AddExtend(CLI::App& group, Session& session) {
 }  // namespace
 
 void AddTokenCommands(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("token", "tokens: give back what events hold");
+  CLI::App* group = app.add_subcommand("token", "tokens: give back the tokens of events");
   group->require_subcommand(1);
   group->fallthrough();
   AddComplete(*group, session);

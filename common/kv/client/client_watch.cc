@@ -47,7 +47,7 @@ void ClientWatch::OnBatch(WatchBatch batch) {
     return;
   }
   posted_bytes_ += bytes;
-  // Posted under the lock: the order of posts is that of the commits.
+  // Post under the lock, so that batches are posted in commit order.
   on_->Post([self = shared_from_this(), bytes, batch = std::move(batch)]() mutable {
     {
       absl::MutexLock lock(&self->posted_mu_);
@@ -70,7 +70,7 @@ void ClientWatch::Close() {
 }
 
 void ClientWatch::Detach() {
-  // Destroyed after the lock is let go: its end may wait for a running call.
+  // Destroy the watch after releasing the lock, because its end may wait for a running call.
   std::unique_ptr<Watch> ended;
   {
     absl::MutexLock lock(&mu_);

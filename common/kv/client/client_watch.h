@@ -1,5 +1,5 @@
-// ClientWatch: a watch of a KvClient. It opens a store's watch once there is a session and carries
-// what that tells over to the executor of the watcher, in bounded numbers.
+// ClientWatch: a watch of a KvClient. It opens a watch of the store once there is a session, and
+// posts its batches to the watcher's executor, up to a bound in bytes.
 //
 // Threads: any. The observer is called on `on` only.
 
@@ -20,10 +20,10 @@ namespace escapement::kv {
 
 class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
  public:
-  // More bytes than this posted and not yet run: the watcher is too slow and lags.
+  // If more bytes than this are posted but not handled yet, the watcher is too slow and lags.
   static constexpr size_t kPostedBytesMax = 16 << 20;
 
-  // `runtime` is that of the client, which detaches the watch before it ends.
+  // `runtime` is the client's. The client detaches the watch before it ends.
   ClientWatch(Runtime& runtime, WatchRequest request, bool excluding_own,
               std::shared_ptr<Executor> on, WatchObserver observer)
       : runtime_(runtime),
@@ -35,14 +35,14 @@ class ClientWatch : public std::enable_shared_from_this<ClientWatch> {
   bool excluding_own() const { return excluding_own_; }
   bool closed() const { return gate_.closed(); }
 
-  // Opens the store's watch, once.
+  // Opens the store's watch. Called once.
   void Open(KvStore& store, uint64_t session);
   void MoveEnd(size_t range, std::string end);
   // Posts the last call of the observer.
   void Lag(absl::Status why);
   // No call of the observer begins after this.
   void Close();
-  // Lets go of the store's watch; the observer hears nothing more from it.
+  // Releases the store's watch; the observer gets no further call.
   void Detach();
 
  private:

@@ -1,14 +1,16 @@
 // KvClient: a service's session with a KvStore.
 //
-// It opens the session, numbers commits, keeps at most kv::kSessionWindow of them outstanding
-// (further ones wait in order, up to a bound), resends the same bytes while a result is unknown,
-// and keeps `now_low`, a lower bound of the store's time. When the store refuses the session
-// (unknown, outside its window), `on_session_lost` tells the owner to drop its leases and
-// everything it holds, all waiting commits fail with ABORTED, and a new session is opened.
+// It opens the session and numbers commits. At most kv::kSessionWindow commits are outstanding;
+// further ones wait in order, up to a bound. While a result is unknown, the client resends the same
+// bytes. It also keeps `NowLow`, a lower bound of the store's time.
 //
-// Threads: any. Every callback is posted on the executor given with the call, in the order of the
-// answers; once that executor is stopped it is dropped. Destroying a KvClient drops callbacks that
-// have not been posted.
+// If the store refuses the session (unknown, or a number outside its window), all waiting commits
+// fail with ABORTED, and the client opens a new session. `on_session_lost` then tells the owner to
+// drop its leases and all other state.
+//
+// Threads: any. Each callback is posted on the executor given with the call, in the order of the
+// answers. A stopped executor drops it. Destroying a KvClient drops the callbacks that are not
+// posted yet.
 
 #ifndef COMMON_KV_CLIENT_KV_CLIENT_H_
 #define COMMON_KV_CLIENT_KV_CLIENT_H_
@@ -39,40 +41,42 @@ class KvClient {
     std::string name;  // for logs and traces
     absl::Duration resend_min = absl::Milliseconds(20);
     absl::Duration resend_max = absl::Seconds(1);
-    size_t waiting_commits_max = 4096;  // beyond: RESOURCE_EXHAUSTED at once
-    // Posted on `session_executor` when the session was refused.
+    size_t waiting_commits_max = 4096;  // if more commits wait: RESOURCE_EXHAUSTED at once
+    // Posted on `session_executor` when the store has refused the session.
     Closure on_session_lost;
     std::shared_ptr<Executor> session_executor;
   };
 
-  // `store` and `runtime` outlive the client.
+  // `store` and `runtime` must outlive the client.
   KvClient(KvStore& store, Runtime& runtime, Options options);
   ~KvClient();
   KvClient(const KvClient&) = delete;
   KvClient& operator=(const KvClient&) = delete;
 
-  // Never answers UNAVAILABLE: it resends until the result is known or the session is lost
+  // Never answers UNAVAILABLE: it resends until the result is known, or until the session is lost
   // (ABORTED).
   void CommitAsync(Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done);
 
-  // Reads are repeated while the store cannot be reached, until `done` has run.
+  // Repeats the read while the store cannot be reached, then runs `done`.
   void MultiGet(std::vector<Key> keys, std::shared_ptr<Executor> on, Callback<GetResult> done);
   void Scan(ScanRequest request, std::shared_ptr<Executor> on, Callback<ScanResult> done);
 
-  // Observer calls are posted on `on`. The own session's commits are left out if `excluding_own`.
+  // Posts calls of the observer on `on`. If `excluding_own`, the watch leaves out the commits of
+  // this client's session.
   std::unique_ptr<Watch> OpenWatch(WatchRequest request, bool excluding_own,
                                    std::shared_ptr<Executor> on, WatchObserver observer);
 
-  // The largest of (store time of an answer + time elapsed since it was received, less 750 ppm, and
-  // at half pace from an announced slow phase on): never above the store's time, if an answer has
-  // come in the last lease TTL. InfinitePast before the first answer. In whole microseconds, as
-  // all times that are stored: what lies before it still does once it has been written.
+  // A lower bound of the store's time; it holds if an answer came in the last lease TTL. It is the
+  // largest store time of an answer, plus the time since then less 750 ppm. From an announced slow
+  // phase on it advances at half pace. InfinitePast before the first answer. In whole microseconds,
+  // like all stored times, so that writing and reading a time does not change its order.
   absl::Time NowLow() const;
 
   // True once a session is open.
   bool Connected() const;
 
-  // The one given: for perturbation points of those who have nothing else of it.
+  // The runtime given to the constructor. Callers without another way to it use it for perturbation
+  // points.
   Runtime& runtime() const;
 
  private:

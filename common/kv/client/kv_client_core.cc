@@ -11,15 +11,15 @@
 namespace escapement::kv {
 namespace {
 
-// The store's time runs at most this much slower than a monotonic clock of this machine: 500 ppm
-// while it is drawn back, and what the crystals of two machines differ by. Less would add up for as
-// long as it is drawn back.
-constexpr int64_t kSlowerMaxOf = 1333;  // 500 + 250 ppm: so much of one in this many
+// The store's time may be slower than a monotonic clock of this machine by at most this: 500 ppm of
+// slewing, and 250 ppm between the crystals of two machines. With a smaller allowance NowLow would
+// pass store time during a long slew.
+constexpr int64_t kSlowerMaxOf = 1333;  // 1 part in 1333 is 500 + 250 ppm
 
-// As often as leases are renewed, and at the same beats.
+// The period of lease renewals, and the same beats.
 constexpr absl::Duration kTellClockEvery = absl::Seconds(1);
 
-// Whether the commit may or may not have been applied.
+// True if the commit may have been applied or not.
 bool ResultUnknown(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -64,8 +64,8 @@ void KvClient::Core::OnSession(absl::StatusOr<SessionInfo> info) {
     absl::MutexLock lock(&mu_);
     if (stopped_) return;
     if (!info.ok()) {
-      // Also when the store is behind what was seen: it may be repaired, and there is nothing else
-      // to do.
+      // Try again even if the store is behind `seen`: an operator may repair it, and the client can
+      // do nothing else.
       timers_->PostAfter(Backoff(open_attempts_++),
                          [self = shared_from_this()] { self->OpenSession(); });
       return;
@@ -101,7 +101,7 @@ void KvClient::Core::Stop() {
   {
     absl::MutexLock lock(&mu_);
     stopped_ = true;
-    // Taken out under the lock, destroyed outside: callbacks may own anything.
+    // Take them out under the lock and destroy them outside: a callback may own anything.
     watches.swap(watches_);
     waiting.swap(waiting_);
     slots.swap(slots_);
@@ -131,7 +131,7 @@ void KvClient::Core::Commit(kv::Commit commit, std::shared_ptr<Executor> on,
 }
 
 void KvClient::Core::Number() {
-  // An answer is what makes room: with one outstanding there will be one.
+  // The next answer makes room; with one commit outstanding there will be an answer.
   const uint64_t window = Perturb(runtime_, Site::kKvOneCommitOutstanding) ? 1 : kSessionWindow;
   while (Ready() && unknown_ == 0 && !waiting_.empty() && next_ < oldest_ + window) {
     Waiting& waiting = waiting_.front();
@@ -153,7 +153,8 @@ void KvClient::Core::Flush() {
     std::shared_ptr<const CommitRequest> request;
     {
       absl::MutexLock lock(&mu_);
-      // Whoever flushes takes what comes in meanwhile: the order of sending is that of the numbers.
+      // The thread that flushes also sends what others add. So commits are sent in the order of
+      // their numbers.
       if (flushing_ || stopped_ || outbox_.empty()) return;
       flushing_ = true;
       request = std::move(outbox_.front());
@@ -189,8 +190,8 @@ void KvClient::Core::OnAnswer(uint64_t session, uint64_t number,
       return;
     }
     if (answer.ok() && answer->seq < slot.seen) {
-      // It was restored behind our back under the same incarnation. A new session will be refused
-      // for that.
+      // The store was restored from a copy under the same incarnation. It will also refuse a new
+      // session.
       answer = absl::AbortedError("the store is behind what it has told");
     }
     resends_ = 0;
@@ -319,15 +320,16 @@ void KvClient::Core::TellClock() {
 }
 
 void KvClient::Core::NotePace(absl::Time store_time, const Pace& pace) {
-  // By what always advances at full pace: the order of answers, and the measure of what is known.
+  // Store time + slowed always advances at full pace. So it gives the order of answers and the
+  // measure for the bound.
   const absl::Time told_at = store_time + pace.slowed;
-  if (told_at < pace_told_at_) return;  // a later answer was quicker
+  if (told_at < pace_told_at_) return;  // a later answer overtook this one
   pace_told_at_ = told_at;
   if (pace == pace_) return;
   pace_ = pace;
   if (time_base_ == absl::InfinitePast()) return;
-  // Up to the answer, store time has passed at the pace that the answer tells, even if this client
-  // had missed the announcement. After the answer it passes as announced.
+  // Up to this answer, store time has passed at the pace that the answer has, even if this client
+  // missed the announcement. After the answer it passes as announced.
   const absl::Duration elapsed = runtime_.clock().Elapsed();
   const absl::Time full =
       std::max(time_base_ + slowed_at_base_ + PassedSinceBase(elapsed), told_at);
@@ -369,7 +371,7 @@ bool KvClient::Core::Connected() const {
 absl::Duration KvClient::Core::Backoff(int attempts) const {
   const absl::Duration full =
       std::min(options_.resend_min * (int64_t{1} << std::min(attempts, 20)), options_.resend_max);
-  // Up to half of it by chance: clients of a store that comes back do not all call at once.
+  // Half of the backoff is random, so that clients of a restarted store do not all call at once.
   return full / 2 + full / 2 * (static_cast<double>(runtime_.random().Below(1 << 20)) / (1 << 20));
 }
 

@@ -1,7 +1,7 @@
-// KvClient::Core: the session of a KvClient; see kv_client.h for what it promises.
+// KvClient::Core: the session of a KvClient; kv_client.h has the contract.
 //
-// Threads: any. Calls of the store are made without the lock, by one thread at a time, in the order
-// of the numbers.
+// Threads: any. One thread at a time calls the store, without the lock, in the order of the
+// numbers.
 
 #ifndef COMMON_KV_CLIENT_KV_CLIENT_CORE_H_
 #define COMMON_KV_CLIENT_KV_CLIENT_CORE_H_
@@ -28,14 +28,15 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
         timers_(runtime.NewExecutor("kv-client " + options_.name)) {}
 
   void OpenSession() ABSL_LOCKS_EXCLUDED(mu_);
-  // Now and about once a second from now on: the store is told of this machine's wall clock, and
-  // tells of its time. Nothing happens on a machine whose boot has no name.
+  // Now and then once a second: reports this machine's wall clock to the store, and notes the
+  // store's time. Does nothing on a machine without a boot id.
   void TellClock();
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
   void Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Runs `read(store)` now or once there is a session, again while it fails to reach the store.
+  // Runs `read(store)` now, or once there is a session. Repeats it while the store cannot be
+  // reached.
   template <typename T>
   struct Read {
     std::function<void(KvStore&, KvStore::Callback<T>)> send;
@@ -61,8 +62,8 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   };
   struct Outstanding {
     std::shared_ptr<const CommitRequest> request;  // null: the slot is free
-    bool unknown = false;                          // its last sending ended without a result
-    // The highest that was known when it was numbered.
+    bool unknown = false;                          // the last attempt ended without a result
+    // seen_ when the commit was numbered.
     CommitSeq seen = 0;
     std::shared_ptr<Executor> on;
     Callback<CommitResult> done;
@@ -76,17 +77,17 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
       ABSL_LOCKS_EXCLUDED(mu_);
   template <typename T>
   void OnRead(std::shared_ptr<Read<T>> read, absl::StatusOr<T> answer) ABSL_LOCKS_EXCLUDED(mu_);
-  // Nothing is sent before the store has been compared with what this client has seen, and the
-  // watches that waited for that are open: they are to tell of what is written from then on.
+  // Commits are sent only after two steps. The store was compared with what this client has seen,
+  // and the waiting watches are open: they must deliver everything written from then on.
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return session_ != 0 && opening_ == 0; }
   void LoseSession() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ResendUnknown() ABSL_LOCKS_EXCLUDED(mu_);
-  // Numbers waiting commits while the window has room and no result is unknown.
+  // Numbers waiting commits while the window has room and every result is known.
   void Number() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Sends what is in the outbox, in order, without holding the lock during the calls.
+  // Sends the commits of outbox_ in order; does not hold the lock during the calls.
   void Flush() ABSL_LOCKS_EXCLUDED(mu_);
   void NoteTime(absl::Time store_time, CommitSeq seq) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Before NoteTime of the same answer.
+  // Call it before NoteTime of the same answer.
   void NotePace(absl::Time store_time, const Pace& pace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A lower bound of how far store time has advanced since time_base_, at full pace.
   absl::Duration PassedSinceBase(absl::Duration elapsed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -101,13 +102,13 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   mutable absl::Mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t session_ ABSL_GUARDED_BY(mu_) = 0;  // 0 = none yet
-  int opening_ ABSL_GUARDED_BY(mu_) = 0;       // calls that open watches in a new session
+  int opening_ ABSL_GUARDED_BY(mu_) = 0;       // running calls that open watches in a new session
   int open_attempts_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t seen_incarnation_ ABSL_GUARDED_BY(mu_) = 0;
   CommitSeq seen_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time time_base_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   absl::Duration time_base_elapsed_ ABSL_GUARDED_BY(mu_);
-  absl::Duration slowed_at_base_ ABSL_GUARDED_BY(mu_);  // Pace::slowed at time_base_, at most
+  absl::Duration slowed_at_base_ ABSL_GUARDED_BY(mu_);  // Pace::slowed at time_base_, or less
   // The pace in the latest answer that carried one, and that answer's store time + slowed.
   Pace pace_ ABSL_GUARDED_BY(mu_);
   absl::Time pace_told_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
@@ -117,12 +118,12 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
   std::array<Outstanding, kSessionWindow> slots_ ABSL_GUARDED_BY(mu_);
   size_t unknown_ ABSL_GUARDED_BY(mu_) = 0;
-  int resends_ ABSL_GUARDED_BY(mu_) = 0;  // since the last answer
+  int resends_ ABSL_GUARDED_BY(mu_) = 0;  // since the last answer; for the backoff
   bool resend_timer_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<std::shared_ptr<const CommitRequest>> outbox_ ABSL_GUARDED_BY(mu_);
   bool flushing_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::vector<Closure> reads_waiting_ ABSL_GUARDED_BY(mu_);  // until Ready
+  std::vector<Closure> reads_waiting_ ABSL_GUARDED_BY(mu_);  // reads that wait for a session
   std::vector<std::weak_ptr<ClientWatch>> watches_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -19,13 +19,13 @@ namespace {
 
 constexpr ColumnFamily kEvents = ColumnFamily::kEvents;
 
-// Loses requests and answers of commits by chance, as a network does.
+// Randomly loses requests and answers of commits, as a network does.
 class LossyKvStore final : public ForwardingKvStore {
  public:
   LossyKvStore(KvStore& base, Runtime& runtime) : ForwardingKvStore(base), runtime_(runtime) {}
 
   uint64_t loss_percent = 0;
-  std::vector<uint64_t> numbers;  // of the commits sent
+  std::vector<uint64_t> numbers;  // numbers of the commits sent
 
   using KvStore::Commit;
   void Commit(std::shared_ptr<const CommitRequest> request, Callback<CommitResult> done) override {
@@ -71,7 +71,7 @@ class KvClientTest : public testing::Test {
     return commit;
   }
 
-  // `told` gets "+" for applied, "-" for not, "!" for an error.
+  // Appends to `told`: "+" if applied, "-" if not, "!" for an error.
   void PutAsync(const std::string& key, std::string* told) {
     client_->CommitAsync(PutIfAbsent(key), executor_, [told](absl::StatusOr<CommitResult> result) {
       *told += !result.ok() ? "!" : result->verdicts.at(0).applied ? "+" : "-";
@@ -155,7 +155,7 @@ TEST_F(KvClientTest, AStoreThatLostCommitsIsNotServedAgain) {
   runtime_.RunUntilIdle();
   *mem_.disk() = copy;
   mem_.Restart();
-  PutAsync("a", &told);  // not applied, at a sequence behind what was seen
+  PutAsync("a", &told);  // not applied; its sequence is behind what was seen
   runtime_.AdvanceBy(absl::Seconds(10));
   EXPECT_EQ(told, "++!");
   EXPECT_FALSE(client_->Connected());
@@ -166,7 +166,8 @@ TEST_F(KvClientTest, MoreThanTheWindowWaitsInOrderUpToABound) {
   options.waiting_commits_max = 100;
   client_ = std::make_unique<KvClient>(lossy_, runtime_, std::move(options));
   std::string told;
-  for (int i = 0; i < 101; ++i) PutAsync(absl::StrCat("k", i), &told);  // no session yet: all wait
+  // no session yet: all of them wait
+  for (int i = 0; i < 101; ++i) PutAsync(absl::StrCat("k", i), &told);
   runtime_.AdvanceBy(absl::Seconds(1));
   EXPECT_EQ(told, "!" + std::string(100, '+'));
   std::vector<uint64_t> sorted = lossy_.numbers;
@@ -224,7 +225,7 @@ TEST_F(KvClientTest, AWatchLeavesOutTheOwnSessionAndEndsWithItsHandle) {
   EXPECT_THAT(seen, testing::ElementsAre("other"));
 }
 
-// Says in what order it is called; may do something before it opens a watch.
+// Records the order of calls. Can run code before it opens a watch.
 class OrderNotingKvStore final : public ForwardingKvStore {
  public:
   using ForwardingKvStore::ForwardingKvStore;
@@ -246,14 +247,14 @@ class OrderNotingKvStore final : public ForwardingKvStore {
   std::vector<std::string> calls;
 };
 
-// Else what is written between the two would neither be read nor told of.
+// Otherwise a commit between the two would be in neither the scan nor the watch.
 TEST_F(KvClientTest, NothingIsSentInASessionBeforeTheWatchesThatWaitedForItAreOpen) {
   OrderNotingKvStore store(mem_);
   KvClient::Options options;
   options.name = "noting";
   KvClient client(store, runtime_, std::move(options));
   int answers = 0;
-  // As another thread may that finds the session there.
+  // Another thread may do this when it finds the session there.
   store.before_watch = [&] {
     client.Scan({.cf = kEvents}, executor_, [&](const auto& result) { answers += result.ok(); });
     client.CommitAsync(PutIfAbsent("k"), executor_,
@@ -274,7 +275,7 @@ TEST_F(KvClientTest, DestroyingItDropsWhatHasNotBeenAnswered) {
   EXPECT_EQ(told, "");
 }
 
-// An idle client: what it knows of the store's time it knows from its reports alone.
+// An idle client learns the store's time only from its own clock reports.
 class SlowPhaseTest : public testing::Test {
  protected:
   ClockState Ask() {
@@ -310,8 +311,8 @@ TEST_F(SlowPhaseTest, NowLowStaysBelowAStoreTimeOfHalfPace) {
   EXPECT_EQ(end.hosts_disagree, 1u) << "the client's machine has the time of before";
 }
 
-// Found by the simulation: a handler that had stood still for longer than its lease heard nothing
-// of a slow phase that was over when it came back, and sent early.
+// Found by the simulation: a handler stopped for longer than its lease and missed a whole slow
+// phase. When it came back it sent early.
 TEST_F(SlowPhaseTest, NowLowStaysBelowStoreTimeAfterASlowPhaseThatWasMissed) {
   world_.AdvanceBy(absl::Seconds(10));
   store_process_.StepWallClock(-absl::Minutes(1));

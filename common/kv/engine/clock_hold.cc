@@ -5,7 +5,7 @@
 namespace escapement::kv {
 namespace {
 
-// Rounded to seconds, in the largest unit of which there are at least two.
+// Rounds to seconds and uses the largest unit that gives a count of at least two.
 std::string InWords(absl::Duration exact) {
   const absl::Duration duration = absl::Trunc(exact + absl::Milliseconds(500), absl::Seconds(1));
   if (duration < absl::Minutes(2)) return absl::StrCat(duration / absl::Seconds(1), " s");

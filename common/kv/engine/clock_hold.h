@@ -1,4 +1,4 @@
-// ClockHold: what every process says about a hold of the store's clock (store_clock.h).
+// ClockHold: what every process reports about a hold of the store's clock (store_clock.h).
 //
 // Pure.
 
@@ -13,15 +13,15 @@ namespace escapement::kv {
 
 struct ClockHold {
   absl::Duration lasted;        // since emission was held
-  absl::Duration disagreement;  // wall clock less store time; negative: the wall clock is behind
+  absl::Duration disagreement;  // wall clock minus store time; negative: the wall clock is behind
 };
 
-// A process stays ready during a hold of this length: twice what a step of minutes needs until it
-// is followed.
+// A process stays ready while a hold is at most this long. A step of minutes is followed after half
+// of this time (StoreClock::kStepStable).
 inline constexpr absl::Duration kClockHoldReadyMax = absl::Seconds(10);
 
-// Why a process is not ready, for /readyz: "clock: held for 12 s, wall clock 2 h ahead". Empty
-// while the hold is not longer than kClockHoldReadyMax.
+// The reason for /readyz why a process is not ready: "clock: held for 12 s, wall clock 2 h ahead".
+// Empty while the hold is not longer than kClockHoldReadyMax.
 std::string NotReadyReason(const ClockHold& hold);
 
 }  // namespace escapement::kv

@@ -13,8 +13,8 @@
 namespace escapement::kv {
 namespace {
 
-// A DeleteRange over at most this many keys becomes single deletes even where range tombstones are
-// used: they slow every later read and each one takes a place in RecentWrites.
+// A DeleteRange over at most this many keys becomes single deletes even in families with range
+// tombstones. Each tombstone slows every later read and takes a place in RecentWrites.
 constexpr size_t kSingleDeletesMax = 128;
 
 size_t BytesOf(const CommitRequest& request) {
@@ -119,8 +119,8 @@ CommitEngine::Decision CommitEngine::Apply(std::shared_ptr<const CommitRequest> 
   }
   auto record = std::make_shared<CommitRecord>();
   record->verdicts.resize(request->groups.size());
-  // The sequence this commit has if any group applies: what the group touches is marked with it at
-  // once, so that later groups see it.
+  // The sequence of this commit if any group applies. Keys that a group touches are marked with it
+  // at once, so that later groups see the change.
   const CommitSeq seq_before = seq_;
   for (size_t i = 0; i < request->groups.size(); ++i) {
     const Group& group = request->groups[i];
@@ -153,7 +153,7 @@ bool CommitEngine::Holds(const Condition& condition) {
                     recent_.UnchangedSince(condition.cf, condition.key, condition.since);
   switch (condition.kind) {
     case Condition::Kind::kUnchangedSince:
-      // Sequence 0 is that of an empty store, on which everything is unchanged until it is touched.
+      // Sequence 0 means an empty store: every key is unchanged since then until it is touched.
       return condition.since <= seq_ &&
              recent_.UnchangedSince(condition.cf, condition.key, condition.since);
     case Condition::Kind::kStampPassed:

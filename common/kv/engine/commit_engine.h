@@ -1,10 +1,10 @@
-// CommitEngine: decides commits, the same way in every store. Pure: it reads a BaseState, writes to
-// a WriteSink and is told the time.
+// CommitEngine: decides commits, the same way in every store. It is pure: it reads a BaseState,
+// writes to a WriteSink and takes the time as an argument.
 //
-// A store calls BeginBatch, Decide for each commit of its queue in order, EndBatch, makes what the
-// sink received durable as one write, and only then gives out the answers and publishes the
-// records. If the write cannot be made the engine's state is ahead of the disk: the engine and with
-// it the store's process must end.
+// For each batch a store calls BeginBatch, then Decide for each queued commit in order, then
+// EndBatch. It writes and syncs what the sink received as one write. Only then may it send the
+// answers and publish the records. If that write fails, the engine's state is ahead of the disk, so
+// the store's process must end.
 //
 // Threads: one at a time.
 
@@ -26,14 +26,14 @@
 
 namespace escapement::kv {
 
-// A commit of which something applied: what watches are told.
+// A commit that applied something, as watches receive it.
 struct CommitRecord {
   std::shared_ptr<const CommitRequest> request;
   CommitSeq seq = 0;
   absl::Time store_time;
   std::vector<Verdict> verdicts;
   std::vector<std::string> stamped;  // the values of applied kPutStamped mutations, in order
-  size_t bytes = 0;                  // of keys and values, for bounds
+  size_t bytes = 0;  // bytes of keys and values; history and watch buffers are bounded by it
 };
 
 class CommitEngine {
@@ -44,11 +44,11 @@ class CommitEngine {
     uint64_t first_session = 1;  // see SessionTable; not 0
   };
 
-  // `seq` is that of the last commit in `base`, which outlives the engine.
+  // `seq` is the sequence of the last commit in `base`. `base` must outlive the engine.
   CommitEngine(Options options, BaseState& base, CommitSeq seq);
 
   // `sink` and everything given to Decide must live until EndBatch. `stamps_may_pass` is false in
-  // the first lease TTL of the process: kStampPassed does not hold then.
+  // the first lease TTL of the process: then kStampPassed does not hold.
   void BeginBatch(WriteSink& sink, absl::Time store_time, bool stamps_may_pass);
 
   struct Decision {
@@ -56,21 +56,21 @@ class CommitEngine {
     std::shared_ptr<const CommitRecord> record;  // null if nothing applied
   };
   Decision Decide(std::shared_ptr<const CommitRequest> request);
-  // A commit of the store itself: no session, no validation.
+  // Decides a commit of the store itself: it has no session and is not validated.
   Decision DecideOwn(std::shared_ptr<const CommitRequest> request);
-  // Answers a commit without deciding it (no room). `why` is remembered as its answer, unless an
-  // earlier copy of it has been answered: then that answer is given.
+  // Answers a commit without deciding it, because there is no room. The session keeps `why` as the
+  // commit's answer. If an earlier copy of the commit was answered, returns that answer instead.
   absl::StatusOr<CommitResult> Refuse(const CommitRequest& request, absl::Status why);
 
   uint64_t OpenSession();
 
-  // As after a start: no key is known to be unchanged since an earlier commit.
+  // Forgets which keys are unchanged, as after a start.
   void ForgetRecent() { recent_.Forget(seq_); }
 
-  // Writes the sequence if it has moved. True if the sink has received anything in this batch.
+  // Writes the sequence if it changed. Returns true if the sink received anything in this batch.
   bool EndBatch();
 
-  // Of the last commit decided.
+  // Sequence of the last decided commit.
   CommitSeq seq() const { return seq_; }
 
  private:
@@ -88,13 +88,13 @@ class CommitEngine {
   SessionTable sessions_;
   CommitSeq seq_;
 
-  // Of the batch.
+  // Sink of the current batch.
   WriteSink* sink_ = nullptr;
   absl::Time store_time_;
   bool stamps_may_pass_ = false;
   CommitSeq batch_begin_seq_ = 0;
   bool wrote_ = false;
-  // What the overlay points to beside requests.
+  // Strings that the overlay points to, beside those of the requests.
   std::vector<std::unique_ptr<std::string>> kept_;
   std::vector<std::shared_ptr<const CommitRecord>> records_;  // kept alive for the overlay's views
 };

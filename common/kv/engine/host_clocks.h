@@ -1,9 +1,9 @@
-// HostClocks: what the wall clocks of other machines showed lately, as their clients have told.
-// Evidence for or against a step of the store's own wall clock.
+// HostClocks: the wall clocks of other machines, as their clients reported them lately. They are
+// evidence for or against a step of the store's own wall clock.
 //
-// A machine is known by the id of its boot. The store's own machine is no evidence: its clients
-// read the clock that is in question. A report counts as of its arrival, so one that was long under
-// way makes its machine seem to be behind until the next report.
+// The boot id identifies a machine. Reports from the store's own machine are ignored, because its
+// clients read the clock in question. A report counts as read when it arrives. So a report that was
+// delayed makes its machine seem behind until the next report.
 //
 // Pure. Threads: one at a time.
 
@@ -25,9 +25,9 @@ class HostClocks {
   // A machine counts as connected for this long after its last report; clients report once a
   // second.
   static constexpr absl::Duration kConnectedFor = absl::Seconds(10);
-  // Wall clocks that differ by more disagree.
+  // Two wall clocks disagree if they differ by more than this.
   static constexpr absl::Duration kAgreeMax = absl::Seconds(1);
-  // Reports of further machines are passed over.
+  // Reports of further machines are ignored.
   static constexpr size_t kHostsMax = 1024;
 
   explicit HostClocks(std::string own_boot_id) : own_boot_id_(std::move(own_boot_id)) {}

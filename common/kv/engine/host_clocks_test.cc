@@ -15,7 +15,7 @@ TEST(HostClocks, CountsMachinesThatDisagreeByMoreThanASecond) {
   const HostClocks::Count count = hosts.At(absl::Seconds(103), kStart + absl::Seconds(3));
   EXPECT_EQ(count.connected, 2u);
   EXPECT_EQ(count.disagree, 1u);
-  // The store's wall clock has stepped: now the other one agrees.
+  // After the store's wall clock stepped, the other one agrees.
   EXPECT_EQ(hosts.At(absl::Seconds(103), kStart + absl::Milliseconds(1'200)).disagree, 1u);
   EXPECT_EQ(hosts.At(absl::Seconds(103), kStart + absl::Hours(2)).disagree, 2u);
 }

@@ -1,6 +1,6 @@
-// ObserverGate: calls a watch's observer until it is closed. After Close() has returned no call
-// begins; Close() waits for a call that runs on another thread, and does not wait for one that it
-// is called from.
+// ObserverGate: calls a watch's observer until the gate is closed. No call begins after Close() has
+// returned. Close() waits for a call that runs on another thread, but not for a call that it is
+// called from.
 
 #ifndef COMMON_KV_ENGINE_OBSERVER_GATE_H_
 #define COMMON_KV_ENGINE_OBSERVER_GATE_H_
@@ -25,7 +25,7 @@ class ObserverGate {
     });
   }
 
-  // The last call; closes the gate.
+  // Makes the last call and closes the gate.
   void Lagged(const absl::Status& why) {
     Call([&] {
       closed_ = true;
@@ -56,8 +56,8 @@ class ObserverGate {
 
   absl::Mutex mu_;  // held during calls
   std::atomic<bool> closed_{false};
-  std::atomic<std::thread::id> caller_{std::thread::id()};  // the thread a call runs on
-  WatchObserver observer_;                                  // called under mu_
+  std::atomic<std::thread::id> caller_{std::thread::id()};  // the thread that runs a call now
+  WatchObserver observer_;                                  // called with mu_ held
 };
 
 }  // namespace escapement::kv

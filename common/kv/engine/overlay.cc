@@ -72,7 +72,7 @@ void Overlay::ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_
   auto point = family.points.lower_bound(begin);
   const auto points_end = end.empty() ? family.points.end() : family.points.lower_bound(end);
   bool stopped = false;
-  // Visits the overlay's own keys below `bound` (all that are left if null).
+  // Visits the overlay's own keys below `bound`; all remaining keys if `bound` is null.
   auto visit_points = [&](const absl::string_view* bound) {
     for (; !stopped && point != points_end && (bound == nullptr || point->first < *bound);
          ++point) {
@@ -83,7 +83,7 @@ void Overlay::ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_
     visit_points(&key);
     if (stopped) return false;
     const bool hidden = (point != points_end && point->first == key) || InRanges(family, key);
-    // A key that both have is visited as the overlay's, by the next round.
+    // If the overlay has the key too, the next round visits it as the overlay's.
     if (!hidden) stopped = !visit(key);
     return !stopped;
   });

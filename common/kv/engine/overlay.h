@@ -1,11 +1,10 @@
-// Overlay: the effects of the commits that are being decided, over the synced state beneath them.
+// Overlay: the effects of the commits that are being decided, on top of the synced state.
 //
-// The commits of one sync are decided one after the other before any of them is written; each must
-// see the effects of those before it. The overlay lists effects as they come and indexes a column
-// family only when somebody first looks into it, because most commits ask only questions that
-// RecentWrites answers.
+// The store decides all commits of one sync before it writes any of them, and each commit must see
+// the effects of the earlier ones. The overlay lists effects as they come. It indexes a column
+// family only at the first read of it, because RecentWrites answers most conditions without a read.
 //
-// Threads: one at a time. Keys and values are views: their owner keeps them until Clear().
+// Threads: one at a time. Keys and values are views: their owner must keep them until Clear().
 
 #ifndef COMMON_KV_ENGINE_OVERLAY_H_
 #define COMMON_KV_ENGINE_OVERLAY_H_
@@ -22,21 +21,21 @@
 
 namespace escapement::kv {
 
-// The synced state. Reading it cannot fail: an implementation whose disk fails ends the process.
+// The synced state. A read cannot fail: an implementation whose disk fails ends the process.
 class BaseState {
  public:
   // Return false to stop.
   using Visitor = absl::FunctionRef<bool(absl::string_view key, absl::string_view value)>;
 
   virtual ~BaseState() = default;
-  // False if the key is absent; else its value is in *value.
+  // Returns false if the key is absent; otherwise sets *value.
   virtual bool Get(ColumnFamily cf, absl::string_view key, std::string* value) = 0;
-  // Visits [begin, end) upwards; an empty end means to the end of the column family.
+  // Visits [begin, end) in ascending order; an empty end means the end of the column family.
   virtual void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                        Visitor visit) = 0;
 };
 
-// Receives what is to be written, in order; copies what it is given.
+// Receives writes in order, and copies their keys and values.
 class WriteSink {
  public:
   virtual ~WriteSink() = default;
@@ -47,7 +46,7 @@ class WriteSink {
 
 class Overlay {
  public:
-  // `base` outlives the overlay and does not change between two calls of Clear.
+  // `base` must outlive the overlay, and must not change between two calls of Clear.
   explicit Overlay(BaseState& base) : base_(base) {}
 
   void Put(ColumnFamily cf, absl::string_view key, absl::string_view value);
@@ -55,9 +54,10 @@ class Overlay {
   void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end);
   void Clear();
 
-  // The value with all effects so far; false if absent. *value stays valid until the next call.
+  // Reads the value with all effects so far; returns false if the key is absent. *value stays valid
+  // until the next call.
   bool Get(ColumnFamily cf, absl::string_view key, absl::string_view* value);
-  // Visits the keys of [begin, end) upwards; return false to stop.
+  // Visits the keys of [begin, end) in ascending order, until the visitor returns false.
   void ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                   absl::FunctionRef<bool(absl::string_view)> visit);
 
@@ -65,7 +65,7 @@ class Overlay {
   struct Effect {
     enum class Kind : uint8_t { kPut, kDelete, kDeleteRange } kind;
     absl::string_view key;
-    absl::string_view value;  // of a range its end
+    absl::string_view value;  // the end key for a deleted range
   };
   struct Point {
     bool present;
@@ -75,7 +75,7 @@ class Overlay {
     std::vector<Effect> effects;
     size_t indexed = 0;  // effects[0, indexed) are in `points` and `ranges`
     absl::btree_map<absl::string_view, Point> points;
-    // Deleted ranges; a point in one of them was set after it.
+    // Deleted ranges. A point inside one of them was set after the range was deleted.
     std::vector<std::pair<absl::string_view, absl::string_view>> ranges;
   };
   Family& Indexed(ColumnFamily cf);

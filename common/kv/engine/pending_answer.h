@@ -1,5 +1,5 @@
-// PendingAnswer: a store's promise to call back exactly once. If it is destroyed unanswered it
-// answers UNAVAILABLE.
+// PendingAnswer: a store's promise to call back exactly once. If it is destroyed without an answer,
+// it answers UNAVAILABLE.
 
 #ifndef COMMON_KV_ENGINE_PENDING_ANSWER_H_
 #define COMMON_KV_ENGINE_PENDING_ANSWER_H_

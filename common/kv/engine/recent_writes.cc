@@ -7,7 +7,8 @@
 namespace escapement::kv {
 namespace {
 
-// Range deletes are rare (claims of few keys become single deletes); 64 keeps the search short.
+// Range deletes are rare, because a delete of few keys becomes single deletes. 64 keeps the search
+// short.
 constexpr size_t kRangesMax = 64;
 
 }  // namespace
@@ -15,7 +16,7 @@ constexpr size_t kRangesMax = 64;
 RecentWrites::RecentWrites(int slots_log2, CommitSeq start_seq)
     : start_seq_(start_seq), mask_((size_t{1} << slots_log2) - 1) {
   for (Family& family : families_) {
-    // calloc: untouched pages of large arrays are never backed by memory.
+    // calloc: pages of large arrays take no memory until they are touched.
     auto* slots = static_cast<CommitSeq*>(std::calloc(mask_ + 1, sizeof(CommitSeq)));
     if (slots == nullptr) throw std::bad_alloc();
     family.slots.reset(slots);

@@ -1,8 +1,9 @@
-// RecentWrites: which keys have been touched lately, answered from memory in constant time.
+// RecentWrites: tells from memory, in constant time, whether a key was touched lately.
 //
-// A fixed array of sequences for each column family, indexed by the hash of the key. Two keys may
-// share a slot, so an answer can be "changed" without cause, never "unchanged" without cause. What
-// happened before the table was made is unknown: everything counts as changed at `start_seq`.
+// It is a fixed array of sequences for each column family, indexed by the hash of the key. Two keys
+// may share a slot. So the answer may be "changed" without cause, but never "unchanged" without
+// cause. The table does not know what happened before it was created: at `start_seq` everything
+// counts as changed.
 //
 // Threads: none of its own; one thread at a time.
 
@@ -24,18 +25,19 @@ namespace escapement::kv {
 
 class RecentWrites {
  public:
-  // 2^slots_log2 slots of 8 bytes for each column family; memory is taken as slots are first
-  // written.
+  // Each column family gets 2^slots_log2 slots of 8 bytes. A slot takes memory only after it is
+  // first written.
   RecentWrites(int slots_log2, CommitSeq start_seq);
 
   void Touch(ColumnFamily cf, absl::string_view key, CommitSeq seq);
-  // All keys of [begin, end); an empty end means all from begin on.
+  // Touches all keys of [begin, end); an empty end means no end.
   void TouchRange(ColumnFamily cf, absl::string_view begin, absl::string_view end, CommitSeq seq);
 
-  // What happened up to `seq`, the last that was given out, is unknown from now on.
+  // Forgets everything up to `seq`, the last sequence that was given out: from now on all keys
+  // count as changed at it.
   void Forget(CommitSeq seq) { start_seq_ = seq; }
-  // True only if no commit after `since` has touched the key. `since` must be a sequence that has
-  // been given out.
+  // Returns true only if no commit after `since` touched the key. `since` must be a sequence that
+  // was given out.
   bool UnchangedSince(ColumnFamily cf, absl::string_view key, CommitSeq since) const;
 
  private:
@@ -49,8 +51,8 @@ class RecentWrites {
   };
   struct Family {
     std::unique_ptr<CommitSeq[], FreeSlots> slots;
-    std::deque<Range> ranges;  // of the latest range deletes, oldest first
-    CommitSeq forgotten = 0;   // the newest sequence that fell out of `ranges`
+    std::deque<Range> ranges;  // the latest range deletes, oldest first
+    CommitSeq forgotten = 0;   // the newest sequence that was dropped from `ranges`
   };
   size_t SlotOf(absl::string_view key) const;
 

@@ -34,7 +34,8 @@ TEST(RecentWritesTest, RangesTouchWhatTheyCover) {
   EXPECT_FALSE(recent.UnchangedSince(kCf, "c", 6));
   EXPECT_TRUE(recent.UnchangedSince(kCf, "c", 7));
   EXPECT_TRUE(recent.UnchangedSince(kCf, "d", 6));
-  // Of many ranges the oldest are forgotten: what is not known to be unchanged is not.
+  // If there are many ranges, the oldest are forgotten: then nothing before them is known to be
+  // unchanged.
   for (CommitSeq seq = 8; seq < 100; ++seq) recent.TouchRange(kCf, "x", "y", seq);
   EXPECT_FALSE(recent.UnchangedSince(kCf, "c", 6));
   EXPECT_FALSE(recent.UnchangedSince(kCf, "q", 20));

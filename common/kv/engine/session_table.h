@@ -1,14 +1,13 @@
-// SessionTable: the store's sessions and the answers it has given, so that a commit that is sent
-// again is answered as the first time instead of being decided anew.
+// SessionTable: the store's sessions and the answers it gave. A commit that is sent again gets its
+// first answer instead of a second decision.
 //
-// Each session keeps one answer for each of its kSessionWindow slots, slot = number mod
-// kSessionWindow. The answer of a commit that wrote something is written in the same batch; answers
-// of commits that wrote nothing live in memory only: after a restart they are decided anew, which
-// is safe because nothing of them was applied and the connection over which an older copy could
-// arrive is gone.
+// Each session keeps one answer for each of its kSessionWindow slots (slot = number mod
+// kSessionWindow). If the commit wrote something, its answer is written in the same batch.
+// Otherwise the answer lives in memory only, and a restarted store decides the commit again. That
+// is safe: the commit applied nothing, and the connection that could deliver an older copy is gone.
 //
-// Answer on disk and in memory: number(8) code(1) seq(8) store time in µs(8) groups(2) failed(2),
-// then for each group that failed its index(2) and its first failed condition(2); then the status
+// Answer on disk and in memory: number(8) code(1) seq(8) store time in µs(8) groups(2) failed(2).
+// Then for each group that failed its index(2) and its first failed condition(2). Then the status
 // message.
 //
 // Threads: one at a time.
@@ -29,32 +28,32 @@
 namespace escapement::kv {
 
 std::string EncodeAnswer(uint64_t number, const absl::StatusOr<CommitResult>& answer);
-// The number is in *number. DATA_LOSS if the bytes are no answer.
+// Sets *number to the commit's number. DATA_LOSS if the bytes are not an answer.
 absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* number);
 
 class SessionTable {
  public:
-  // Beyond `sessions_max` the least recently used session is forgotten when one is opened. Numbers
-  // of sessions are given out from `first_session` on, which no earlier process has come near to:
-  // an opening that was lost with the end of the log must not give its number to a second client,
-  // who would get the first one's answers.
+  // If there are `sessions_max` sessions, opening another one forgets the least recently used.
+  // Session numbers start at `first_session`, far from the numbers of all earlier processes.
+  // Otherwise, if a crash loses the record of an opened session, a second client could get the same
+  // number and would receive the first client's answers.
   SessionTable(size_t sessions_max, uint64_t first_session)
       : sessions_max_(sessions_max), next_session_(first_session) {}
 
-  // Reads what earlier processes wrote.
+  // Loads the sessions and answers that earlier processes wrote.
   void Load(BaseState& base);
 
-  // Opens a session; what must be written goes to `sink`.
+  // Opens a session and writes it to `sink`.
   uint64_t Open(WriteSink& sink);
 
   enum class Admission {
     kNew,       // decide it
     kAnswered,  // *answer holds the encoded first answer
-    kRefused,   // unknown session, or a number that its window has left behind
+    kRefused,   // unknown session, or a number that has left its window
   };
   Admission Admit(uint64_t session, uint64_t number, absl::string_view* answer);
 
-  // Keeps the answer to an admitted kNew; writes it to `sink` if that is not null.
+  // Keeps the answer of an admitted kNew commit, and writes it to `sink` unless that is null.
   void Record(uint64_t session, uint64_t number, std::string answer, WriteSink* sink);
 
   size_t size() const { return sessions_.size(); }

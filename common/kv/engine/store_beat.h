@@ -1,8 +1,8 @@
-// The beats of a store's time: the instants at which all processes do what they do periodically.
+// The beats of store time: the instants at which all processes do their periodic work.
 //
-// At the same instants, so that the commits of all are synced as one and an idle machine sleeps in
-// between; half past each multiple of the period, since schedules fall due at whole seconds and
-// their delivery is not to share that instant.
+// All processes use the same instants, so the store syncs their commits together and an idle
+// machine sleeps in between. A beat is half a period past each multiple of the period: schedules
+// fall due at whole seconds, and periodic work should not compete with their delivery.
 //
 // Pure.
 
@@ -13,10 +13,10 @@
 
 namespace escapement::kv {
 
-// From `store_time` to the next beat of `period`, for who last worked `since_last` ago. Who knows
-// the store's time only as a lower bound (KvClient::NowLow) wakes at the beat and believes that it
-// is still to come: the next one is at least half a period after the last work. While the store's
-// time is not known (InfinitePast) a period.
+// Time from `store_time` to the caller's next beat of `period`. `since_last` is the time since the
+// caller's last work. A caller that knows store time only as a lower bound (KvClient::NowLow) wakes
+// at the beat and believes that the beat is still ahead. So the next beat is at least half a period
+// after the last work. Returns one period while store time is unknown (InfinitePast).
 inline absl::Duration UntilBeat(absl::Time store_time, absl::Duration period,
                                 absl::Duration since_last) {
   if (store_time == absl::InfinitePast()) return period;

@@ -58,8 +58,9 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
   if (!record.has_value()) {
     store_time_ = now.wall;
   } else if (record->boot_id == boot_id_ && now.boottime >= record->boottime) {
-    // As if the process had gone on: slewing forward never passes the wall clock, so nothing later
-    // was given out. Not further: what is due would be early. (The record was cut to microseconds.)
+    // Continue as if the process had not stopped. Slewing forward never passes the wall clock, so
+    // the last process gave out no later time than this. Do not go further, or events would fire
+    // early. (The record is cut to microseconds.)
     const absl::Duration elapsed = now.boottime - record->boottime;
     const absl::Time plain = record->store_time + elapsed;
     const absl::Duration forward = elapsed * kSlewMax + absl::Microseconds(1);
@@ -67,7 +68,7 @@ StoreClock::StoreClock(std::optional<ClockRecord> record, std::string boot_id,
     store_time_ = plain;
     if (behind <= kFollowMax) store_time_ += std::clamp(behind, absl::ZeroDuration(), forward);
   } else {
-    // The last process may have given out times for one interval after its last record.
+    // The last process may have given out times for one more interval after its last record.
     store_time_ = record->store_time + kRecordInterval;
   }
   if (record.has_value()) {
@@ -113,7 +114,7 @@ absl::Time StoreClock::Now(const ClockReading& now) {
 }
 
 void StoreClock::Advance(absl::Duration elapsed, absl::Time wall) {
-  // Not slower than it takes to meet the wall clock.
+  // Store time slows down no more than needed to meet the wall clock.
   const absl::Time slow = AtSlowPace(store_time_, elapsed, slow_from_);
   const absl::Time full = store_time_ + elapsed;
   store_time_ = std::clamp(wall, slow, full);

@@ -11,7 +11,7 @@ ClockReading At(absl::Duration boottime, absl::Duration wall_ahead = absl::ZeroD
   return {boottime, kStart + boottime + wall_ahead};
 }
 
-// Readings of the seconds [from, to].
+// Reads the clocks at each second of [from, to].
 void Pass(StoreClock& clock, int from, int to, absl::Duration wall_ahead) {
   for (int second = from; second <= to; ++second) clock.Now(At(absl::Seconds(second), wall_ahead));
 }
@@ -33,7 +33,7 @@ TEST(StoreClock, HoldsWhenTheWallClockLeapsAhead) {
             kStart + absl::Seconds(11) + absl::Hours(1));
 }
 
-// A virtual machine stood still, or NTP has corrected the clock.
+// For example after a pause of a virtual machine, or a correction by NTP.
 TEST(StoreClock, FollowsAStepOfMinutesOnceItHasLastedFiveSeconds) {
   for (const absl::Duration ahead :
        {absl::Milliseconds(1001), absl::Seconds(2), absl::Minutes(9)}) {
@@ -60,7 +60,7 @@ TEST(StoreClock, DoesNotFollowAStepThatIsLongOrChanges) {
   EXPECT_EQ(clock.steps(), 0u);
 }
 
-// Two readings far apart say nothing of what the wall clock showed between them.
+// Two readings far apart do not tell what the wall clock showed between them.
 TEST(StoreClock, FollowsAStepOnlyIfItWasReadThroughout) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   const absl::Duration ahead = absl::Seconds(2);
@@ -83,8 +83,8 @@ TEST(StoreClock, FollowsAStepThatARestartFinds) {
   EXPECT_FALSE(second.hold());
 }
 
-// A step of an hour, forward or back, needs a kernel that calls its clock synchronised, and no
-// other machine that says otherwise.
+// A step of an hour, forward or back, is followed only if the kernel calls its clock synchronised
+// and no other machine disagrees.
 TEST(StoreClock, FollowsALargeStepWithEvidence) {
   for (const absl::Duration step : {absl::Hours(1), -absl::Hours(1)}) {
     for (const bool synchronised : {false, true}) {
@@ -172,9 +172,9 @@ TEST(StoreClock, EndsTheSlowPhaseWhenTheWallClockIsSetRight) {
   StoreClock clock(std::nullopt, "boot", At(absl::ZeroDuration()));
   Pass(clock, 1, 21, -absl::Minutes(1));
   EXPECT_NE(clock.pace().slow_from, absl::InfiniteFuture());
-  const absl::Time slowed = clock.State().store_time;  // half of what came after 11 s
+  const absl::Time slowed = clock.State().store_time;  // half of the time after 11 s
   EXPECT_EQ(slowed, kStart + absl::Seconds(16));
-  clock.Now(At(absl::Seconds(22)));  // the wall clock is ahead of store time by the 5 s
+  clock.Now(At(absl::Seconds(22)));  // the wall clock is now the 5 s ahead of store time
   EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
   EXPECT_TRUE(clock.hold());
   Pass(clock, 23, 27, absl::ZeroDuration());
@@ -191,7 +191,7 @@ TEST(StoreClock, KeepsItsPaceAfterALargeStepBackUntilItIsConfirmed) {
   EXPECT_EQ(clock.pace().slow_from, kStart + absl::Seconds(105));
   Pass(clock, 101, 205, -absl::Hours(1));
   EXPECT_EQ(clock.State().store_time, kStart + absl::Seconds(155));
-  // Another step is another question.
+  // A new step needs a new decision.
   clock.Now(At(absl::Seconds(206), -absl::Hours(2)));
   EXPECT_EQ(clock.pace().slow_from, absl::InfiniteFuture());
 }
@@ -215,7 +215,8 @@ TEST(StoreClock, IsNotMovedByAWallClockThatWasSetWhileTheStoreWasDown) {
   }
 }
 
-// Nobody knows how long the machine was down: what its wall clock shows is a step like any other.
+// The downtime of the machine is unknown, so a difference of its wall clock is judged like any
+// step.
 TEST(StoreClock, JudgesTheWallClockAfterARebootAsAnyStep) {
   StoreClock first(std::nullopt, "boot", At(absl::ZeroDuration()));
   const ClockRecord record = first.Record(At(absl::Seconds(100)));
@@ -241,7 +242,7 @@ TEST(StoreClock, NeverGoesBackWhenTheWallClockDoes) {
   EXPECT_GT(clock.Now(At(absl::Seconds(11), -absl::Hours(1))), before);
 }
 
-// Found by the simulation: a restart added 500 ppm of the time since the record for safety, and
+// Found by the simulation: a restart added 500 ppm of the time since the record for safety, so
 // events were early.
 TEST(StoreClock, GoesOnAfterARestartNeitherAheadNorBack) {
   for (const absl::Duration down : {absl::Milliseconds(3), absl::Seconds(10), absl::Hours(3)}) {

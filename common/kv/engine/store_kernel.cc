@@ -33,8 +33,8 @@ absl::Status StoreKernel::CheckFormat(BaseState& base) {
   if (version == kFormatVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the data has format ", version, ", this program reads and writes format ", kFormatVersion,
-      " alone and does not convert: run the program that wrote the "
-      "data, or begin with an empty data folder"));
+      " only and cannot convert it: run the program that wrote the "
+      "data, or use an empty data folder"));
 }
 
 void StoreKernel::Create(WriteSink& sink, uint64_t incarnation, const Layout& layout) {
@@ -49,7 +49,7 @@ void StoreKernel::Create(WriteSink& sink, uint64_t incarnation, const Layout& la
 void StoreKernel::NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_least) {
   const uint64_t old = ReadU64(base, kIncarnationKey).value_or(0);
   sink.Put(ColumnFamily::kMeta, kIncarnationKey, EncodeU64(std::max(at_least, old + 1)));
-  // Sessions that were opened before may hold numbers and answers that are gone here.
+  // Delete all sessions: they may hold numbers and answers of commits that are lost.
   std::vector<std::string> keys;
   base.ForEach(ColumnFamily::kMeta, kSessionPrefix, kSessionPrefixEnd,
                [&](absl::string_view key, absl::string_view) {

@@ -1,5 +1,5 @@
-// StoreKernel: what every store's process does around the decision of commits: its time, its
-// sessions' opening, the keys that it keeps about itself. Pure, as CommitEngine: readings of clocks
+// StoreKernel: what every store does around the decision of commits. It keeps the store's time,
+// opens sessions, and keeps the store's own keys. Like CommitEngine it is pure: readings of clocks
 // are arguments.
 //
 // Threads: one at a time.
@@ -25,46 +25,46 @@ class StoreKernel {
   struct Options {
     CommitEngine::Options engine;
     absl::Duration lease_ttl = absl::Seconds(5);
-    std::string boot_id;  // of the machine
+    std::string boot_id;  // boot id of the store's machine
   };
 
-  // True if the store under `base` has been made.
+  // True if `base` holds a store.
   static bool Exists(BaseState& base);
-  // FAILED_PRECONDITION: the store under `base` has a format that this program does not know.
-  // DATA_LOSS: the record of it is malformed. OK if no store has been made.
+  // OK if `base` holds no store yet. FAILED_PRECONDITION if the store has a format that this
+  // program does not know. DATA_LOSS if the record of the format is malformed.
   static absl::Status CheckFormat(BaseState& base);
-  // Writes what a new store begins with.
+  // Writes the keys of a new store.
   static void Create(WriteSink& sink, uint64_t incarnation, const Layout& layout);
-  // As CheckFormat; DATA_LOSS also if a record is missing or malformed.
+  // Errors as CheckFormat; also DATA_LOSS if a record is missing or malformed.
   static absl::StatusOr<std::unique_ptr<StoreKernel>> Load(Options options, BaseState& base,
                                                            const ClockReading& now);
 
   CommitEngine& engine() { return engine_; }
   uint64_t incarnation() const { return incarnation_; }
-  // Of the last commit decided.
+  // Sequence of the last decided commit.
   CommitSeq seq() const { return engine_.seq(); }
-  // True after StoreClock::kRecordInterval without a write, or when the hold has changed: make an
-  // empty batch.
+  // True if nothing was written for StoreClock::kRecordInterval or the hold changed: then make a
+  // batch without commits.
   bool WantsBatch(const ClockReading& now);
 
   absl::Time Now(const ClockReading& now);
   const StoreClock& clock() const { return clock_; }
-  // KvStore::AskClock. No lease can be taken over for one TTL after a step forward, confirmed or
-  // not, as after a start: their holders count by elapsed time, which has not stepped.
+  // See KvStore::AskClock. After a step forward, confirmed or not, no lease can be taken over for
+  // one TTL, as after a start: lease holders count elapsed time, which did not step.
   ClockState AskClock(const ClockCall& call, const ClockReading& now);
 
-  // Begins a batch at this instant. If the clock's hold has changed this is the batch's first
-  // commit: its record.
+  // Begins a batch at this instant. If the clock's hold changed, the batch's first commit records
+  // that; it is returned.
   std::shared_ptr<const CommitRecord> BeginBatch(WriteSink& sink, const ClockReading& now);
-  // CommitEngine::Decide; the answer tells of the slow phase that is announced now.
+  // See CommitEngine::Decide; the answer also has the present pace.
   CommitEngine::Decision Decide(std::shared_ptr<const CommitRequest> request);
-  // FAILED_PRECONDITION if the store is behind what the client has seen.
+  // FAILED_PRECONDITION if the store is behind `seen`.
   absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation, CommitSeq seen);
-  // True if what the sink has received must be written; else it may be dropped.
+  // Returns true if the sink's content must be written; otherwise it may be dropped.
   bool EndBatch();
 
-  // Throws the incarnation away for a new, larger one (loss was accepted). Only before the first
-  // batch.
+  // Replaces the incarnation by a new, larger one, because an operator accepted the loss of data.
+  // Only before the first batch.
   static void NewIncarnation(BaseState& base, WriteSink& sink, uint64_t at_least);
 
  private:
@@ -74,11 +74,12 @@ class StoreKernel {
   CommitEngine engine_;
   const uint64_t incarnation_;
   const absl::Duration lease_ttl_;
-  absl::Duration stamps_since_;  // boottime of the start, or of the clock's last step forward
-  uint64_t steps_seen_ = 0;      // of the clock
+  absl::Duration stamps_since_;  // boottime of the start, or of the clock's last step forward;
+                                 // stamps pass one TTL later
+  uint64_t steps_seen_ = 0;      // StoreClock::steps() at the last look
   StoreClock clock_;
   bool hold_stored_;
-  absl::Duration recorded_;  // boottime of the last clock record that was written
+  absl::Duration recorded_;  // boottime of the last clock record written
   absl::Duration batch_boottime_;
   absl::Time batch_time_;
 };

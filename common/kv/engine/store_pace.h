@@ -1,9 +1,9 @@
-// The pace of store time. Ordinarily it passes as monotonic time does, give or take
-// StoreClock::kSlewMax. While the wall clock has been set back, store time passes at half pace from
-// an announced store time (`slow_from`) on, until the wall clock has caught up.
+// The pace of store time. Normally store time passes like monotonic time, within
+// StoreClock::kSlewMax. If the wall clock was set back, store time passes at half pace from an
+// announced store time (`slow_from`) on, until the wall clock has caught up.
 //
-// Half pace rather than a stop: waits for a store time still end, leases still expire, and who
-// waits again for what is left of a wait comes near in few steps (docs/adr/0013).
+// At half pace, unlike at a stop, waits still end and leases still expire. A process that waits
+// again for the rest of its wait reaches the end in few steps (docs/adr/0013).
 //
 // Pure.
 
@@ -16,23 +16,22 @@
 
 namespace escapement::kv {
 
-// Monotonic time for each unit of store time in a slow phase.
+// Monotonic time per unit of store time in a slow phase.
 inline constexpr int64_t kSlowPaceDivisor = 2;
 
-// What the store tells of its pace.
+// The pace as the store announces it.
 struct Pace {
-  // Store time passes at half pace from this store time on; InfiniteFuture: no slow phase has been
+  // From this store time on, store time passes at half pace. InfiniteFuture: no slow phase is
   // announced.
   absl::Time slow_from = absl::InfiniteFuture();
-  // How far store time is behind full pace by all slow phases so far. Store time + slowed always
-  // advances at full pace, also over restarts: by it a client that has missed a slow phase notices.
+  // How far all slow phases so far have put store time behind full pace. Store time + slowed always
+  // advances at full pace, also over restarts. By it a client notices that it missed a slow phase.
   absl::Duration slowed = absl::ZeroDuration();
 
   friend bool operator==(const Pace&, const Pace&) = default;
 };
 
-// The store time that is reached from `base` with `passed`, a duration that store time would
-// advance at full pace.
+// The store time reached from `base` after `passed`, a duration at full pace.
 inline absl::Time AtSlowPace(absl::Time base, absl::Duration passed, absl::Time slow_from) {
   const absl::Time full = base + passed;
   if (full <= slow_from) return full;

@@ -7,7 +7,7 @@
 namespace escapement::kv {
 namespace {
 
-// Closed watches are swept once in this many commits.
+// Closed watches are removed once in this many commits.
 constexpr uint64_t kSweepEvery = 256;
 
 absl::Status Validate(const WatchHub::Watcher& watcher) {
@@ -26,10 +26,10 @@ bool BelowEnd(absl::string_view key, const KeyRange& range) {
   return range.end.empty() || key < range.end;
 }
 
-// The last range that begins at or before `key`, the only one that may hold it; null: there is
+// The last range that begins at or before `key`: only this one can hold the key. Null if there is
 // none.
 const KeyRange* RangeOf(const std::vector<KeyRange>& ranges, absl::string_view key) {
-  // Most keys of others are before or behind all ranges.
+  // Most keys of other watches are before or behind all ranges.
   if (key >= ranges.back().begin) return &ranges.back();
   if (key < ranges.front().begin) return nullptr;
   const auto behind =
@@ -116,7 +116,7 @@ void WatchHub::Add(std::shared_ptr<Watcher> watcher) {
   }
   const CommitSeq from = watcher->from_seq;
   if (from < seq_) {
-    const CommitSeq oldest = seq_ - history_.size();  // the state before the oldest commit kept
+    const CommitSeq oldest = seq_ - history_.size();  // sequence before the oldest kept commit
     if (from < oldest) {
       watcher->gate.Lagged(
           absl::OutOfRangeError("the watch begins further back than commits are kept"));

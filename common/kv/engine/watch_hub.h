@@ -1,9 +1,9 @@
-// WatchHub: tells watches what has been committed, and keeps the latest commits for watches that
-// begin a little back.
+// WatchHub: delivers commits to watches, and keeps the latest commits for watches that begin a
+// little in the past.
 //
-// Threads: one at a time, that of the store which publishes; ends of watches come from any thread
-// through the gate. A store takes the calls of MoveEnd and OpenWatch that were made before it
-// publishes a commit into account for it.
+// Threads: one at a time, the thread of the store that publishes. Any thread may end a watch,
+// through its gate. Before a store publishes a commit, it handles all calls of MoveEnd and
+// OpenWatch made before.
 
 #ifndef COMMON_KV_ENGINE_WATCH_HUB_H_
 #define COMMON_KV_ENGINE_WATCH_HUB_H_
@@ -25,26 +25,26 @@ class WatchHub {
  public:
   struct Watcher {
     Watcher(WatchRequest request, WatchObserver observer);
-    // Touched by the publishing thread only, once added.
+    // Once added, a watcher is touched only by the publishing thread.
     const ColumnFamily cf;
     const CommitSeq from_seq;
     const uint64_t excluded_session;
-    std::vector<KeyRange> ranges;  // the request's own, and then the others
+    std::vector<KeyRange> ranges;  // the request's first range, then the others
     ObserverGate gate;
   };
 
-  // `seq` is the last commit's; `history_bytes_max` bounds the commits that are kept.
+  // `seq` is the sequence of the last commit. `history_bytes_max` bounds the kept commits.
   WatchHub(CommitSeq seq, size_t history_bytes_max)
       : seq_(seq), history_bytes_max_(history_bytes_max) {}
 
-  // Gives the watcher what it asks for of the past, or "lagged" if that is no longer there.
+  // Delivers the past commits that the watcher asks for, or "lagged" if they are no longer kept.
   void Add(std::shared_ptr<Watcher> watcher);
   void MoveEnd(Watcher& watcher, size_t range, std::string end);
 
-  // Records in the order of their sequences.
+  // Takes commits in the order of their sequences.
   void Publish(std::shared_ptr<const CommitRecord> record);
 
-  // Every watch ends with `why`.
+  // Ends every watch with `why`.
   void LagAll(const absl::Status& why);
 
  private:

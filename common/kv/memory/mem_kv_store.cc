@@ -54,7 +54,7 @@ class DiskState final : public BaseState {
   MemDisk& disk_;
 };
 
-// Collects a batch until its sync.
+// Collects the writes of a batch until its sync.
 class PendingWrites final : public WriteSink {
  public:
   void Put(ColumnFamily cf, absl::string_view key, absl::string_view value) override {
@@ -136,13 +136,14 @@ ScanResult ScanDisk(const MemDisk& disk, const ScanRequest& request) {
 
 }  // namespace
 
-// One life of the store, from a start to a crash.
+// One life of the store, from start to crash.
 class MemKvStore::Process {
  public:
   struct Work {
-    std::shared_ptr<const CommitRequest> request;  // null for an opening of a session
+    std::shared_ptr<const CommitRequest> request;  // null: open a session
     std::optional<PendingAnswer<CommitResult>> committed;
-    // The queue was full; answered in its turn, after an earlier copy of itself.
+    // The queue was full. The refusal is answered in its turn, after an earlier copy of the same
+    // commit.
     bool refused = false;
     uint64_t seen_incarnation = 0;
     CommitSeq seen = 0;
@@ -183,7 +184,7 @@ class MemKvStore::Process {
     if (!syncing_) StartSync();
   }
 
-  // For a crash that loses the answers only.
+  // For a crash that loses only the answers.
   void MakeDurable() {
     pending_.ApplyTo(*disk_);
     if (!options_.on_durable) return;
@@ -265,7 +266,7 @@ class MemKvStore::Process {
     auto records = std::exchange(records_, {});
     auto opened = std::exchange(opened_, {});
     auto committed = std::exchange(committed_, {});
-    // Callbacks only queue further work, which begins a new sync on this executor.
+    // Callbacks only queue further work, so they start a new sync on this executor.
     for (auto& record : records) hub_->Publish(std::move(record));
     for (auto& [answer, result] : opened) answer.Give(std::move(result));
     for (auto& [answer, result] : committed) {
@@ -284,7 +285,7 @@ class MemKvStore::Process {
   std::unique_ptr<WatchHub> hub_;
   CommitSeq synced_seq_ = 0;
   std::deque<Work> queue_;
-  // The batch that is being synced.
+  // The batch in the running sync.
   bool syncing_ = false;
   PendingWrites pending_;
   std::vector<std::shared_ptr<const CommitRecord>> records_;
@@ -303,7 +304,7 @@ class MemKvStore::Core {
 
   void Start() { process = std::make_unique<Process>(runtime, *executor, options, disk); }
 
-  // Runs `call(process)` on the executor; `call` sees null while the store is down.
+  // Runs `call(process)` on the executor; `process` is null while the store is down.
   template <typename F>
   void Post(F call) {
     executor->Post([this, call = std::move(call)]() mutable { call(process.get()); });
@@ -319,7 +320,7 @@ class MemKvStore::Core {
   const Options options;
   const std::shared_ptr<MemDisk> disk;
   const std::shared_ptr<Executor> executor;
-  std::unique_ptr<Process> process;  // on the executor; null while down
+  std::unique_ptr<Process> process;  // touched on the executor; null while the store is down
 };
 
 class MemKvStore::Handle final : public Watch {
@@ -360,7 +361,7 @@ void MemKvStore::Crash(Unsynced unsynced) {
   core_->Post([core = core_.get(), unsynced](Process* process) {
     if (process == nullptr) return;
     if (unsynced == Unsynced::kKept) process->MakeDurable();
-    // Detached first: what the answers of its end call must find the store down.
+    // Detach the process first: code that its last answers call must find the store down.
     auto ended = std::move(core->process);
   });
 }

@@ -1,12 +1,12 @@
-// MemKvStore: a KvStore in memory for the deterministic simulation and for tests. It commits in
-// groups that become durable at a simulated sync, and can crash: what was not synced is forgotten,
-// or becomes durable without anybody having been told.
+// MemKvStore: a KvStore in memory for the simulation and for tests. Commits become durable in
+// batches at a simulated sync. After a crash, commits that were not synced are either lost, or
+// durable without an answer.
 //
-// MemDisk is what survives. The store is a process over it: Crash() ends the process (every open
-// call fails with UNAVAILABLE, every watch ends, further calls fail with UNAVAILABLE), Restart()
-// begins a new one.
+// MemDisk survives a crash; the store is a process over it. Crash() ends the process: every open
+// call fails with UNAVAILABLE, every watch ends, and further calls fail with UNAVAILABLE. Restart()
+// begins a new process.
 //
-// Threads: as KvStore. All state lives on one executor of the runtime, on which callbacks run.
+// Threads: as KvStore. All state lives on one executor of the runtime; callbacks run there.
 
 #ifndef COMMON_KV_MEMORY_MEM_KV_STORE_H_
 #define COMMON_KV_MEMORY_MEM_KV_STORE_H_
@@ -26,11 +26,11 @@
 
 namespace escapement::kv {
 
-// The synced state, the store's own keys included. Touched by the store on its executor only.
+// The synced state, including the store's own keys. Only the store touches it, on its executor.
 struct MemDisk {
   using Family = absl::btree_map<std::string, std::string>;
   std::array<Family, kColumnFamilyCount> families;
-  uint64_t starts = 0;  // of the store's process
+  uint64_t starts = 0;  // how often the store has started
 };
 
 class MemKvStore final : public KvStore {
@@ -38,36 +38,36 @@ class MemKvStore final : public KvStore {
   struct Options {
     absl::Duration sync_delay = absl::Microseconds(200);
     absl::Duration read_delay = absl::ZeroDuration();
-    // No lease can be taken over in this time after a start (Condition::Kind::kStampPassed).
+    // No lease can be taken over this long after a start (Condition::Kind::kStampPassed).
     absl::Duration lease_ttl = absl::Seconds(5);
-    Layout layout;  // of a new disk
+    Layout layout;  // layout of a new disk
     size_t commits_queued_max = 65'536;
     size_t watch_history_bytes_max = 1 << 20;
     int recent_slots_log2 = 12;
-    // Each commit of which something applied, in order, once it is durable (told or not): the truth
-    // for checkers.
+    // Called for each commit that applied something, in order, once it is durable, even if its
+    // answer is lost. Checkers take this as the truth.
     std::function<void(const CommitRecord&)> on_durable;
   };
 
-  // A store over a new disk.
+  // A store on a new disk.
   MemKvStore(Runtime& runtime, Options options);
-  // A store over what an earlier one has left.
+  // A store on the disk of an earlier store.
   MemKvStore(Runtime& runtime, Options options, std::shared_ptr<MemDisk> disk);
   ~MemKvStore() override;
 
   enum class Unsynced {
-    kLost,  // the commits that were being synced are gone
-    kKept,  // they are durable, though nobody was told
+    kLost,  // loses the commits in the running sync
+    kKept,  // keeps them, without an answer
   };
-  // On the executor's thread or, outside the simulation, from any; takes effect in the order of
-  // calls.
+  // Call it on the executor's thread or, outside the simulation, on any thread. Crashes and
+  // restarts take effect in the order of the calls.
   void Crash(Unsynced unsynced);
   void Restart();
 
-  // The operator's AskClock.
+  // Confirms the clock, as AskClock does for an operator.
   void ConfirmClock();
 
-  // The disk may be read by anybody while the store is down or the simulation stands still.
+  // Anybody may read the disk while the store is down or the simulation stands still.
   const std::shared_ptr<MemDisk>& disk() const;
 
   void OpenSession(uint64_t seen_incarnation, CommitSeq seen, Callback<SessionInfo> done) override;

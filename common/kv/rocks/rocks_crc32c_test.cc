@@ -8,7 +8,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 
-// Here too the linker puts ours in place of RocksDB's; `__real` is RocksDB's own.
+// The linker also replaces RocksDB's function in this test; `__real` is RocksDB's own.
 namespace rocksdb::crc32c {
 uint32_t Extend(uint32_t crc, const char* data, size_t bytes);
 }
@@ -63,8 +63,8 @@ TEST(RocksCrc32cTest, OfTwoPartsIsThatOfTheWhole) {
     EXPECT_EQ(Ours(Ours(0, whole.substr(0, cut)), whole.substr(cut)), Ours(0, whole));
 }
 
-// That what was written is read: every table and record is checked by the same function. That what
-// is damaged is found shows that it is checked at all.
+// Reading what was written does not show that anything is checked, because one function makes and
+// checks all checksums. Finding damage does.
 TEST(RocksCrc32cTest, FindsADamagedLog) {
   const std::string path = ::testing::TempDir() + "/crc32c";
   rocksdb::Options options;

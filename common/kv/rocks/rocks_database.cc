@@ -33,9 +33,9 @@ absl::Status ToStatus(const rocksdb::Status& status) {
   return absl::InternalError(text);
 }
 
-// RocksDB renames a file to CURRENT before it has synced the folder that holds the MANIFEST which
-// that file names: where names are not kept in the order of their making, a power loss may leave
-// the one without the other.
+// RocksDB renames a file to CURRENT before it syncs the folder that holds the MANIFEST named in it.
+// On a file system that does not keep the order of names, a power loss may keep CURRENT and lose
+// the MANIFEST. So this class syncs the folder before the rename.
 class SyncsBeforeCurrent final : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
@@ -53,16 +53,16 @@ class SyncsBeforeCurrent final : public rocksdb::FileSystemWrapper {
   }
 };
 
-// RocksDB takes a sector of zeros in a log for the end of that log, and goes on with the next one.
-// The sequence numbers of the log are dense: what does not follow on what was before it is not
-// replayed, and what was lost with it is what the witness knows of.
+// If a log has a sector of zeros, RocksDB takes it for the end of that log and goes on with the
+// next one. Sequence numbers in the log are dense. So this filter stops the replay at the first
+// record that does not follow on its predecessor. The witness then notices the lost commits.
 class DenseLog final : public rocksdb::WalFilter {
  public:
   const char* Name() const override { return "DenseLog"; }
   WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
                                      const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
                                      bool*) override {
-    // Head of a batch: sequence(8) count(4), little-endian.
+    // A batch begins with sequence(8) and count(4), little-endian.
     uint64_t sequence = 0;
     for (int i = 7; i >= 0; --i)
       sequence = sequence << 8 | static_cast<unsigned char>(batch.Data()[i]);
@@ -72,11 +72,12 @@ class DenseLog final : public rocksdb::WalFilter {
   }
 
  private:
-  uint64_t next_ = 0;  // 0: nothing has been seen
+  uint64_t next_ = 0;  // 0: no record seen yet
 };
 
-// Flushes and compactions give way to what somebody waits for, above all the log's writer. At nice
-// 5 they still get a third of what a thread beside them gets (1.25 for each step, sched(7)).
+// Flushes and compactions run at a lower priority, so that the log's writer and other threads with
+// waiting callers come first. At nice 5 they still get a third of the share of a thread beside them
+// (a factor of 1.25 for each step, sched(7)).
 constexpr int kBackgroundNice = 5;
 
 class BackgroundGivesWay final : public rocksdb::EventListener {
@@ -86,7 +87,7 @@ class BackgroundGivesWay final : public rocksdb::EventListener {
   void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo&) override { GiveWay(); }
 
  private:
-  // On a thread of RocksDB's pools, which does nothing else. Best effort.
+  // Runs on a thread of RocksDB's pools, which does only background work. Best effort.
   static void GiveWay() {
     thread_local const int once = setpriority(PRIO_PROCESS, gettid(), kBackgroundNice);
     (void)once;
@@ -152,7 +153,7 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
     families.emplace_back(std::string(Name(cf)),
                           FamilyOptions(cf, state->options.write_buffer_bytes, state->cache));
   }
-  // RocksDB insists on a family of this name; it stays empty.
+  // RocksDB requires a family with this name; it stays empty.
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   rocksdb::DBOptions database_options = DatabaseOptions(state->options.write_buffers_bytes_max);
   state->env = rocksdb::NewCompositeEnv(std::make_shared<SyncsBeforeCurrent>(
@@ -248,13 +249,13 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
     if (request.cf == ColumnFamily::kMeta && begin < kMetaVisibleBegin)
       begin = std::string(kMetaVisibleBegin);
     const rocksdb::Slice lower = begin;
-    // Of the range that is being read: RocksDB looks at it anew at every Seek, so that one iterator
-    // reads all ranges that have an end, and one all that have a prefix in common. To make one
-    // costs as much as to read a range of few rows.
+    // The end of the range that is being read. RocksDB looks at it at every Seek. So one iterator
+    // can read all ranges that have an end, and another one all ranges inside a prefix. Creating an
+    // iterator costs as much as reading a range of few rows.
     rocksdb::Slice upper;
     if (request.reverse) read.iterate_lower_bound = &lower;
     std::unique_ptr<rocksdb::Iterator> in_order, in_prefix;
-    size_t bytes = 0;  // of the entries so far
+    size_t bytes = 0;  // bytes of the entries so far
     const auto scan = [&](const rocksdb::Slice& from, const rocksdb::Slice& end) {
       upper = end;
       const bool one_prefix =
@@ -296,7 +297,7 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
            (bytes > 0 && bytes >= std::min(request.bytes_max, kScanBytesMax));
   }
 
-  // All keys of the range have the same prefix.
+  // True if all keys of the range have the same prefix.
   static bool InOnePrefix(ColumnFamily cf, absl::string_view begin, absl::string_view end) {
     const size_t prefix = PrefixBytes(cf, begin);
     return prefix > 0 && !end.empty() && end <= PrefixEnd(std::string(begin.substr(0, prefix)));

@@ -1,13 +1,12 @@
-// RocksDatabase: a RocksDB database with our column families and settings
-// (docs/design/store.md).
+// RocksDatabase: a RocksDB database with our column families and settings (docs/design/store.md).
 //
-// Every write goes through one synced WAL write. Reads of the latest state are for the one thread
-// that writes; everybody else reads a Snapshot. An error of a read of the latest state or of a
-// write is given to `on_fatal`, which must not return: after a failed WAL write or sync nobody
-// knows what is on the disk, and trying again could acknowledge what is lost.
+// Every write is one synced write of the log. Only the writing thread reads the latest state; all
+// other threads read a Snapshot. If a write or a read of the latest state fails, `on_fatal` is
+// called and must not return. After a failed write or sync of the log the content of the disk is
+// unknown, and another attempt could acknowledge lost data.
 //
-// Threads: the BaseState part and Write belong to one thread; TakeSnapshot and snapshot reads to
-// any.
+// Threads: one thread uses the BaseState part and Write. Any thread may call TakeSnapshot and read
+// snapshots.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_DATABASE_H_
 #define COMMON_KV_ROCKS_ROCKS_DATABASE_H_
@@ -32,31 +31,31 @@ class RocksDatabase final : public BaseState {
  public:
   struct Options {
     size_t block_cache_bytes = 256 << 20;
-    size_t write_buffer_bytes = 64 << 20;        // of each column family that sees much traffic
-    size_t write_buffers_bytes_max = 640 << 20;  // of all together
+    size_t write_buffer_bytes = 64 << 20;        // for each column family with much traffic
+    size_t write_buffers_bytes_max = 640 << 20;  // for all families together
     std::function<void(const absl::Status&)> on_fatal;
-    std::shared_ptr<rocksdb::FileSystem> file_system;  // null: the machine's
+    std::shared_ptr<rocksdb::FileSystem> file_system;  // null: the machine's file system
   };
 
-  // Makes the database if the folder is absent. UNAVAILABLE: another process has it open.
+  // Creates the database if the folder is absent. UNAVAILABLE if another process has it open.
   static absl::StatusOr<std::unique_ptr<RocksDatabase>> Open(const std::string& path,
                                                              Options options);
   ~RocksDatabase() override;
 
-  // To be called once by each thread that uses a database: it counts nothing for RocksDB's
-  // statistics of threads, of which nobody reads any (docs/adr/0008).
+  // Each thread that uses a database must call this once. It turns off RocksDB's statistics of
+  // threads, which nothing reads (docs/adr/0008).
   static void PrepareThread();
 
-  // The latest state.
+  // Reads the latest state.
   bool Get(ColumnFamily cf, absl::string_view key, std::string* value) override;
   void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                Visitor visit) override;
 
-  // What one Write makes durable. Reused from write to write.
+  // The writes that the next Write() makes durable. Reused from write to write.
   WriteSink& batch();
   size_t batch_bytes() const;
   void ClearBatch();
-  // Durable when it returns; the batch is empty then.
+  // Writes and syncs the batch, and leaves it empty. The writes are durable when it returns.
   void Write();
 
   class Snapshot {
@@ -65,7 +64,7 @@ class RocksDatabase final : public BaseState {
     virtual absl::Status MultiGet(const std::vector<Key>& keys, GetResult* result) const = 0;
     virtual absl::Status Scan(const ScanRequest& request, ScanResult* result) const = 0;
   };
-  // Of all that was written before. Must be gone before the database.
+  // A snapshot of all writes so far. It must be destroyed before the database.
   std::shared_ptr<const Snapshot> TakeSnapshot();
 
  private:

@@ -31,15 +31,15 @@ namespace {
   _exit(70);
 }
 
-// A number for the first session of a process that is far from those of all others: seconds of its
-// start, for the order of sessions that have not been used since it, and chance.
+// The first session number of a process, far from those of all other processes. The high bits are
+// the seconds of the start, so numbers order unused sessions by age. The low bits are random.
 uint64_t FirstSession(Clock& clock) {
   std::random_device random;
   return static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixSeconds(clock.WallNow()), 1)) << 31 |
          random() >> 1;
 }
 
-// The folder that holds `path`.
+// Returns the folder that holds `path`.
 std::string FolderOf(const std::string& path) {
   const auto whole = std::filesystem::absolute(path).lexically_normal();
   // A path that ends in a slash is its own parent.
@@ -55,8 +55,8 @@ absl::Status SyncFolder(rocksdb::FileSystem& file_system, const std::string& pat
   return absl::InternalError(absl::StrCat("cannot sync ", path, ": ", status.ToString()));
 }
 
-// Refuses a database that holds less than was acknowledged, or makes it a new incarnation if that
-// was accepted.
+// Refuses a database that holds less than was acknowledged. If the loss is accepted, begins a new
+// incarnation instead.
 absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, bool accept_loss,
                           Clock& clock) {
   std::string value;
@@ -75,7 +75,7 @@ absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, b
     return absl::DataLossError(
         absl::StrCat("acknowledged commits are missing: the data ends at commit ", seq,
                      " of incarnation ", incarnation, ", the witness has seen ", seen.seq, " of ",
-                     seen.incarnation, "; restore a newer copy, or accept the loss"));
+                     seen.incarnation, "; restore a newer copy, or start with --accept_loss"));
   }
   if (accept_loss && exists) {
     const uint64_t now = static_cast<uint64_t>(ToMicros(clock.WallNow()));
@@ -105,8 +105,8 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
   if (!database.ok()) return database.status();
   auto witness = WitnessFile::Open(file_system, absl::StrCat(options.data_dir, "/witness"));
   if (!witness.ok()) return witness.status();
-  // A power loss must not take away database and witness together, names and all: what is left
-  // would look like a new store.
+  // Sync the folder's names. Otherwise a power loss could remove the database together with its
+  // witness, and the rest would look like a new store.
   if (auto status = SyncFolder(file_system, options.data_dir); !status.ok()) return status;
   if (auto status = StoreKernel::CheckFormat(**database); !status.ok()) return status;
   if (auto status = CheckWitness(**database, **witness, options.accept_loss, clock); !status.ok())

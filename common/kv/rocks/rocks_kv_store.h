@@ -1,15 +1,14 @@
-// RocksKvStore: the embedded KvStore, over RocksDB, in the one process that opens the data folder.
+// RocksKvStore: the embedded KvStore, over RocksDB. One process opens the data folder.
 //
-// One thread decides and writes: it takes all commits that have come in, decides them in order,
-// writes them as one synced batch, publishes the new state and then gives the answers. Few threads
-// read, each from the latest published snapshot, so a read blocks nobody and never sees what is not
-// synced.
+// One thread decides and writes. It takes all commits that have arrived, decides them in order,
+// writes them as one synced batch, publishes the new state and then answers. A few threads read,
+// each from the latest published snapshot. So a read blocks nobody and sees only synced state.
 //
-// The data folder holds `db/` (RocksDB) and `witness` (witness_file.h). A disk with less than
-// `free_bytes_min` left refuses commits with RESOURCE_EXHAUSTED before anything is written, until
-// there is room again. An error of a write or sync ends the process.
+// The data folder holds `db/` (RocksDB) and `witness` (witness_file.h). If the disk has less than
+// `free_bytes_min` left, commits are refused with RESOURCE_EXHAUSTED before anything is written,
+// until there is room again. An error of a write or sync ends the process.
 //
-// Threads: as KvStore. Destroying it waits for the running batch; what is still queued fails with
+// Threads: as KvStore. Destroying it waits for the running batch; queued calls fail with
 // UNAVAILABLE.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_KV_STORE_H_
@@ -41,16 +40,17 @@ class RocksKvStore final : public KvStore {
  public:
   struct Options {
     std::string data_dir;
-    // Serve although acknowledged commits are missing. Begins a new incarnation: every client
-    // starts anew.
+    // Serve although acknowledged commits are missing. This begins a new incarnation, and every
+    // client starts afresh.
     bool accept_loss = false;
-    // No lease can be taken over in this time after a start (Condition::Kind::kStampPassed).
+    // No lease can be taken over this long after a start (Condition::Kind::kStampPassed).
     absl::Duration lease_ttl = absl::Seconds(5);
-    Layout layout;  // of a new store; an existing one keeps its own
+    Layout layout;  // layout of a new store; an existing one keeps its own
 
-    size_t commits_queued_max = 16'384;         // beyond: RESOURCE_EXHAUSTED
-    size_t batch_bytes_max = 16 << 20;          // of commits decided and synced together
-    size_t watch_history_bytes_max = 16 << 20;  // commits kept for watches that begin a little back
+    size_t commits_queued_max = 16'384;         // above this: RESOURCE_EXHAUSTED
+    size_t batch_bytes_max = 16 << 20;          // bytes of commits decided and synced together
+    size_t watch_history_bytes_max = 16 << 20;  // bytes of commits kept for watches that begin a
+                                                // little in the past
     uint64_t free_bytes_min = uint64_t{256} << 20;
     int read_threads = 2;
     int recent_slots_log2 = 20;
@@ -58,34 +58,34 @@ class RocksKvStore final : public KvStore {
     size_t write_buffer_bytes = 64 << 20;
     absl::Duration witness_interval = absl::Milliseconds(100);
 
-    // Free bytes of the file system that holds a path. Default: statvfs.
+    // Returns the free bytes of the file system that holds a path. Default: statvfs.
     std::function<uint64_t(const std::string& path)> free_bytes;
     // Called when the disk has failed; must not return. Default: logs, then _exit(70).
     std::function<void(const absl::Status&)> on_fatal;
-    // Told of the commits of a batch, in their order, on the thread that writes and before it does:
-    // a crash leaves a prefix of them. May be empty.
+    // Receives the commits of a batch in order, on the writing thread, before the batch is written.
+    // A crash leaves a prefix of them. May be empty.
     std::function<void(const std::vector<std::shared_ptr<const CommitRecord>>&)> on_decided;
-    // Holds everything that the store keeps in `data_dir`. Null: the machine's.
+    // The file system for everything in `data_dir`. Null: the machine's.
     std::shared_ptr<rocksdb::FileSystem> file_system;
   };
 
-  // `clock` outlives the store. DATA_LOSS: acknowledged commits are missing (see accept_loss), or
-  // the data is broken. FAILED_PRECONDITION: the data has another format. UNAVAILABLE: another
-  // process has the folder open. INVALID_ARGUMENT: an impossible layout.
+  // `clock` must outlive the store. DATA_LOSS: acknowledged commits are missing (see accept_loss),
+  // or the data is broken. FAILED_PRECONDITION: the data has another format. UNAVAILABLE: another
+  // process has the folder open. INVALID_ARGUMENT: the layout is out of bounds.
   static absl::StatusOr<std::unique_ptr<RocksKvStore>> Open(Options options, Clock& clock);
   ~RocksKvStore() override;
 
   struct Info {
     uint64_t incarnation = 0;
-    CommitSeq seq = 0;  // of the last commit that was acknowledged
+    CommitSeq seq = 0;  // sequence of the last acknowledged commit
     Layout layout;
     absl::Time store_time;
-    absl::Duration clock_disagreement;  // wall clock less store time
+    absl::Duration clock_disagreement;  // wall clock minus store time
     bool clock_hold = false;            // emission is held (store_clock.h)
-    absl::Duration clock_held_for;      // how long it has been
+    absl::Duration clock_held_for;      // since the hold began
     bool accepting = true;              // false while the disk is full
-    uint64_t commits = 0;               // decided since the start
-    uint64_t syncs = 0;                 // of them together
+    uint64_t commits = 0;               // commits decided since the start
+    uint64_t syncs = 0;                 // syncs since the start; one may cover many commits
   };
   Info info() const;
 

@@ -1,4 +1,4 @@
-// What is RocksKvStore's alone; the contract is tested in tests/conformance.
+// Tests of RocksKvStore alone; tests/conformance tests the contract.
 
 #include "common/kv/rocks/rocks_kv_store.h"
 
@@ -82,7 +82,7 @@ TEST_F(RocksKvStoreTest, ADatabaseBehindItsWitnessIsRefusedUnlessTheLossIsAccept
   store = Open().value();
   ASSERT_TRUE(Put(*store, info.session, 2).ok());
   store.reset();
-  // An old copy takes the place of the data; the witness stays.
+  // An old copy replaces the data; the witness stays.
   fs::remove_all(folder_ + "/db");
   fs::rename(folder_ + "/backup", folder_ + "/db");
   EXPECT_TRUE(absl::IsDataLoss(Open().status()));
@@ -105,7 +105,7 @@ TEST_F(RocksKvStoreTest, AnEmptyDatabaseBesideAWitnessIsALoss) {
   EXPECT_TRUE(absl::IsDataLoss(Open().status()));
 }
 
-// Nothing tells a store whose log has lost its end that a session had been opened there.
+// If a log loses its end, nothing tells the store that a session had been opened there.
 TEST_F(RocksKvStoreTest, TheNumberOfASessionThatWasLostIsNotGivenOutAgain) {
   auto store = Open().value();
   const SessionInfo first = OpenSession(*store).value();
@@ -155,7 +155,7 @@ TEST_F(RocksKvStoreTest, AFullDiskRefusesCleanlyUntilThereIsRoom) {
   auto store = Open().value();
   const uint64_t session = OpenSession(*store).value().session;
   free_bytes_ = 999;
-  // Much is written before the file system is asked again.
+  // The store asks the file system again only after many bytes.
   uint64_t number = 0;
   absl::Status status;
   while (status.ok() && number < 100)
@@ -197,12 +197,12 @@ TEST_F(RocksKvStoreTest, ManyCommitsShareOneSync) {
   EXPECT_LT(store->info().syncs - syncs, 500);
 }
 
-// One iterator reads all of them; the rows are in several tables of many blocks, and in memory.
+// One iterator reads all ranges. The rows are in memory and in several tables of many blocks.
 TEST_F(RocksKvStoreTest, AScanOfManyRangesKeepsToEachRangesEnd) {
   constexpr int kRows = 9000;
   const auto key_of = [](int i) { return absl::StrCat("k", absl::Dec(i, absl::kZeroPad5)); };
   std::unique_ptr<RocksKvStore> store;
-  for (int part = 0; part < 3; ++part) {  // a start writes what the log has into a table
+  for (int part = 0; part < 3; ++part) {  // a start writes the log's content into a table
     store.reset();
     store = Open().value();
     CommitRequest request;
@@ -220,7 +220,7 @@ TEST_F(RocksKvStoreTest, AScanOfManyRangesKeepsToEachRangesEnd) {
   }
   std::mt19937 random(1);
   for (int round = 0; round < 50; ++round) {
-    // Next to each other, within a block, over many, empty ones.
+    // Ranges beside each other, inside a block, over many blocks, and empty.
     std::vector<KeyRange> ranges;
     std::vector<std::string> expected;
     for (int at = static_cast<int>(random() % 200); at < kRows && ranges.size() < 300;) {

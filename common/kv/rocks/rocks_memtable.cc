@@ -17,9 +17,9 @@ namespace escapement::kv {
 namespace {
 
 constexpr int kHeightMax = 12;
-constexpr uint32_t kBranching = 4;  // one of so many nodes is on the next level too
+constexpr uint32_t kBranching = 4;  // one node of this many is also on the next level
 
-// A key as RocksDB orders it: the user's bytes, then the newest first.
+// A key in RocksDB's order: by the user's bytes, then the newest first.
 struct InternalKey {
   const char* user;
   size_t user_size;
@@ -33,7 +33,7 @@ InternalKey Split(const char* internal, size_t size) {
   return key;
 }
 
-// Of an entry of the memtable: varint32 length, internal key, value.
+// Returns the key of a memtable entry: varint32 length, internal key, value.
 InternalKey KeyOfEntry(const char* entry) {
   uint32_t size = static_cast<unsigned char>(*entry++);
   if (size >= 128) {
@@ -55,18 +55,18 @@ bool Before(const InternalKey& a, const InternalKey& b) {
   return a.trailer > b.trailer;
 }
 
-// The entry stands behind the pointer of level 0; those of the levels above stand before it.
+// The entry is behind the pointer of level 0. The pointers of the higher levels are before it.
 struct Node {
   std::atomic<Node*>& next(int level) { return (&next0)[-level]; }
   Node* Next(int level) { return next(level).load(std::memory_order_acquire); }
   const char* entry() const { return reinterpret_cast<const char*>(this + 1); }
   InternalKey key() const { return KeyOfEntry(entry()); }
 
-  std::atomic<Node*> next0;  // before it is inserted: its height
+  std::atomic<Node*> next0;  // before the insertion it holds the node's height
 };
 
-// RocksDB destroys an iterator that it has given an arena for without freeing it, and arenas cannot
-// be used from outside of it: memory for iterators comes from here.
+// RocksDB destroys an iterator made in an arena without freeing its memory, and code outside
+// RocksDB cannot use arenas. So iterators get their memory from this pool.
 class CursorPool {
  public:
   static constexpr size_t kBytes = 64;
@@ -87,7 +87,8 @@ class CursorPool {
 
  private:
   absl::Mutex mutex_;
-  std::vector<std::unique_ptr<Slot>> slots_ ABSL_GUARDED_BY(mutex_);  // as many as were ever in use
+  std::vector<std::unique_ptr<Slot>> slots_ ABSL_GUARDED_BY(mutex_);  // as many slots as were ever
+                                                                      // in use at once
   std::vector<Slot*> free_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -115,7 +116,7 @@ class Memtable final : public rocksdb::MemTableRep {
 
   void Insert(rocksdb::KeyHandle handle) override { InsertKey(handle); }
 
-  // False if key and sequence are there already, as RocksDB's own.
+  // Returns false if the key and sequence are already there, as RocksDB's own does.
   bool InsertKey(rocksdb::KeyHandle handle) override {
     Node* node = static_cast<Node*>(handle);
     const int height =
@@ -123,7 +124,7 @@ class Memtable final : public rocksdb::MemTableRep {
     const InternalKey key = node->key();
     FindPlace(key);
     const Node* const behind = place_[0]->Next(0);
-    if (behind != nullptr && !Before(key, behind->key())) return false;  // it is there already
+    if (behind != nullptr && !Before(key, behind->key())) return false;  // the key is already there
     if (height > height_.load(std::memory_order_relaxed))
       height_.store(height, std::memory_order_relaxed);
     for (int level = 0; level < height; ++level) {
@@ -141,15 +142,15 @@ class Memtable final : public rocksdb::MemTableRep {
     return node != nullptr && !Before(key, node->key());
   }
 
-  size_t ApproximateMemoryUsage() override { return 0; }  // everything is the allocator's
+  size_t ApproximateMemoryUsage() override { return 0; }  // the allocator counts all memory
 
   Iterator* GetIterator(rocksdb::Arena*) override {
     CursorPool::Slot* slot = pool_->Take();
     return new (slot) PooledCursor(this, pool_, slot);
   }
 
-  // Without an arena only the base's Get asks for one, which never lets go of it: each thread has
-  // one, made anew for each Get.
+  // Only the base's Get asks without an arena, and it never frees the iterator. So each thread has
+  // one slot, and each Get constructs its iterator there.
   Iterator* GetDynamicPrefixIterator(rocksdb::Arena* arena) override {
     if (arena != nullptr) return GetIterator(arena);
     thread_local CursorPool::Slot slot;
@@ -157,7 +158,7 @@ class Memtable final : public rocksdb::MemTableRep {
   }
 
  private:
-  // Its memory is never the heap's, whoever deletes it.
+  // Its memory never comes from the heap, whoever deletes it.
   class Cursor : public Iterator {
    public:
     explicit Cursor(Memtable* table) : table_(table) {}
@@ -188,8 +189,8 @@ class Memtable final : public rocksdb::MemTableRep {
     Node* node_ = nullptr;
   };
 
-  // The first base is destroyed last: nothing touches the slot once it has been given back, to be
-  // used by another thread; not even the destructor of a member, so there is none.
+  // As the first base, this is destroyed last. After GiveBack another thread may use the slot, so
+  // nothing may touch it, not even a member's destructor. The union prevents one.
   class SlotOwner {
    protected:
     SlotOwner(std::shared_ptr<CursorPool> pool, CursorPool::Slot* slot)
@@ -215,7 +216,7 @@ class Memtable final : public rocksdb::MemTableRep {
   };
   static_assert(sizeof(PooledCursor) <= CursorPool::kBytes);
 
-  // `length` bytes stand behind it.
+  // Makes a node with room for `length` bytes behind it.
   Node* MakeNode(int height, size_t length) {
     const size_t before = sizeof(Node*) * static_cast<size_t>(height - 1);
     char* memory = nullptr;
@@ -235,8 +236,8 @@ class Memtable final : public rocksdb::MemTableRep {
     return random_ >> 8;
   }
 
-  // Sets place_[level] to the last node before `key`, from where the last one was: rows of a commit
-  // mostly come in some order.
+  // Sets place_[level] to the last node before `key`. It starts from the previous place, because
+  // rows of a commit mostly come in order.
   void FindPlace(const InternalKey& key) {
     const int top = height_.load(std::memory_order_relaxed) - 1;
     int level = 0;
@@ -249,7 +250,7 @@ class Memtable final : public rocksdb::MemTableRep {
     Node* at = place_[level];
     if (level == top && at != head_ && !Before(at->key(), key)) at = head_;
     for (; level >= 0; --level) {
-      // What was found on the level below may be further on already.
+      // The node found on the lower level may already be further on.
       at = Forward(at, level, key);
       place_[level] = at;
     }
@@ -278,7 +279,7 @@ class Memtable final : public rocksdb::MemTableRep {
 
   Node* const head_;
   std::atomic<int> height_{1};
-  // Of the writer.
+  // Only the writer uses it.
   Node* place_[kHeightMax];
   uint32_t random_ = 0x9e3779b9;
 

@@ -31,7 +31,7 @@ std::unique_ptr<rocksdb::DB> Open(const std::string& name) {
 using Rows = std::map<std::string, std::string>;
 
 std::string RandomKey(std::mt19937& random) {
-  // Zero bytes, bytes above 127, keys that are prefixes of others, long ones.
+  // Keys with zero bytes or bytes above 127, long keys, and keys that are prefixes of others.
   std::string key(random() % 5 == 0 ? 150 : random() % 4, 'k');
   for (char& c : key) c = random() % 3 == 0 ? static_cast<char>(random() % 256) : 'k';
   return key;

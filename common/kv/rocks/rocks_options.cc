@@ -27,7 +27,7 @@ bool IsBusy(ColumnFamily cf) {
   }
 }
 
-// Families used as queues: what was put is soon deleted.
+// Families used as queues: rows are soon deleted.
 bool IsQueue(ColumnFamily cf) {
   switch (cf) {
     case ColumnFamily::kEvents:
@@ -40,8 +40,8 @@ bool IsQueue(ColumnFamily cf) {
   }
 }
 
-// Names what filters know of besides whole keys. The name says how prefixes are made: another way
-// of making them has to have another.
+// Defines the prefixes that filters know beside whole keys. If prefixes are made in another way,
+// this class needs another name.
 class KeyPrefix final : public rocksdb::SliceTransform {
  public:
   explicit KeyPrefix(ColumnFamily cf)
@@ -63,8 +63,8 @@ class KeyPrefix final : public rocksdb::SliceTransform {
   const std::string name_;
 };
 
-// A block is read and unpacked for whatever is wanted of it. Of schedules that is a row here and
-// there; of what every event passes through mostly all of it.
+// RocksDB reads and unpacks a whole block for any row in it. Reads of schedules want single rows;
+// reads of the families of events want most of a block.
 size_t BlockBytes(ColumnFamily cf) {
   return IsBusy(cf) && cf != ColumnFamily::kChildren ? 16 << 10 : 4 << 10;
 }
@@ -76,14 +76,15 @@ rocksdb::DBOptions DatabaseOptions(size_t write_buffers_bytes_max) {
   options.create_if_missing = true;
   options.create_missing_column_families = true;
 
-  // A torn tail of the log is what a crash leaves: recover up to it. (Absolute consistency refuses
-  // to open then.)
+  // A crash leaves a torn tail of the log: recover up to it. (kAbsoluteConsistency refuses to open
+  // then.)
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.track_and_verify_wals_in_manifest = true;
   options.paranoid_checks = true;
   // After an error of the log the process ends; RocksDB must not resume by itself.
   options.max_bgerror_resume_count = 0;
-  // Ranges of the log synced out of order could survive a crash without what was before them.
+  // If ranges of the log are synced out of order, they could survive a crash without the bytes
+  // before them.
   options.wal_bytes_per_sync = 0;
   options.manual_wal_flush = false;
   options.recycle_log_file_num = 0;
@@ -95,7 +96,7 @@ rocksdb::DBOptions DatabaseOptions(size_t write_buffers_bytes_max) {
   options.enable_write_thread_adaptive_yield = false;
 
   options.max_background_jobs = 3;
-  // Of table files, so that their final sync does not delay the log's.
+  // Sync table files as they are written, so that their final sync does not delay the log's.
   options.bytes_per_sync = 1 << 20;
   options.db_write_buffer_size = write_buffers_bytes_max;
   options.max_total_wal_size = uint64_t{1} << 30;
@@ -113,9 +114,9 @@ rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_
   options.write_buffer_size = IsBusy(cf) ? write_buffer_bytes : write_buffer_bytes / 8;
   options.max_write_buffer_number = 6;
   options.memtable_factory = NewMemtableFactory();
-  // Puts and deletes of short-lived rows meet before they are ever written to a table.
+  // So the put and delete of a short-lived row meet in memory and never reach a table.
   options.min_write_buffer_number_to_merge = IsQueue(cf) ? 2 : 1;
-  // "Is this key absent?" is asked for most new rows.
+  // Most new rows have a condition that their key is absent.
   options.memtable_whole_key_filtering = true;
   options.memtable_prefix_bloom_size_ratio = 0.02;
   if (HasPrefixes(cf)) options.prefix_extractor = std::make_shared<const KeyPrefix>(cf);
@@ -132,7 +133,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_
   options.compression_per_level = {rocksdb::kNoCompression, rocksdb::kLZ4Compression};
   options.force_consistency_checks = true;
 
-  // Dense tombstones are what makes scans of a queue slow: compact where they gather.
+  // Dense tombstones make scans of a queue slow: compact where they gather.
   if (IsQueue(cf)) {
     options.table_properties_collector_factories.push_back(
         rocksdb::NewCompactOnDeletionCollectorFactory(/*sliding_window_size=*/16'384,

@@ -1,4 +1,4 @@
-// The settings of the database, each with its reason.
+// The settings of RocksDB, each with its reason.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_OPTIONS_H_
 #define COMMON_KV_ROCKS_ROCKS_OPTIONS_H_
@@ -14,7 +14,7 @@ namespace escapement::kv {
 
 rocksdb::DBOptions DatabaseOptions(size_t write_buffers_bytes_max);
 
-// `write_buffer_bytes`: of a family with much traffic; the others get an eighth.
+// `write_buffer_bytes` is for a family with much traffic; the others get an eighth of it.
 rocksdb::ColumnFamilyOptions FamilyOptions(ColumnFamily cf, size_t write_buffer_bytes,
                                            const std::shared_ptr<rocksdb::Cache>& cache);
 

@@ -14,12 +14,12 @@ namespace {
 
 // The writer looks at the clock at least this often.
 constexpr absl::Duration kTick = absl::Seconds(1);
-// The file system is asked for its room once in this many bytes written.
+// The store asks the file system for its free bytes once in this many bytes written.
 constexpr uint64_t kRoomCheckBytes = 16 << 20;
 
 uint64_t FreeBytes(const std::string& path) {
   struct statvfs info = {};
-  // A file system that does not tell is not held to be full: the write itself will fail if it is.
+  // If statvfs fails, assume there is room: if the disk is full, the write itself will fail.
   if (statvfs(path.c_str(), &info) != 0) return ~uint64_t{0};
   return uint64_t{info.f_bavail} * info.f_frsize;
 }
@@ -66,10 +66,10 @@ void RocksStoreCore::Stop() {
   writer_.join();
   witness_thread_.join();
   for (std::thread& reader : readers_) reader.join();
-  WriteWitness();  // of the writer's last batch
-  RunControls();   // a watch that was opened just before ends with the others
+  WriteWitness();  // for the writer's last batch
+  RunControls();   // ends a watch that was opened just before, with the others
   hub_.LagAll(absl::UnavailableError("the store has stopped"));
-  // What has not been taken answers UNAVAILABLE by its end.
+  // Destroying the queue answers the rest with UNAVAILABLE.
   std::deque<Work> queue;
   std::deque<absl::AnyInvocable<void(const View&)>> reads;
   {
@@ -97,7 +97,7 @@ void RocksStoreCore::AskClock(ClockCall call, KvStore::Callback<ClockState> done
   Control([this, call = std::move(call),
            answer = PendingAnswer<ClockState>(std::move(done))]() mutable {
     ClockReading reading = Reading();
-    // An operator who asks sees what the kernel says even if no clock has stepped.
+    // Answers to an operator show the kernel's present state, even if no clock has stepped.
     if (!call.host.has_value()) reading.synchronised = clock_.WallIsSynchronised();
     ClockState state = kernel_->AskClock(call, reading);
     Publish(/*wrote=*/false);
@@ -140,7 +140,7 @@ void RocksStoreCore::RunWriter() {
     } else if (HasRoom()) {
       CommitBatch(std::move(batch));
     } else {
-      Publish(/*wrote=*/false);  // who is refused is told why
+      Publish(/*wrote=*/false);  // shows that the disk is full before the refusals go out
       RefuseAll(std::move(batch));
       RunControls();
     }
@@ -202,8 +202,8 @@ void RocksStoreCore::CommitBatch(std::vector<Work> batch) {
   } else {
     database_->ClearBatch();
   }
-  // First the state, then the watches, which by then know of every MoveEnd that a scan of an older
-  // state followed.
+  // Publish the state first, then the watches. Before that, watches must handle every MoveEnd whose
+  // caller then scanned an older state.
   Publish(wrote);
   RunControls();
   for (auto& record : records) hub_.Publish(std::move(record));
@@ -230,7 +230,7 @@ void RocksStoreCore::Publish(bool wrote) {
   const ClockReading now = Reading();
   view.store_time = kernel_->Now(now);
   absl::MutexLock lock(&mu_);
-  if (wrote) published_.snapshot.swap(view.snapshot);  // the old one ends outside the lock
+  if (wrote) published_.snapshot.swap(view.snapshot);  // the old snapshot ends outside the lock
   published_.seq = view.seq;
   published_.store_time = view.store_time;
   published_.slow_from = kernel_->clock().pace().slow_from;
@@ -248,7 +248,7 @@ RocksStoreCore::View RocksStoreCore::Latest() const {
   const absl::Duration now = clock_.Elapsed();
   absl::MutexLock lock(&mu_);
   View view = published_;
-  // A lower bound that is good enough for readers: the clock itself belongs to the writer.
+  // A lower bound of store time is enough for readers, because the clock belongs to the writer.
   const absl::Duration since = std::max(now - published_at_, absl::ZeroDuration());
   view.store_time =
       AtSlowPace(view.store_time, since - since * StoreClock::kSlewMax, view.slow_from);
@@ -295,7 +295,7 @@ void RocksStoreCore::RunWitness() {
   bool stopping = false;
   while (!stopping) {
     {
-      // Asleep while nothing is written, and then once in an interval.
+      // Sleeps while nothing is written; otherwise writes once in each interval.
       absl::MutexLock lock(&mu_);
       mu_.Await(absl::Condition(&behind));
       mu_.AwaitWithTimeout(absl::Condition(&stopping_), options_.witness_interval);
@@ -312,7 +312,7 @@ void RocksStoreCore::WriteWitness() {
     latest = {info_.incarnation, info_.seq};
   }
   if (latest == witnessed_) return;
-  // Nobody would notice a later loss.
+  // Without a witness a later loss would go unnoticed.
   if (auto status = witness_->Write(latest); !status.ok()) options_.on_fatal(status);
   witnessed_ = latest;
 }

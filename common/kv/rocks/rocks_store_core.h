@@ -1,5 +1,5 @@
-// RocksStoreCore: the threads of a RocksKvStore (rocks_kv_store.h says what they do) and what they
-// share.
+// RocksStoreCore: the threads of a RocksKvStore and their shared state; rocks_kv_store.h says what
+// each thread does.
 
 #ifndef COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
 #define COMMON_KV_ROCKS_ROCKS_STORE_CORE_H_
@@ -35,14 +35,15 @@ class RocksStoreCore {
   struct Work {
     std::shared_ptr<const CommitRequest> request;
     std::optional<PendingAnswer<CommitResult>> committed;
-    // The queue was full; answered in its turn, after an earlier copy of itself.
+    // The queue was full. The refusal is answered in its turn, after an earlier copy of the same
+    // commit.
     bool refused = false;
     uint64_t seen_incarnation = 0;
     CommitSeq seen = 0;
     std::optional<PendingAnswer<SessionInfo>> opened;
   };
   void Enqueue(Work work) ABSL_LOCKS_EXCLUDED(mu_);
-  // Runs on the writer's thread before the next commit is published.
+  // Runs `control` on the writer's thread before the next commit is published.
   void Control(Closure control) ABSL_LOCKS_EXCLUDED(mu_);
   void AskClock(ClockCall call, KvStore::Callback<ClockState> done);
 
@@ -52,14 +53,15 @@ class RocksStoreCore {
     absl::Time store_time;
     absl::Time slow_from = absl::InfiniteFuture();
   };
-  // Runs on a reading thread with the latest published state.
+  // Runs `read` on a reading thread, with the latest published state.
   void Read(absl::AnyInvocable<void(const View&)> read) ABSL_LOCKS_EXCLUDED(read_mu_);
 
   RocksKvStore::Info info() const ABSL_LOCKS_EXCLUDED(mu_);
-  WatchHub& hub() { return hub_; }  // on the writer's thread
+  WatchHub& hub() { return hub_; }  // only on the writer's thread
 
  private:
-  // On the writer's thread. The kernel is asked only if it matters: it takes a system call.
+  // Only on the writer's thread. Asks the kernel only if it matters, because that takes a system
+  // call.
   ClockReading Reading() const {
     const bool stepped =
         absl::AbsDuration(kernel_->clock().disagreement()) > StoreClock::kFollowMax;
@@ -81,11 +83,11 @@ class RocksStoreCore {
   Clock& clock_;
   const Layout layout_;
   const std::unique_ptr<RocksDatabase> database_;
-  // Of the witness thread, and after its end of Stop.
+  // Used by the witness thread and, after that has ended, by Stop.
   const std::unique_ptr<WitnessFile> witness_;
   Witnessed witnessed_;
 
-  // Of the writer's thread.
+  // Used by the writer's thread.
   const std::unique_ptr<StoreKernel> kernel_;
   WatchHub hub_;
   uint64_t bytes_until_room_check_ = 0;

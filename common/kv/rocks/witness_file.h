@@ -1,12 +1,12 @@
-// WitnessFile: the highest commit that was acknowledged, kept outside the database.
+// WitnessFile: the highest acknowledged commit, kept outside the database.
 //
-// RocksDB recovers the longest prefix of its log that it can read; if a part was lost it cannot
-// always tell. The witness can: a database that recovers less than the witness names has lost
-// acknowledged commits.
+// RocksDB recovers the longest readable prefix of its log, and cannot always tell that a part was
+// lost. The witness can: a database that recovers less than the witness says has lost acknowledged
+// commits.
 //
-// Format: two slots of 512 bytes, written in turn, of which the valid one with the higher count is
-// in force. Slot: magic(8) count(8) incarnation(8) seq(8) XXH3 of those(8), big-endian, then zeros.
-// A torn write spoils one slot only.
+// Format: two slots of 512 bytes, written in turn. The valid slot with the higher count is in
+// force. A slot has magic(8) count(8) incarnation(8) seq(8) XXH3 of those(8), big-endian, then
+// zeros. A torn write spoils one slot only.
 //
 // Threads: one at a time. Blocks on IO.
 
@@ -38,19 +38,19 @@ struct Witnessed {
 
 class WitnessFile {
  public:
-  // Makes the file if it is absent; that its folder holds it is durable once the folder is synced.
-  // `file_system` outlives the file.
+  // Creates the file if it is absent. Its name is durable once the caller has synced the folder.
+  // `file_system` must outlive the file.
   static absl::StatusOr<std::unique_ptr<WitnessFile>> Open(rocksdb::FileSystem& file_system,
                                                            const std::string& path);
   ~WitnessFile();
   WitnessFile(const WitnessFile&) = delete;
   WitnessFile& operator=(const WitnessFile&) = delete;
 
-  // What the file held when it was opened; nothing if it was new.
+  // The content of the file when it was opened; nothing if the file was new.
   const std::optional<Witnessed>& found() const { return found_; }
 
-  // Durable when it returns OK. After an error the next one takes the place of what that has left,
-  // never of the one that is in force.
+  // Durable when it returns OK. After an error the next write overwrites the failed slot, never the
+  // one in force.
   absl::Status Write(const Witnessed& witnessed);
 
  private:

@@ -16,7 +16,7 @@
 
 namespace escapement::kv {
 
-// One connection: lives from its first call until gRPC is done with it.
+// One connection. It lives from its first call until gRPC is done with it.
 class GrpcKvStore::Stream final
     : public grpc::ClientBidiReactor<wire::StoreRequest, wire::StoreResponse> {
  public:
@@ -24,13 +24,13 @@ class GrpcKvStore::Stream final
 
   Stream() = default;
 
-  // `self` keeps the stream until OnDone; `on_done` runs last.
+  // `self` keeps the stream alive until OnDone. `on_done` runs last.
   void Start(wire::StoreService::Stub& stub, std::shared_ptr<Stream> self,
              absl::AnyInvocable<void()> on_done) {
     self_ = std::move(self);
     on_done_ = std::move(on_done);
     stub.async()->Connect(&context_, this);
-    AddHold();  // writes are started from outside the reactions
+    AddHold();  // writes start outside the reactions
     StartRead(&incoming_);
     StartCall();
   }
@@ -40,8 +40,9 @@ class GrpcKvStore::Stream final
     return alive_;
   }
 
-  // Sends what `fill` makes of a call and gives its answer (null: none is expected) to `answer`.
-  // Returns the call's id; 0, with the answer given to nobody, if the stream is over.
+  // Makes a call with `fill` and sends it. `answer` receives the result; it may be null if no
+  // answer is expected. Returns the call's id, or 0 if the stream is over; then `answer` is not
+  // called.
   template <typename Fill>
   uint64_t Call(size_t bytes, Answer* answer, Fill fill) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -111,8 +112,8 @@ class GrpcKvStore::Stream final
     }
     for (auto& [id, gate] : watches) gate->Lagged(lost);
     for (auto& [id, answer] : calls) answer(lost);
-    // The context holds the channel, whose last reference must not be dropped on one of gRPC's own
-    // threads after the owner was told that it may go on: the channel's end waits for them.
+    // Drop the context before the owner may go on. It holds the channel, whose end waits for gRPC's
+    // threads: so its last reference must not be dropped on one of them.
     auto on_done = std::move(on_done_);
     auto self = std::move(self_);
     self.reset();
@@ -148,7 +149,7 @@ class GrpcKvStore::Stream final
     StartWrite(outgoing_.Front());
   }
 
-  // No further write is started; the rest happens in OnDone.
+  // Starts no further write; OnDone does the rest.
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (!alive_) return;
     alive_ = false;
@@ -174,14 +175,14 @@ class GrpcKvStore::Core {
   explicit Core(std::shared_ptr<grpc::Channel> channel)
       : stub_(wire::StoreService::NewStub(channel)) {}
 
-  // The living stream, or a new one; null once stopped.
+  // Returns the living stream or a new one; null once stopped.
   std::shared_ptr<Stream> Current() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (stopped_) return nullptr;
     if (stream_ != nullptr && stream_->alive()) return stream_;
     stream_ = std::make_shared<Stream>();
     ++open_;
-    // Stop, and so the end of this object, waits for it.
+    // Stop waits for this stream, and so does the destructor.
     stream_->Start(*stub_, stream_, [this] {
       absl::MutexLock lock(&mu_);
       --open_;
@@ -202,7 +203,7 @@ class GrpcKvStore::Core {
     mu_.Await(absl::Condition(&all_done));
   }
 
-  // One call on the current stream; `read` takes the result out of the answer.
+  // Makes one call on the current stream; `read` takes the result out of the answer.
   template <typename T, typename Fill>
   void Call(size_t bytes, Callback<T> done, absl::StatusOr<T> (*read)(wire::StoreAnswer&),
             Fill fill) {
@@ -218,7 +219,7 @@ class GrpcKvStore::Core {
   const std::unique_ptr<wire::StoreService::Stub> stub_;
   absl::Mutex mu_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  int open_ ABSL_GUARDED_BY(mu_) = 0;  // streams that gRPC is not done with
+  int open_ ABSL_GUARDED_BY(mu_) = 0;  // streams that gRPC still uses
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,10 +1,10 @@
-// GrpcKvStore: a KvStore whose data another process holds: the client of the store service
+// GrpcKvStore: a KvStore whose data another process holds. It is the client of the store service
 // (store.proto).
 //
-// All calls share one stream, so the store takes them in the order they were made; calls made while
-// a message is being sent travel together in the next. When the stream breaks, every open call
-// fails with UNAVAILABLE and every watch ends; the next call opens a new stream. There is no
-// resending here: KvClient does that.
+// All calls share one stream, so the store receives them in the order in which they were made.
+// Calls made while a message is being sent share the next message. If the stream breaks, every open
+// call fails with UNAVAILABLE and every watch ends; the next call opens a new stream. This class
+// does not resend: KvClient does.
 //
 // Threads: as KvStore; callbacks run on gRPC's threads. Destroying it cancels the stream and waits
 // for its end.
@@ -25,7 +25,7 @@ namespace escapement::kv {
 
 class GrpcKvStore final : public KvStore {
  public:
-  // `channel`: common/rpc/channel.h, with its default limits.
+  // `channel`: from common/rpc/channel.h, with its default limits.
   explicit GrpcKvStore(std::shared_ptr<grpc::Channel> channel);
   ~GrpcKvStore() override;
 

@@ -9,7 +9,7 @@
 namespace escapement::kv {
 namespace {
 
-// Numbers beyond what the type holds become one that validation refuses.
+// A number that does not fit into the type becomes one that validation refuses.
 ColumnFamily FamilyFromWire(uint32_t cf) {
   return static_cast<ColumnFamily>(cf > 0xff ? 0xff : cf);
 }
@@ -58,7 +58,7 @@ Mutation MutationFromWire(wire::KvMutation& in) {
   return mutation;
 }
 
-// No slow phase is 0 on the wire.
+// 0 on the wire means: no slow phase.
 template <typename Message>
 void PaceToWire(const Pace& pace, Message* out) {
   out->set_slow_from_micros(pace.slow_from == absl::InfiniteFuture() ? 0

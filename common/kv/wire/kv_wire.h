@@ -1,8 +1,8 @@
-// The KvStore contract's types ↔ escapement.internal.v1 (store.proto). Both sides of the wire use
-// it.
+// Converts the KvStore contract's types to and from escapement.internal.v1 (store.proto), for both
+// sides of the wire.
 //
-// Reading moves byte strings out of the message. Values are not validated here beyond what the
-// types need; the store validates calls. DATA_LOSS: an answer without its result.
+// Reading moves byte strings out of the message. It checks values only as far as the types require;
+// the store validates calls. DATA_LOSS if an answer lacks its result.
 
 #ifndef COMMON_KV_WIRE_KV_WIRE_H_
 #define COMMON_KV_WIRE_KV_WIRE_H_

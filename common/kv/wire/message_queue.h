@@ -1,7 +1,7 @@
-// MessageQueue: what waits to be written to a stream, gathered into messages of bounded size.
-// Messages are reused, and with them the memory of their fields.
+// MessageQueue: entries that wait to be written to a stream, gathered into messages of bounded
+// size. It reuses messages, and with them the memory of their fields.
 //
-// Threads: one at a time. The message that Front() gave must stay untouched until PopSent().
+// Threads: one at a time. Do not touch the message that Front() returned until PopSent().
 
 #ifndef COMMON_KV_WIRE_MESSAGE_QUEUE_H_
 #define COMMON_KV_WIRE_MESSAGE_QUEUE_H_
@@ -16,10 +16,10 @@ namespace escapement::kv {
 template <typename Message>
 class MessageQueue {
  public:
-  // A message takes further entries until it holds this much; one entry may be larger.
+  // A message takes further entries until it holds this many bytes; one entry may be larger.
   static constexpr size_t kMessageBytes = 1 << 20;
 
-  // The message to which an entry of about `bytes` is to be added.
+  // Returns the message for an entry of about `bytes`.
   Message* Next(size_t bytes) {
     const bool back_open = !waiting_.empty() && !(sending_ && waiting_.size() == 1);
     if (!back_open || waiting_.back().bytes + bytes > kMessageBytes)
@@ -30,7 +30,7 @@ class MessageQueue {
   }
 
   bool empty() const { return waiting_.empty(); }
-  // Of all that has not been sent.
+  // Bytes of all unsent entries.
   size_t bytes() const { return bytes_; }
 
   Message* Front() {
@@ -41,7 +41,7 @@ class MessageQueue {
   void PopSent() {
     sending_ = false;
     bytes_ -= waiting_.front().bytes;
-    // A message that was once very large is not kept.
+    // Do not keep a message that was once very large.
     if (waiting_.front().bytes <= 2 * kMessageBytes) {
       spare_ = std::move(waiting_.front().message);
       spare_->Clear();

@@ -15,7 +15,7 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-// How far the disagreement may be from the one that is confirmed.
+// The call is refused if the disagreement differs from the confirmed one by more than this.
 constexpr absl::Duration kConfirmedMax = absl::Seconds(1);
 
 google::protobuf::Duration ToWire(absl::Duration duration) {

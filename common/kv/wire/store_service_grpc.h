@@ -1,7 +1,7 @@
 // StoreServiceGrpc: StoreService of the public API (escapement/v1/store_service.proto) over any
-// KvStore: the master's way to its store, or the store itself.
+// KvStore. The master serves it with its store client, and the store serves it itself.
 //
-// Threads: gRPC's. `store` outlives it.
+// Threads: gRPC's. `store` must outlive it.
 
 #ifndef COMMON_KV_WIRE_STORE_SERVICE_GRPC_H_
 #define COMMON_KV_WIRE_STORE_SERVICE_GRPC_H_

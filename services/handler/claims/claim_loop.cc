@@ -182,7 +182,7 @@ ClaimLoop::Next ClaimLoop::Consider(absl::Time now, QueuedRow row, ClaimBatch& b
   ResolvedRow& resolved = *judged;
   if (!resolved.judged.has_value()) {
     // The row stays in the store, and its key stays held: nothing can be done with it.
-    HandlerStats::Add(state_.core.stats.broken_rows, 1);
+    state_.core.metrics.broken_rows.Increment();
     return Next::kContinue;
   }
   const absl::Time ends_at = SupersededEndsAt(resolved.entry.event);
@@ -385,7 +385,7 @@ void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
 
 void ClaimLoop::OnCommitted(PendingClaim& pending, kv::CommitSeq seq) {
   const std::shared_ptr<Claim>& claim = pending.claim;
-  HandlerStats::Add(state_.core.stats.claims, 1);
+  state_.core.metrics.claims.Increment();
   claim->judged = FromMicros(claim->claim_time_micros);
   state_.AddClaim(claim);
   for (uint32_t i = 0; i < claim->entries.size(); ++i) {
@@ -410,7 +410,7 @@ void ClaimLoop::RequeueAll(PendingClaim& pending) {
 
 // A row or a state of the claim has changed: all its rows and states are read again.
 void ClaimLoop::RereadRows(PendingClaim& pending) {
-  HandlerStats::Add(state_.core.stats.claims_failed, 1);
+  state_.core.metrics.claims_failed.Increment();
   Unreserve(state_.core.sends, pending);
   std::vector<kv::Key> keys;
   for (size_t i = 0; i < pending.rows.size(); ++i) {

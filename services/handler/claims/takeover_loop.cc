@@ -31,7 +31,7 @@ void TakeoverLoop::Start(std::function<void()> ready) {
 void TakeoverLoop::OnScanned(std::vector<kv::Entry> inflight, kv::CommitSeq seq) {
   Takeover plan = PlanTakeover(inflight);
   ends_.AddGarbage(std::move(plan.garbage_keys));
-  HandlerStats::Add(state_.core.stats.broken_rows, plan.broken);
+  state_.core.metrics.broken_rows.Increment(plan.broken);
   for (LeftClaim& claim : plan.claims) {
     if (IsGranted(claim.id)) {
       state_.granted.Add(claim.id);
@@ -155,7 +155,7 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
     const ResolvedRow& row = (*rows)[i];
     for (const IndexSlice& slice : left.claim.entries[i].open) {
       if (row.Is(RowJudgement::Action::kSend)) {
-        HandlerStats::Add(state_.core.stats.takeovers, slice.count);
+        state_.core.metrics.takeovers.Increment(slice.count);
         state_.core.sends.Reserve(claim->entries[i].context->target_key, slice.count);
         state_.core.sends.Add(claim, i, slice.first, slice.count, now);
         continue;
@@ -182,12 +182,12 @@ bool TakeoverLoop::Adopt(Left& left, absl::Time now) {
 bool TakeoverLoop::ResendGranted(Left& left, absl::Time now) {
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left.claim);
   if (claim == nullptr) {
-    HandlerStats::Add(state_.core.stats.broken_rows, 1);
+    state_.core.metrics.broken_rows.Increment();
     return true;
   }
   state_.AddClaim(claim);
   for (const GrantedPiece& piece : OpenPieces(claim, left.claim)) {
-    HandlerStats::Add(state_.core.stats.takeovers, piece.count);
+    state_.core.metrics.takeovers.Increment(piece.count);
     Outcome outcome = ReturnOutcome(piece, now, /*unreachable=*/false);
     outcome.kind = EndKind::kResend;
     ends_.Add(std::move(outcome));

@@ -62,13 +62,13 @@ class SendLoop::Sink : public DeliverySink, public std::enable_shared_from_this<
 
 SendLoop::SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
                    std::shared_ptr<Executor> executor, DeliveryTransport& transport,
-                   HandlerStats& stats, std::function<void()> on_results)
+                   HandlerMetrics& metrics, std::function<void()> on_results)
     : options_(options),
       lead_(lead),
       runtime_(runtime),
       executor_(std::move(executor)),
       transport_(transport),
-      stats_(stats),
+      metrics_(metrics),
       on_results_(std::move(on_results)),
       sink_(std::make_shared<Sink>(this, executor_)) {}
 
@@ -159,7 +159,7 @@ void SendLoop::Reserve(const std::string& target_key, uint64_t events) {
   }
   found->out += events;
   out_ += events;
-  stats_.events_out.store(out_, std::memory_order_relaxed);
+  metrics_.events_out.Set(static_cast<double>(out_));
 }
 
 void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
@@ -167,7 +167,7 @@ void SendLoop::Unreserve(const std::string& target_key, uint64_t events) {
   CHECK(found != nullptr) << "nothing is reserved for " << target_key;
   TakeFrom(found->out, events);
   TakeFrom(out_, events);
-  stats_.events_out.store(out_, std::memory_order_relaxed);
+  metrics_.events_out.Set(static_cast<double>(out_));
   if (found->out > 0 || found->slow || targets_.size() <= kTargetsKeptMax) return;
   targets_.erase(last_found_);
   last_found_ = targets_.end();
@@ -255,8 +255,9 @@ void SendLoop::Send(absl::Time now, absl::Time due, const Waiting& waiting,
                      .attempt = entry.event.attempts() + 1,
                      .token = has_token ? token_maker_(entry.grant->id, slot.index) : ""});
   }
-  HandlerStats::Add(stats_.deliveries, waiting.count);
-  if (entry.event.attempts() == 0) stats_.AddLateness(now - due, waiting.count);
+  metrics_.deliveries.Increment(waiting.count);
+  if (entry.event.attempts() == 0)
+    metrics_.lateness_seconds.Observe(absl::ToDoubleSeconds(now - due), waiting.count);
 }
 
 void SendLoop::OnResults() {

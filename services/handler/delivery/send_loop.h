@@ -22,8 +22,8 @@
 #include "services/handler/claims/claim.h"
 #include "services/handler/claims/claim_lead.h"
 #include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/metrics.h"
 #include "services/handler/options.h"
-#include "services/handler/stats.h"
 
 namespace escapement::handler {
 
@@ -50,10 +50,10 @@ class SendLoop {
   using TokenMaker = std::function<std::string(const GrantId& grant, uint64_t index)>;
 
   // Calls `on_results` on `executor` after the owners of the claims have got a batch of results.
-  // `options`, `lead`, `runtime`, `transport` and `stats` must outlive it.
+  // `options`, `lead`, `runtime`, `transport` and `metrics` must outlive it.
   SendLoop(const HandlerOptions& options, const ClaimLead& lead, Runtime& runtime,
-           std::shared_ptr<Executor> executor, DeliveryTransport& transport, HandlerStats& stats,
-           std::function<void()> on_results);
+           std::shared_ptr<Executor> executor, DeliveryTransport& transport,
+           HandlerMetrics& metrics, std::function<void()> on_results);
   ~SendLoop();
 
   // Must be called before the first claim with on_release is added.
@@ -113,7 +113,7 @@ class SendLoop {
   Runtime& runtime_;
   std::shared_ptr<Executor> executor_;
   DeliveryTransport& transport_;
-  HandlerStats& stats_;
+  HandlerMetrics& metrics_;
   std::function<void()> on_results_;
   TokenMaker token_maker_;
   std::shared_ptr<Sink> sink_;

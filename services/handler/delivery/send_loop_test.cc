@@ -52,12 +52,13 @@ class SendLoopTest : public ::testing::Test {
   sim::SimRuntime runtime_{1};
   ScriptedTransport transport_{runtime_};
   HandlerOptions options_;
-  HandlerStats stats_;
+  Metrics registry_;
+  HandlerMetrics metrics_{registry_};
   Owner owner_;
   int result_batches_ = 0;
   ClaimLead lead_{options_};
   SendLoop loop_{
-      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, stats_, [this] {
+      options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, metrics_, [this] {
         ++result_batches_;
       }};
 };

@@ -227,17 +227,17 @@ void EndLoop::Send(std::shared_ptr<PendingCommit> pending) {
           return;
         }
         // The lease or the session is lost: the shard is about to be dropped, and writes no more.
-        HandlerStats::Add(state_.core.stats.refused_ends, 1);
+        state_.core.metrics.refused_ends.Increment();
       }));
 }
 
 void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result) {
   EndBatch& batch = pending.batch;
-  HandlerStats& stats = state_.core.stats;
-  HandlerStats::Add(stats.succeeded, batch.succeeded);
-  HandlerStats::Add(stats.retries, batch.retried);
-  HandlerStats::Add(stats.dead_letters, batch.dead_letters);
-  HandlerStats::Add(stats.skipped, batch.skipped);
+  HandlerMetrics& metrics = state_.core.metrics;
+  metrics.succeeded.Increment(batch.succeeded);
+  metrics.retries.Increment(batch.retried);
+  metrics.dead_letters.Increment(batch.dead_letters);
+  metrics.skipped.Increment(batch.skipped);
   if (parts_.size() > kPartsKeptMax ||
       Perturb(state_.core.runtime, Site::kHandlerRunPartsForgotten))
     parts_.clear();
@@ -266,10 +266,10 @@ void EndLoop::OnCommitted(PendingCommit& pending, const kv::CommitResult& result
         state_.core.cache.ForgetState(row.end.entry.key.uid);
         continue;
       }
-      HandlerStats::Count& count = row.end.kind == EndKind::kPark     ? stats.parked
-                                   : row.end.kind == EndKind::kFailed ? stats.dead_letters
-                                                                      : stats.skipped;
-      HandlerStats::Add(count, row.end.entry.event.count());
+      Counter& count = row.end.kind == EndKind::kPark     ? metrics.parked
+                       : row.end.kind == EndKind::kFailed ? metrics.dead_letters
+                                                          : metrics.skipped;
+      count.Increment(row.end.entry.event.count());
     }
     if (!applied) continue;
     for (auto& [key, part] : group.parts) parts_[key] = std::move(part);

@@ -144,7 +144,7 @@ void GrantedLoop::ReadOmitted(std::vector<WatchedClaim> claims) {
 void GrantedLoop::AdoptRecord(const WatchedClaim& watched) {
   storage::v1::ClaimRecord record;
   if (!record.ParseFromString(watched.value)) {
-    HandlerStats::Add(state_.core.stats.broken_rows, 1);
+    state_.core.metrics.broken_rows.Increment();
     return;
   }
   LeftClaim claim;
@@ -168,10 +168,10 @@ void GrantedLoop::Adopt(LeftClaim left, kv::CommitSeq seq) {
   const std::shared_ptr<Claim> claim = MakeGrantedClaim(left);
   if (claim == nullptr || claim->open == 0) {
     // The claim stays in the store. The owner of its policy takes its events back.
-    HandlerStats::Add(state_.core.stats.broken_rows, 1);
+    state_.core.metrics.broken_rows.Increment();
     return;
   }
-  HandlerStats::Add(state_.core.stats.claims, 1);
+  state_.core.metrics.claims.Increment();
   claim->granted_seq = seq;
   state_.AddClaim(claim);
   for (GrantedPiece& piece : OpenPieces(claim, left)) Resolve(std::move(piece));

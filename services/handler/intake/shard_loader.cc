@@ -133,7 +133,7 @@ void ShardLoader::AddRow(absl::string_view key, absl::string_view value, kv::Com
   const uint8_t segment = state_.queue.SegmentOf(key);
   const HandlerOptions& options = state_.core.options;
   state_.queue.Add(QueuedRow(key, value, seq));
-  HandlerStats::Add(state_.core.stats.rows_loaded, 1);
+  state_.core.metrics.rows_loaded.Increment();
   if (state_.queue.rows(segment) < 2 * options.lane_rows_max &&
       state_.queue.bytes(segment) < 2 * options.lane_bytes_max)
     return;

@@ -63,7 +63,7 @@ TEST_F(ShardLoaderTest, LaneReadFarAheadKeepsOnlyRowsWithinTheHorizon) {
   for (int second = 0; second < 60; ++second) {
     world_.Advance(absl::Seconds(1));
     const auto last_loaded = dues.upper_bound(world_.now() + options_.horizon);
-    EXPECT_LE(world_.handler("a").stats().rows_loaded.load(),
+    EXPECT_LE(world_.handler("a").metrics().rows_loaded.Value(),
               static_cast<uint64_t>(std::distance(dues.begin(), last_loaded)));
   }
   ExpectAllSentOnTime(55);

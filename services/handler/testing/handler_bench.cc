@@ -166,7 +166,7 @@ class Bench {
     const double cpu_seconds = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
     std::printf("%-28s %8.0f events/s  %6.2f us cpu/event  (%llu claims)\n", what, events / seconds,
                 cpu_seconds * 1e6 / events,
-                static_cast<unsigned long long>(service.stats().claims.load()));
+                static_cast<unsigned long long>(service.metrics().claims.Value()));
     std::promise<void> drained;
     service.Drain([&] { drained.set_value(); });
     drained.get_future().get();
@@ -218,7 +218,7 @@ class Bench {
   void Grant(HandlerService& service) {
     const uint64_t of_claim = granting_.entries * granting_.per_entry;
     while (granting_.left > 0 &&
-           granting_.granted - service.stats().accepted.load() + of_claim <= 8 * 1000) {
+           granting_.granted - service.metrics().accepted.Value() + of_claim <= 8 * 1000) {
       kv::Commit commit;
       commit.groups.push_back({.mutations = {ClaimPut()}});
       client_->CommitAsync(std::move(commit), executor_, [](absl::StatusOr<kv::CommitResult>) {});
@@ -262,7 +262,7 @@ class Bench {
   }
   // Waits until all events are accepted and none is out, which is cheap to ask and nearly the end.
   void Poll(HandlerService& service, uint64_t events, std::promise<void>& done) {
-    if (service.stats().accepted.load() >= events) return done.set_value();
+    if (service.metrics().accepted.Value() >= events) return done.set_value();
     executor_->PostAfter(absl::Milliseconds(1),
                          [this, &service, events, &done] { Poll(service, events, done); });
   }

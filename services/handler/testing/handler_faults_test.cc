@@ -110,14 +110,14 @@ TEST_F(HandlerFaultsTest, JoiningAndDrainingHandlersLoseAndRepeatNothing) {
   world_.StartHandler("b");
   world_.transport("b").delay = absl::Milliseconds(300);
   world_.Advance(absl::Seconds(5));
-  EXPECT_EQ(world_.handler("a").stats().shards_held.load(), 1u);
-  EXPECT_EQ(world_.handler("b").stats().shards_held.load(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().shards_held.Value(), 1u);
+  EXPECT_EQ(world_.handler("b").metrics().shards_held.Value(), 1u);
   bool drained = false;
   world_.handler("a").Drain([&] { drained = true; });
   world_.Advance(absl::Seconds(2));
   EXPECT_TRUE(drained);
   world_.Advance(absl::Seconds(10));
-  EXPECT_EQ(world_.handler("b").stats().shards_held.load(), 2u);
+  EXPECT_EQ(world_.handler("b").metrics().shards_held.Value(), 2u);
   EXPECT_GT(world_.transport("b").sent.size(), 100u);
   ExpectEachOnce(400);
 }
@@ -151,7 +151,7 @@ TEST_F(HandlerFaultsTest, LostUnsyncedCommitsCostNoEvent) {
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 300u);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
-  EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+  EXPECT_EQ(world_.handler("a").metrics().events_out.Value(), 0u);
   EXPECT_EQ(SendsById(world_.Sent()).size(), 300u);
 }
 

@@ -34,7 +34,7 @@ class HandlerGrantedTest : public ::testing::Test {
          {ColumnFamily::kInflight, ColumnFamily::kEvents, ColumnFamily::kDone,
           ColumnFamily::kRunParts, ColumnFamily::kDeadLetters, ColumnFamily::kEventNames})
       EXPECT_EQ(world_.Count(cf), 0u) << static_cast<int>(cf);
-    EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+    EXPECT_EQ(world_.handler("a").metrics().events_out.Value(), 0u);
   }
 
   HandlerWorld world_;
@@ -68,8 +68,8 @@ TEST_F(HandlerGrantedTest, AnEventIsSentOnceWithItsTokenAndReportedDelivered) {
   EXPECT_GE(reports[0].time_micros(), reports[0].dispatch_time_micros());
   EXPECT_FALSE(reports[0].unreachable());
   ExpectOnlyReports();
-  EXPECT_EQ(world_.handler("a").stats().accepted.load(), 1u);
-  EXPECT_EQ(world_.handler("a").stats().succeeded.load(), 0u);
+  EXPECT_EQ(world_.handler("a").metrics().accepted.Value(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().succeeded.Value(), 0u);
 }
 
 TEST_F(HandlerGrantedTest, RunReleasedOnDeliveryIsReportedAsOneRange) {
@@ -81,7 +81,7 @@ TEST_F(HandlerGrantedTest, RunReleasedOnDeliveryIsReportedAsOneRange) {
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].kind(), GrantReportRecord::SUCCEEDED);
   EXPECT_EQ(reports[0].count(), 200u);
-  EXPECT_EQ(world_.handler("a").stats().succeeded.load(), 200u);
+  EXPECT_EQ(world_.handler("a").metrics().succeeded.Value(), 200u);
   ExpectOnlyReports();
 }
 
@@ -136,8 +136,8 @@ TEST_F(HandlerGrantedTest, FailuresAreReportedWithTheRetryDecision) {
   EXPECT_EQ(reports[3].attempts(), 1u);
   EXPECT_TRUE(reports[3].unreachable());
   ExpectOnlyReports();
-  EXPECT_EQ(world_.handler("a").stats().retries.load(), 1u);
-  EXPECT_EQ(world_.handler("a").stats().dead_letters.load(), 2u);
+  EXPECT_EQ(world_.handler("a").metrics().retries.Value(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().dead_letters.Value(), 2u);
 }
 
 TEST_F(HandlerGrantedTest, OnlyASilentTargetIsUnreachable) {
@@ -325,7 +325,7 @@ TEST_F(HandlerGrantedTest, UnreadableClaimStaysAndIsCounted) {
   world_.Advance(absl::Seconds(1));
   EXPECT_EQ(transport().sent.size(), 1u);
   EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 1u);
-  EXPECT_EQ(world_.handler("a").stats().broken_rows.load(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().broken_rows.Value(), 1u);
 }
 
 // The shard had no owner at the grant, so the event cannot have been sent.
@@ -348,7 +348,7 @@ TEST(GrantedAtAcquisitionTest, ClaimsPutWhileTheShardIsTakenAreEachSentOnce) {
     HandlerWorld world(HandlerOptions(), kReadDelay);
     const absl::Time begin = world.now();
     const HandlerService& handler = world.StartHandler("a");
-    while (handler.stats().shards_held.load() < HandlerWorld::kShards)
+    while (handler.metrics().shards_held.Value() < HandlerWorld::kShards)
       world.Advance(absl::Microseconds(50));
     acquired = world.now() - begin;
   }

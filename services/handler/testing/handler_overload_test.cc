@@ -61,7 +61,7 @@ class HandlerOverloadTest : public ::testing::Test {
   }
 
   ScriptedTransport& transport() { return world_.transport("a"); }
-  HandlerStats& stats() { return const_cast<HandlerStats&>(world_.handler("a").stats()); }
+  const HandlerMetrics& metrics() { return world_.handler("a").metrics(); }
 
   // Checks the bounds every 5 ms.
   void Pass(absl::Duration length, uint64_t rows_bound = RowsBound()) {
@@ -69,8 +69,8 @@ class HandlerOverloadTest : public ::testing::Test {
     const absl::Time end = world_.now() + length;
     while (world_.now() < end) {
       world_.Advance(absl::Milliseconds(5));
-      rows_max_ = std::max(rows_max_, stats().rows_in_memory.load());
-      out_max_ = std::max(out_max_, stats().events_out.load());
+      rows_max_ = std::max<uint64_t>(rows_max_, metrics().rows_in_memory.Value());
+      out_max_ = std::max<uint64_t>(out_max_, metrics().events_out.Value());
     }
     EXPECT_LE(rows_max_, rows_bound);
     EXPECT_LE(out_max_, options.events_out_max);
@@ -256,7 +256,7 @@ TEST(HandlerCrowdTest, BacklogOfManyDeadTargetsIsBoundedAndSentLater) {
   for (int i = 0; i < 1000; ++i) {
     world.Advance(absl::Milliseconds(10));
     if (i > 200) {
-      EXPECT_LE(handler.stats().rows_in_memory.load(), rows_max) << i;
+      EXPECT_LE(handler.metrics().rows_in_memory.Value(), rows_max) << i;
     }
   }
   const size_t before = world.transport("a").sent.size();

@@ -169,7 +169,7 @@ TEST(ClaimAgainstPauseTest, ClaimOnAChangedStateDoesNotApply) {
                   absl::Microseconds(10) * step);
     world.SetState(uid, storage::v1::SCHEDULE_STATE_KIND_PAUSED);
     world.Advance(absl::Seconds(3));
-    failed += world.handler("a").stats().claims_failed.load();
+    failed += world.handler("a").metrics().claims_failed.Value();
     EXPECT_EQ(world.transport("a").sent.size(), 1u);
     EXPECT_EQ(world.Count(ColumnFamily::kParked), 1u);
   }

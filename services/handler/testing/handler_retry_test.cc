@@ -91,7 +91,7 @@ TEST_F(HandlerRetryTest, AnEventIsNotTriedAgainAtItsSchedulesNextOccurrence) {
   ASSERT_EQ(world_.Sent().size(), 3u);
   EXPECT_LT(world_.Sent()[2].at, due + absl::Minutes(1));
   ExpectGivenUp(3);
-  EXPECT_EQ(world_.handler("a").stats().dead_letters.load(), 1u);
+  EXPECT_EQ(world_.handler("a").metrics().dead_letters.Value(), 1u);
 }
 
 TEST_F(HandlerRetryTest, KeptRetriesContinuePastTheNextOccurrence) {
@@ -157,8 +157,8 @@ TEST_F(HandlerRetryTest, LateRetryEndsWithoutAnAttempt) {
   LeaveARetryBehind(/*run=*/false);
   EXPECT_EQ(world_.Sent().size(), 1u);
   ExpectGivenUp(1);
-  EXPECT_EQ(world_.handler("b").stats().dead_letters.load(), 1u);
-  EXPECT_EQ(world_.handler("b").stats().skipped.load(), 0u);
+  EXPECT_EQ(world_.handler("b").metrics().dead_letters.Value(), 1u);
+  EXPECT_EQ(world_.handler("b").metrics().skipped.Value(), 0u);
 }
 
 TEST_F(HandlerRetryTest, LateRetryCountsAsFailedInItsRun) {

@@ -34,7 +34,7 @@ class HandlerServiceTest : public ::testing::Test {
   void ExpectQuiet() {
     EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
     EXPECT_EQ(world_.Count(ColumnFamily::kInflight), 0u);
-    EXPECT_EQ(world_.handler("a").stats().events_out.load(), 0u);
+    EXPECT_EQ(world_.handler("a").metrics().events_out.Value(), 0u);
   }
 
   HandlerWorld world_;
@@ -188,7 +188,7 @@ TEST_F(HandlerServiceTest, ASliceOfAHundredThousandIsDeliveredInBoundedMemory) {
   uint64_t out_max = 0;
   for (int i = 0; i < 600 && world_.DoneEvents(OUTCOME_KIND_SUCCEEDED) < 100'000; ++i) {
     world_.Advance(absl::Milliseconds(20));
-    out_max = std::max(out_max, world_.handler("a").stats().events_out.load());
+    out_max = std::max<uint64_t>(out_max, world_.handler("a").metrics().events_out.Value());
   }
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 100'000u);
   EXPECT_EQ(transport().sent.size(), 100'000u);

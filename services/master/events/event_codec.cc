@@ -8,7 +8,7 @@ namespace escapement::master {
 
 void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations* violations) {
   if (due_micros < kDueTimeMicrosMin || due_micros > kDueTimeMicrosMax) {
-    violations->Add(field, "must be from the year 1 to 2199");
+    violations->Add(field, "must be in the years 1 to 2199");
   }
 }
 
@@ -30,9 +30,10 @@ std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view fie
 void CheckClientEventId(absl::string_view event_id, absl::string_view field,
                         FieldViolations* violations) {
   if (!event_id.empty() && !IsClientEventId(event_id)) {
-    violations->Add(field,
-                    "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', not of the form that the "
-                    "server makes");
+    violations->Add(
+        field,
+        "must be 1-63 characters of a-z, A-Z, 0-9, '-', '_', and must not look like an id "
+        "that the server makes");
   }
 }
 

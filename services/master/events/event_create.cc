@@ -62,7 +62,7 @@ class EventAdder {
     const auto [it, added] = index_of_id_.emplace(event_id, index);
     if (added) return;
     violations->Add(absl::StrCat("requests[", index, "].event_id"),
-                    absl::StrCat("is the same id as requests[", it->second, "].event_id"));
+                    absl::StrCat("repeats requests[", it->second, "].event_id"));
   }
 
   void Store(const InternedDelivery& interned) {
@@ -97,10 +97,10 @@ class EventAdder {
 void CheckBytes(const v1::BatchCreateEventsRequest& batch,
                 const v1::BatchCreateEventsResponse& response, FieldViolations* violations) {
   if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {
-    violations->Add("requests", absl::StrCat("have ", bytes, " bytes together, at most ",
+    violations->Add("requests", absl::StrCat("have ", bytes, " bytes together; at most ",
                                              kBatchBytesMax, " are allowed"));
   } else if (const size_t answer = response.ByteSizeLong(); answer > kAnswerBytesMax) {
-    violations->Add("requests", absl::StrCat("would need an answer of ", answer, " bytes, at most ",
+    violations->Add("requests", absl::StrCat("would need an answer of ", answer, " bytes; at most ",
                                              kAnswerBytesMax, " are allowed"));
   }
 }
@@ -196,7 +196,7 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
     const v1::CreateEventRequest& request = batch.requests(i);
     if (!single && !request.parent().empty() && request.parent() != batch.parent()) {
       violations.Add(absl::StrCat("requests[", i, "].parent"),
-                     "must be that of the batch, or empty");
+                     "must be the parent of the batch, or empty");
     }
     adder.Add(request, i, &group, &violations);
   }

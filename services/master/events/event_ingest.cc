@@ -88,7 +88,7 @@ absl::Status CheckBatch(const v1::IngestRequest& request, size_t* bytes) {
   }
   if (*bytes > kBatchBytesMax) {
     violations.Add("events",
-                   absl::StrCat("payloads and overrides have ", *bytes, " bytes together, at most ",
+                   absl::StrCat("payloads and overrides have ", *bytes, " bytes together; at most ",
                                 kBatchBytesMax, " are allowed"));
   }
   return violations.ToStatus();
@@ -136,8 +136,8 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
       defaults = deliveries.Read(request.defaults(), "defaults", &violations);
     }
     if (deliveries.bytes() > kBatchBytesMax) {
-      violations.Add("events", absl::StrCat("have deliveries, defaults included, of more than ",
-                                            kBatchBytesMax, " bytes together"));
+      violations.Add("events", absl::StrCat("distinct deliveries must have at most ",
+                                            kBatchBytesMax, " bytes together, defaults included"));
       break;
     }
     const Delivery& delivery = event.has_overrides() ? own : *defaults;

@@ -35,12 +35,12 @@ void ReadLimits(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord* rec
                                  static_cast<int64_t>(kMaxPerSecondMax), ", or 0 for no limit"));
   }
   if (violations->size() == before && concurrent == 0 && rate == 0) {
-    violations->Add("policy.max_concurrent", "this or max_per_second must be set");
+    violations->Add("policy.max_concurrent", "is required if max_per_second is not set");
   }
   if (burst < 0 || burst > kBurstMax) {
     violations->Add("policy.burst", absl::StrCat("must be from 1 to ", kBurstMax));
   } else if (burst > 0 && rate == 0) {
-    violations->Add("policy.burst", "needs max_per_second");
+    violations->Add("policy.burst", "may only be set together with max_per_second");
   }
   if (violations->size() > before) return;
   record->set_max_concurrent(static_cast<uint64_t>(concurrent));

@@ -35,7 +35,8 @@ absl::StatusOr<std::string> DecodePageToken(absl::string_view list, absl::string
         return position;
     }
   }
-  return InvalidField("page_token", "was not given by this list with these arguments");
+  return InvalidField("page_token",
+                      "does not belong to this list with these arguments; start again without it");
 }
 
 absl::StatusOr<int32_t> ReadPageSize(int32_t page_size) {

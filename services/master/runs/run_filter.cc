@@ -33,7 +33,7 @@ absl::Status Check(const FilterComparison& comparison) {
       return absl::InvalidArgumentError("state must be ACTIVE, COMPLETED, SKIPPED or CANCELLED");
     }
     if (comparison.op != FilterOperator::kEqual && comparison.op != FilterOperator::kNotEqual)
-      return absl::InvalidArgumentError("state takes = and !=");
+      return absl::InvalidArgumentError("state takes only = and !=");
     return absl::OkStatus();
   }
   if (comparison.field == kNominalTime || comparison.field == kCompleteTime) {
@@ -42,9 +42,9 @@ absl::Status Check(const FilterComparison& comparison) {
     return absl::InvalidArgumentError(absl::StrCat(
         comparison.field, R"( must be a time such as "2026-11-25T00:00:00Z", in quotes)"));
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no field ", comparison.field,
-                                                 "; there are ", kState, ", ", kNominalTime,
-                                                 " and ", kCompleteTime));
+  return absl::InvalidArgumentError(absl::StrCat("unknown field ", comparison.field, "; use ",
+                                                 kState, ", ", kNominalTime, " or ",
+                                                 kCompleteTime));
 }
 
 int Order(absl::Time a, absl::Time b) { return a < b ? -1 : a > b ? 1 : 0; }

@@ -51,7 +51,7 @@ absl::StatusOr<bool> ReadOrder(absl::string_view order_by) {
   const bool known =
       words[0] == "nominal_time" &&
       (words.size() == 1 || (words.size() == 2 && (words[1] == "desc" || words[1] == "asc")));
-  if (!known) return InvalidField("order_by", "must be nominal_time or nominal_time desc");
+  if (!known) return InvalidField("order_by", "must be \"nominal_time\" or \"nominal_time desc\"");
   return words.back() == "desc";
 }
 

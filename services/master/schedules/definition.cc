@@ -57,7 +57,7 @@ absl::Status CheckFiresAfter(const Definition& definition, absl::Time now,
                              const TimingFields& fields) {
   if (definition.timetable.FirstAfter(now).has_value()) return absl::OkStatus();
   if (!definition.record.timing().times_micros().empty())
-    return InvalidField(fields.Of("times"), "every time has passed");
+    return InvalidField(fields.Of("times"), "must hold a time that has not passed");
   const bool ended = definition.timetable.spec().end <= now;
   return InvalidField(
       fields.Of(ended ? absl::string_view(fields.end_time) : WhenField(definition.record)),

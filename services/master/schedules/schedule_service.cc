@@ -61,7 +61,7 @@ void ReadBound(bool given, const google::protobuf::Timestamp& time, const char* 
   if (!given) {
     violations->Add(field, "is required");
   } else if (!micros.has_value()) {
-    violations->Add(field, "is malformed, or outside the years 1 to 9999");
+    violations->Add(field, "is not a valid time in the years 1 to 9999");
   } else {
     *bound = FromMicros(*micros);
   }
@@ -262,7 +262,7 @@ void ScheduleService::BackfillSchedule(v1::BackfillScheduleRequest request,
     // Not of a repeat: what another master has accepted need not be past by the clock of this one.
     if (range.end > input.now) {
       FieldViolations violations;
-      violations.Add("end_time", "is after now");
+      violations.Add("end_time", "must not be after now");
       return read(violations.ToStatus());
     }
     ReadBackfill(context_, ScopeOf(input, range),

@@ -64,13 +64,13 @@ void AddPeriodWarnings(const Definition& definition, absl::Time now, Warnings* w
     warnings->push_back(
         absl::StrCat("retries can last ", absl::FormatDuration(span),
                      ", longer than the shortest period of ", absl::FormatDuration(*period),
-                     ": an event is not tried again once the next occurrence is due, unless "
+                     ": an event is not retried after the next occurrence is due, unless "
                      "retry_policy.keep is set"));
   }
   if (jitter >= *period) {
     warnings->push_back(absl::StrCat(
         "jitter of up to ", absl::FormatDuration(jitter), " is not below the shortest period of ",
-        absl::FormatDuration(*period), ": runs can be launched in another order"));
+        absl::FormatDuration(*period), ": runs may launch in another order"));
   }
 }
 
@@ -102,7 +102,7 @@ void AddMissingDays(const Definition& definition, Warnings* warnings) {
           absl::StrCat("never on the ", day, day == 31 ? "st" : "th", " in ", ListOf(missing)));
     }
     if (day == 29 && (months >> 2 & 1) != 0)
-      warnings->push_back("on the 29th in February in leap years only");
+      warnings->push_back("on 29 February only in leap years");
   }
 }
 
@@ -231,13 +231,13 @@ void AddIdlePolicies(const Definition& definition, absl::Time now, Warnings* war
   }
   const storage::v1::RetryRecord& retry = definition.record.delivery().retry();
   if (retry.keep() && retry.max_attempts() <= 1)
-    warnings->push_back("retry_policy.keep has no effect: there is one attempt only");
+    warnings->push_back("retry_policy.keep has no effect: there is only one attempt");
   if (timing.times_micros().empty()) return;
   const auto times = static_cast<uint64_t>(timing.times_micros_size());
   if (timing.max_runs() >= times)
     warnings->push_back(absl::StrCat("max_runs has no effect: there are ", times, " times"));
   if (times == 1 && definition.record.run_overlap() != storage::v1::RUN_OVERLAP_KIND_ALLOW)
-    warnings->push_back("overlap_policy has no effect: there is one time only");
+    warnings->push_back("overlap_policy has no effect: there is only one time");
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ TEST(ScheduleWarnings, TheRetrySpanIsThatOfTheLongestBackoffsAndOfAttemptsThatTi
 
 TEST(ScheduleWarnings, RetriesLongerThanTheShortestPeriodAreTold) {
   const std::string kTold =
-      "retries can last 47s, longer than the shortest period of 30s: an event is not tried again "
-      "once the next occurrence is due, unless retry_policy.keep is set";
+      "retries can last 47s, longer than the shortest period of 30s: an event is not retried after "
+      "the next occurrence is due, unless retry_policy.keep is set";
   EXPECT_THAT(Of("cron: '*/30 * * * * *'"), ElementsAre(kTold));
   EXPECT_THAT(Of("interval { every { seconds: 30 } }"), ElementsAre(kTold));
   EXPECT_THAT(Of("times { seconds: 1800000000 } times { seconds: 1800000030 }"),
@@ -73,8 +73,8 @@ TEST(ScheduleWarnings, RetriesLongerThanTheShortestPeriodAreTold) {
 TEST(ScheduleWarnings, JitterThatIsAsLongAsThePeriodIsTold) {
   EXPECT_THAT(Of("interval { every { seconds: 60 } } jitter { seconds: 59 }"), IsEmpty());
   EXPECT_THAT(Of("interval { every { seconds: 60 } } jitter { seconds: 60 }"),
-              ElementsAre("jitter of up to 1m is not below the shortest period of 1m: runs can be "
-                          "launched in another order"));
+              ElementsAre("jitter of up to 1m is not below the shortest period of 1m: runs may "
+                          "launch in another order"));
 }
 
 TEST(ScheduleWarnings, TheShortestPeriodIsFoundWhereverItIs) {
@@ -88,16 +88,15 @@ TEST(ScheduleWarnings, TheShortestPeriodIsFoundWhereverItIs) {
               told("1m:"));
   // Once a year the gap moves 02:59 to a minute after 01:59.
   EXPECT_EQ(Of("cron: '59 1,2 * * *' time_zone: 'Europe/Berlin' jitter { seconds: 60 }").front(),
-            "jitter of up to 1m is not below the shortest period of 1m: runs can be launched in "
-            "another order");
+            "jitter of up to 1m is not below the shortest period of 1m: runs may launch in another "
+            "order");
 }
 
 TEST(ScheduleWarnings, DaysThatSomeMonthsDoNotHaveAreTold) {
   EXPECT_THAT(Of("cron: '0 3 31 * *'"),
               ElementsAre("never on the 31st in February, April, June, September and November"));
   EXPECT_THAT(Of("cron: '0 3 1,30 1-3 *'"), ElementsAre("never on the 30th in February"));
-  EXPECT_THAT(Of("cron: '0 0 3 29 2 *'"),
-              ElementsAre("on the 29th in February in leap years only"));
+  EXPECT_THAT(Of("cron: '0 0 3 29 2 *'"), ElementsAre("on 29 February only in leap years"));
   EXPECT_THAT(Of("cron_fields { hour: '3' minute: '0' day_of_month: '31' month: '3,4' }"),
               ElementsAre("never on the 31st in April"));
   EXPECT_THAT(Of("cron: '0 3 31W 3,4 *'"), ElementsAre("never on the 31st in April"));
@@ -165,10 +164,10 @@ TEST(ScheduleWarnings, PoliciesWithoutEffectAreTold) {
   EXPECT_THAT(Of("cron: '0 3 * * *' dst_policy { gap: SKIP }"),
               ElementsAre("dst_policy has no effect: the offset of UTC does not change"));
   EXPECT_THAT(Of("cron: '0 3 * * *' retry_policy { max_attempts: 1 keep: true }"),
-              ElementsAre("retry_policy.keep has no effect: there is one attempt only"));
+              ElementsAre("retry_policy.keep has no effect: there is only one attempt"));
   EXPECT_THAT(Of("times { seconds: 1900000000 } max_runs: 1 overlap_policy: SKIP"),
               ElementsAre("max_runs has no effect: there are 1 times",
-                          "overlap_policy has no effect: there is one time only"));
+                          "overlap_policy has no effect: there is only one time"));
 }
 
 TEST(ScheduleWarnings, AnEndInThePastIsTold) {

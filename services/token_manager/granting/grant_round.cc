@@ -184,7 +184,8 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
     return 0;
   }
   count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, round.now));
-  state_.core.stats.AddWait(round.now - turn.slice->due, count);
+  state_.core.metrics.wait_seconds.Observe(
+      std::max(0.0, absl::ToDoubleSeconds(round.now - turn.slice->due)), count);
   Make(policy, key, *row, count, judged, *claim, round);
   return count;
 }

@@ -55,9 +55,9 @@ bool GrantRound::Close(Round& round, kv::Group* out) {
 }
 
 void GrantRound::Applied() {
-  TokenManagerStats& stats = state_.core.stats;
-  TokenManagerStats::Add(stats.granted, events_);
-  for (const Resend& resend : resumed_) TokenManagerStats::Add(stats.resent, resend.count);
+  TokenManagerMetrics& metrics = state_.core.metrics;
+  metrics.granted.Increment(events_);
+  for (const Resend& resend : resumed_) metrics.resent.Increment(resend.count);
   for (const auto& [key, uid] : rows_) {
     PolicyState& policy = *state_.Find(uid);
     const WaitingRow* row = policy.RowOf(key);
@@ -79,7 +79,7 @@ void GrantRound::Settle(PolicyState& policy, const std::string& key) {
 }
 
 void GrantRound::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
-  TokenManagerStats::Add(state_.core.stats.grants_refused, 1);
+  state_.core.metrics.grants_refused.Increment();
   for (size_t i = 0; i < condition_of_.size(); ++i) {
     if (failed_condition < condition_of_.size() && i != failed_condition) continue;
     if (!of_policy_[i]) {

@@ -155,7 +155,7 @@ bool ReportActions::ApplyTo(PolicyState& policy, const Entry& entry) {
       break;
     case GrantReportRecord::RETURNED:
       policy.counts.set_returned(policy.counts.returned() + removed.events);
-      TokenManagerStats::Add(state_.core.stats.returned, removed.events);
+      state_.core.metrics.returned.Increment(removed.events);
       if (entry.unreachable()) {
         Unreached(removed, end);
       } else {
@@ -218,7 +218,7 @@ ReportActions::Removed ReportActions::Remove(PolicyState& policy, const GrantSet
   Touch(policy, key);
   policy.counts.set_released(policy.counts.released() + removed.events);
   policy.released_rate.Add(removed.events, round_.micros);
-  TokenManagerStats::Add(state_.core.stats.released, removed.events);
+  state_.core.metrics.released.Increment(removed.events);
   ChangePart(state_, round_, *removed.grant.source, [&](storage::v1::RunPartRecord& part) {
     part.set_running(part.running() - std::min(part.running(), removed.events));
   });
@@ -238,7 +238,7 @@ bool ReportActions::Deliver(PolicyState& policy, const Entry& entry) {
 void ReportActions::NoteDelivered(const PolicyState& policy, const GrantSet::Key& key,
                                   uint64_t events) {
   if (events == 0) return;
-  TokenManagerStats::Add(state_.core.stats.delivered, events);
+  state_.core.metrics.delivered.Increment(events);
   ChangePart(
       state_, round_, *policy.grants.Find(key)->source,
       [&](storage::v1::RunPartRecord& part) { part.set_delivered(part.delivered() + events); });
@@ -293,8 +293,8 @@ void ReportActions::Ended(const Removed& removed, const End& end) {
          .output = end.output,
          .schedule_id = schedule_id});
   }
-  TokenManagerStats& stats = state_.core.stats;
-  TokenManagerStats::Add(succeeded ? stats.succeeded : stats.failed, removed.events);
+  TokenManagerMetrics& metrics = state_.core.metrics;
+  (succeeded ? metrics.succeeded : metrics.failed).Increment(removed.events);
   ChangePart(state_, round_, source, [&](storage::v1::RunPartRecord& part) {
     if (succeeded) {
       part.set_succeeded(part.succeeded() + removed.events);
@@ -317,7 +317,7 @@ void ReportActions::Retry(const Removed& removed, uint32_t attempts, const std::
                       tried_micros));
     }
   }
-  TokenManagerStats::Add(state_.core.stats.retries, removed.events);
+  state_.core.metrics.retries.Increment(removed.events);
   ChangePart(state_, round_, *removed.grant.source, [&](storage::v1::RunPartRecord& part) {
     part.set_retries(part.retries() + removed.events);
   });
@@ -409,7 +409,7 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
       const Removed removed = Remove(policy, key, range.first, range.count);
       ++round_.entries;
       policy.counts.set_expired(policy.counts.expired() + removed.events);
-      TokenManagerStats::Add(state_.core.stats.undelivered, removed.events);
+      state_.core.metrics.undelivered.Increment(removed.events);
       // If it was a probe nobody has heard the target's answer.
       if (const std::optional<std::string> target = TargetOf(grant); target.has_value())
         state_.core.backoff.OnProbeVoid(*target, round_.now);
@@ -419,7 +419,7 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
       const uint64_t overdue = policy.grants.MarkOverdue(key, round_.micros);
       if (overdue == 0) continue;
       policy.counts.set_expired(policy.counts.expired() + overdue);
-      TokenManagerStats::Add(state_.core.stats.expired, overdue);
+      state_.core.metrics.expired.Increment(overdue);
       Touch(policy, key);
       continue;
     }
@@ -433,7 +433,7 @@ bool ReportActions::Expire(PolicyState& policy, size_t grants_max) {
     for (const HeldRange& range : over) {
       const Removed removed = Remove(policy, key, range.first, range.count);
       policy.counts.set_expired(policy.counts.expired() + removed.events);
-      TokenManagerStats::Add(state_.core.stats.expired, removed.events);
+      state_.core.metrics.expired.Increment(removed.events);
       Failed(removed, {.time_micros = round_.micros, .reason = kHoldExpired});
     }
   }

@@ -238,29 +238,29 @@ void RowActions::OnCommitted(const std::vector<bool>& applied) {
 }
 
 void RowActions::Applied(const Group& group) {
-  TokenManagerStats& stats = state_.core.stats;
+  TokenManagerMetrics& metrics = state_.core.metrics;
   for (const RowAction& action : group.actions) {
     PolicyState* policy = state_.Find(action.policy);
     WaitingRow* row = policy == nullptr ? nullptr : policy->RowOf(action.key);
     if (row == nullptr) continue;
     switch (action.kind) {
       case RowAction::Kind::kPark:
-        TokenManagerStats::Add(stats.parked, 1);
+        metrics.parked.Increment();
         break;
       case RowAction::Kind::kSkip:
-        TokenManagerStats::Add(stats.skipped, row->left());
+        metrics.skipped.Increment(row->left());
         break;
       case RowAction::Kind::kExpire:
-        TokenManagerStats::Add(stats.dropped, row->left());
+        metrics.dropped.Increment(row->left());
         break;
       case RowAction::Kind::kFail:
-        TokenManagerStats::Add(stats.failed, row->left());
+        metrics.failed.Increment(row->left());
         break;
       case RowAction::Kind::kMove:
-        TokenManagerStats::Add(stats.moved, 1);
+        metrics.moved.Increment();
         break;
       case RowAction::Kind::kCarryOver:
-        TokenManagerStats::Add(stats.carried_over, 1);
+        metrics.carried_over.Increment();
         break;
       case RowAction::Kind::kDrop:
         break;

@@ -36,12 +36,12 @@ double ResidentMiB() {
 }
 
 void Show(const char* what, uint64_t events, double cpu, const TokenManagerService& service) {
-  const TokenManagerStats& stats = service.stats();
+  const TokenManagerMetrics& metrics = service.metrics();
   std::printf(
       "%s: %llu events, %.2f s of processor time: %.0f per second; %llu commits; resident %.0f "
       "MiB\n",
       what, static_cast<unsigned long long>(events), cpu, static_cast<double>(events) / cpu,
-      static_cast<unsigned long long>(stats.commits.load()), ResidentMiB());
+      static_cast<unsigned long long>(metrics.commits.Value()), ResidentMiB());
 }
 
 // Takes all claims; each entry is reported as a range. Returns how many events there were.
@@ -227,7 +227,7 @@ void Policies(uint64_t n) {
   TokenManagerService& service = world.Start("a");
   world.Advance(absl::Seconds(20));
   std::printf("loaded: %llu policies in memory, %.2f s, %.0f MiB of the token manager's\n",
-              static_cast<unsigned long long>(service.stats().policies_active.load()),
+              static_cast<unsigned long long>(service.metrics().policies_active.Value()),
               CpuSeconds() - begin, ResidentMiB() - before);
   world.Advance(due - world.now() - absl::Seconds(1));
   begin = CpuSeconds();
@@ -250,7 +250,7 @@ void Policies(uint64_t n) {
   Show("policies", n, CpuSeconds() - begin, service);
   world.Advance(absl::Seconds(1));
   std::printf("then: %llu policies in memory\n",
-              static_cast<unsigned long long>(service.stats().policies_active.load()));
+              static_cast<unsigned long long>(service.metrics().policies_active.Value()));
 }
 
 }  // namespace

@@ -307,11 +307,12 @@ class Faults {
     what += std::to_string(world_.Count(ColumnFamily::kWaiting)) + " rows and reports, " +
             std::to_string(world_.Count(ColumnFamily::kInflight)) + " claims\n";
     for (const std::string& name : managers_) {
-      const TokenManagerStats& stats = world_.manager(name).stats();
-      what += name + ": " + std::to_string(stats.shards_held) + " shards, " +
-              std::to_string(stats.commits) + " commits, " + std::to_string(stats.held) +
-              " held, " + std::to_string(stats.rows_in_memory) + " rows, " +
-              std::to_string(stats.undelivered_now) + " undelivered\n";
+      const TokenManagerMetrics& metrics = world_.manager(name).metrics();
+      what += name + ": " + std::to_string(metrics.shards_held.Value()) + " shards, " +
+              std::to_string(metrics.commits.Value()) + " commits, " +
+              std::to_string(metrics.held.Value()) + " held, " +
+              std::to_string(metrics.rows_in_memory.Value()) + " rows, " +
+              std::to_string(metrics.undelivered_now.Value()) + " undelivered\n";
     }
     return what;
   }

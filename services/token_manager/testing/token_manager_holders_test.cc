@@ -283,7 +283,7 @@ TEST(TokenManagerHoldersTest, AResendThatIsRefusedLeavesTheTimeOfItsGrantAsItWas
        .value = paused.SerializeAsString()}};
   EXPECT_TRUE(world.Commit(std::move(group)));
   world.Advance(silent - absl::Seconds(1) - world.now());
-  EXPECT_EQ(service.stats().grants_refused.load(), 1);
+  EXPECT_EQ(service.metrics().grants_refused.Value(), 1);
   EXPECT_EQ(world.Held(policy), 1);
   world.Advance(absl::Seconds(2));
   EXPECT_EQ(world.Held(policy), 0);

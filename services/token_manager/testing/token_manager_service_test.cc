@@ -381,7 +381,7 @@ class CompletionsDuringACommitTest : public ::testing::Test {
           if (result.ok() && *result == std::vector<bool>{true}) done_.push_back(index);
         });
   }
-  uint64_t Commits() { return world_.manager("a").stats().commits.load(); }
+  uint64_t Commits() { return world_.manager("a").metrics().commits.Value(); }
 
   TokenWorld world_;
   uint16_t busy_ = 0;

@@ -58,7 +58,7 @@ TEST(TokenManagerStoreTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAr
   for (int i = 0; i < 3000 && sent < 300; ++i) {
     world.Advance(absl::Milliseconds(10));
     sent += world.Handle().size();
-    most = std::max<uint64_t>(most, service.stats().rows_in_memory.load());
+    most = std::max<uint64_t>(most, service.metrics().rows_in_memory.Value());
     // Others come meanwhile, before and behind those in memory.
     if (added < 150 && random.Below(2) == 0)
       world.AddRow(uid, schedule,
@@ -72,8 +72,8 @@ TEST(TokenManagerStoreTest, OfManyRowsOfAScheduleOnlyTheFirstAreInMemoryAndAllAr
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 300);
   EXPECT_TRUE(world.Waiting().empty());
   EXPECT_EQ(world.Held(policy), 0);
-  EXPECT_EQ(service.stats().rows_in_memory.load(), 0);
-  EXPECT_EQ(service.stats().policies_active.load(), 0);
+  EXPECT_EQ(service.metrics().rows_in_memory.Value(), 0);
+  EXPECT_EQ(service.metrics().policies_active.Value(), 0);
 }
 
 // What the watch tells of a group while its shard is loaded may lie behind what is kept of it.
@@ -285,9 +285,9 @@ TEST(TokenManagerStoreTest, AtQuietTimesNothingRuns) {
   world.Advance(kSettle);
   EXPECT_EQ(world.Handle().size(), 1);
   world.Advance(kSettle);
-  const uint64_t commits = service.stats().commits.load();
+  const uint64_t commits = service.metrics().commits.Value();
   world.Advance(absl::Seconds(50));
-  EXPECT_EQ(service.stats().commits.load(), commits);
+  EXPECT_EQ(service.metrics().commits.Value(), commits);
 }
 
 TEST(TokenManagerStoreTest, AStoreThatIsGoneForAWhileChangesNothing) {

@@ -140,7 +140,7 @@ TEST(WindowsTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
   const absl::Time opens = absl::FromCivil(absl::CivilHour(2026, 3, 1, 3), absl::UTCTimeZone());
   world.Advance(opens - absl::Milliseconds(100) - world.now());
   EXPECT_TRUE(world.Handle().empty());
-  EXPECT_LE(service.stats().rows_in_memory.load(), 9);
+  EXPECT_LE(service.metrics().rows_in_memory.Value(), 9);
   size_t sent = 0;
   for (int i = 0; i < 20; ++i) {
     world.Advance(absl::Milliseconds(100));
@@ -152,7 +152,7 @@ TEST(WindowsTest, RowsThatWaitForALaterWindowAreNotInTheWayOfOthers) {
   EXPECT_EQ(world.DoneEvents(storage::v1::OUTCOME_KIND_SUCCEEDED), 61);
   EXPECT_TRUE(world.Waiting().empty());
   EXPECT_EQ(world.Counts(policy).granted(), 61);
-  EXPECT_EQ(service.stats().policies_active.load(), 0);
+  EXPECT_EQ(service.metrics().policies_active.Value(), 0);
 }
 
 // A schedule with an even window, of whose rows few are in memory; its policy binds nobody.
@@ -203,7 +203,7 @@ TEST(WindowsTest, RowsThatWaitForTheirPlaceInAWindowAreNotInTheWayOfOthers) {
         sent += world.Handle().size();
       }
       EXPECT_EQ(sent, kRows);
-      EXPECT_LE(service.stats().rows_in_memory.load(), 9);
+      EXPECT_LE(service.metrics().rows_in_memory.Value(), 9);
     }
     world.Advance(kSettle);
     EXPECT_EQ(world.Counts(even.policy).granted(), 3 * kRows);
@@ -267,7 +267,7 @@ TEST(WindowsTest, WhatIsYetToFallDueIsNotReadAgainAndAgain) {
   world.Advance(absl::Seconds(69) + kSettle);
   EXPECT_EQ(world.Handle().size(), 2u * 40);
   // Each once while the shard was loaded, and once or twice as those before it ended or waited.
-  EXPECT_LE(service.stats().rows_loaded.load(), 160u);
+  EXPECT_LE(service.metrics().rows_loaded.Value(), 160u);
 }
 
 // A schedule that is paused, and resumed, while its policy grants nothing: what of it waits long

@@ -114,7 +114,7 @@ bool WaitingLoader::ReadWatched(ShardState& state, const std::string& key,
 void WaitingLoader::AddWatched(ShardState& state, const std::string& key, const std::string& value,
                                kv::CommitSeq read_seq) {
   if (IsReportKey(key)) return state.reports.Add(key, {.value = value, .read_seq = read_seq});
-  if (!state.AddRow(key, value, read_seq)) TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+  if (!state.AddRow(key, value, read_seq)) state.core.metrics.broken_rows.Increment();
 }
 
 // Nobody else is to delete rows that wait; if somebody does, they are gone.
@@ -184,7 +184,7 @@ void WaitingLoader::OnRowRead(ShardState& state, const std::string& key,
     row->read_seq = seq;
   } else {
     // A broken one stays in the store as it is.
-    if (value.has_value()) TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+    if (value.has_value()) state.core.metrics.broken_rows.Increment();
     policy->RemoveRow(key);
     policy->DropEmptyGroup({decoded->priority, decoded->uid});
   }
@@ -218,7 +218,7 @@ void WaitingLoader::AddGrant(ShardState& state, const std::string& key, const st
   const std::optional<GrantId> id = DecodeGrantKey(key);
   if (!id.has_value()) return;  // counts: read when they are needed
   std::optional<Grant> grant = DecodeGrant(state.shard, id->epoch, id->number, value);
-  if (!grant.has_value()) return TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+  if (!grant.has_value()) return state.core.metrics.broken_rows.Increment();
   PolicyState& policy = state.At(id->policy);
   if (!policy.named) {
     policy.tenant = grant->source->event.tenant();
@@ -260,10 +260,10 @@ std::string WaitingLoader::AddRows(ShardState& state, const kv::ScanResult& resu
     next = KeyAfter(entry.key);
     const std::optional<WaitingKey> key = DecodeWaitingKey(entry.key);
     if (!key.has_value() || !state.AddRow(entry.key, entry.value, result.seq)) {
-      TokenManagerStats::Add(state.core.stats.broken_rows, 1);
+      state.core.metrics.broken_rows.Increment();
       continue;
     }
-    TokenManagerStats::Add(state.core.stats.rows_loaded, 1);
+    state.core.metrics.rows_loaded.Increment();
     PolicyState& policy = state.At(key->policy);
     RowGroup& group = policy.groups[{key->priority, key->uid}];
     if (group.rows.size() >= rows_max && !group.end.has_value()) {
@@ -352,8 +352,7 @@ void WaitingLoader::ScanGroups(ShardState& state) {
                              const auto at = policy->groups.find(group_key);
                              if (at == policy->groups.end() || at->second.scan != scan) return;
                              if (result.ok()) {
-                               TokenManagerStats::Add(state->core.stats.rows_loaded,
-                                                      result->entries.size());
+                               state->core.metrics.rows_loaded.Increment(result->entries.size());
                                policy->OnRead(group_key, *result, state->group_rows_max);
                              } else {
                                at->second.scan = 0;

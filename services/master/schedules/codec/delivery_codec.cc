@@ -60,7 +60,7 @@ void ReadRetry(const v1::RetryPolicy& policy, const std::string& field,
       policy.has_max_backoff(), policy.max_backoff(), absl::StrCat(field, ".max_backoff"),
       {kMinBackoffMin, kMaxBackoffMax, max_default}, violations));
   if (record->max_backoff_micros() < record->min_backoff_micros()) {
-    violations->Add(absl::StrCat(field, ".max_backoff"), "must not be below min_backoff");
+    violations->Add(absl::StrCat(field, ".max_backoff"), "must be at least min_backoff");
   }
   record->set_max_age_micros(ReadDuration(policy.has_max_age(), policy.max_age(),
                                           absl::StrCat(field, ".max_age"),

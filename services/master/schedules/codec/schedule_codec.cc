@@ -27,7 +27,7 @@ void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* recor
                  violations);
   record->set_display_name(schedule.display_name());
   if (schedule.labels().size() > kLabelsMax) {
-    violations->Add("schedule.labels", absl::StrCat("holds more than ", kLabelsMax, " labels"));
+    violations->Add("schedule.labels", absl::StrCat("must hold at most ", kLabelsMax, " labels"));
     return;
   }
   const std::map<std::string, std::string> sorted(schedule.labels().begin(),
@@ -38,7 +38,7 @@ void ReadLabels(const v1::Schedule& schedule, storage::v1::ScheduleRecord* recor
                       absl::StrCat("key and value must have at most ", kLabelBytesMax,
                                    " bytes, the key at least 1"));
     } else if (HasControlCharacters(key) || HasControlCharacters(value)) {
-      violations->Add("schedule.labels", "key and value must hold no control characters");
+      violations->Add("schedule.labels", "key and value must not hold control characters");
     }
     (*record->mutable_labels())[key] = value;
   }
@@ -104,8 +104,8 @@ v1::Schedule::State ShowState(storage::v1::ScheduleStateKind kind) {
 void CheckShownText(absl::string_view field, absl::string_view text, size_t chars_max,
                     FieldViolations* violations) {
   if (CharsOf(text) > chars_max)
-    violations->Add(field, absl::StrCat("is longer than ", chars_max, " characters"));
-  if (HasControlCharacters(text)) violations->Add(field, "must hold no control characters");
+    violations->Add(field, absl::StrCat("must have at most ", chars_max, " characters"));
+  if (HasControlCharacters(text)) violations->Add(field, "must not hold control characters");
 }
 
 size_t CharsOf(absl::string_view text) {

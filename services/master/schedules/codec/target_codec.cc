@@ -94,7 +94,7 @@ bool HasControlCharacter(absl::string_view text) {
 void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
                  storage::v1::HttpTargetRecord* record, FieldViolations* violations) {
   if (http.headers().size() > kHeadersMax) {
-    violations->Add(field, absl::StrCat("holds more than ", kHeadersMax, " headers"));
+    violations->Add(field, absl::StrCat("must hold at most ", kHeadersMax, " headers"));
     return;
   }
   const std::map<std::string, std::string> sorted(http.headers().begin(), http.headers().end());
@@ -107,10 +107,11 @@ void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
     if (!seen.insert(absl::AsciiStrToLower(name)).second)
       violations->Add(entry, "is given twice (case is ignored)");
     if (value.size() > kHeaderValueBytesMax) {
-      violations->Add(entry, absl::StrCat("value is longer than ", kHeaderValueBytesMax, " bytes"));
+      violations->Add(entry,
+                      absl::StrCat("value must have at most ", kHeaderValueBytesMax, " bytes"));
     }
     if (HasControlCharacter(value))
-      violations->Add(entry, "value holds CR, LF, NUL or another control character");
+      violations->Add(entry, "value must not hold control characters such as CR, LF or NUL");
     (*record->mutable_headers())[name] = value;
   }
 }
@@ -134,7 +135,7 @@ void ReadHttp(const v1::HttpTarget& http, const std::string& field,
 absl::Status CheckHttpUri(absl::string_view uri) {
   if (uri.empty()) return Bad("is required");
   if (uri.size() > kUriBytesMax)
-    return Bad(absl::StrCat("is longer than ", kUriBytesMax, " bytes"));
+    return Bad(absl::StrCat("must have at most ", kUriBytesMax, " bytes"));
   if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter)) {
     return Bad("holds a character that must be percent-encoded (blank, control, or not ASCII)");
   }
@@ -145,16 +146,16 @@ absl::Status CheckHttpUri(absl::string_view uri) {
   } else {
     return Bad("must begin with http:// or https://");
   }
-  if (absl::StrContains(uri, "#")) return Bad("must have no fragment");
+  if (absl::StrContains(uri, "#")) return Bad("must not have a fragment");
   const absl::string_view authority = uri.substr(0, uri.find_first_of("/?"));
-  if (absl::StrContains(authority, "@")) return Bad("must have no user information");
+  if (absl::StrContains(authority, "@")) return Bad("must not have user information");
   return CheckHostPort(authority, /*port_needed=*/false);
 }
 
 absl::Status CheckGrpcUri(absl::string_view uri) {
   if (uri.empty()) return Bad("is required");
   if (uri.size() > kUriBytesMax)
-    return Bad(absl::StrCat("is longer than ", kUriBytesMax, " bytes"));
+    return Bad(absl::StrCat("must have at most ", kUriBytesMax, " bytes"));
   if (!std::all_of(uri.begin(), uri.end(), IsUriCharacter))
     return Bad("holds a blank or control character");
   if (absl::ConsumePrefix(&uri, "dns:///") || absl::ConsumePrefix(&uri, "ipv4:")) {
@@ -182,7 +183,7 @@ absl::Status CheckHeaderName(absl::string_view name) {
           kReservedHeaders.end() ||
       std::any_of(kReservedHeaderPrefixes.begin(), kReservedHeaderPrefixes.end(),
                   [&](absl::string_view prefix) { return absl::StartsWith(lower, prefix); });
-  return reserved ? Bad("is reserved") : absl::OkStatus();
+  return reserved ? Bad("is reserved for HTTP, CloudEvents or the platform") : absl::OkStatus();
 }
 
 storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
@@ -199,7 +200,7 @@ storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view
       record.mutable_grpc()->set_uri(target.grpc().uri());
       break;
     case v1::Target::KIND_NOT_SET:
-      violations->Add(field, "is required: one of http, grpc");
+      violations->Add(field, "is required: set http or grpc");
       break;
   }
   return record;

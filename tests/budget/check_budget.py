@@ -1,7 +1,9 @@
-"""Measures each path of budget.txt and compares it with its budget.
+#!/usr/bin/env python3
+"""Measures each path of budget.txt and compares it with its budget. Called by tools/dev profile --check.
 
-Usage: budget_test.py PATHS_MAIN [PATH…]
+  check_budget.py --bin=FOLDER [PATH…]
 """
+import argparse
 import os
 import sys
 
@@ -15,7 +17,7 @@ TOLERANCE = 0.1
 
 
 def judge(path, measured, budget):
-    """What is wrong with it, or None."""
+    """A sentence if the measurement is outside of its budget, else None."""
     if abs(measured - budget) <= TOLERANCE * budget:
         return None
     line = f"{path}: {measured:,} instructions an event, {100 * (measured / budget - 1):+.0f} % of its budget"
@@ -26,11 +28,15 @@ def judge(path, measured, budget):
 
 
 def main():
-    program, *wanted = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("paths", nargs="*")
+    arguments = parser.parse_args()
+    program = os.path.join(arguments.bin, "tests/budget/paths_main")
     budgets = callgrind.read_budgets(os.path.join(HERE, "budget.txt"))
     wrong = []
     for path, (events, budget) in budgets.items():
-        if wanted and path not in wanted:
+        if arguments.paths and path not in arguments.paths:
             continue
         profile = callgrind.measure([program, path, str(events)])
         measured = round(profile.total / events)

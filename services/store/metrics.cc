@@ -1,4 +1,4 @@
-#include "services/store/store_metrics.h"
+#include "services/store/metrics.h"
 
 #include "absl/time/time.h"
 

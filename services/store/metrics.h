@@ -1,7 +1,7 @@
 // What the store tells about itself on /metrics.
 
-#ifndef SERVICES_STORE_STORE_METRICS_H_
-#define SERVICES_STORE_STORE_METRICS_H_
+#ifndef SERVICES_STORE_METRICS_H_
+#define SERVICES_STORE_METRICS_H_
 
 #include <memory>
 
@@ -21,4 +21,4 @@ class StoreMetrics {
 
 }  // namespace escapement::store
 
-#endif  // SERVICES_STORE_STORE_METRICS_H_
+#endif  // SERVICES_STORE_METRICS_H_
