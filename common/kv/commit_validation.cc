@@ -24,14 +24,14 @@ absl::Status ValidateKey(ColumnFamily cf, absl::string_view key) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateCondition(const Condition& condition, size_t* bytes) {
+absl::Status ValidateCondition(const Condition& condition, size_t& bytes) {
   if (auto status = ValidateKey(condition.cf, condition.key); !status.ok()) return status;
   if (condition.kind > Condition::Kind::kRangeCount) return Invalid("unknown kind of condition");
   if (condition.kind == Condition::Kind::kRangeCount && condition.value <= condition.key) {
     return Invalid("a count over an empty range");
   }
   if (condition.value.size() > kValueBytesMax) return Invalid("a condition's value is too long");
-  *bytes += condition.key.size() + condition.value.size();
+  bytes += condition.key.size() + condition.value.size();
   return absl::OkStatus();
 }
 
@@ -63,12 +63,12 @@ absl::Status ValidateDeleteRange(const Group& group, const Mutation& range) {
       absl::StrCat("DeleteRange in ", Name(range.cf), " without a count over the same range"));
 }
 
-absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size_t* bytes) {
+absl::Status ValidateMutation(const Group& group, const Mutation& mutation, size_t& bytes) {
   if (auto status = ValidateKey(mutation.cf, mutation.key); !status.ok()) return status;
   if (mutation.value.size() > kValueBytesMax) {
     return Invalid(absl::StrCat("a value of ", mutation.value.size(), " bytes"));
   }
-  *bytes += mutation.key.size() + mutation.value.size();
+  bytes += mutation.key.size() + mutation.value.size();
   switch (mutation.kind) {
     case Mutation::Kind::kPut:
     case Mutation::Kind::kDelete:
@@ -149,14 +149,14 @@ absl::Status ValidateCommit(const CommitRequest& request) {
     return Invalid(absl::StrCat(request.groups.size(), " groups in one commit"));
   size_t bytes = 0;
   for (const Condition& condition : request.fence) {
-    if (auto status = ValidateCondition(condition, &bytes); !status.ok()) return status;
+    if (auto status = ValidateCondition(condition, bytes); !status.ok()) return status;
   }
   for (const Group& group : request.groups) {
     for (const Condition& condition : group.conditions) {
-      if (auto status = ValidateCondition(condition, &bytes); !status.ok()) return status;
+      if (auto status = ValidateCondition(condition, bytes); !status.ok()) return status;
     }
     for (const Mutation& mutation : group.mutations) {
-      if (auto status = ValidateMutation(group, mutation, &bytes); !status.ok()) return status;
+      if (auto status = ValidateMutation(group, mutation, bytes); !status.ok()) return status;
     }
     if (auto status = ValidatePutsOnce(group); !status.ok()) return status;
     if (group.conditions.size() >= Verdict::kNone)

@@ -265,11 +265,14 @@ class KvStore {
   virtual void OpenSession(uint64_t seen_incarnation, CommitSeq seen,
                            Callback<SessionInfo> done) = 0;
 
-  // INVALID_ARGUMENT: malformed, too many groups, or a forbidden DeleteRange. FAILED_PRECONDITION:
-  // the fence does not hold. ABORTED: unknown session, or a number outside its window. Open a new
-  // session and drop all leases. RESOURCE_EXHAUSTED: the disk or the queue is full; nothing was
-  // applied. Any other error: the result is unknown; send the same request again. It is answered as
-  // the first time.
+  // Errors:
+  // - INVALID_ARGUMENT: malformed, too many groups, or a forbidden DeleteRange.
+  // - FAILED_PRECONDITION: the fence does not hold.
+  // - ABORTED: unknown session, or a number outside its window. Open a new session and drop all
+  //   leases.
+  // - RESOURCE_EXHAUSTED: the disk or the queue is full; nothing was applied.
+  // - Any other error: the result is unknown. Send the same request again; it is answered as the
+  //   first time.
   //
   // A transport must deliver a request to one process of the store or to none, as a connection
   // does. Only the process that answered a commit without writes remembers that answer; another

@@ -87,8 +87,8 @@ class LeaseKeeper::Core : public std::enable_shared_from_this<LeaseKeeper::Core>
                  const absl::StatusOr<kv::CommitResult>& result);
   void Read();
   void OnRead(const Answers& answers);
-  void SeeLeases(const kv::ScanResult& leases, View* view) const;
-  void SeeMembers(const kv::ScanResult& members, View* view) const;
+  void SeeLeases(const kv::ScanResult& leases, View& view) const;
+  void SeeMembers(const kv::ScanResult& members, View& view) const;
   void Decide(const View& view);
   void AskToLeave(uint32_t index);
   void Acquire(const View& view, const std::vector<uint32_t>& indices);
@@ -228,29 +228,29 @@ void LeaseKeeper::Core::OnRead(const Answers& answers) {
     view.leases.assign(options_.count, {.owner = options_.instance});
   } else {
     view.leases.resize(options_.count);
-    SeeLeases(**answers.leases, &view);
+    SeeLeases(**answers.leases, view);
   }
-  SeeMembers(**answers.members, &view);
+  SeeMembers(**answers.members, view);
   Decide(view);
 }
 
-void LeaseKeeper::Core::SeeLeases(const kv::ScanResult& leases, View* view) const {
+void LeaseKeeper::Core::SeeLeases(const kv::ScanResult& leases, View& view) const {
   for (const kv::Entry& entry : leases.entries) {
     const std::optional<uint32_t> index = LeaseIndexOf(options_.kind, entry.key);
     const std::optional<LeaseRow> row = DecodeLeaseValue(entry.value);
     if (!index || *index >= options_.count || !row) continue;
-    view->values[*index] = entry.value;
-    view->leases[*index] = {.owner = row->owner, .expired = row->end <= leases.store_time};
+    view.values[*index] = entry.value;
+    view.leases[*index] = {.owner = row->owner, .expired = row->end <= leases.store_time};
   }
 }
 
-void LeaseKeeper::Core::SeeMembers(const kv::ScanResult& members, View* view) const {
+void LeaseKeeper::Core::SeeMembers(const kv::ScanResult& members, View& view) const {
   for (const kv::Entry& entry : members.entries) {
     const std::optional<absl::Time> end = DecodeMemberValue(entry.value);
     if (end && *end > members.store_time) {
-      view->members.push_back(entry.key.substr(options_.kind.size() + 1));
+      view.members.push_back(entry.key.substr(options_.kind.size() + 1));
     } else if (!end || *end + 10 * options_.ttl < members.store_time) {
-      view->stale_members.push_back(entry.key);
+      view.stale_members.push_back(entry.key);
     }
   }
 }

@@ -141,7 +141,7 @@ class ThreadCore {
 
   void Run() {
     std::vector<Posted> batch;
-    while (NextBatch(&batch)) {
+    while (NextBatch(batch)) {
       for (Posted& posted : batch) {
         if (stopped_.load(std::memory_order_relaxed)) break;
         if (posted.timer != 0) posted.closure = TakeTimer(posted.timer);
@@ -167,7 +167,7 @@ class ThreadCore {
   }
 
   // Waits for closures to run; returns false once stopped.
-  bool NextBatch(std::vector<Posted>* batch) {
+  bool NextBatch(std::vector<Posted>& batch) {
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       if (stopped_.load(std::memory_order_relaxed)) return false;
@@ -179,7 +179,7 @@ class ThreadCore {
         next = timers_.NextDue();
       }
       if (!queue_.empty()) {
-        batch->swap(queue_);
+        batch.swap(queue_);
         return true;
       }
       Sleep(lock, next);
@@ -209,7 +209,7 @@ class ThreadCore {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       queue.swap(queue_);
-      timers_.Clear(&timers);
+      timers_.Clear(timers);
     }
   }
 

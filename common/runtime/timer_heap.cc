@@ -37,8 +37,8 @@ Executor::TimerId TimerHeap::PopDue(int64_t now_nanos) {
   return timer;
 }
 
-void TimerHeap::Clear(std::vector<Closure>* dropped) {
-  for (auto& [timer, closure] : closures_) dropped->push_back(std::move(closure));
+void TimerHeap::Clear(std::vector<Closure>& dropped) {
+  for (auto& [timer, closure] : closures_) dropped.push_back(std::move(closure));
   closures_.clear();
   heap_.clear();
 }

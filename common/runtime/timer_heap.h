@@ -31,7 +31,7 @@ class TimerHeap {
   Executor::TimerId PopDue(int64_t now_nanos);
 
   // Removes all timers and moves their closures to `dropped`.
-  void Clear(std::vector<Closure>* dropped);
+  void Clear(std::vector<Closure>& dropped);
 
   size_t size() const { return closures_.size(); }
 

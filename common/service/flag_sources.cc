@@ -29,11 +29,11 @@ FlagMap OurFlags() {
 }
 
 void SetFlag(absl::CommandLineFlag* flag, const std::string& value, const std::string& place,
-             std::vector<std::string>* errors) {
+             std::vector<std::string>& errors) {
   std::string error;
   if (flag->ParseFrom(value, &error)) return;
-  errors->push_back(absl::StrCat(place, ": ", flag->Name(), " cannot be '", value, "'",
-                                 error.empty() ? "" : absl::StrCat(": ", error)));
+  errors.push_back(absl::StrCat(place, ": ", flag->Name(), " cannot be '", value, "'",
+                                error.empty() ? "" : absl::StrCat(": ", error)));
 }
 
 struct Argument {
@@ -42,18 +42,18 @@ struct Argument {
 };
 
 std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std::string>& arguments,
-                                    bool* help, std::vector<std::string>* errors) {
+                                    bool& help, std::vector<std::string>& errors) {
   std::vector<Argument> read;
   for (size_t i = 0; i < arguments.size(); ++i) {
     absl::string_view text = arguments[i];
     if (!absl::ConsumePrefix(&text, "--") && !absl::ConsumePrefix(&text, "-")) {
-      errors->push_back(absl::StrCat("command line: unexpected argument '", arguments[i], "'"));
+      errors.push_back(absl::StrCat("command line: unexpected argument '", arguments[i], "'"));
       continue;
     }
     const size_t equals = text.find('=');
     const std::string name(text.substr(0, equals));
     if (name == "help" || name == "h") {
-      *help = true;
+      help = true;
       continue;
     }
     const auto found = flags.find(name);
@@ -65,7 +65,7 @@ std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std:
       } else if (i + 1 < arguments.size()) {
         read.push_back({found->second, arguments[++i]});
       } else {
-        errors->push_back(absl::StrCat("command line: --", name, " needs a value"));
+        errors.push_back(absl::StrCat("command line: --", name, " needs a value"));
       }
       continue;
     }
@@ -74,7 +74,7 @@ std::vector<Argument> ReadArguments(const FlagMap& flags, const std::vector<std:
         equals == absl::string_view::npos) {
       read.push_back({negated->second, "false"});
     } else {
-      errors->push_back(absl::StrCat("command line: unknown flag --", name));
+      errors.push_back(absl::StrCat("command line: unknown flag --", name));
     }
   }
   return read;
@@ -89,12 +89,12 @@ bool IsSetting(const std::string& name) {
   return config::v1::Config::descriptor()->FindFieldByName(name) != nullptr;
 }
 
-void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::string>* errors) {
+void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::string>& errors) {
   try {
     const YAML::Node root = YAML::LoadFile(path);
     if (root.IsNull()) return;
     if (!root.IsMap()) {
-      errors->push_back(absl::StrCat(path, ": must be a map of flag names to values"));
+      errors.push_back(absl::StrCat(path, ": must be a map of flag names to values"));
       return;
     }
     for (const auto& entry : root) {
@@ -103,15 +103,15 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
       const auto found = flags.find(name);
       if (found == flags.end()) {
         if (!IsSetting(name))
-          errors->push_back(absl::StrCat(place, ": unknown setting '", name, "'"));
+          errors.push_back(absl::StrCat(place, ": unknown setting '", name, "'"));
       } else if (!entry.second.IsScalar()) {
-        errors->push_back(absl::StrCat(place, ": ", name, " must be a single value"));
+        errors.push_back(absl::StrCat(place, ": ", name, " must be a single value"));
       } else {
         SetFlag(found->second, entry.second.Scalar(), place, errors);
       }
     }
   } catch (const YAML::Exception& error) {
-    errors->push_back(absl::StrCat("config file ", path, ": ", error.what()));
+    errors.push_back(absl::StrCat("config file ", path, ": ", error.what()));
   }
 }
 
@@ -120,22 +120,22 @@ void ApplyFile(const FlagMap& flags, const std::string& path, std::vector<std::s
 AppliedFlags ApplyFlags(const FlagSources& sources) {
   AppliedFlags applied;
   const FlagMap flags = OurFlags();
-  const auto arguments = ReadArguments(flags, sources.arguments, &applied.help, &applied.errors);
+  const auto arguments = ReadArguments(flags, sources.arguments, applied.help, applied.errors);
 
   std::string config = sources.environment("ESCAPEMENT_CONFIG").value_or("");
   for (const Argument& argument : arguments) {
     if (argument.flag->Name() == "config") config = argument.value;
   }
-  if (!config.empty()) ApplyFile(flags, config, &applied.errors);
+  if (!config.empty()) ApplyFile(flags, config, applied.errors);
 
   for (const auto& [name, flag] : flags) {
     const std::string variable = EnvironmentName(name);
     const auto value = sources.environment(variable);
     if (value.has_value())
-      SetFlag(flag, *value, absl::StrCat("environment ", variable), &applied.errors);
+      SetFlag(flag, *value, absl::StrCat("environment ", variable), applied.errors);
   }
   for (const Argument& argument : arguments)
-    SetFlag(argument.flag, argument.value, "command line", &applied.errors);
+    SetFlag(argument.flag, argument.value, "command line", applied.errors);
   return applied;
 }
 

@@ -72,12 +72,12 @@ void RaiseFileLimit() {
 }
 
 // Returns false, with the exit code set, if the process must end here.
-bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definition, int* exit_code) {
+bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definition, int& exit_code) {
   absl::SetFlag(&FLAGS_listen, definition.listen);
   absl::SetFlag(&FLAGS_http_listen, definition.http_listen);
   AppliedFlags applied =
       ApplyFlags({std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment});
-  *exit_code = 0;
+  exit_code = 0;
   if (applied.help) {
     std::printf("%s: %s\n\n%s", definition.name.c_str(), definition.description.c_str(),
                 FlagsHelp().c_str());
@@ -100,7 +100,7 @@ bool ReadConfiguration(int argc, char** argv, const ServiceDefinition& definitio
   for (const std::string& error : applied.errors)
     std::fprintf(stderr, "%s: %s\n", definition.name.c_str(), error.c_str());
   if (!applied.errors.empty()) {
-    *exit_code = 2;
+    exit_code = 2;
     return false;
   }
   if (absl::GetFlag(FLAGS_print_config)) {
@@ -267,7 +267,7 @@ int RunService(int argc, char** argv, const ServiceDefinition& definition) {
   // process). Only tests keep them on.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   int exit_code = 0;
-  if (!ReadConfiguration(argc, argv, definition, &exit_code)) return exit_code;
+  if (!ReadConfiguration(argc, argv, definition, exit_code)) return exit_code;
   // Before any thread exists, so that all threads inherit the mask and only WaitForSignal takes the
   // signals.
   const sigset_t signals = StopSignals();

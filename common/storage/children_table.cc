@@ -20,12 +20,12 @@ std::string CheckpointKey(uint16_t partition, Checkpoint kind) {
   return KeyWriter().U16(partition).U8(static_cast<uint8_t>(kind)).Take();
 }
 
-ExpressionKey ReadExpression(KeyReader* reader) {
+ExpressionKey ReadExpression(KeyReader& reader) {
   ExpressionKey expression;
-  expression.partition = reader->U16();
-  expression.zone = reader->Text();
-  expression.expression_class = reader->U8();
-  expression.date_value = reader->U16();
+  expression.partition = reader.U16();
+  expression.zone = reader.Text();
+  expression.expression_class = reader.U8();
+  expression.date_value = reader.U16();
   return expression;
 }
 
@@ -54,7 +54,7 @@ std::string EncodeChildKey(const ChildKey& key) {
 std::optional<ChildKey> DecodeChildKey(absl::string_view bytes) {
   KeyReader reader(bytes);
   ChildKey key;
-  key.expression = ReadExpression(&reader);
+  key.expression = ReadExpression(reader);
   key.hour = reader.U8();
   key.minute = reader.U8();
   key.uid = reader.Id();
@@ -87,7 +87,7 @@ std::optional<InstantChildKey> DecodeInstantChildKey(absl::string_view bytes) {
 
 std::optional<ExpressionKey> DecodeExpressionKey(absl::string_view in_use_key) {
   KeyReader reader(in_use_key);
-  const ExpressionKey expression = ReadExpression(&reader);
+  const ExpressionKey expression = ReadExpression(reader);
   if (!reader.done()) return std::nullopt;
   return expression;
 }

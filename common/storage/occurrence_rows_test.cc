@@ -142,7 +142,7 @@ TEST(OccurrenceRowsTest, OverlapPolicyDelaysRowsToLaunchUnlessTriggered) {
   EXPECT_EQ(rows.size(), wanted.size());
 }
 
-TEST(OccurrenceRowsTest, JitterMovesTheLaunchAndNothingElse) {
+TEST(OccurrenceRowsTest, JitterMovesOnlyTheLaunch) {
   storage::v1::DefinitionRecord definition = Definition(1);
   definition.mutable_timing()->set_jitter_micros(30'000'000);
   const cron::Timetable timetable = TimetableOf(definition).value();

@@ -21,17 +21,17 @@ constexpr size_t kViolationsMax = 100;
 // Bytes of an entry with its result and its share of the records made from it, without the output.
 constexpr size_t kEntryBytes = 320;
 
-void CheckCount(int count, absl::string_view field, FieldViolations* violations) {
-  if (count == 0) violations->Add(field, "must not be empty");
-  if (count > kTokensMax) violations->Add(field, absl::StrCat("must hold at most ", kTokensMax));
+void CheckCount(int count, absl::string_view field, FieldViolations& violations) {
+  if (count == 0) violations.Add(field, "must not be empty");
+  if (count > kTokensMax) violations.Add(field, absl::StrCat("must hold at most ", kTokensMax));
 }
 
 void CheckHandles(const google::protobuf::RepeatedPtrField<std::string>& tokens,
-                  FieldViolations* violations) {
+                  FieldViolations& violations) {
   CheckCount(tokens.size(), "tokens", violations);
-  if (!violations->empty()) return;
-  for (int i = 0; i < tokens.size() && violations->size() < kViolationsMax; ++i) {
-    if (tokens[i].empty()) violations->Add(absl::StrCat("tokens[", i, "]"), "is required");
+  if (!violations.empty()) return;
+  for (int i = 0; i < tokens.size() && violations.size() < kViolationsMax; ++i) {
+    if (tokens[i].empty()) violations.Add(absl::StrCat("tokens[", i, "]"), "is required");
   }
 }
 
@@ -100,7 +100,7 @@ class BatchReader {
 
 absl::Status CheckTokens(const v1::CompleteTokensRequest& request) {
   FieldViolations violations;
-  CheckCount(request.completions_size(), "completions", &violations);
+  CheckCount(request.completions_size(), "completions", violations);
   if (!violations.empty()) return violations.ToStatus();
   size_t output_bytes = 0;
   for (int i = 0; i < request.completions_size() && violations.size() < kViolationsMax; ++i) {
@@ -126,13 +126,13 @@ absl::Status CheckTokens(const v1::CompleteTokensRequest& request) {
 
 absl::Status CheckTokens(const v1::ReleaseTokensRequest& request) {
   FieldViolations violations;
-  CheckHandles(request.tokens(), &violations);
+  CheckHandles(request.tokens(), violations);
   return violations.ToStatus();
 }
 
 absl::Status CheckTokens(const v1::ExtendTokensRequest& request) {
   FieldViolations violations;
-  CheckHandles(request.tokens(), &violations);
+  CheckHandles(request.tokens(), violations);
   if (request.has_hold()) {
     const google::protobuf::Duration& hold = request.hold();
     // Compare whole seconds first: they cannot overflow.

@@ -16,11 +16,11 @@ struct OffsetBounds {
 };
 
 // Widens the bounds by all spans that touch [begin, end).
-void Widen(const Zone& zone, int64_t begin, int64_t end, OffsetBounds* bounds) {
+void Widen(const Zone& zone, int64_t begin, int64_t end, OffsetBounds& bounds) {
   for (size_t i = zone.SpanAt(begin); i < zone.spans().size(); ++i) {
     if (zone.spans()[i].begin >= end) return;
-    bounds->min = std::min(bounds->min, zone.spans()[i].offset);
-    bounds->max = std::max(bounds->max, zone.spans()[i].offset);
+    bounds.min = std::min(bounds.min, zone.spans()[i].offset);
+    bounds.max = std::max(bounds.max, zone.spans()[i].offset);
   }
 }
 
@@ -51,8 +51,8 @@ MovedZone::MovedZone(Zone before, const Zone& now, absl::Time time) : before_(st
   const int64_t begin = absl::ToUnixSeconds(time - absl::Hours(366 * 24));
   const int64_t end = absl::ToUnixSeconds(time + kSwitchReach);
   OffsetBounds bounds;
-  Widen(before_, begin, end, &bounds);
-  Widen(now, begin, end, &bounds);
+  Widen(before_, begin, end, bounds);
+  Widen(now, begin, end, bounds);
   reach_ = absl::Seconds(bounds.max - bounds.min);
 }
 

@@ -33,14 +33,14 @@ Parsed Parse(Strings arguments) {
   return parsed;
 }
 
-TEST(ThrottleFlags, AbsentFlagChangesNothing) {
+TEST(ThrottleFlags, AbsentThrottleFlagChangesNothing) {
   const Parsed parsed = Parse({});
   EXPECT_TRUE(parsed.status.ok());
   EXPECT_TRUE(parsed.fields.empty());
   EXPECT_EQ(parsed.schedule.policy(), "former");
 }
 
-TEST(ThrottleFlags, EachFlagSetsItsFieldAndNamesIt) {
+TEST(ThrottleFlags, EachThrottleFlagSetsItsFieldAndNamesIt) {
   const Parsed parsed =
       Parse({"--policy", "p", "--window", "1h30m", "--pacing", "soonest", "--on-close",
              "carry-over", "--completion", "on-delivery", "--on-complete-grpc", "h:1"});
@@ -56,7 +56,7 @@ TEST(ThrottleFlags, EachFlagSetsItsFieldAndNamesIt) {
                                     "completion", "on_complete"}));
 }
 
-TEST(ThrottleFlags, EmptyTextClearsTheField) {
+TEST(ThrottleFlags, EmptyTextClearsThrottleField) {
   const Parsed parsed = Parse({"--policy", "", "--window", "", "--on-complete-http", ""});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status;
   EXPECT_EQ(parsed.schedule.policy(), "");
@@ -65,7 +65,7 @@ TEST(ThrottleFlags, EmptyTextClearsTheField) {
   EXPECT_EQ(parsed.fields, (Strings{"policy", "window", "on_complete"}));
 }
 
-TEST(ThrottleFlags, UnknownWordsAreRefused) {
+TEST(ThrottleFlags, ThrottleFlagsRefuseUnknownWords) {
   EXPECT_FALSE(Parse({"--pacing", "quickly"}).status.ok());
   EXPECT_FALSE(Parse({"--on-close", "never"}).status.ok());
   EXPECT_FALSE(Parse({"--completion", "later"}).status.ok());

@@ -41,7 +41,7 @@ Parsed Parse(const Strings& arguments, const std::string& former = "") {
 
 std::string Text(const v1::Schedule& schedule) { return schedule.ShortDebugString(); }
 
-TEST(TimingFlags, AbsentFlagChangesNothing) {
+TEST(TimingFlags, AbsentTimingFlagChangesNothing) {
   const std::string former = R"(cron: "0 3 * * *" max_runs: 3 exclusions: "* 4 * * *")";
   const Parsed parsed = Parse({}, former);
   EXPECT_TRUE(parsed.status.ok());
@@ -49,7 +49,7 @@ TEST(TimingFlags, AbsentFlagChangesNothing) {
   EXPECT_EQ(Text(parsed.schedule), former);
 }
 
-TEST(TimingFlags, EachFlagSetsItsFieldAndNamesIt) {
+TEST(TimingFlags, EachTimingFlagSetsItsFieldAndNamesIt) {
   const Parsed parsed = Parse({"--cron",
                                "0 3 * * *",
                                "--time-zone",
@@ -131,7 +131,7 @@ TEST(TimingFlags, RepeatedFlagDoesNotTakeAFollowingName) {
   EXPECT_EQ(request.exclusions_size(), 1);
 }
 
-TEST(TimingFlags, EmptyTextClearsTheField) {
+TEST(TimingFlags, EmptyTextClearsTimingField) {
   const Parsed parsed =
       Parse({"--start", "", "--end", "", "--exclude", "", "--jitter", "", "--max-runs", "0",
              "--no-retry-keep"},
@@ -143,7 +143,7 @@ TEST(TimingFlags, EmptyTextClearsTheField) {
                                     "retry_policy.keep"}));
 }
 
-TEST(TimingFlags, UnknownWordsAreRefused) {
+TEST(TimingFlags, TimingFlagsRefuseUnknownWords) {
   const std::vector<Strings> kCases = {
       {"--gap", "jump"},           {"--fold", "first-and-last"}, {"--misfire", "never"},
       {"--overlap", "queue"},      {"--every", "often"},         {"--jitter", "some"},

@@ -28,8 +28,8 @@ class KvClient::Core : public std::enable_shared_from_this<Core> {
         timers_(runtime.NewExecutor("kv-client " + options_.name)) {}
 
   void OpenSession() ABSL_LOCKS_EXCLUDED(mu_);
-  // Now and then once a second: reports this machine's wall clock to the store, and notes the
-  // store's time. Does nothing on a machine without a boot id.
+  // At once, and then about once a second: reports this machine's wall clock to the store, and
+  // notes the store's time. Does nothing on a machine without a boot id.
   void TellClock();
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
   void Commit(kv::Commit commit, std::shared_ptr<Executor> on, Callback<CommitResult> done)

@@ -28,7 +28,7 @@ size_t BytesOf(const CommitRequest& request) {
 
 absl::StatusOr<CommitResult> Answered(absl::string_view answer) {
   uint64_t number = 0;
-  return DecodeAnswer(answer, &number);
+  return DecodeAnswer(answer, number);
 }
 
 absl::Status OutsideWindow(const CommitRequest& request) {
@@ -71,7 +71,7 @@ uint64_t CommitEngine::OpenSession() {
 
 absl::StatusOr<CommitResult> CommitEngine::Refuse(const CommitRequest& request, absl::Status why) {
   absl::string_view answered;
-  switch (sessions_.Admit(request.session, request.number, &answered)) {
+  switch (sessions_.Admit(request.session, request.number, answered)) {
     case SessionTable::Admission::kNew:
       sessions_.Record(request.session, request.number, EncodeAnswer(request.number, why), nullptr);
       return why;
@@ -91,7 +91,7 @@ CommitEngine::Decision CommitEngine::Decide(std::shared_ptr<const CommitRequest>
   const uint64_t session = request->session;
   const uint64_t number = request->number;
   absl::string_view answered;
-  switch (sessions_.Admit(session, number, &answered)) {
+  switch (sessions_.Admit(session, number, answered)) {
     case SessionTable::Admission::kNew:
       break;
     case SessionTable::Admission::kAnswered:
@@ -165,7 +165,7 @@ bool CommitEngine::Holds(const Condition& condition) {
   }
   if (seen) return true;
   absl::string_view value;
-  const bool present = overlay_.Get(condition.cf, condition.key, &value);
+  const bool present = overlay_.Get(condition.cf, condition.key, value);
   switch (condition.kind) {
     case Condition::Kind::kAbsent:
       return !present;
@@ -182,7 +182,7 @@ bool CommitEngine::Holds(const Condition& condition) {
 
 bool CommitEngine::StampPassed(const Condition& condition) {
   absl::string_view value;
-  if (!stamps_may_pass_ || !overlay_.Get(condition.cf, condition.key, &value)) return false;
+  if (!stamps_may_pass_ || !overlay_.Get(condition.cf, condition.key, value)) return false;
   if (value.size() < 8 || condition.number > value.size() - 8) return false;
   return static_cast<int64_t>(ReadBigEndian<uint64_t>(value.substr(condition.number))) <=
          ToMicros(store_time_);

@@ -52,17 +52,17 @@ bool Overlay::InRanges(const Family& family, absl::string_view key) {
   return false;
 }
 
-bool Overlay::Get(ColumnFamily cf, absl::string_view key, absl::string_view* value) {
+bool Overlay::Get(ColumnFamily cf, absl::string_view key, absl::string_view& value) {
   if (!families_[static_cast<size_t>(cf)].effects.empty()) {
     const Family& family = Indexed(cf);
     if (auto point = family.points.find(key); point != family.points.end()) {
-      *value = point->second.value;
+      value = point->second.value;
       return point->second.present;
     }
     if (InRanges(family, key)) return false;
   }
-  if (!base_.Get(cf, key, &scratch_)) return false;
-  *value = scratch_;
+  if (!base_.Get(cf, key, scratch_)) return false;
+  value = scratch_;
   return true;
 }
 

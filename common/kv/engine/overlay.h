@@ -28,8 +28,8 @@ class BaseState {
   using Visitor = absl::FunctionRef<bool(absl::string_view key, absl::string_view value)>;
 
   virtual ~BaseState() = default;
-  // Returns false if the key is absent; otherwise sets *value.
-  virtual bool Get(ColumnFamily cf, absl::string_view key, std::string* value) = 0;
+  // Returns false if the key is absent; otherwise sets `value`.
+  virtual bool Get(ColumnFamily cf, absl::string_view key, std::string& value) = 0;
   // Visits [begin, end) in ascending order; an empty end means the end of the column family.
   virtual void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                        Visitor visit) = 0;
@@ -54,9 +54,9 @@ class Overlay {
   void DeleteRange(ColumnFamily cf, absl::string_view begin, absl::string_view end);
   void Clear();
 
-  // Reads the value with all effects so far; returns false if the key is absent. *value stays valid
-  // until the next call.
-  bool Get(ColumnFamily cf, absl::string_view key, absl::string_view* value);
+  // Reads the value with all effects so far; returns false if the key is absent. `value` stays
+  // valid until the next call.
+  bool Get(ColumnFamily cf, absl::string_view key, absl::string_view& value);
   // Visits the keys of [begin, end) in ascending order, until the visitor returns false.
   void ForEachKey(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                   absl::FunctionRef<bool(absl::string_view)> visit);

@@ -48,10 +48,10 @@ std::string EncodeAnswer(uint64_t number, const absl::StatusOr<CommitResult>& an
   return out;
 }
 
-absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* number) {
+absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t& number) {
   if (bytes.size() < kAnswerHeadBytes)
     return absl::DataLossError("a session's answer is too short");
-  *number = ReadBigEndian<uint64_t>(bytes);
+  number = ReadBigEndian<uint64_t>(bytes);
   const auto code = static_cast<absl::StatusCode>(bytes[8]);
   CommitResult result;
   result.seq = ReadBigEndian<uint64_t>(bytes.substr(9));
@@ -110,14 +110,14 @@ void SessionTable::Forget(uint64_t session, WriteSink& sink) {
 }
 
 SessionTable::Admission SessionTable::Admit(uint64_t session, uint64_t number,
-                                            absl::string_view* answer) {
+                                            absl::string_view& answer) {
   auto it = sessions_.find(session);
   if (it == sessions_.end() || number == 0) return Admission::kRefused;
   it->second.last_used = ++uses_;
   const Slot& slot = it->second.slots[number % kSessionWindow];
   if (number > slot.number) return Admission::kNew;
   if (number < slot.number) return Admission::kRefused;
-  *answer = slot.answer;
+  answer = slot.answer;
   return Admission::kAnswered;
 }
 

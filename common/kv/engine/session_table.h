@@ -28,8 +28,8 @@
 namespace escapement::kv {
 
 std::string EncodeAnswer(uint64_t number, const absl::StatusOr<CommitResult>& answer);
-// Sets *number to the commit's number. DATA_LOSS if the bytes are not an answer.
-absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t* number);
+// Sets `number` to the commit's number. DATA_LOSS if the bytes are not an answer.
+absl::StatusOr<CommitResult> DecodeAnswer(absl::string_view bytes, uint64_t& number);
 
 class SessionTable {
  public:
@@ -48,10 +48,10 @@ class SessionTable {
 
   enum class Admission {
     kNew,       // decide it
-    kAnswered,  // *answer holds the encoded first answer
+    kAnswered,  // `answer` holds the encoded first answer
     kRefused,   // unknown session, or a number that has left its window
   };
-  Admission Admit(uint64_t session, uint64_t number, absl::string_view* answer);
+  Admission Admit(uint64_t session, uint64_t number, absl::string_view& answer);
 
   // Keeps the answer of an admitted kNew commit, and writes it to `sink` unless that is null.
   void Record(uint64_t session, uint64_t number, std::string answer, WriteSink* sink);

@@ -14,7 +14,7 @@ namespace {
 
 std::optional<uint64_t> ReadU64(BaseState& base, absl::string_view key) {
   std::string value;
-  if (!base.Get(ColumnFamily::kMeta, key, &value) || value.size() != 8) return std::nullopt;
+  if (!base.Get(ColumnFamily::kMeta, key, value) || value.size() != 8) return std::nullopt;
   return ReadBigEndian<uint64_t>(value);
 }
 
@@ -22,12 +22,12 @@ std::optional<uint64_t> ReadU64(BaseState& base, absl::string_view key) {
 
 bool StoreKernel::Exists(BaseState& base) {
   std::string value;
-  return base.Get(ColumnFamily::kMeta, kFormatKey, &value);
+  return base.Get(ColumnFamily::kMeta, kFormatKey, value);
 }
 
 absl::Status StoreKernel::CheckFormat(BaseState& base) {
   std::string value;
-  if (!base.Get(ColumnFamily::kMeta, kFormatKey, &value)) return absl::OkStatus();
+  if (!base.Get(ColumnFamily::kMeta, kFormatKey, value)) return absl::OkStatus();
   if (value.size() != 4) return absl::DataLossError("the store's format version is malformed");
   const uint32_t version = ReadBigEndian<uint32_t>(value);
   if (version == kFormatVersion) return absl::OkStatus();
@@ -70,12 +70,12 @@ absl::StatusOr<std::unique_ptr<StoreKernel>> StoreKernel::Load(Options options, 
     return absl::DataLossError("the store's sequence or incarnation is missing");
   }
   std::optional<ClockRecord> record;
-  if (base.Get(ColumnFamily::kMeta, kClockKey, &value)) {
+  if (base.Get(ColumnFamily::kMeta, kClockKey, value)) {
     auto decoded = DecodeClockRecord(value);
     if (!decoded.ok()) return decoded.status();
     record = *std::move(decoded);
   }
-  const bool hold_stored = base.Get(ColumnFamily::kMeta, kClockHoldKey, &value);
+  const bool hold_stored = base.Get(ColumnFamily::kMeta, kClockHoldKey, value);
   StoreClock clock(std::move(record), options.boot_id, now, options.lease_ttl);
   return std::unique_ptr<StoreKernel>(new StoreKernel(std::move(options), base, *seq, *incarnation,
                                                       std::move(clock), hold_stored, now));

@@ -34,11 +34,11 @@ class DiskState final : public BaseState {
  public:
   explicit DiskState(MemDisk& disk) : disk_(disk) {}
 
-  bool Get(ColumnFamily cf, absl::string_view key, std::string* value) override {
+  bool Get(ColumnFamily cf, absl::string_view key, std::string& value) override {
     const auto& family = disk_.families[static_cast<size_t>(cf)];
     auto it = family.find(key);
     if (it == family.end()) return false;
-    *value = it->second;
+    value = it->second;
     return true;
   }
   void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
@@ -209,7 +209,7 @@ class MemKvStore::Process {
     result.values.reserve(keys.size());
     for (const Key& key : keys) {
       std::string value;
-      const bool present = base_.Get(key.cf, key.key, &value);
+      const bool present = base_.Get(key.cf, key.key, value);
       result.values.push_back(present ? std::optional<std::string>(std::move(value))
                                       : std::nullopt);
     }

@@ -175,13 +175,13 @@ absl::StatusOr<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(const std::st
 
 void RocksDatabase::PrepareThread() { rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable); }
 
-bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string* value) {
+bool RocksDatabase::Get(ColumnFamily cf, absl::string_view key, std::string& value) {
   state_->scratch.Reset();
   const auto status =
       state_->db->Get(rocksdb::ReadOptions(), state_->Handle(cf), ToSlice(key), &state_->scratch);
   if (status.IsNotFound()) return false;
   if (!status.ok()) state_->options.on_fatal(ToStatus(status));
-  value->assign(state_->scratch.data(), state_->scratch.size());
+  value.assign(state_->scratch.data(), state_->scratch.size());
   return true;
 }
 
@@ -216,7 +216,7 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
   explicit RocksSnapshot(const State& state) : state_(state), snapshot_(state.db->GetSnapshot()) {}
   ~RocksSnapshot() override { state_.db->ReleaseSnapshot(snapshot_); }
 
-  absl::Status MultiGet(const std::vector<Key>& keys, GetResult* result) const override {
+  absl::Status MultiGet(const std::vector<Key>& keys, GetResult& result) const override {
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -231,16 +231,16 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
     std::vector<rocksdb::Status> statuses(keys.size());
     state_.db->MultiGet(read, keys.size(), handles.data(), slices.data(), values.data(),
                         statuses.data());
-    result->values.resize(keys.size());
+    result.values.resize(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i].IsNotFound()) continue;
       if (!statuses[i].ok()) return ToStatus(statuses[i]);
-      result->values[i].emplace(values[i].data(), values[i].size());
+      result.values[i].emplace(values[i].data(), values[i].size());
     }
     return absl::OkStatus();
   }
 
-  absl::Status Scan(const ScanRequest& request, ScanResult* result) const override {
+  absl::Status Scan(const ScanRequest& request, ScanResult& result) const override {
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
     read.readahead_size = 0;
@@ -268,22 +268,22 @@ class RocksDatabase::RocksSnapshot final : public Snapshot {
         it.reset(state_.db->NewIterator(read, state_.Handle(request.cf)));
       }
       request.reverse ? it->SeekToLast() : it->Seek(from);
-      while (it->Valid() && !Full(request, bytes, *result)) {
-        Entry& entry = result->entries.emplace_back();
+      while (it->Valid() && !Full(request, bytes, result)) {
+        Entry& entry = result.entries.emplace_back();
         entry.key.assign(it->key().data(), it->key().size());
         if (!request.keys_only) entry.value.assign(it->value().data(), it->value().size());
         bytes += entry.key.size() + entry.value.size();
         request.reverse ? it->Prev() : it->Next();
       }
-      result->more = it->Valid();
+      result.more = it->Valid();
       return ToStatus(it->status());
     };
     absl::Status status;
     if (request.end.empty() || begin < request.end) status = scan(lower, request.end);
     for (const KeyRange& range : request.then) {
-      if (!status.ok() || result->more) break;
-      if (Full(request, bytes, *result)) {
-        result->more = true;
+      if (!status.ok() || result.more) break;
+      if (Full(request, bytes, result)) {
+        result.more = true;
         break;
       }
       if (range.end.empty() || range.begin < range.end) status = scan(range.begin, range.end);

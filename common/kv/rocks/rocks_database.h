@@ -47,7 +47,7 @@ class RocksDatabase final : public BaseState {
   static void PrepareThread();
 
   // Reads the latest state.
-  bool Get(ColumnFamily cf, absl::string_view key, std::string* value) override;
+  bool Get(ColumnFamily cf, absl::string_view key, std::string& value) override;
   void ForEach(ColumnFamily cf, absl::string_view begin, absl::string_view end,
                Visitor visit) override;
 
@@ -61,8 +61,8 @@ class RocksDatabase final : public BaseState {
   class Snapshot {
    public:
     virtual ~Snapshot() = default;
-    virtual absl::Status MultiGet(const std::vector<Key>& keys, GetResult* result) const = 0;
-    virtual absl::Status Scan(const ScanRequest& request, ScanResult* result) const = 0;
+    virtual absl::Status MultiGet(const std::vector<Key>& keys, GetResult& result) const = 0;
+    virtual absl::Status Scan(const ScanRequest& request, ScanResult& result) const = 0;
   };
   // A snapshot of all writes so far. It must be destroyed before the database.
   std::shared_ptr<const Snapshot> TakeSnapshot();

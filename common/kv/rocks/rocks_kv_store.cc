@@ -62,7 +62,7 @@ absl::Status CheckWitness(RocksDatabase& database, const WitnessFile& witness, b
   std::string value;
   const bool exists = StoreKernel::Exists(database);
   auto number = [&](absl::string_view key) -> uint64_t {
-    return exists && database.Get(ColumnFamily::kMeta, key, &value) && value.size() == 8
+    return exists && database.Get(ColumnFamily::kMeta, key, value) && value.size() == 8
                ? ReadBigEndian<uint64_t>(value)
                : 0;
   };
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(Options options
     (*database)->Write();
   }
   std::string layout_bytes;
-  (*database)->Get(ColumnFamily::kMeta, kLayoutKey, &layout_bytes);
+  (*database)->Get(ColumnFamily::kMeta, kLayoutKey, layout_bytes);
   auto layout = DecodeLayout(layout_bytes);
   if (!layout.ok()) return layout.status();
   StoreKernel::Options kernel_options;
@@ -187,7 +187,7 @@ void RocksKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
                   const RocksStoreCore::View& view) mutable {
     GetResult result{{}, view.seq, view.store_time};
     absl::Status status = ValidateKeys(keys);
-    if (status.ok()) status = view.snapshot->MultiGet(keys, &result);
+    if (status.ok()) status = view.snapshot->MultiGet(keys, result);
     if (status.ok()) status = ValidateAnswer(result);
     status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
   });
@@ -200,7 +200,7 @@ void RocksKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
     result.seq = view.seq;
     result.store_time = view.store_time;
     absl::Status status = ValidateScan(request);
-    if (status.ok()) status = view.snapshot->Scan(request, &result);
+    if (status.ok()) status = view.snapshot->Scan(request, result);
     status.ok() ? answer.Give(std::move(result)) : answer.Give(status);
   });
 }

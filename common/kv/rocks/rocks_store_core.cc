@@ -105,7 +105,7 @@ void RocksStoreCore::AskClock(ClockCall call, KvStore::Callback<ClockState> done
   });
 }
 
-bool RocksStoreCore::TakeQueue(std::vector<Work>* batch) {
+bool RocksStoreCore::TakeQueue(std::vector<Work>& batch) {
   absl::MutexLock lock(&mu_);
   auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return stopping_ || !queue_.empty() || !controls_.empty();
@@ -115,7 +115,7 @@ bool RocksStoreCore::TakeQueue(std::vector<Work>* batch) {
   size_t bytes = 0;
   while (!queue_.empty() && bytes < options_.batch_bytes_max) {
     if (queue_.front().request != nullptr) bytes += BytesOf(*queue_.front().request);
-    batch->push_back(std::move(queue_.front()));
+    batch.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
   return true;
@@ -133,7 +133,7 @@ void RocksStoreCore::RunControls() {
 void RocksStoreCore::RunWriter() {
   RocksDatabase::PrepareThread();
   std::vector<Work> batch;
-  while (TakeQueue(&batch)) {
+  while (TakeQueue(batch)) {
     if (batch.empty()) RunControls();
     if (batch.empty() && !kernel_->WantsBatch(Reading())) {
       Publish(/*wrote=*/false);

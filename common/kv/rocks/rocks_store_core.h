@@ -71,7 +71,7 @@ class RocksStoreCore {
   void RunReader() ABSL_LOCKS_EXCLUDED(read_mu_);
   void RunWitness() ABSL_LOCKS_EXCLUDED(mu_);
   void WriteWitness() ABSL_LOCKS_EXCLUDED(mu_);
-  bool TakeQueue(std::vector<Work>* batch) ABSL_LOCKS_EXCLUDED(mu_);
+  bool TakeQueue(std::vector<Work>& batch) ABSL_LOCKS_EXCLUDED(mu_);
   void RunControls() ABSL_LOCKS_EXCLUDED(mu_);
   bool HasRoom();
   void RefuseAll(std::vector<Work> batch);
