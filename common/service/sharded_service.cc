@@ -13,7 +13,7 @@ constexpr absl::Duration kReadLayoutAgain = absl::Seconds(1);
 
 }  // namespace
 
-ShardedService::ShardedService(Options options, kv::KvStore& store, Runtime& runtime)
+ShardedService::ShardedService(ShardedServiceOptions options, kv::KvStore& store, Runtime& runtime)
     : options_(std::move(options)),
       runtime_(runtime),
       executor_(runtime.NewExecutor(options_.executor)),
@@ -49,8 +49,7 @@ void ShardedService::Drain(Closure done) {
 void ShardedService::Stop() { executor_->Stop(); }
 
 void ShardedService::ReadLayout() {
-  std::vector<kv::Key> keys = {
-      {.cf = kv::ColumnFamily::kMeta, .key = std::string(kv::kLayoutKey)}};
+  std::vector<kv::Key> keys = {{.cf = kv::ColumnFamily::kMeta, .key = std::string(kv::kLayoutKey)}};
   for (const std::string& key : options_.meta_keys)
     keys.push_back({.cf = kv::ColumnFamily::kMeta, .key = key});
   client_.MultiGet(std::move(keys), executor_, [this](absl::StatusOr<kv::GetResult> result) {

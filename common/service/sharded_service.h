@@ -10,8 +10,8 @@
 // The derived class keeps the shards. It decides when it wakes and what a step does.
 //
 // Threads: Start, Drain, Ready and Stop from any; everything else, all hooks included, on the
-// service's executor. Stop must come before the destructor of the derived class. After it no hook
-// is called. Leases that were not released expire.
+// service's executor. Call Stop before the members of the derived class are destroyed; after it no
+// hook is called. Leases that were not released expire.
 
 #ifndef COMMON_SERVICE_SHARDED_SERVICE_H_
 #define COMMON_SERVICE_SHARDED_SERVICE_H_
@@ -33,21 +33,21 @@
 
 namespace escapement {
 
+struct ShardedServiceOptions {
+  std::string executor;      // its name: "token_manager"
+  std::string session_name;  // of the store session: "token manager", then the instance
+  std::string instance;      // unique for each start of a process
+  std::string lease_kind;    // "partition", "queue_shard", "policy_shard"
+  absl::Duration lease_ttl = absl::Seconds(5);
+  absl::Duration lease_renew_every = absl::Seconds(1);
+  Metrics* metrics = nullptr;               // outlives the service; null: the service keeps its own
+  std::vector<std::string> meta_keys = {};  // read together with the layout
+};
+
 class ShardedService {
  public:
-  struct Options {
-    std::string executor;      // its name: "token_manager"
-    std::string session_name;  // of the store session: "token manager", then the instance
-    std::string instance;      // unique for each start of a process
-    std::string lease_kind;    // "partition", "queue_shard", "policy_shard"
-    absl::Duration lease_ttl = absl::Seconds(5);
-    absl::Duration lease_renew_every = absl::Seconds(1);
-    Metrics* metrics = nullptr;               // outlives the service; null: the service keeps its own
-    std::vector<std::string> meta_keys = {};  // read together with the layout
-  };
-
   // `store` and `runtime` outlive it.
-  ShardedService(Options options, kv::KvStore& store, Runtime& runtime);
+  ShardedService(ShardedServiceOptions options, kv::KvStore& store, Runtime& runtime);
   virtual ~ShardedService();
   ShardedService(const ShardedService&) = delete;
   ShardedService& operator=(const ShardedService&) = delete;
@@ -65,7 +65,7 @@ class ShardedService {
   void Stop();
 
  protected:
-  // `values` are those of Options::meta_keys. Calls StartLeases, at once or later.
+  // `values` are those of ShardedServiceOptions::meta_keys. Calls StartLeases, at once or later.
   virtual void OnLayout(const kv::Layout& layout,
                         std::vector<std::optional<std::string>> values) = 0;
   virtual void OnAcquired(const lease::HeldLease& lease) = 0;
@@ -106,8 +106,7 @@ class ShardedService {
   bool draining() const { return drained_ != nullptr; }
   void SetReady(bool ready) { ready_.store(ready, std::memory_order_relaxed); }
 
-  Runtime& runtime() { return runtime_; }
-  const Runtime& runtime() const { return runtime_; }
+  Runtime& runtime() const { return runtime_; }
   const std::shared_ptr<Executor>& executor() const { return executor_; }
   kv::KvClient& client() { return client_; }
   Metrics& registry() { return options_.metrics == nullptr ? *own_metrics_ : *options_.metrics; }
@@ -116,7 +115,7 @@ class ShardedService {
   kv::KvClient::Options ClientOptions();
   void ReadLayout();
 
-  const Options options_;
+  const ShardedServiceOptions options_;
   Runtime& runtime_;
   const std::shared_ptr<Executor> executor_;
   const std::unique_ptr<Metrics> own_metrics_;  // if the options name none

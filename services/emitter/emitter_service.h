@@ -58,8 +58,8 @@ class EmitterService {
   std::string NotReadyReason() const;
 
  private:
-  class Core;
-  std::shared_ptr<Core> core_;
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace escapement::emitter

@@ -43,8 +43,8 @@ class HandlerService {
   const HandlerMetrics& metrics() const;
 
  private:
-  class Core;
-  std::shared_ptr<Core> core_;
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace escapement::handler

@@ -1,14 +1,9 @@
 #include "services/handler/hosted_handler.h"
 
-#include <memory>
-#include <utility>
-
 #include "absl/flags/flag.h"
 #include "common/service/lease_flags.h"
 #include "common/tokens/token_handle.h"
 #include "services/handler/delivery/transport_table.h"
-#include "services/handler/handler_service.h"
-#include "services/handler/metrics.h"
 
 ABSL_FLAG(uint64_t, events_out_max, 16'384,
           "events that one handler has claimed and that are not answered");
@@ -45,27 +40,13 @@ void ValidateHandlerFlags(std::vector<std::string>& errors) {
     errors.push_back("--retention: must be at least 24h");
 }
 
-struct HostedHandler::Parts {
-  Parts(const ServiceContext& context, kv::KvStore& store)
-      : transport(NewTransports()),
-        service(OptionsFromFlags(context), store, context.runtime, *transport) {}
-
-  const std::unique_ptr<DeliveryTransport> transport;
-  HandlerService service;
-};
-
 HostedHandler::HostedHandler(const ServiceContext& context, kv::KvStore& store)
-    : parts_(std::make_unique<Parts>(context, store)) {}
-HostedHandler::~HostedHandler() = default;
-
-std::vector<grpc::Service*> HostedHandler::GrpcServices() { return {}; }
+    : transport_(NewTransports()),
+      service_(OptionsFromFlags(context), store, context.runtime, *transport_) {}
 
 absl::Status HostedHandler::Start() {
-  parts_->service.Start();
+  service_.Start();
   return absl::OkStatus();
 }
-
-bool HostedHandler::Ready() { return parts_->service.Ready(); }
-void HostedHandler::Drain(Closure done) { parts_->service.Drain(std::move(done)); }
 
 }  // namespace escapement::handler

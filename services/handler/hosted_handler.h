@@ -6,10 +6,13 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
+#include "services/handler/delivery/delivery_transport.h"
+#include "services/handler/handler_service.h"
 
 namespace escapement::handler {
 
@@ -20,16 +23,15 @@ class HostedHandler final : public HostedService {
  public:
   // Both outlive it.
   HostedHandler(const ServiceContext& context, kv::KvStore& store);
-  ~HostedHandler() override;
 
-  std::vector<grpc::Service*> GrpcServices() override;
+  std::vector<grpc::Service*> GrpcServices() override { return {}; }
   absl::Status Start() override;
-  bool Ready() override;
-  void Drain(Closure done) override;
+  bool Ready() override { return service_.Ready(); }
+  void Drain(Closure done) override { service_.Drain(std::move(done)); }
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  const std::unique_ptr<DeliveryTransport> transport_;
+  HandlerService service_;
 };
 
 }  // namespace escapement::handler

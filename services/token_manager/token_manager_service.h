@@ -49,8 +49,8 @@ class TokenManagerService {
   LocalGrants& grants();
 
  private:
-  class Core;
-  std::shared_ptr<Core> core_;
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace escapement::token_manager
