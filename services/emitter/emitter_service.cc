@@ -14,7 +14,7 @@
 #include "common/tzdata/tzdata_table.h"
 #include "services/emitter/emission/emission_loop.h"
 #include "services/emitter/launches/launch_loop.h"
-#include "services/emitter/launches/launch_metrics.h"
+#include "services/emitter/launches/metrics.h"
 #include "services/emitter/metrics.h"
 #include "services/emitter/runs/run_closer.h"
 

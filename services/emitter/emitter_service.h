@@ -14,30 +14,15 @@
 #include <memory>
 #include <string>
 
-#include "absl/time/time.h"
 #include "common/kv/kv_store.h"
-#include "common/metrics/metrics.h"
 #include "common/runtime/runtime.h"
-#include "services/emitter/limits.h"
+#include "services/emitter/options.h"
 
 namespace escapement::emitter {
 
 class EmitterService {
  public:
-  struct Options {
-    std::string instance = "emitter";  // unique for each start of a process
-    absl::Duration lease_ttl = absl::Seconds(5);
-    absl::Duration lease_renew_every = absl::Seconds(1);
-    // Rows are written this long before they are due: the time for which emitters may be away
-    // without lateness. A change of a schedule emits what falls into it.
-    absl::Duration ahead = absl::Seconds(5);
-    absl::Duration step_every = absl::Seconds(1);  // in store time; less than `ahead`
-    // The revision of this process's time zone database, which must be in force for its commits to
-    // apply (common/tzdata). Empty: no revision is required.
-    std::string tz_rev = {};
-    size_t launches_max = kLaunchesMax;  // launch records in memory
-    Metrics* metrics = nullptr;          // null: not shown. Outlives the service
-  };
+  using Options = EmitterOptions;
 
   // `store` and `runtime` outlive it.
   EmitterService(Options options, kv::KvStore& store, Runtime& runtime);

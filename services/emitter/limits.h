@@ -1,5 +1,5 @@
-// Bounds of the emitter, each with its effect. EmitterService::Options has the values that an
-// operator may change.
+// Bounds of the emitter, each with its effect. EmitterOptions has the values that a process or a
+// test can set.
 
 #ifndef SERVICES_EMITTER_LIMITS_H_
 #define SERVICES_EMITTER_LIMITS_H_

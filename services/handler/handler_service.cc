@@ -40,7 +40,6 @@ class HandlerService::Impl final : public ShardedService {
         options_(std::move(options)),
         metrics_(registry()),
         cache_(client(), executor(), [this] { OnFetched(); }),
-        lead_(options_),
         sends_(options_, lead_, runtime, executor(), transport, metrics_, [this] { StepSoon(); }),
         shared_{.options = options_,
                 .client = client(),

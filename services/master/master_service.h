@@ -15,7 +15,7 @@
 #include "services/master/api/policy_api.h"
 #include "services/master/api/run_api.h"
 #include "services/master/api/schedule_api.h"
-#include "services/master/config.h"
+#include "services/master/options.h"
 
 namespace escapement::master {
 

@@ -1,4 +1,5 @@
-// The options of a token manager, each with the effect of its bound.
+// The options of a token manager: the values that a process or a test can set. The fixed bounds are
+// in limits.h.
 
 #ifndef SERVICES_TOKEN_MANAGER_OPTIONS_H_
 #define SERVICES_TOKEN_MANAGER_OPTIONS_H_
@@ -21,26 +22,14 @@ struct TokenManagerOptions {
 
   // A handler gives back events that it has not sent this long after their grant.
   absl::Duration send_within = absl::Seconds(10);
-  // Nothing said of a grant so long after it was to be sent and answered: its handler, and whoever
-  // took over from it, has not spoken; the token is taken back.
-  absl::Duration undelivered_slack = absl::Seconds(30);
-  // A grant is made so much ahead of the due time: the time that a commit takes. The handler waits.
-  absl::Duration grant_lead = absl::Milliseconds(10);
 
-  // Rows in memory of one group (policy, priority, schedule); the others are read as these go.
+  // Rows in memory of one group (policy, priority, schedule). Further rows are read as these go.
   size_t group_rows_max = 256;
   uint64_t grant_events_max = 4096;  // granted events of one commit
-  size_t grant_rows_max = 1024;      // rows of one commit
-  // Granted and not known to be delivered, for each queue shard: bounds what a handler that is slow
-  // or gone keeps from others.
+  // Events that are granted and not known to be delivered, for each queue shard. Bounds the events
+  // that a slow or dead handler keeps from others.
   uint64_t undelivered_max = 1000;
-  size_t report_entries_max = 4096;  // acted upon in one commit
-  // That events have arrived, and hold on, frees nothing: it is noted with the next commit, and no
-  // later than this. A commit of its own would stand in the way of one that frees tokens.
-  absl::Duration news_delay = absl::Milliseconds(20);
-  size_t completions_max = 16'384;  // waiting calls of Apply; further callers store a report
-
-  absl::Duration retry_commit_delay = absl::Milliseconds(100);  // after "no room" from the store
+  size_t report_entries_max = 4096;  // entries of reports handled in one commit
 };
 
 }  // namespace escapement::token_manager

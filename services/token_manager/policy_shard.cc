@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "common/runtime/perturb.h"
 #include "common/storage/policy_table.h"
+#include "services/token_manager/limits.h"
 
 namespace escapement::token_manager {
 namespace {
@@ -182,7 +183,7 @@ bool PolicyShard::OnlyNews(absl::Time now) {
   }
   if (!any || Perturb(state_->core.runtime, Site::kTokensNewsNotedAtOnce)) return false;
   news_since_ = std::min(news_since_, now);
-  return now < news_since_ + state_->core.options.news_delay;
+  return now < news_since_ + kNewsDelay;
 }
 
 void PolicyShard::TakeReports(TokenRelease& actions, Round& round) {
@@ -348,7 +349,7 @@ void PolicyShard::Send() {
 void PolicyShard::OnCommitted(absl::StatusOr<kv::CommitResult> result) {
   const std::weak_ptr<ShardState> weak = state_;
   if (absl::IsResourceExhausted(result.status())) {
-    state_->core.executor->PostAfter(state_->core.options.retry_commit_delay, [this, weak] {
+    state_->core.executor->PostAfter(kRetryCommitDelay, [this, weak] {
       if (weak.lock() != nullptr) Send();
     });
     return;
@@ -397,7 +398,7 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
 
 std::optional<absl::Time> PolicyShard::NextTime() const {
   if (committing_ || reloading_ || draining_ || !loader_.ready()) return std::nullopt;
-  absl::Time next = std::min(look_again_, news_since_ + state_->core.options.news_delay);
+  absl::Time next = std::min(look_again_, news_since_ + kNewsDelay);
   if (!state_->agenda.empty() && !state_->reports.expects_more())
     next = std::min(next, state_->agenda.begin()->first);
   if (next == absl::InfiniteFuture()) return std::nullopt;

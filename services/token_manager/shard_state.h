@@ -29,6 +29,7 @@
 #include "services/token_manager/granting/target_backoff.h"
 #include "services/token_manager/holding/report_queue.h"
 #include "services/token_manager/judging/run_parts.h"
+#include "services/token_manager/limits.h"
 #include "services/token_manager/metrics.h"
 #include "services/token_manager/options.h"
 #include "services/token_manager/waiting/policy_state.h"
@@ -101,8 +102,8 @@ struct ShardState {
   PolicyState& At(const Uid& uid) {
     std::unique_ptr<PolicyState>& policy = policies[uid];
     if (policy == nullptr)
-      policy = std::make_unique<PolicyState>(uid, shard, core.options.undelivered_slack,
-                                             core.options.grant_lead, &core.queue_shards.totals());
+      policy = std::make_unique<PolicyState>(uid, shard, kUndeliveredSlack, kGrantLead,
+                                             &core.queue_shards.totals());
     return *policy;
   }
   void MakeReady(PolicyState& policy) {

@@ -14,6 +14,7 @@
 #include "common/storage/policy_table.h"
 #include "services/token_manager/holding/completion_inbox.h"
 #include "services/token_manager/judging/policy_watch.h"
+#include "services/token_manager/limits.h"
 #include "services/token_manager/policy_shard.h"
 
 namespace escapement::token_manager {
@@ -198,9 +199,8 @@ void TokenManagerService::Impl::Apply(uint16_t policy_shard,
                                       std::vector<storage::v1::GrantReportRecord::Entry> entries,
                                       Done done) {
   const size_t n = entries.size();
-  const bool room =
-      completions_.fetch_add(n, std::memory_order_relaxed) < options_.completions_max &&
-      !Perturb(runtime(), Site::kTokensCompletionRefused);
+  const bool room = completions_.fetch_add(n, std::memory_order_relaxed) < kCompletionsMax &&
+                    !Perturb(runtime(), Site::kTokensCompletionRefused);
   auto answer = [this, n,
                  done = std::move(done)](absl::StatusOr<std::vector<bool>> result) mutable {
     completions_.fetch_sub(n, std::memory_order_relaxed);

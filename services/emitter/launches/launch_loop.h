@@ -29,8 +29,8 @@
 #include "common/runtime/runtime.h"
 #include "services/emitter/launches/launch_batch.h"
 #include "services/emitter/launches/launch_memory.h"
-#include "services/emitter/launches/launch_metrics.h"
 #include "services/emitter/launches/launch_watch.h"
+#include "services/emitter/launches/metrics.h"
 #include "services/emitter/limits.h"
 #include "services/emitter/partition_leases.h"
 

@@ -1,5 +1,7 @@
 #include "services/handler/claims/claim_lead.h"
 
+#include "services/handler/limits.h"
+
 namespace escapement::handler {
 namespace {
 
@@ -13,30 +15,28 @@ absl::Time FloorToTick(absl::Time time, absl::Duration tick) {
 }  // namespace
 
 void ClaimLead::Step(absl::Time now, absl::Duration elapsed) {
-  const absl::Time tick = FloorToTick(now, options_.claim_tick);
+  const absl::Time tick = FloorToTick(now, kClaimTick);
   if (tick <= stepped_) return;
   if (elapsed >= period_ + kPeriod) {
     slowest_before_ = elapsed >= period_ + 2 * kPeriod ? absl::ZeroDuration() : slowest_;
     slowest_ = absl::ZeroDuration();
     period_ = elapsed;
   }
-  const absl::Duration wanted =
-      std::clamp(kMargin * std::max(slowest_, slowest_before_), options_.claim_lead,
-                 std::max(options_.claim_lead, options_.claim_lead_max));
+  const absl::Duration wanted = std::clamp(kMargin * std::max(slowest_, slowest_before_),
+                                           kClaimLead, std::max(kClaimLead, kClaimLeadMax));
   const absl::Duration step = (tick - stepped_) / 2;
   lead_ = std::clamp(wanted, lead_ - step, lead_ + step);
-  extra_share_ =
-      extra() > absl::ZeroDuration() ? absl::FDivDuration(extra(), options_.claim_lead_max) : 0;
+  extra_share_ = extra() > absl::ZeroDuration() ? absl::FDivDuration(extra(), kClaimLeadMax) : 0;
   stepped_ = tick;
 }
 
 absl::Time ClaimLead::LatestDueClaimedAt(absl::Time now) const {
-  return FloorToTick(now, options_.claim_tick) + lead_ + options_.claim_tick;
+  return FloorToTick(now, kClaimTick) + lead_ + kClaimTick;
 }
 
 absl::Time ClaimLead::ClaimTimeOf(absl::Time due) const {
-  const absl::Duration since = due - absl::UnixEpoch() - lead_ - options_.claim_tick;
-  return absl::UnixEpoch() + absl::Ceil(since, options_.claim_tick);
+  const absl::Duration since = due - absl::UnixEpoch() - lead_ - kClaimTick;
+  return absl::UnixEpoch() + absl::Ceil(since, kClaimTick);
 }
 
 }  // namespace escapement::handler

@@ -13,16 +13,12 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
-#include "services/handler/options.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 
 class ClaimLead {
  public:
-  // `options` must outlive it.
-  explicit ClaimLead(const HandlerOptions& options)
-      : options_(options), lead_(options.claim_lead) {}
-
   // Notes that the commit of a claim took this long.
   void OnCommitted(absl::Duration took) { slowest_ = std::max(slowest_, took); }
 
@@ -33,17 +29,16 @@ class ClaimLead {
   // Rows that are due at this time or earlier are claimed at `now`.
   absl::Time LatestDueClaimedAt(absl::Time now) const;
   // When a row that is due at `due` is claimed with the present lead: the lead before `due`, or up
-  // to one claim_tick earlier.
+  // to one kClaimTick earlier.
   absl::Time ClaimTimeOf(absl::Time due) const;
 
-  // The part of the lead beyond options.claim_lead.
-  absl::Duration extra() const { return lead_ - options_.claim_lead; }
-  // extra() as a share of options.claim_lead_max.
+  // The part of the lead beyond kClaimLead.
+  absl::Duration extra() const { return lead_ - kClaimLead; }
+  // extra() as a share of kClaimLeadMax.
   double extra_share() const { return extra_share_; }
 
  private:
-  const HandlerOptions& options_;
-  absl::Duration lead_;
+  absl::Duration lead_ = kClaimLead;
   double extra_share_ = 0;
   absl::Time stepped_ = absl::InfinitePast();  // the last tick of Step
   // The slowest commit of this period and of the period before it.

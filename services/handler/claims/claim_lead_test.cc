@@ -1,25 +1,25 @@
 #include "services/handler/claims/claim_lead.h"
 
 #include "gtest/gtest.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
 
-const HandlerOptions kOptions;
-const absl::Time kTick = absl::UnixEpoch() + 1000 * kOptions.claim_tick;
+const absl::Time kTick = absl::UnixEpoch() + 1000 * kClaimTick;
 constexpr absl::Duration kStep = absl::Microseconds(1);
 
 class ClaimLeadTest : public ::testing::Test {
  protected:
   // Steps at every tick.
   void Run(absl::Duration duration) {
-    for (const absl::Time end = now_ + duration; now_ < end; now_ += kOptions.claim_tick) {
+    for (const absl::Time end = now_ + duration; now_ < end; now_ += kClaimTick) {
       lead_.Step(now_, now_ - kTick);
     }
   }
-  absl::Duration Lead() const { return kOptions.claim_lead + lead_.extra(); }
+  absl::Duration Lead() const { return kClaimLead + lead_.extra(); }
 
-  ClaimLead lead_{kOptions};
+  ClaimLead lead_;
   absl::Time now_ = kTick;
 };
 
@@ -27,12 +27,11 @@ TEST_F(ClaimLeadTest, RowIsClaimedAtATickBetweenLeadAndLeadPlusOneTick) {
   for (const absl::Duration slowest : {absl::ZeroDuration(), absl::Milliseconds(77)}) {
     lead_.OnCommitted(slowest);
     Run(absl::Seconds(1));
-    for (absl::Duration i = absl::ZeroDuration(); i < 3 * kOptions.claim_tick;
-         i += absl::Microseconds(37)) {
+    for (absl::Duration i = absl::ZeroDuration(); i < 3 * kClaimTick; i += absl::Microseconds(37)) {
       const absl::Time due = now_ + i;
       const absl::Time claim = lead_.ClaimTimeOf(due);
       EXPECT_GE(due - claim, Lead());
-      EXPECT_LT(due - claim, Lead() + kOptions.claim_tick + kStep);
+      EXPECT_LT(due - claim, Lead() + kClaimTick + kStep);
       EXPECT_GE(lead_.LatestDueClaimedAt(claim), due) << "it is due for a claim at that time";
       EXPECT_LT(lead_.LatestDueClaimedAt(claim - kStep), due) << "and not before";
     }
@@ -40,15 +39,14 @@ TEST_F(ClaimLeadTest, RowIsClaimedAtATickBetweenLeadAndLeadPlusOneTick) {
 }
 
 TEST_F(ClaimLeadTest, ClaimedRowsDoNotGrowWithinATick) {
-  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick),
-            lead_.LatestDueClaimedAt(kTick + kOptions.claim_tick - kStep));
-  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick + kOptions.claim_tick),
-            lead_.LatestDueClaimedAt(kTick) + kOptions.claim_tick);
+  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick), lead_.LatestDueClaimedAt(kTick + kClaimTick - kStep));
+  EXPECT_EQ(lead_.LatestDueClaimedAt(kTick + kClaimTick),
+            lead_.LatestDueClaimedAt(kTick) + kClaimTick);
   lead_.OnCommitted(absl::Seconds(1));
   lead_.Step(kTick, absl::ZeroDuration());
   const absl::Time until = lead_.LatestDueClaimedAt(kTick);
   lead_.OnCommitted(absl::Seconds(2));
-  lead_.Step(kTick + kOptions.claim_tick - kStep, absl::Milliseconds(19));
+  lead_.Step(kTick + kClaimTick - kStep, absl::Milliseconds(19));
   EXPECT_EQ(lead_.LatestDueClaimedAt(kTick), until);
 }
 
@@ -60,26 +58,25 @@ TEST_F(ClaimLeadTest, TheLeadIsAQuarterMoreThanTheSlowestCommitTakes) {
   EXPECT_EQ(Lead(), absl::Milliseconds(125));
   lead_.OnCommitted(absl::Seconds(3));
   Run(absl::Seconds(1));
-  EXPECT_EQ(Lead(), kOptions.claim_lead_max);
+  EXPECT_EQ(Lead(), kClaimLeadMax);
 }
 
 TEST_F(ClaimLeadTest, FastCommitsDoNotMoveTheLead) {
   Run(absl::Seconds(1));
   lead_.OnCommitted(absl::Milliseconds(16));
   Run(absl::Seconds(1));
-  EXPECT_EQ(Lead(), kOptions.claim_lead);
+  EXPECT_EQ(Lead(), kClaimLead);
 }
 
 TEST_F(ClaimLeadTest, LeadMovesByHalfATickPerTick) {
   Run(absl::Seconds(1));
   lead_.OnCommitted(absl::Milliseconds(160));
-  for (absl::Duration lead = kOptions.claim_lead; lead < absl::Milliseconds(200);) {
-    const absl::Time until = lead_.LatestDueClaimedAt(now_ - kOptions.claim_tick);
-    Run(kOptions.claim_tick);
-    lead += kOptions.claim_tick / 2;
+  for (absl::Duration lead = kClaimLead; lead < absl::Milliseconds(200);) {
+    const absl::Time until = lead_.LatestDueClaimedAt(now_ - kClaimTick);
+    Run(kClaimTick);
+    lead += kClaimTick / 2;
     EXPECT_EQ(Lead(), lead);
-    EXPECT_EQ(lead_.LatestDueClaimedAt(now_ - kOptions.claim_tick),
-              until + 1.5 * kOptions.claim_tick);
+    EXPECT_EQ(lead_.LatestDueClaimedAt(now_ - kClaimTick), until + 1.5 * kClaimTick);
   }
 }
 
@@ -89,15 +86,15 @@ TEST_F(ClaimLeadTest, ASlowCommitIsForgottenAfterFiveToTenMinutes) {
   Run(absl::Minutes(5) - absl::Seconds(2));
   EXPECT_EQ(Lead(), absl::Milliseconds(125));
   Run(absl::Minutes(5) + absl::Seconds(2));
-  EXPECT_EQ(Lead(), kOptions.claim_lead);
+  EXPECT_EQ(Lead(), kClaimLead);
 }
 
 TEST_F(ClaimLeadTest, HandlerThatWasPausedForgetsSlowCommitsAtOnce) {
   lead_.OnCommitted(absl::Milliseconds(100));
   Run(absl::Seconds(1));
   now_ += absl::Minutes(10);
-  Run(kOptions.claim_tick);
-  EXPECT_EQ(Lead(), kOptions.claim_lead);
+  Run(kClaimTick);
+  EXPECT_EQ(Lead(), kClaimLead);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "common/runtime/perturb.h"
 #include "common/storage/occurrence_rows.h"
 #include "services/handler/claims/claim_lead.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
@@ -61,10 +62,8 @@ void ClaimLoop::Step(absl::Time now) {
 }
 
 bool ClaimLoop::MayClaim() const {
-  const HandlerOptions& options = state_.core.options;
-  const size_t commits_max = Perturb(state_.core.runtime, Site::kHandlerOneClaimOutstanding)
-                                 ? 1
-                                 : options.claims_outstanding_max;
+  const size_t commits_max =
+      Perturb(state_.core.runtime, Site::kHandlerOneClaimOutstanding) ? 1 : kClaimsOutstandingMax;
   return commits_ < commits_max && !state_.core.sends.full() &&
          awaiting_records_.size() < kAwaitingRecordsMax;
 }
@@ -145,13 +144,12 @@ void ClaimLoop::ClaimUnblocked(absl::Time now, ClaimBatch& batch, size_t rows_ma
 
 bool ClaimLoop::MakeClaim(absl::Time now) {
   if (!MayClaim()) return false;
-  const HandlerOptions& options = state_.core.options;
   auto claim = std::make_shared<Claim>();
   claim->id = {.shard = state_.shard, .epoch = state_.lease.epoch, .number = last_number_ + 1};
   const size_t rows_max =
-      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : options.claim_rows_max;
+      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneRow) ? 1 : kClaimRowsMax;
   const uint64_t events_max =
-      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : options.claim_events_max;
+      Perturb(state_.core.runtime, Site::kHandlerClaimOfOneEvent) ? 1 : kClaimEventsMax;
   ClaimBatch batch(std::move(claim), events_max, rows_of_last_claim_);
   ClaimUnblocked(now, batch, rows_max);
   if (BlockedBytesFull()) EvictRows();
@@ -288,8 +286,7 @@ ClaimLoop::Next ClaimLoop::AddToClaim(absl::Time now, QueuedRow row,
   if (!batch.Fits(resolved->entry.context->timeout)) {
     row.KeepResolved(std::move(resolved));
     for_next_claim_.push_back(std::move(row));
-    return for_next_claim_.size() < state_.core.options.claim_rows_max ? Next::kContinue
-                                                                       : Next::kStop;
+    return for_next_claim_.size() < kClaimRowsMax ? Next::kContinue : Next::kStop;
   }
   const uint64_t count = std::min({resolved->entry.event.count(), room, batch.room()});
   state_.core.sends.Reserve(target, count);
@@ -373,7 +370,7 @@ void ClaimLoop::Commit(absl::Time now, ClaimBatch batch) {
           // If the store had no room, the rows are claimed again later. Otherwise the lease or the
           // session is lost, and the shard is about to be dropped.
           RequeueAll(*pending);
-          not_before_ = elapsed + state_.core.options.retry_commit_delay;
+          not_before_ = elapsed + kRetryCommitDelay;
         } else if (result->verdicts[0].applied) {
           OnCommitted(*pending, result->seq);
         } else {

@@ -3,7 +3,7 @@
 // Rows whose target has no room wait beside the queue, so that they do not hold its head. Rows of a
 // slow target are evicted when too many wait, and are re-read later. When too many rows wait for a
 // target that is not slow, the loop takes no rows of their kind (on time or background) until the
-// target has room. For on-time rows this ends after HandlerOptions::overdue_after.
+// target has room. For on-time rows this ends after kOverdueAfter.
 //
 // Threads: one, the handler's executor.
 
@@ -51,7 +51,7 @@ class ClaimLoop {
 
   bool committing() const { return commits_ > 0; }
   // True if rows wait for a target, or were evicted. Time alone may give the target room
-  // (HandlerOptions::slow_target_after), so Step must be called now and then.
+  // (kSlowTargetAfter), so Step must be called now and then.
   bool blocked() const { return !blocked_.empty() || !evicted_.empty(); }
   size_t blocked_rows() const { return blocked_rows_; }
 

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/micros.h"
 #include "common/runtime/perturb.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
@@ -95,9 +96,9 @@ uint64_t SendLoop::Room(const std::string& target_key) {
   const uint64_t room = most - std::min(target.out, most);
   if (room == 0) {
     if (!target.full_since.has_value()) target.full_since = elapsed;
-    if (elapsed - *target.full_since > options_.slow_target_after) target.slow = true;
+    if (elapsed - *target.full_since > kSlowTargetAfter) target.slow = true;
   } else if (target.full_since.has_value()) {
-    target.slow = elapsed - *target.full_since > options_.slow_target_after;
+    target.slow = elapsed - *target.full_since > kSlowTargetAfter;
     target.full_since.reset();
   }
   return std::min(all, room);

@@ -2,6 +2,7 @@
 
 #include "common/sim/sim_runtime.h"
 #include "gtest/gtest.h"
+#include "services/handler/limits.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
@@ -56,7 +57,7 @@ class SendLoopTest : public ::testing::Test {
   HandlerMetrics metrics_{registry_};
   Owner owner_;
   int result_batches_ = 0;
-  ClaimLead lead_{options_};
+  ClaimLead lead_;
   SendLoop loop_{
       options_, lead_, runtime_, runtime_.NewExecutor("loop"), transport_, metrics_, [this] {
         ++result_batches_;
@@ -159,7 +160,7 @@ TEST_F(SendLoopTest, EarlyClaimsRaiseTheBoundForAllTargets) {
   EXPECT_FALSE(loop_.full());
   loop_.Reserve("t", 1);
   EXPECT_TRUE(loop_.full());
-  lead_.OnCommitted(options_.claim_lead_max);
+  lead_.OnCommitted(kClaimLeadMax);
   lead_.Step(now(), runtime_.clock().Elapsed());
   loop_.Reserve("t", 919);
   EXPECT_FALSE(loop_.full()) << "230 ms earlier, of 250";

@@ -11,6 +11,7 @@
 #include "common/storage/run_table.h"
 #include "services/handler/claims/claim_batch.h"
 #include "services/handler/granted/grant_reports.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
@@ -26,14 +27,13 @@ constexpr absl::Duration kHeld = absl::Milliseconds(100);  // only by a perturba
 void EndLoop::Add(Outcome outcome) {
   CHECK_LT(outcome.entry, outcome.claim->entries.size());
   const EntryGrant* grant = outcome.claim->entries[outcome.entry].grant.get();
-  const HandlerOptions& options = state_.core.options;
   if (grant == nullptr) {
-    FlushWithin(options.end_flush_delay);
+    FlushWithin(kEndFlushDelay);
     urgent_ = true;
   } else if (ReportKindOf(*grant, outcome) == storage::v1::GrantReportRecord::DELIVERED) {
-    FlushWithin(options.delivered_flush_delay);
+    FlushWithin(kDeliveredFlushDelay);
   } else {
-    FlushWithin(options.freeing_flush_delay);
+    FlushWithin(kFreeingFlushDelay);
     urgent_ = true;
   }
   outcomes_.push_back(std::move(outcome));
@@ -50,7 +50,7 @@ void EndLoop::FlushWithin(absl::Duration delay) {
 
 void EndLoop::AddRow(RowEnd end, QueuedRow row, std::shared_ptr<const CachedState> cached) {
   CHECK(state_.held.contains(row.key()));
-  FlushWithin(state_.core.options.end_flush_delay);
+  FlushWithin(kEndFlushDelay);
   urgent_ = true;
   rows_.push_back({.end = std::move(end), .row = std::move(row), .cached = std::move(cached)});
 }
@@ -61,8 +61,7 @@ void EndLoop::AddGarbage(std::vector<std::string> inflight_keys) {
 
 bool EndLoop::IsDue() const {
   if (empty()) return false;
-  return outcomes_.size() >= state_.core.options.end_outcomes_flush ||
-         (urgent_ && state_.core.sends.out() == 0) ||
+  return outcomes_.size() >= kEndOutcomesFlush || (urgent_ && state_.core.sends.out() == 0) ||
          state_.core.runtime.clock().Elapsed() >= flush_at_;
 }
 
@@ -84,7 +83,7 @@ void EndLoop::Step(absl::Time now) {
     if (!parts_.contains(key)) missing.insert(std::move(key));
   }
   // One commit takes no more rows than this; the rows behind them wait for a later commit.
-  for (size_t i = 0; i < std::min(rows_.size(), state_.core.options.claim_rows_max); ++i) {
+  for (size_t i = 0; i < std::min(rows_.size(), kClaimRowsMax); ++i) {
     const WaitingRow& row = rows_[i];
     if (!HasRun(row.end.entry.event)) continue;
     std::string key = RunPartKey(
@@ -118,12 +117,11 @@ void EndLoop::FetchParts(std::vector<std::string> missing) {
 }
 
 std::vector<Outcome> EndLoop::TakeOutcomes() {
-  const HandlerOptions& options = state_.core.options;
   const size_t outcomes_max =
-      Perturb(state_.core.runtime, Site::kHandlerEndOfOne) ? 1 : options.end_outcomes_max;
+      Perturb(state_.core.runtime, Site::kHandlerEndOfOne) ? 1 : kEndOutcomesMax;
   size_t bytes = 0;
   size_t n = 0;
-  while (n < outcomes_.size() && n < outcomes_max && bytes < options.end_bytes_max) {
+  while (n < outcomes_.size() && n < outcomes_max && bytes < kEndBytesMax) {
     const Outcome& outcome = outcomes_[n++];
     const ClaimedEntry& entry = outcome.claim->entries[outcome.entry];
     const bool keeps = outcome.kind == EndKind::kRetry || outcome.kind == EndKind::kFailed;
@@ -150,7 +148,7 @@ void EndLoop::Flush(absl::Time now) {
   pending->commit.fence = {state_.fence};
   pending->commit.groups.push_back(std::move(pending->batch.group));
   AddRows(now, *pending);
-  flush_at_ = state_.core.runtime.clock().Elapsed() + state_.core.options.end_flush_delay;
+  flush_at_ = state_.core.runtime.clock().Elapsed() + kEndFlushDelay;
   urgent_ = true;  // if any end is left
   Send(std::move(pending));
 }
@@ -172,14 +170,13 @@ EndLoop::RowGroup* EndLoop::GroupFor(const WaitingRow& row, PendingCommit& pendi
 }
 
 void EndLoop::AddRows(absl::Time now, PendingCommit& pending) {
-  const size_t rows_max = Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne)
-                              ? 1
-                              : state_.core.options.claim_rows_max;
+  const size_t rows_max =
+      Perturb(state_.core.runtime, Site::kHandlerRowEndOfOne) ? 1 : kClaimRowsMax;
   std::map<std::string, size_t> by_run;  // index of the run's group, by the key of its counts
   std::vector<WaitingRow> later;
   size_t taken = 0;
   size_t bytes = 0;
-  while (!rows_.empty() && taken < rows_max && bytes <= state_.core.options.end_bytes_max) {
+  while (!rows_.empty() && taken < rows_max && bytes <= kEndBytesMax) {
     WaitingRow row = std::move(rows_.front());
     rows_.pop_front();
     RowGroup* to = GroupFor(row, pending, by_run);
@@ -222,7 +219,7 @@ void EndLoop::Send(std::shared_ptr<PendingCommit> pending) {
         }
         if (absl::IsResourceExhausted(result.status())) {
           // Nothing was applied and there may be room later.
-          state_.core.executor->PostAfter(state_.core.options.retry_commit_delay,
+          state_.core.executor->PostAfter(kRetryCommitDelay,
                                           state_.WhileOwned([this, pending] { Send(pending); }));
           return;
         }

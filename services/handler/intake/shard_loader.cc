@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/key_codec.h"
 #include "common/runtime/perturb.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 
@@ -101,7 +102,7 @@ bool ShardLoader::WantsRow(absl::string_view key) {
   Segment& segment = segments_[index];
   if (key >= segment.loaded_to && key >= segment.scanning_to) return false;
   // A quiet lane has been read beyond the horizon up to which rows are kept.
-  const absl::Time horizon = state_.core.client.NowLow() + state_.core.options.horizon;
+  const absl::Time horizon = state_.core.client.NowLow() + kHorizon;
   if (key < EventLaneKey(state_.shard, lane, horizon)) return true;
   segment.quiet = false;
   RereadFrom(index, std::string(key));
@@ -155,8 +156,7 @@ void ShardLoader::RereadFrom(uint8_t index, std::string key) {
 }
 
 bool ShardLoader::IsOverdue(absl::string_view key, absl::Time now) const {
-  return key <
-         EventLaneKey(state_.shard, LaneOfEventKey(key), now - state_.core.options.overdue_after);
+  return key < EventLaneKey(state_.shard, LaneOfEventKey(key), now - kOverdueAfter);
 }
 
 void ShardLoader::RequeueAsOverdue(QueuedRow row) {
@@ -183,8 +183,7 @@ void ShardLoader::ReadOmitted(std::vector<kv::Key> keys) {
 std::string ShardLoader::LoadEnd(uint8_t index, absl::Time now) const {
   const uint8_t lane = LaneOfSegment(index);
   if (index != lane) return state_.queue.overdue_mark(lane);
-  const HandlerOptions& options = state_.core.options;
-  const absl::Duration horizon = segments_[index].quiet ? options.quiet_horizon : options.horizon;
+  const absl::Duration horizon = segments_[index].quiet ? kQuietHorizon : kHorizon;
   // Steps of a quarter of the horizon keep an idle shard from being read all the time.
   if (segments_[index].loaded_to >= EventLaneKey(state_.shard, lane, now + horizon * 3 / 4))
     return segments_[index].loaded_to;
@@ -203,7 +202,6 @@ bool ShardLoader::IsFull(uint8_t index) const {
 
 void ShardLoader::Step(absl::Time now) {
   if (!watching_ || now == absl::InfinitePast() || now < no_scan_before_) return;
-  const HandlerOptions& options = state_.core.options;
   bool quiet = true;
   for (uint8_t i = 0; i < kSegmentCount; ++i) {
     Segment& segment = segments_[i];
@@ -226,15 +224,14 @@ void ShardLoader::Step(absl::Time now) {
     }
   }
   // There are thousands of steps a second, and the horizon moves slowly.
-  if (quiet) no_scan_before_ = now + options.horizon / 200;
+  if (quiet) no_scan_before_ = now + kHorizon / 200;
 }
 
 std::string ShardLoader::OverdueMark(uint8_t lane, absl::Time now) const {
   const Segment& segment = segments_[lane];
   const bool full = IsFull(lane);
   if (lane >= kLaneRetry || (!full && !segment.more)) return "";
-  const std::string overdue =
-      EventLaneKey(state_.shard, lane, now - state_.core.options.overdue_after);
+  const std::string overdue = EventLaneKey(state_.shard, lane, now - kOverdueAfter);
   const std::optional<absl::string_view> first = state_.queue.FirstKey(lane);
   if (full && first.has_value() && *first < overdue) return overdue;
   // Rows leave the queue as soon as they are read, so only the scan's position shows the delay.

@@ -39,7 +39,7 @@ class ShardLoader {
   // Scans all lanes again, because rows were evicted.
   void Rewind();
 
-  // True if the row of an on-time lane has been due for longer than HandlerOptions::overdue_after.
+  // True if the row of an on-time lane has been due for longer than kOverdueAfter.
   bool IsOverdue(absl::string_view key, absl::Time now) const;
   // Puts a held row back into the queue as overdue, with all rows of its lane up to its due time.
   void RequeueAsOverdue(QueuedRow row);
@@ -53,7 +53,7 @@ class ShardLoader {
     std::string scanning_to = {};  // empty: no scan is under way
     std::string dropped = {};      // the smallest key dropped during the scan; empty: none
     bool more = false;             // the last scan did not reach the end of the segment
-    bool quiet = false;            // the last scan found nothing: read up to quiet_horizon
+    bool quiet = false;            // the last scan found nothing: read up to kQuietHorizon
   };
   void OpenWatch(kv::CommitSeq from);
   // Sets the end of the lane's part of the watch.

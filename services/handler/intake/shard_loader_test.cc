@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "services/handler/handler_service.h"
+#include "services/handler/limits.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
@@ -62,7 +63,7 @@ TEST_F(ShardLoaderTest, LaneReadFarAheadKeepsOnlyRowsWithinTheHorizon) {
   }
   for (int second = 0; second < 60; ++second) {
     world_.Advance(absl::Seconds(1));
-    const auto last_loaded = dues.upper_bound(world_.now() + options_.horizon);
+    const auto last_loaded = dues.upper_bound(world_.now() + kHorizon);
     EXPECT_LE(world_.handler("a").metrics().rows_loaded.Value(),
               static_cast<uint64_t>(std::distance(dues.begin(), last_loaded)));
   }
@@ -71,7 +72,7 @@ TEST_F(ShardLoaderTest, LaneReadFarAheadKeepsOnlyRowsWithinTheHorizon) {
 
 TEST_F(ShardLoaderTest, RowsBeyondTheLoadedPartAreNotWatched) {
   Start();
-  const absl::Time later = world_.now() + options_.quiet_horizon + absl::Minutes(1);
+  const absl::Time later = world_.now() + kQuietHorizon + absl::Minutes(1);
   AddRows(20, later);
   EXPECT_EQ(world_.quiet_store.rows_told, 0u);
   world_.Advance(later - world_.now() + absl::Seconds(1));
@@ -81,15 +82,15 @@ TEST_F(ShardLoaderTest, RowsBeyondTheLoadedPartAreNotWatched) {
 
 TEST_F(ShardLoaderTest, LaneThatIsNoLongerQuietIsWatchedToTheHorizon) {
   Start();
-  const absl::Time later = world_.now() + options_.horizon * 3;
+  const absl::Time later = world_.now() + kHorizon * 3;
   AddRows(1, later);
   world_.Advance(absl::Milliseconds(10));
   EXPECT_EQ(world_.quiet_store.rows_told, 1u);
   AddRows(20, later + absl::Seconds(1));
   EXPECT_EQ(world_.quiet_store.rows_told, 1u);
-  AddRows(20, world_.now() + options_.horizon / 2);
+  AddRows(20, world_.now() + kHorizon / 2);
   EXPECT_EQ(world_.quiet_store.rows_told, 21u);
-  world_.Advance(options_.horizon * 4);
+  world_.Advance(kHorizon * 4);
   ExpectAllSentOnTime(41);
 }
 
@@ -117,7 +118,7 @@ class SmallShardLoaderTest : public ShardLoaderTest {
 
 TEST_F(SmallShardLoaderTest, FullLaneIsWatchedOnlyUpToItsLoadedRows) {
   Start();
-  const absl::Time due = world_.now() + options_.horizon / 2;
+  const absl::Time due = world_.now() + kHorizon / 2;
   AddRows(1, due);
   for (int i = 1; i < 300; ++i) {
     world_.Advance(absl::Milliseconds(1));
@@ -128,7 +129,7 @@ TEST_F(SmallShardLoaderTest, FullLaneIsWatchedOnlyUpToItsLoadedRows) {
   // The watch still reports a row that is due before the loaded rows.
   AddRows(1, due - absl::Seconds(1));
   EXPECT_EQ(world_.quiet_store.rows_told, told + 1);
-  world_.Advance(options_.horizon);
+  world_.Advance(kHorizon);
   ExpectAllSentOnTime(301);
 }
 

@@ -12,6 +12,7 @@
 #include "common/storage/done_table.h"
 #include "common/storage/name_tables.h"
 #include "common/storage/run_table.h"
+#include "services/handler/limits.h"
 
 namespace escapement::handler {
 namespace {
@@ -32,8 +33,8 @@ void Delete(kv::Group& group, ColumnFamily cf, std::string key) {
 }  // namespace
 
 bool RetentionLoop::Due() const {
-  return !busy_ && (!swept_.has_value() ||
-                    core_.runtime.clock().Elapsed() >= *swept_ + core_.options.sweep_every);
+  return !busy_ &&
+         (!swept_.has_value() || core_.runtime.clock().Elapsed() >= *swept_ + kSweepEvery);
 }
 
 void RetentionLoop::Begin(absl::Time now, std::vector<SweptShard> shards) {

@@ -7,6 +7,7 @@
 #include "common/storage/event_table.h"
 #include "gtest/gtest.h"
 #include "services/handler/handler_service.h"
+#include "services/handler/limits.h"
 #include "services/handler/testing/handler_world.h"
 
 namespace escapement::handler {
@@ -172,7 +173,7 @@ TEST_F(HandlerOverloadTest, FloodedTargetDelaysOthersOnlyBriefly) {
   EXPECT_EQ(transport().CountTo(kOther), 100u);
   EXPECT_LT(transport().CountTo(kFlooded), 200'000u) << "it could be sent as it came";
   // The flooded target may delay later events for this long.
-  EXPECT_LE(OthersLatest(), HandlerOptions().overdue_after + 2 * transport().delay);
+  EXPECT_LE(OthersLatest(), kOverdueAfter + 2 * transport().delay);
   Pass(absl::Seconds(9), bound);
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), 240'000u + 100);
   EXPECT_EQ(world_.Count(ColumnFamily::kEvents), 0u);
@@ -207,7 +208,7 @@ TEST_F(HandlerOverloadTest, SpikeAtOneInstantDelaysLaterEventsOnlyBriefly) {
   Pass(absl::Milliseconds(5100));
   EXPECT_EQ(transport().CountTo(kOther), 80u);
   EXPECT_LT(transport().CountTo(kFlooded), kSpike) << "it was over before the others";
-  EXPECT_LE(OthersLatest(), HandlerOptions().overdue_after + 2 * transport().delay);
+  EXPECT_LE(OthersLatest(), kOverdueAfter + 2 * transport().delay);
   Pass(absl::Seconds(4));
   EXPECT_EQ(world_.DoneEvents(OUTCOME_KIND_SUCCEEDED), kSpike + 80);
   const absl::Duration ideal = absl::Milliseconds(100) * (static_cast<double>(kSpike) /

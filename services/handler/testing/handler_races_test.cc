@@ -19,7 +19,7 @@ using kv::Condition;
 using storage::v1::OUTCOME_KIND_SKIPPED;
 using storage::v1::OUTCOME_KIND_SUCCEEDED;
 
-absl::Time ClaimedAt(absl::Time due) { return ClaimLead(HandlerOptions()).ClaimTimeOf(due); }
+absl::Time ClaimedAt(absl::Time due) { return ClaimLead().ClaimTimeOf(due); }
 
 // The claim takes less than a millisecond, so the tests cover it in steps of 25 µs.
 class ClaimRaceTest : public ::testing::TestWithParam<int> {

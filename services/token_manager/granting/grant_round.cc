@@ -9,6 +9,7 @@
 #include "common/runtime/perturb.h"
 #include "common/storage/inflight_table.h"
 #include "services/token_manager/judging/record_reader.h"
+#include "services/token_manager/limits.h"
 #include "services/token_manager/waiting/window_plan.h"
 
 namespace escapement::token_manager {
@@ -43,9 +44,7 @@ GrantRound::GrantRound(ShardState& state, RowActions& actions)
       claim_events_turn_(
           Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
 
-bool GrantRound::Full() const {
-  return events_ >= events_max_ || made_.size() >= state_.core.options.grant_rows_max;
-}
+bool GrantRound::Full() const { return events_ >= events_max_ || made_.size() >= kGrantRowsMax; }
 
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   std::deque<Resend> waiting = std::exchange(resends, {});
@@ -82,7 +81,7 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
     JudgeOnly(policy, round);
     return Visited::kDone;
   }
-  const absl::Time now = round.now + state_.core.options.grant_lead;
+  const absl::Time now = round.now + kGrantLead;
   const auto passed_over = [&](const Uid& schedule) {
     return PassedOver(policy, schedule, round.now);
   };
@@ -107,7 +106,7 @@ GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
         policy.waiting.queue().Next(now, policy.fairness(), tokens, passed_over);
     if (!turn.has_value()) {
       const std::optional<absl::Time> next = policy.waiting.queue().NextEligible(now);
-      if (next.has_value()) policy.grant_next = *next - state_.core.options.grant_lead;
+      if (next.has_value()) policy.grant_next = *next - kGrantLead;
       return Visited::kDone;
     }
     const std::string key = turn->slice->key;

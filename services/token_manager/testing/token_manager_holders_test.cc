@@ -3,6 +3,7 @@
 #include "common/base/micros.h"
 #include "common/storage/policy_table.h"
 #include "gtest/gtest.h"
+#include "services/token_manager/limits.h"
 #include "services/token_manager/testing/token_world.h"
 
 namespace escapement::token_manager {
@@ -266,7 +267,7 @@ TEST(TokenManagerHoldersTest, AResendThatIsRefusedLeavesTheTimeOfItsGrantAsItWas
   const auto sent = world.Handle([](const SentEvent&) { return std::nullopt; });
   ASSERT_EQ(sent.size(), 1);
   const absl::Time silent = absl::FromUnixMicros(sent[0].grant.send_before_micros()) +
-                            absl::Seconds(10) + options.undelivered_slack;
+                            absl::Seconds(10) + kUndeliveredSlack;
   world.Advance(absl::Seconds(5));
   GrantReportRecord report;
   *report.add_entries() = TokenWorld::EntryOf(sent[0], GrantReportRecord::RESEND);

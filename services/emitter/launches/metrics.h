@@ -2,8 +2,8 @@
 //
 // Threads: any.
 
-#ifndef SERVICES_EMITTER_LAUNCHES_LAUNCH_METRICS_H_
-#define SERVICES_EMITTER_LAUNCHES_LAUNCH_METRICS_H_
+#ifndef SERVICES_EMITTER_LAUNCHES_METRICS_H_
+#define SERVICES_EMITTER_LAUNCHES_METRICS_H_
 
 #include "absl/strings/string_view.h"
 #include "common/metrics/metrics.h"
@@ -28,4 +28,4 @@ struct LaunchMetrics {
 
 }  // namespace escapement::emitter
 
-#endif  // SERVICES_EMITTER_LAUNCHES_LAUNCH_METRICS_H_
+#endif  // SERVICES_EMITTER_LAUNCHES_METRICS_H_

@@ -1,4 +1,4 @@
-#include "services/emitter/launches/launch_metrics.h"
+#include "services/emitter/launches/metrics.h"
 
 namespace escapement::emitter {
 namespace {

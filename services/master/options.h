@@ -1,7 +1,7 @@
 // The options of a master that an operator may set.
 
-#ifndef SERVICES_MASTER_CONFIG_H_
-#define SERVICES_MASTER_CONFIG_H_
+#ifndef SERVICES_MASTER_OPTIONS_H_
+#define SERVICES_MASTER_OPTIONS_H_
 
 #include <string>
 
@@ -25,4 +25,4 @@ struct MasterOptions {
 
 }  // namespace escapement::master
 
-#endif  // SERVICES_MASTER_CONFIG_H_
+#endif  // SERVICES_MASTER_OPTIONS_H_
