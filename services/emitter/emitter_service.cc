@@ -65,7 +65,7 @@ class EmitterService::Impl final : public ShardedService {
   EmitterMetrics metrics_;
   LaunchMetrics launch_metrics_;
   struct Hold {
-    absl::Duration since;  // by Elapsed
+    absl::Duration since;  // Clock::Elapsed
     absl::Duration disagreement;
   };
   mutable absl::Mutex hold_mu_;

@@ -1,12 +1,12 @@
 // EmitterService: turns schedules into event rows, ahead of time. It owns partitions of the
-// children index by lease; of each it emits every occurrence once (emission_loop.h), launches those
-// that depend on former runs when they are due (launch_loop.h), and closes the runs that have ended
-// (run_closer.h).
+// children index by lease. For each partition it emits every occurrence once (emission_loop.h),
+// launches occurrences that depend on former runs when they are due (launch_loop.h), and closes
+// runs that have ended (run_closer.h).
 //
 // The same class runs in the emitter process, in standalone and in the simulation.
 //
-// Threads: Start, Drain and Ready from any; everything else happens on an executor of its own. The
-// destructor stops the executor; without a Drain before it, the leases run out by themselves.
+// Threads: all methods may be called from any thread. The work happens on the service's own
+// executor, which the destructor stops. Without a Drain before it, the leases expire.
 
 #ifndef SERVICES_EMITTER_EMITTER_SERVICE_H_
 #define SERVICES_EMITTER_EMITTER_SERVICE_H_
@@ -24,7 +24,7 @@ class EmitterService {
  public:
   using Options = EmitterOptions;
 
-  // `store` and `runtime` outlive it.
+  // `store` and `runtime` must outlive it.
   EmitterService(Options options, kv::KvStore& store, Runtime& runtime);
   ~EmitterService();
   EmitterService(const EmitterService&) = delete;
@@ -33,13 +33,14 @@ class EmitterService {
   // Begins to acquire partitions as soon as the store answers.
   void Start();
 
-  // Begins nothing more, releases the leases, then calls `done` on the service's executor. If the
-  // store cannot be reached it does not return: the caller bounds it.
+  // Begins no further work, releases the leases, then calls `done` on the service's executor. While
+  // the store cannot be reached, `done` is not called; the caller bounds that.
   void Drain(Closure done);
 
-  // True while it takes part and the store's clock has not held emission for long. Any thread.
+  // True from the start of the leases to Drain, except while the store's clock has held emission for
+  // long.
   bool Ready() const;
-  // Why it is not ready, if that is the store's clock (common/kv/engine/clock_hold.h). Any thread.
+  // The reason if the store's clock is why it is not ready (common/kv/engine/clock_hold.h), or "".
   std::string NotReadyReason() const;
 
  private:

@@ -1,5 +1,4 @@
-// HostedEmitter: an EmitterService with its flags and metrics, as a process hosts it: the emitter's
-// own and standalone.
+// HostedEmitter: an EmitterService with its flags. The emitter process and standalone host it.
 
 #ifndef SERVICES_EMITTER_HOSTED_EMITTER_H_
 #define SERVICES_EMITTER_HOSTED_EMITTER_H_
@@ -13,12 +12,12 @@
 
 namespace escapement::emitter {
 
-// Appends a sentence for each of the emitter's flags that cannot be.
+// Appends one sentence for each flag of the emitter with an invalid value.
 void ValidateEmitterFlags(std::vector<std::string>& errors);
 
 class HostedEmitter final : public HostedService {
  public:
-  // Both outlive it.
+  // `context` and `store` must outlive it.
   HostedEmitter(const ServiceContext& context, kv::KvStore& store);
 
   std::vector<grpc::Service*> GrpcServices() override { return {}; }

@@ -1,4 +1,4 @@
-// The emitter: writes what schedules set off into the queue, ahead of time.
+// The emitter: writes the events of schedules into the queue, ahead of time.
 
 #include "common/service/lease_flags.h"
 #include "common/service/service_process.h"

@@ -17,16 +17,17 @@ struct EmitterMetrics {
   Counter& rows_due;   // children that had an occurrence in the window
   Counter& occurrences_emitted;
   Counter& occurrences_late;  // emitted more than kCatchUpAfter late
-  Counter& events_emitted;    // n of each occurrence
-  // Occurrences that ended without having any row, by reason; summaries count all they stand for.
+  Counter& events_emitted;    // all events of each occurrence
+  // Occurrences that ended before they had any row, because of a misfire. A summary counts as all
+  // occurrences that it stands for.
   Counter& skipped_misfire;
   Counter& groups_refused;    // a change of the schedule came first and took over
-  Counter& children_removed;  // that can fire no more, or not in their version
+  Counter& children_removed;  // children that cannot fire again, at all or in their version
   Counter& records_broken;
   Counter& runs_closed;
   Counter& run_end_events;  // events put for an on_complete target
-  Gauge& partitions;        // held
-  // Now - emitted_to of the partition that is furthest behind; negative is ahead.
+  Gauge& partitions;        // partitions held
+  // Store time less emitted_to of the partition that is furthest behind. Negative: it is ahead.
   Gauge& behind_seconds;
   Gauge& held;  // 1 while the store's clock holds emission
 };

@@ -17,11 +17,11 @@
 namespace escapement::handler {
 namespace {
 
-// Without anything planned all shards are stepped so often: horizons move, targets turn slow.
+// All shards are stepped at least this often, because horizons move and targets become slow.
 constexpr absl::Duration kIdleStep = absl::Seconds(1);
 constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
-// What falls due while a step is under way is sent within it, as much as has come in this time
-// together.
+// During a step, rows that fell due since the last send are sent together once this time has
+// passed.
 constexpr absl::Duration kSendGap = absl::Milliseconds(1);
 
 }  // namespace
@@ -81,7 +81,7 @@ class HandlerService::Impl final : public ShardedService {
   HandlerCore shared_;
   RetentionLoop retention_;
   std::map<uint32_t, std::unique_ptr<Shard>> shards_;
-  absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed: not before
+  absl::Duration next_step_ = -absl::InfiniteDuration();  // Clock::Elapsed; the earliest next step
 };
 
 void HandlerService::Impl::OnLayout(const kv::Layout& layout,
@@ -112,7 +112,7 @@ void HandlerService::Impl::OnMint(std::shared_ptr<const TokenMint> mint) {
 }
 
 void HandlerService::Impl::OnAcquired(const lease::HeldLease& lease) {
-  if (draining()) return;  // released with the others
+  if (draining()) return;  // the drain releases all leases together
   auto shard = std::make_unique<Shard>(shared_, lease, Fence(lease.index));
   Shard& started = *(shards_[lease.index] = std::move(shard));
   metrics_.shards_held.Set(static_cast<double>(shards_.size()));
@@ -127,7 +127,7 @@ void HandlerService::Impl::OnLost(uint32_t index) {
 void HandlerService::Impl::OnReleaseWanted(uint32_t index, Closure release) {
   const auto shard = shards_.find(index);
   if (shard == shards_.end()) return release();
-  // Not from within the shard's own step: the release drops the shard.
+  // Posted, because the release drops the shard and may run within a step of the shard.
   shard->second->Drain([this, release = std::make_shared<Closure>(std::move(release))] {
     executor()->Post([release] { (*release)(); });
   });
@@ -176,19 +176,19 @@ void HandlerService::Impl::Sweep(absl::Time now) {
   retention_.Begin(now, std::move(owned));
 }
 
-// `now` and `begun`: when this step began, of the store and Clock::Elapsed.
+// `now` and `begun` are the times when this step began: in store time and in Clock::Elapsed.
 void HandlerService::Impl::PlanNextStep(absl::Time now, absl::Duration begun) {
   const absl::Duration elapsed = runtime().clock().Elapsed();
   absl::Duration at = elapsed + kIdleStep;
-  // The store's time runs at most 500 ppm slower than ours; what is left of the difference costs
-  // one more short wait.
+  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans one
+  // more short wait.
   const auto at_store_time = [&](absl::Time time) {
     at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
   };
   const std::optional<absl::Time> send = sends_.NextDue();
   if (send.has_value()) at_store_time(*send);
   for (const auto& [index, shard] : shards_) {
-    // What is due already waits for an answer, which wakes; only what is to come needs the timer.
+    // Rows that are due already wait for an answer, which wakes. Only later rows need the timer.
     const std::optional<absl::Time> due = shard->NextDue(now);
     if (due.has_value()) at_store_time(*due);
     if (shard->NextStep().has_value()) at = std::min(at, std::max(*shard->NextStep(), elapsed));
@@ -198,7 +198,7 @@ void HandlerService::Impl::PlanNextStep(absl::Time now, absl::Duration begun) {
   StepAt(std::max(at, next_step_), elapsed);
 }
 
-// Or earlier, if that is planned. `elapsed` is now.
+// Plans a step at `at`, unless an earlier one is planned. `elapsed` is the present Clock::Elapsed.
 void HandlerService::Impl::StepAt(absl::Duration at, absl::Duration elapsed) {
   const std::optional<absl::Duration> planned = planned_step();
   if (planned.has_value() && at >= *planned && *planned > elapsed) return;

@@ -1,11 +1,11 @@
-// HandlerService: delivers due events. It owns queue shards by lease; of each it loads the rows due
-// soon, claims them, sends them at their due time, and commits how they ended
+// HandlerService: delivers due events. It owns queue shards by lease. For each shard it loads the
+// rows that are due soon, claims them, sends them at their due time, and commits their ends
 // (docs/design/overview.md).
 //
 // The same class runs in the handler process, in standalone and in the simulation.
 //
-// Threads: Start, Drain and metrics from any; everything else happens on an executor of its own.
-// Drain (or the loss of the process) comes before destruction; the destructor stops the executor.
+// Threads: all methods may be called from any thread. The work happens on the service's own
+// executor, which the destructor stops.
 
 #ifndef SERVICES_HANDLER_HANDLER_SERVICE_H_
 #define SERVICES_HANDLER_HANDLER_SERVICE_H_
@@ -22,7 +22,7 @@ namespace escapement::handler {
 
 class HandlerService {
  public:
-  // `store`, `runtime` and `transport` outlive it.
+  // `store`, `runtime` and `transport` must outlive it.
   HandlerService(HandlerOptions options, kv::KvStore& store, Runtime& runtime,
                  DeliveryTransport& transport);
   ~HandlerService();
@@ -32,12 +32,12 @@ class HandlerService {
   // Begins to acquire shards as soon as the store answers.
   void Start();
 
-  // Claims nothing more, waits for what is under way (at most Options::drain_max), releases the
-  // leases, then calls `done` on the service's executor. If the store cannot be reached it does not
-  // return: the caller bounds it.
+  // Claims no further rows, waits for open sends (at most HandlerOptions::drain_max), releases the
+  // leases, then calls `done` on the service's executor. While the store cannot be reached, `done`
+  // is not called; the caller bounds that.
   void Drain(Closure done);
 
-  // True once it takes part: the store has answered and the shares are being balanced. Any thread.
+  // True once the store has answered and the shares are being balanced.
   bool Ready() const;
 
   const HandlerMetrics& metrics() const;

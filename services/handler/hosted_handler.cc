@@ -24,8 +24,8 @@ HandlerOptions OptionsFromFlags(const ServiceContext& context) {
   options.lease_renew_every = LeaseRenewEvery();
   options.events_out_max = absl::GetFlag(FLAGS_events_out_max);
   options.retention = absl::GetFlag(FLAGS_retention);
-  // What is left of the timeout is for releasing the leases, so that the next owner need not wait
-  // for them to run out.
+  // The rest of the timeout is for releasing the leases, so that the next owner does not have to
+  // wait until they expire.
   options.drain_max = context.drain_timeout * kDrainShare;
   return options;
 }

@@ -1,5 +1,5 @@
-// HostedHandler: a HandlerService with its transports, flags and metrics, as a process hosts it:
-// the handler's own and standalone.
+// HostedHandler: a HandlerService with its transports and flags. The handler process and standalone
+// host it.
 
 #ifndef SERVICES_HANDLER_HOSTED_HANDLER_H_
 #define SERVICES_HANDLER_HOSTED_HANDLER_H_
@@ -16,12 +16,12 @@
 
 namespace escapement::handler {
 
-// Appends a sentence for each of the handler's flags that cannot be.
+// Appends one sentence for each flag of the handler with an invalid value.
 void ValidateHandlerFlags(std::vector<std::string>& errors);
 
 class HostedHandler final : public HostedService {
  public:
-  // Both outlive it.
+  // `context` and `store` must outlive it.
   HostedHandler(const ServiceContext& context, kv::KvStore& store);
 
   std::vector<grpc::Service*> GrpcServices() override { return {}; }

@@ -1,4 +1,4 @@
-// The handler: delivers what is due.
+// The handler: delivers due events.
 
 #include "common/service/lease_flags.h"
 #include "common/service/service_process.h"

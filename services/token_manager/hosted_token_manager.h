@@ -1,5 +1,5 @@
-// HostedTokenManager: a TokenManagerService with the consumers' door to it, flags and metrics, as a
-// process hosts it: the token manager's own and standalone.
+// HostedTokenManager: a TokenManagerService with its flags and the door at which consumers give
+// tokens back. The token manager process and standalone host it.
 
 #ifndef SERVICES_TOKEN_MANAGER_HOSTED_TOKEN_MANAGER_H_
 #define SERVICES_TOKEN_MANAGER_HOSTED_TOKEN_MANAGER_H_
@@ -17,18 +17,18 @@ namespace escapement::token_manager {
 
 class HostedTokenManager final : public HostedService {
  public:
-  // Both outlive it.
+  // `context` and `store` must outlive it.
   HostedTokenManager(const ServiceContext& context, kv::KvStore& store);
 
   // TokenService.
   std::vector<grpc::Service*> GrpcServices() override { return {door_grpc_.service()}; }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready() && door_.Ready(); }
-  // First the door, while its owner still acts, then the leases.
+  // Drains the door while the service still handles its calls, then the service.
   void Drain(Closure done) override;
 
  private:
-  // Destroyed in the reverse order.
+  // The order matters: the door uses the service, and is destroyed first.
   TokenManagerService service_;
   TokenDoor door_;
   TokenGrpc door_grpc_;

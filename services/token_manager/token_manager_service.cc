@@ -20,7 +20,8 @@
 namespace escapement::token_manager {
 namespace {
 
-// A shard whose lease cannot be trusted, or for which the store has not told the time yet.
+// Pause before a blocked shard is stepped again: its lease is not valid, or store time is not known
+// yet.
 constexpr absl::Duration kBlockedStep = absl::Milliseconds(100);
 constexpr size_t kTargetsOpenedMax = 1000;  // in one step
 
@@ -55,7 +56,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
                 .on_row_written = [this](const std::string& key) { OnRowWritten(key); },
                 .on_target_open = [this](const std::string& target) { OnTargetOpen(target); }} {}
 
-  // Stops the executor and drops what is unanswered. Called by the service's destructor, not on
+  // Stops the executor and drops unanswered completions. Called by the service's destructor, not on
   // the executor.
   void StopAll();
 
@@ -89,7 +90,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
 
   const TokenManagerOptions options_;
   TokenManagerMetrics metrics_;
-  std::atomic<size_t> completions_{0};  // brought and not answered yet
+  std::atomic<size_t> completions_{0};  // entries of Apply without an answer
   CompletionInbox inbox_;
   RecordCache cache_;
   QueueShards queue_shards_;
@@ -97,7 +98,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   PolicyWatch policies_;
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
-  std::map<uint32_t, Closure> releases_;  // wanted for balance, by shards that are being drained
+  std::map<uint32_t, Closure> releases_;  // of shards that drain for balance
 };
 
 PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {
@@ -128,11 +129,11 @@ void TokenManagerService::Impl::OnLayout(const kv::Layout& layout,
   });
   cache_.Start();
   queue_shards_.Start(layout.queue_shards);
-  policies_.Start();  // then the leases: on_open
+  policies_.Start();  // its on_open starts the leases
 }
 
 void TokenManagerService::Impl::AddShard(const lease::HeldLease& lease, UsedNumbers used) {
-  if (draining()) return;  // released with the others
+  if (draining()) return;  // the drain releases all leases together
   auto shard = std::make_unique<PolicyShard>(shared_, lease, Fence(lease.index), used,
                                              [this, lease] { Reload(lease); });
   PolicyShard& started = *(shards_[lease.index] = std::move(shard));
@@ -268,8 +269,8 @@ void TokenManagerService::Impl::ShowGauges() {
 void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   const absl::Duration elapsed = runtime().clock().Elapsed();
   absl::Duration at = absl::InfiniteDuration();
-  // The store's time runs at most 500 ppm slower than ours; what is left of the difference costs
-  // one more short wait.
+  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans one
+  // more short wait.
   const auto at_store_time = [&](absl::Time time) {
     at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
   };
@@ -286,7 +287,7 @@ void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   }
   if (blocked) at = std::min(at, elapsed + kBlockedStep);
   if (planned_step() == at) return;
-  // Never at once: what is due now and could not be done waits for something else.
+  // Never at once: work that is due now and was not done waits for another event, which wakes.
   PlanStep(at, std::max(at - elapsed, absl::Microseconds(100)));
 }
 
@@ -303,7 +304,7 @@ void TokenManagerService::Impl::ReleaseDrained() {
         ++release;
         continue;
       }
-      // Not from within a step: the release drops the shard.
+      // Posted, because the release drops the shard, and this is a step.
       executor()->Post(
           [closure = std::make_shared<Closure>(std::move(release->second))] { (*closure)(); });
       release = releases_.erase(release);

@@ -1,13 +1,11 @@
-// TokenManagerService: grants tokens to waiting events. It owns policy shards by lease; of each it
-// keeps who waits and who holds, and makes one commit after the other: first what has come in
-// (reports, completions, expiries), then grants to those whose turn it is
-// (docs/design/throttling.md).
+// TokenManagerService: grants tokens to waiting events. It owns policy shards by lease. For each
+// shard it keeps the waiting rows and the holders of tokens, and makes one commit after the other:
+// first reports, completions and expiries, then grants in turn (docs/design/throttling.md).
 //
 // The same class runs in the token manager's process, in standalone and in the simulation.
 //
-// Threads: Start, Drain, Ready, metrics and grants() from any; everything else happens on an
-// executor of its own. Drain (or the loss of the process) comes before destruction; the destructor
-// stops the executor.
+// Threads: all methods may be called from any thread. The work happens on the service's own
+// executor, which the destructor stops.
 
 #ifndef SERVICES_TOKEN_MANAGER_TOKEN_MANAGER_SERVICE_H_
 #define SERVICES_TOKEN_MANAGER_TOKEN_MANAGER_SERVICE_H_
@@ -24,7 +22,7 @@ namespace escapement::token_manager {
 
 class TokenManagerService {
  public:
-  // `store` and `runtime` outlive it.
+  // `store` and `runtime` must outlive it.
   TokenManagerService(TokenManagerOptions options, kv::KvStore& store, Runtime& runtime);
   ~TokenManagerService();
   TokenManagerService(const TokenManagerService&) = delete;
@@ -33,19 +31,18 @@ class TokenManagerService {
   // Begins to acquire policy shards as soon as the store answers.
   void Start();
 
-  // Grants nothing more, finishes the commit under way, releases the leases, then calls `done` on
-  // the service's executor. If the store cannot be reached it does not return: the caller bounds
-  // it.
+  // Makes no further grants, finishes the commits under way, releases the leases, then calls `done`
+  // on the service's executor. While the store cannot be reached, `done` is not called; the caller
+  // bounds that.
   void Drain(Closure done);
 
-  // True once it takes part: the store has answered and the shares are being balanced.
+  // True once the store has answered and the shares are being balanced.
   bool Ready() const;
 
   const TokenManagerMetrics& metrics() const;
 
-  // The way of completions to the shards owned here. Lives as long as the service; calls after its
-  // destruction began are the caller's bug. `done` is dropped, not run, if the service is destroyed
-  // first.
+  // Takes completions for the shards owned here. Lives as long as the service and must not be called
+  // once the destructor has begun. `done` is dropped, not run, if the service is destroyed first.
   LocalGrants& grants();
 
  private:

@@ -22,7 +22,7 @@ struct LaunchMetrics {
   Counter& records_broken;
   Gauge& waiting;  // launch records that are due and wait for the end of a run, or of a pause
 
-  // By reason.
+  // The counter of `reason`: "deleted", "superseded", otherwise overlap.
   Counter& Skipped(absl::string_view reason);
 };
 
