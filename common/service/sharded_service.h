@@ -35,7 +35,7 @@ namespace escapement {
 
 struct ShardedServiceOptions {
   std::string executor;      // its name: "token_manager"
-  std::string session_name;  // of the store session: "token manager", then the instance
+  std::string session_name;  // the store session is named by this and the instance
   std::string instance;      // unique for each start of a process
   std::string lease_kind;    // "partition", "queue_shard", "policy_shard"
   absl::Duration lease_ttl = absl::Seconds(5);
@@ -46,7 +46,7 @@ struct ShardedServiceOptions {
 
 class ShardedService {
  public:
-  // `store` and `runtime` outlive it.
+  // `store` and `runtime` must outlive it.
   ShardedService(ShardedServiceOptions options, kv::KvStore& store, Runtime& runtime);
   virtual ~ShardedService();
   ShardedService(const ShardedService&) = delete;
@@ -54,8 +54,8 @@ class ShardedService {
 
   void Start();
 
-  // Calls `done` on the executor once the leases are released. It does not return while the store
-  // cannot be reached; the caller bounds that.
+  // Calls `done` on the executor once the leases are released. While the store cannot be reached,
+  // `done` is not called; the caller bounds that.
   void Drain(Closure done);
 
   // True once the leases are being balanced, until SetReady(false).
