@@ -37,8 +37,8 @@ class EmitterService {
   // the store cannot be reached, `done` is not called; the caller bounds that.
   void Drain(Closure done);
 
-  // True from the start of the leases to Drain, except while the store's clock has held emission for
-  // long.
+  // True from the start of the leases to Drain, except while the store's clock has held emission
+  // for long.
   bool Ready() const;
   // The reason if the store's clock is why it is not ready (common/kv/engine/clock_hold.h), or "".
   std::string NotReadyReason() const;

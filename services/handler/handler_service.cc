@@ -180,8 +180,8 @@ void HandlerService::Impl::Sweep(absl::Time now) {
 void HandlerService::Impl::PlanNextStep(absl::Time now, absl::Duration begun) {
   const absl::Duration elapsed = runtime().clock().Elapsed();
   absl::Duration at = elapsed + kIdleStep;
-  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans one
-  // more short wait.
+  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
+  // one more short wait.
   const auto at_store_time = [&](absl::Time time) {
     at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
   };

@@ -98,7 +98,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   PolicyWatch policies_;
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
-  std::map<uint32_t, Closure> releases_;  // of shards that drain for balance
+  std::map<uint32_t, Closure> releases_;  // releases of shards that drain for balance
 };
 
 PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {
@@ -269,8 +269,8 @@ void TokenManagerService::Impl::ShowGauges() {
 void TokenManagerService::Impl::PlanNextStep(absl::Time now) {
   const absl::Duration elapsed = runtime().clock().Elapsed();
   absl::Duration at = absl::InfiniteDuration();
-  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans one
-  // more short wait.
+  // Store time runs at most 500 ppm slower than our clock. If the step comes too early, it plans
+  // one more short wait.
   const auto at_store_time = [&](absl::Time time) {
     at = std::min(at, elapsed + std::max(time - now, absl::ZeroDuration()));
   };

@@ -41,8 +41,9 @@ class TokenManagerService {
 
   const TokenManagerMetrics& metrics() const;
 
-  // Takes completions for the shards owned here. Lives as long as the service and must not be called
-  // once the destructor has begun. `done` is dropped, not run, if the service is destroyed first.
+  // Takes completions for the shards owned here. Lives as long as the service and must not be
+  // called once the destructor has begun. `done` is dropped, not run, if the service is destroyed
+  // first.
   LocalGrants& grants();
 
  private:
