@@ -45,8 +45,8 @@ class OrderedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   struct Options {
     // Messages without an answer. An answer that is being written counts only for kStopReading.
     size_t unanswered_max = 0;
-    // What happens at this bound: the stream reads on when an answer has been sent, or it ends
-    // with `too_many`.
+    // At this bound the stream stops reading until an answer has been sent, or it ends with
+    // `too_many`.
     enum class WhenFull { kStopReading, kEndStream } when_full = WhenFull::kStopReading;
     absl::Status too_many = absl::OkStatus();
     // Sends an answer together with the next one if that is there already.
@@ -184,8 +184,8 @@ class OrderedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 
   const Options options_;
   std::shared_ptr<OrderedStream> self_;
-  grpc::ByteBuffer request_bytes_;  // of the read under way, or the message that Take() parses
-  grpc::ByteBuffer write_bytes_;    // of the write under way
+  grpc::ByteBuffer request_bytes_;  // the read under way, or the message that Take() parses
+  grpc::ByteBuffer write_bytes_;    // the write under way
 
   absl::Mutex mutex_;
   // One for each unanswered message, in order; nullopt: in work. The elements of a deque stay in

@@ -35,7 +35,7 @@ namespace escapement {
 
 struct ShardedServiceOptions {
   std::string executor;      // its name: "token_manager"
-  std::string session_name;  // the store session is named by this and the instance
+  std::string session_name;  // name of the store session: "token manager", then the instance
   std::string instance;      // unique for each start of a process
   std::string lease_kind;    // "partition", "queue_shard", "policy_shard"
   absl::Duration lease_ttl = absl::Seconds(5);

@@ -49,8 +49,8 @@ inline constexpr size_t kEndBytesMax = 8 << 20;
 inline constexpr absl::Duration kEndFlushDelay = absl::Milliseconds(10);
 // The same for ends that free a token.
 inline constexpr absl::Duration kFreeingFlushDelay = absl::Milliseconds(5);
-// The same for deliveries whose token stays out. They are not urgent, and their commits must not
-// delay commits that free tokens.
+// The same for deliveries whose token stays out. No consumer waits for these, so their commits must
+// not delay commits that free tokens.
 inline constexpr absl::Duration kDeliveredFlushDelay = absl::Milliseconds(20);
 
 // Pause after the store had no room for a commit.

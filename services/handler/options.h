@@ -48,7 +48,8 @@ struct HandlerOptions {
   // owner.
   absl::Duration drain_max = absl::Seconds(12);
 
-  absl::Duration retention = absl::Hours(24 * 7);  // how long outcomes are kept after their end
+  absl::Duration retention =
+      absl::Hours(24 * 7);  // how long outcomes are kept, counted from their end
   // Days older than the retention that one shard keeps because outcomes ended later on them
   // (backfills). Above this, later days wait until one of these days is deleted.
   size_t kept_days_max = 4096;

@@ -25,8 +25,7 @@ inline constexpr size_t kGrantRowsMax = 1024;
 // commit, and no later than this. A commit of its own would delay one that frees tokens.
 inline constexpr absl::Duration kNewsDelay = absl::Milliseconds(20);
 
-// Completions of Apply that wait. Further calls get UNAVAILABLE, and their callers store a report
-// instead.
+// Completions of Apply that wait. Further callers get no room, and store a report instead.
 inline constexpr size_t kCompletionsMax = 16'384;
 
 // Pause after the store had no room for a commit.

@@ -98,7 +98,7 @@ class TokenManagerService::Impl final : public ShardedService, public LocalGrant
   PolicyWatch policies_;
   TokenManagerCore shared_;
   std::map<uint32_t, std::unique_ptr<PolicyShard>> shards_;
-  std::map<uint32_t, Closure> releases_;  // one for each shard that drains for balance
+  std::map<uint32_t, Closure> releases_;  // releases of shards that drain for balance
 };
 
 PolicyWatch::Callbacks TokenManagerService::Impl::PolicyCallbacks() {

@@ -1,9 +1,10 @@
 """Counts test cases of one `bazel test` run: prints "N passed, M failed", exits 1 if any failed.
 
-Usage: count_tests.py BUILD_EVENTS.json
+Usage: count_tests.py BUILD_EVENTS.json [NAME=EXIT_STATUS…]
 
 A target that passed counts each of its cases (or itself, if it has none); one that did not counts its failed cases,
-but at least one, and one that could not be built or was not run counts as one failure.
+but at least one, and one that could not be built or was not run counts as one failure. Each NAME is a check that ran
+outside Bazel; it counts as one case, which passed if its exit status is 0.
 """
 
 import json
@@ -31,7 +32,7 @@ def cases(files):
 
 
 def main():
-    (events,) = sys.argv[1:]
+    events, *checks = sys.argv[1:]
     reports = {}  # label → its test.xml files of this run
     status = {}  # label → overall status, None if it never ran
     try:
@@ -65,6 +66,13 @@ def main():
     if not status:
         failed = 1
         bad.append("nothing could be built")
+    for check in checks:
+        name, exit_status = check.rsplit("=", 1)
+        if exit_status == "0":
+            passed += 1
+        else:
+            failed += 1
+            bad.append("%s: FAILED" % name)
     for line in bad:
         print(line)
     print("%d passed, %d failed" % (passed, failed))

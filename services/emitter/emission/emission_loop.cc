@@ -29,7 +29,6 @@ Condition CheckpointIs(std::string key, absl::Time value) {
 Mutation PutCheckpoint(std::string key, absl::Time value) {
   return kv::Put(ColumnFamily::kCheckpoints, std::move(key), EncodeCheckpoint(value));
 }
-
 }  // namespace
 
 EmissionLoop::EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,

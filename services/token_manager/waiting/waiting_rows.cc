@@ -179,8 +179,8 @@ void WaitingRows::Ungrant(const std::string& key, uint64_t count) {
 bool WaitingRows::SettleGrant(const std::string& key) {
   WaitingRow* row = RowOf(key);
   CHECK(row != nullptr) << "a granted row is not in memory";
-  const bool rewritten = row->rewritten_;
   if (row->state_ == State::kGranting) row->state_ = State::kQueued;
+  const bool rewritten = row->rewritten_;
   if (row->left() == 0) {
     const GroupKey group{row->priority_, row->source_->uid};
     Remove(key);
@@ -276,9 +276,8 @@ std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_
 }
 
 void WaitingRows::OnReadFailed(const GroupKey& key) {
-  RowGroup& group = groups_.at(key);
-  CHECK(group.extent_ == Extent::kReadingOn);
-  group.extent_ = Extent::kCut;
+  CHECK(AwaitsScan(key, groups_.at(key).scan_));
+  groups_.at(key).extent_ = Extent::kCut;
 }
 
 void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t group_rows_max,
