@@ -7,7 +7,7 @@ namespace escapement::simulation {
 namespace {
 
 constexpr absl::Duration kFaultsBegin = absl::Seconds(4);
-// Of the cast with everything: so long before the end of the users nothing goes wrong any more.
+// In kWhole and kMixed the faults end this long before the users do.
 constexpr absl::Duration kWholeCalm = absl::Seconds(60);
 
 constexpr absl::string_view kNames[] = {"plain", "throttled", "batches", "clocks",
@@ -30,7 +30,7 @@ void PlanTimes(const CastOptions& options, CastPlan* plan) {
       plan->users_end = absl::Seconds(70);
       break;
     case Cast::kClocks:
-      plan->users_end = absl::Seconds(110);  // a day is caught up with
+      plan->users_end = absl::Seconds(110);  // leaves time to catch up with a day
       break;
     case Cast::kWhole:
     case Cast::kMixed:
@@ -54,7 +54,7 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
     plan->policies = {2, 2};
   }
   if (LastsAsWished(options.cast)) {
-    // A long life at an easy pace: what is rare in a minute is not in an hour.
+    // A long life at an easy pace: what is rare in a minute happens within an hour.
     plan->schedules = {2, 4};
     plan->throttled_schedules = {1, 3};
     plan->throttled_count_max = 320;
@@ -64,7 +64,7 @@ void PlanUsers(const CastOptions& options, CastPlan* plan) {
     plan->event_calls = static_cast<int>(plan->users_end / absl::Seconds(8));
     plan->rest_max = absl::Seconds(25);
   }
-  if (plan->mixed) plan->throttled_count_max = 80;  // of occurrences of up to one a second
+  if (plan->mixed) plan->throttled_count_max = 80;  // such a run may launch once a second
 }
 
 ConsumerHabits ConsumerOf(const CastOptions& options) {

@@ -1,5 +1,5 @@
-// The casts: who takes part in a run, for how long, what users and consumers are like, and what
-// goes wrong.
+// The casts: who takes part in a run, how long it lasts, how users and consumers behave, and which
+// faults happen.
 //
 // Pure.
 
@@ -19,54 +19,56 @@
 namespace escapement::simulation {
 
 enum class Cast {
-  kPlain,      // schedules whose events go out as they fall due, and one-off events
-  kThrottled,  // token managers, policies, and schedules of which most are throttled
-  kBatches,    // the same with 20,000 events in four runs, and with many kills
+  kPlain,      // events that go out as soon as they are due: schedules and one-off events
+  kThrottled,  // token managers, policies, and mostly throttled schedules
+  kBatches,    // as kThrottled, with 20,000 events in four runs and many kills
   kClocks,     // as kPlain, while the store's wall clock is set back and forth
-  kTimes,      // as kPlain; schedules of all kinds with all policies, and times without emitters
-  kWhole,      // all of them together for as long as is wished, but for the clock's great leaps
-  kMixed,      // as kWhole; the throttled ones are of all kinds, too, with all policies
+  kTimes,      // as kPlain; schedules of all kinds with all policies; times without emitters
+  kWhole,      // all of them for `length`, without the great leaps of the clock
+  kMixed,      // as kWhole; throttled schedules are of all kinds with all policies, too
 };
 
-// Of `name` ("plain", "throttled", …); nothing if there is none.
+// The cast of this name ("plain", "throttled", …); nullopt if there is none.
 std::optional<Cast> CastNamed(absl::string_view name);
 absl::string_view NameOf(Cast cast);
-// CastOptions::length says how long.
+// True if CastOptions::length decides how long a run of this cast lasts.
 bool LastsAsWished(Cast cast);
 
 struct CastOptions {
   Cast cast = Cast::kPlain;
   uint64_t seed = 1;
   bool faults = true;
-  absl::Duration length = absl::Minutes(10);  // of kWhole and kMixed
+  absl::Duration length = absl::Minutes(10);  // only for kWhole and kMixed
 };
 
 struct CastPlan {
-  // Since the run began. Between the two nothing goes wrong; then the schedules are deleted.
+  // Both count from the beginning of the run. Between them there are no faults. Schedules are
+  // deleted after `users_end`.
   absl::Duration faults_end;
   absl::Duration users_end;
-  bool tokens = false;    // token managers and policies
-  bool calendar = false;  // definitions of all kinds, backfills, and all that commits say of them
-  bool mixed = false;     // so are throttled definitions; more cron expressions
-  bool cancels = false;   // users cancel runs
+  bool tokens = false;  // token managers and policies
+  // Definitions of all kinds, and backfills; commits say what becomes of occurrences.
+  bool calendar = false;
+  bool mixed = false;        // throttled definitions are of all kinds, too; more cron expressions
+  bool cancels = false;      // users cancel runs
   bool clock_leaps = false;  // the store's wall clock is set by `clock_step`
   bool batches = false;
-  bool only_downtimes = false;  // nothing goes wrong but that emitters are down
+  bool only_downtimes = false;  // the only fault is that all emitters are down at times
   absl::Duration clock_step;
 
-  // Drawn: from `least` to `most`.
+  // Drawn between `least` and `most`, both included.
   struct Number {
     int least = 0;
     int most = 0;
   };
-  Number schedules;  // that are not throttled
+  Number schedules;  // schedules without throttling
   Number throttled_schedules;
   Number policies;
-  int64_t count_max = 40;              // events of a run
-  int64_t throttled_count_max = 2000;  // of a throttled one
+  int64_t count_max = 40;              // events in a run
+  int64_t throttled_count_max = 2000;  // events in a run of a throttled schedule
   int event_users = 0;
-  int event_calls = 0;  // of each
-  // Between two calls of a user of a schedule that is not throttled.
+  int event_calls = 0;  // calls of each event user
+  // How long a user of an unthrottled schedule rests between two calls.
   absl::Duration rest_min = absl::Seconds(1);
   absl::Duration rest_max = absl::Seconds(9);
 
@@ -74,12 +76,14 @@ struct CastPlan {
   WorkHabits work;
   Number faults;
   Number downtimes;
-  FaultPlan::Options fault_plan;  // but for these two
+  // Its `faults` and `downtimes` are drawn from the two numbers above.
+  FaultPlan::Options fault_plan;
 };
 
 CastPlan PlanOf(const CastOptions& options);
 
-// When the world of the seed begins: an ordinary day, changes of clocks, the end of a year.
+// The instant at which the seed's world begins: an ordinary day, a change of local clocks, or the
+// end of a year.
 absl::Time BeginOf(uint64_t seed);
 
 }  // namespace escapement::simulation

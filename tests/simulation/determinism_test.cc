@@ -1,4 +1,4 @@
-// The same seed is the same run, to the last event.
+// Two runs of one seed are equal, to the last event.
 
 #include "gtest/gtest.h"
 #include "tests/simulation/scenario.h"

@@ -26,9 +26,10 @@
 namespace escapement::simulation {
 namespace {
 
-// What is under way when the users have ended is done by then, or it is left over.
+// How long the work that is under way when the users end may take. Work that takes longer counts as
+// left over.
 constexpr absl::Duration kSettleMax = absl::Seconds(150);
-// After the last fault: leases find new owners, and the store's clock is believed again.
+// How long after the last fault leases may need new owners, and the store may distrust its clock.
 constexpr absl::Duration kAftermath = absl::Seconds(15);
 
 class Scenario {
@@ -65,11 +66,12 @@ class Scenario {
     }
     for (const auto& user : schedule_users_) user->Finish();
     if (worker_ != nullptr) worker_->Tidy();
-    // A schedule that is just being changed may be given a policy: policies are deleted afterwards.
+    // Policies are deleted after all schedules: a change under way may still give a schedule a
+    // policy.
     world_.RunUntil([this] { return SchedulesAreGone(); }, kSettleMax);
     for (const auto& user : policy_users_) user->Finish();
     world_.RunUntil([this] { return Settled(); }, kSettleMax);
-    // Whoever was to double something has the time for it.
+    // Leaves time for a faulty platform to send something twice.
     world_.AdvanceBy(absl::Seconds(5));
     return Judge();
   }
@@ -190,7 +192,7 @@ class Scenario {
     std::vector<const UserCalls::Endpoint*> masters;
     for (const auto& endpoint : endpoints_) masters.push_back(endpoint.get());
     calls_ = std::make_unique<UserCalls>(user_network_, user_process_, std::move(masters));
-    // A request_id is known for a day only.
+    // A request_id is known for a day only, and a leap may be longer.
     if (!plan_.clock_leaps) calls_->Repeat(8, &answers_);
     if (plan_.tokens) MakeThrottledUsers();
     const int schedules = Draw(plan_.schedules);
@@ -206,7 +208,8 @@ class Scenario {
       options.rest_min = plan_.rest_min;
       options.rest_max = plan_.rest_max;
       options.count_max = plan_.count_max;
-      // Some change little: what they miss in a downtime is judged by emitters.
+      // Some schedules change rarely. Then emitters, not users' calls, handle what they miss in a
+      // downtime.
       if (options.times && i % 2 == 0) {
         options.rest_min = absl::Seconds(8);
         options.rest_max = absl::Seconds(30);
@@ -259,7 +262,7 @@ class Scenario {
     }
   }
 
-  // From the calm on no consumer hangs, and no limit is changed in the last part of it.
+  // From the calm on no consumer hangs. Users stop changing limits ten seconds after it.
   void ScheduleCalm() {
     const absl::Duration calm =
         options_.faults ? plan_.faults_end + kAftermath : absl::Duration(absl::Seconds(10));
@@ -295,7 +298,7 @@ class Scenario {
     return store_->disk().families[static_cast<size_t>(cf)].empty();
   }
 
-  // Beside grants there are counts.
+  // The family holds counts, too; they do not matter here.
   bool AnyGrant() const {
     for (const auto& [key, value] :
          store_->disk().families[static_cast<size_t>(kv::ColumnFamily::kGrants)]) {
@@ -387,7 +390,7 @@ class Scenario {
   const CastPlan plan_;
   absl::Time calm_ = absl::InfiniteFuture();
   std::vector<Commit> commits_;
-  kv::MemDisk synced_;  // with LieAboutSyncs
+  kv::MemDisk synced_;  // the content that is really synced; for LieAboutSyncs
   size_t synced_commits_ = 0;
   std::vector<Answer> answers_;
   StoreObservations observations_;
@@ -403,21 +406,21 @@ class Scenario {
   std::vector<std::unique_ptr<MasterApis>> apis_;
   std::vector<std::unique_ptr<UserCalls::Endpoint>> endpoints_;
   std::vector<std::unique_ptr<TokenEndpoint>> doors_;
-  std::vector<std::unique_ptr<TokenApi>> decorated_doors_;  // of former incarnations, too
+  std::vector<std::unique_ptr<TokenApi>> decorated_doors_;  // also doors of former incarnations
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<UserCalls> calls_;
   std::vector<std::unique_ptr<ScheduleUser>> schedule_users_;
   std::vector<std::unique_ptr<EventUser>> event_users_;
   std::vector<std::unique_ptr<PolicyUser>> policy_users_;
   std::unique_ptr<FaultPlan> faults_;
-  // Before everything that they reach is destroyed.
+  // Destroyed before all members above, which the hosts use.
   std::vector<std::unique_ptr<ServiceHost>> hosts_;
 };
 
 }  // namespace
 
 ScenarioResult RunScenario(const ScenarioOptions& options) {
-  // There is one thread; the search for deadlocks takes a tenth of its time.
+  // There is one thread, and the search for deadlocks would take a tenth of its time.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   return Scenario(options).Run();
 }

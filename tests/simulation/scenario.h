@@ -1,8 +1,8 @@
-// One run of the whole platform on virtual time, decided by one seed: masters, emitters, token
-// managers and handlers in processes of their own over one store, users, a consumer, and a plan of
-// faults; then calm, the end of all schedules, and the judgement.
+// One run of the whole platform on virtual time, decided by one seed. Masters, emitters, token
+// managers and handlers are processes over one store, with users, a consumer and a plan of faults.
+// After the faults comes a calm; then all schedules end, and the checkers judge the history.
 //
-// The services are the very classes that production runs.
+// The services are the classes that production runs.
 
 #ifndef TESTS_SIMULATION_SCENARIO_H_
 #define TESTS_SIMULATION_SCENARIO_H_
@@ -33,43 +33,43 @@ namespace escapement::simulation {
 struct ScenarioOptions {
   uint64_t seed = 1;
   Cast cast = Cast::kPlain;
-  bool faults = true;                         // also a consumer that fails, hangs and dawdles
-  absl::Duration length = absl::Minutes(10);  // of kWhole and kMixed
+  bool faults = true;                         // also a consumer that fails, hangs and answers late
+  absl::Duration length = absl::Minutes(10);  // only for kWhole and kMixed
   bool perturb = false;                       // with perturbation points (common/runtime/perturb.h)
-  std::optional<WorkHabits> work = {};        // instead of the cast's
-  // Plant a fault in the platform: wrap a service's way to the store, a handler's transport, or a
-  // door of tokens. May be empty.
+  std::optional<WorkHabits> work = {};        // replaces the habits of the cast
+  // These plant a fault in the platform. They wrap a service's way to the store, a handler's
+  // transport, or a door of tokens. Each may be empty.
   std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate_store =
       nullptr;
   std::function<std::unique_ptr<handler::DeliveryTransport>(
       std::unique_ptr<handler::DeliveryTransport>, sim::SimProcess&)>
       decorate_transport = nullptr;
   std::function<std::unique_ptr<TokenApi>(TokenApi&)> decorate_door = nullptr;
-  // Plant a fault in the store's disk: it says that it has synced, and when the store dies up to so
-  // much of the time before it is gone. Zero: none.
+  // Plants a fault in the store's disk: it reports syncs that it has not done. When the store dies,
+  // writes of up to this much time are lost. Zero: no fault.
   absl::Duration unsynced = absl::ZeroDuration();
   ClockFault clock_fault = ClockFault::kNone;  // planted in the store's clock
-  // Told of every event and note. May be empty.
+  // Called for every event and note. May be empty.
   std::function<void(absl::Time, absl::string_view process, absl::string_view what)> tracer =
       nullptr;
 };
 
 struct ScenarioResult {
   History history;
-  std::vector<Violation>
-      violations;  // of all checkers, and answers that a user had no reason to expect ("answer")
+  // Found by all checkers. Rule "answer": a user got an answer that it did not expect.
+  std::vector<Violation> violations;
   uint64_t trace_hash = 0;
   uint64_t events_run = 0;
-  int killed = 0;                                   // services and stores
-  std::map<std::string, uint64_t> faults;           // how often what went wrong
-  absl::Duration simulated;                         // from the beginning to the end
-  std::array<uint64_t, kSiteCount> site_hits = {};  // by Site
+  int killed = 0;                                   // kills of services and stores
+  std::map<std::string, uint64_t> faults;           // kind of fault → how often it happened
+  absl::Duration simulated;                         // from the run's beginning to its end
+  std::array<uint64_t, kSiteCount> site_hits = {};  // indexed by Site
   std::array<uint64_t, kSiteCount> site_passages = {};
 };
 
 ScenarioResult RunScenario(const ScenarioOptions& options);
 
-// The violations and how to run the seed again; empty if there are none.
+// The violations, and how to run the seed again. Empty if there are no violations.
 std::string Report(const ScenarioOptions& options, const ScenarioResult& result);
 
 }  // namespace escapement::simulation

@@ -9,7 +9,7 @@
 namespace escapement::simulation {
 namespace {
 
-// The run of a seed, of which no checker may have anything to report.
+// Runs the seed, and expects that no checker reports anything.
 ScenarioResult RunSeed(uint64_t seed, Cast cast, bool faults = true) {
   ScenarioOptions options;
   options.seed = seed;
@@ -24,16 +24,17 @@ class Seeds : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Seeds, KeepTheirPromisesUnderFaults) {
   const ScenarioResult result = RunSeed(GetParam(), Cast::kPlain);
-  // The run was one.
+  // The run was not empty.
   EXPECT_GT(result.history.receipts.size(), 20u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fifty, Seeds, testing::Range<uint64_t>(1, 51));
 
-// Each has found a bug once: 151, 193 and 221 a lease that two instances left to each other after a
-// lost session; 188 and 256 a store that followed a wrong wall clock over a restart; 204, 363 and
-// 452 a row that was claimed twice after a late answer; 5249 an occurrence with two rows after its
-// schedule was changed away from it and back.
+// Seeds that each found a bug once:
+// - 151, 193 and 221: a lease that two instances left to each other after a lost session
+// - 188 and 256: a store that followed a wrong wall clock over a restart
+// - 204, 363 and 452: a row that was claimed twice after a late answer
+// - 5249: an occurrence with two rows after its schedule was changed to another definition and back
 INSTANTIATE_TEST_SUITE_P(OnceFailed, Seeds,
                          testing::Values(151, 193, 221, 188, 256, 204, 363, 452, 5249));
 
@@ -53,14 +54,16 @@ TEST_P(Throttled, KeepTheirPromisesUnderFaults) {
   EXPECT_GT(result.history.works.size(), 20u);
 }
 
-// 8, 9, 15, 19 and 26 of these once got events of even windows up to 10 ms before their place in
-// it.
+// In seeds 8, 9, 15, 19 and 26 events of even windows once went out up to 10 ms before their place
+// in the window.
 INSTANTIATE_TEST_SUITE_P(Thirty, Throttled, testing::Range<uint64_t>(1, 31));
 
-// Each has found a bug once: 319 and 539 a row of an occurrence that its schedule had been changed
-// away from, and was changed back to when it had passed; 473 a policy read again as of a moment
-// before its last grant; 409, 499 and 527 a token that was taken back when an event was claimed
-// again and the second handler did not send it.
+// Seeds that each found a bug once:
+// - 319 and 539: a row of an occurrence whose schedule had been changed, and changed back after the
+//   occurrence had passed
+// - 473: a policy that was re-read as of a moment before its last grant
+// - 409, 499 and 527: a token that was taken back when an event was claimed again and the second
+//   handler did not send it
 INSTANTIATE_TEST_SUITE_P(OnceFailed, Throttled, testing::Values(319, 409, 473, 499, 527, 539));
 
 class Clocks : public testing::TestWithParam<uint64_t> {};
@@ -72,8 +75,8 @@ TEST_P(Clocks, ThatAreSetBackAndForthMakeNothingEarlyLostOrDoubled) {
 
 INSTANTIATE_TEST_SUITE_P(Twenty, Clocks, testing::Range<uint64_t>(1, 21));
 
-// Each found once that a handler that had stood still through a slow phase of store time sent
-// early.
+// In each of these a handler once sent early, after it had stood still through a slow phase of
+// store time.
 INSTANTIATE_TEST_SUITE_P(OnceFailed, Clocks, testing::Values(55, 110, 183, 185, 187, 250, 262));
 
 class Times : public testing::TestWithParam<uint64_t> {};

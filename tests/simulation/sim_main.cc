@@ -50,7 +50,7 @@ void PrintTrace(absl::Time time, absl::string_view process, absl::string_view wh
               std::string(process).c_str(), std::string(what).c_str());
 }
 
-// What is left to do, and what has come out.
+// The seeds that are left to run, and the results so far.
 struct Runs {
   absl::Mutex mu;
   uint64_t next ABSL_GUARDED_BY(mu) = 0;

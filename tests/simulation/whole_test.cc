@@ -1,6 +1,6 @@
-// The platform keeps its promises through ten minutes of everything at once, under many seeds; and
-// what the tests claim to have seen has happened: each window in which an event may arrive twice,
-// each reason for which one is not sent, each fault.
+// The platform keeps its promises through ten minutes of everything at once, under many seeds. The
+// test also requires that the interesting situations have happened: each window in which an event
+// may arrive twice, each reason for which an event is not sent, each fault.
 
 #include <algorithm>
 #include <array>
@@ -17,10 +17,10 @@ namespace escapement::simulation {
 namespace {
 
 constexpr uint64_t kSeeds = 300;
-// Of fewer nobody can expect that all has happened.
+// With fewer seeds not every situation can be expected.
 constexpr uint64_t kSeedsToCover = 70;
 
-// Of all seeds of this process.
+// Collected over all seeds of this process.
 struct Seen {
   uint64_t seeds = 0;
   Coverage coverage;

@@ -29,7 +29,7 @@ SendResult ResultOf(handler::DeliveryStatus status) {
 
 }  // namespace
 
-// One attempt on its way.
+// One attempt, from the moment its sender sends it.
 struct Consumer::Sending {
   handler::DeliveryAttempt attempt;
   std::shared_ptr<handler::DeliverySink> sink;
@@ -44,7 +44,7 @@ struct Consumer::Sending {
   std::optional<size_t> receipt;  // once it has arrived
   std::vector<Receipt>* receipts = nullptr;
 
-  // At the handler.
+  // Tells the sender the result; runs in the handler's process.
   void Result(sim::SimWorld& world, handler::DeliveryResult delivered) {
     if (std::exchange(answered, true) || transport.expired()) return;
     world.Forget(timeout);
@@ -54,7 +54,7 @@ struct Consumer::Sending {
     sink->OnResult(attempt.tag, std::move(delivered));
   }
 
-  // An attempt may arrive after its sender has given it up.
+  // Copies the result into the receipt. The attempt may arrive after its sender has given it up.
   void WriteDown() {
     if (!receipt.has_value()) return;
     (*receipts)[*receipt].result = result;
@@ -134,7 +134,7 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
   if (worker_ != nullptr && !sending->attempt.token.empty() &&
       worker_->Has(sending->attempt.event_id))
     return Accept(sending, absl::ZeroDuration());
-  // The same for the same attempt, whoever sends it.
+  // Drawn from the attempt's name, so that every sender of an attempt meets the same behaviour.
   const std::string attempt =
       absl::StrCat(sending->attempt.event_id, "/", sending->attempt.attempt);
   sim::SimRandom random(world.seed(), attempt);
@@ -145,7 +145,8 @@ void Consumer::Receive(const std::shared_ptr<Sending>& sending) {
     return false;
   };
   using handler::DeliveryStatus;
-  // Whatever its habits are by now: it has taken it.
+  // The consumer once took this attempt without answering. It repeats that even if its habits have
+  // changed since.
   if (hung_.contains(attempt)) return Hang(sending);
   if (drawn(habits_.fails))
     return Answer(sending, {DeliveryStatus::kFailed, "500"}, absl::ZeroDuration());

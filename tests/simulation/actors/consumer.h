@@ -1,7 +1,7 @@
-// The receiving end: a consumer that accepts, fails, refuses, dawdles or says nothing, as the seed
-// decides, and the handlers' transport to it over the simulated network.
+// The receiving end: a consumer that accepts, fails, refuses, answers late or never answers, as the
+// seed decides. Also the handlers' transport to it over the simulated network.
 //
-// The consumer is the truth about what arrived: it writes the receipts.
+// The consumer knows what really arrived: it writes the receipts.
 
 #ifndef TESTS_SIMULATION_ACTORS_CONSUMER_H_
 #define TESTS_SIMULATION_ACTORS_CONSUMER_H_
@@ -21,12 +21,12 @@
 
 namespace escapement::simulation {
 
-// Of a million attempts; the rest is accepted at once.
+// How many of a million attempts get each treatment; the rest is accepted at once.
 struct ConsumerHabits {
   uint32_t fails = 0;
   uint32_t asks_for_delay = 0;  // fails with retry_after
   uint32_t rejects = 0;
-  uint32_t hangs = 0;    // takes it and never answers
+  uint32_t hangs = 0;    // takes the attempt and never answers
   uint32_t dawdles = 0;  // accepts after up to `dawdle_max`
   absl::Duration dawdle_max = absl::Seconds(3);
 };
@@ -41,7 +41,7 @@ class Consumer {
                                                            std::string sender);
 
   void set_habits(ConsumerHabits habits) { habits_ = habits; }
-  // Takes throttled events; outlives the consumer's processes. Null: there are none.
+  // Takes throttled events; outlives the consumer's processes. Null if there is no worker.
   void set_worker(Worker* worker) { worker_ = worker; }
   sim::SimProcess& process() { return process_; }
   const std::vector<Receipt>& receipts() const { return receipts_; }

@@ -30,7 +30,7 @@ void EventUser::Next() {
 }
 
 v1::Event EventUser::DrawEvent(absl::Time* due) {
-  // Sometimes in the past: at once.
+  // Sometimes in the past; such an event is due at once.
   *due = calls_.Now() + calls_.Between(-absl::Seconds(2), options_.ahead_max);
   const int64_t micros = ToMicros(*due);
   *due = FromMicros(micros);
@@ -90,7 +90,7 @@ void EventUser::CreateBatch() {
       });
 }
 
-// A stream has no request_id: a user who resends uses ids of its own.
+// A stream has no request_id, so a user who resends chooses event ids.
 void EventUser::Ingest() {
   auto request = std::make_shared<v1::IngestRequest>();
   request->set_parent("tenants/default");
@@ -147,7 +147,8 @@ void EventUser::MayCancel(size_t event) {
           if (answer.ok()) {
             events_[event].cancelled = true;
             events_[event].cancel_answered = calls_.Now();
-          } else if (!absl::IsFailedPrecondition(answer.status())) {  // being sent, or ended
+          } else if (!absl::IsFailedPrecondition(
+                         answer.status())) {  // the event is being sent, or has ended
             Complain("CancelEvent", answer.status());
           }
         });

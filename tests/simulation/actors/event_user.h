@@ -1,4 +1,4 @@
-// A user who makes one-off events in all ways there are, and cancels some of them.
+// A user who makes one-off events in every way the API offers, and cancels some of them.
 //
 // Threads: the world's.
 
@@ -43,8 +43,8 @@ class EventUser {
 
   UserCalls& calls_;
   const Options options_;
-  int made_ = 0;  // calls
-  int open_ = 0;  // calls that are not answered, and cancels to come
+  int made_ = 0;  // calls made so far
+  int open_ = 0;  // unanswered calls and planned cancels
   int last_id_ = 0;
   std::vector<OneOff> events_;
   std::vector<std::string> complaints_;

@@ -1,4 +1,4 @@
-// What the users of the simulation put into schedules and one-off events alike.
+// Parts of messages that schedules and one-off events of the simulation's users share.
 
 #ifndef TESTS_SIMULATION_ACTORS_MESSAGE_PARTS_H_
 #define TESTS_SIMULATION_ACTORS_MESSAGE_PARTS_H_
@@ -8,17 +8,18 @@
 namespace escapement::simulation {
 
 inline constexpr absl::Duration kDeliveryTimeout = absl::Seconds(2);
-// Longer than a lease: who takes a shard over has to wait for attempts of the one before it.
+// Longer than a lease, so a process that takes over a shard must wait for attempts of the former
+// owner.
 inline constexpr absl::Duration kLongDeliveryTimeout = absl::Seconds(8);
 inline constexpr int kMaxAttempts = 5;
 
-// Of the n-th message of a user: most are short.
+// The delivery timeout of a user's n-th message: most are short.
 inline absl::Duration DeliveryTimeoutOf(int64_t n) {
   return n % 4 == 3 ? kLongDeliveryTimeout : kDeliveryTimeout;
 }
 
-// Target, timeout and retries: short, so that a run ends soon. `Message` is a v1::Schedule or a
-// v1::Event.
+// Sets target, timeout and retries, all short, so that a run ends soon. `Message` is a v1::Schedule
+// or a v1::Event.
 template <typename Message>
 void SetDelivery(Message* message, absl::Duration timeout = kDeliveryTimeout) {
   message->mutable_target()->mutable_http()->set_uri("http://consumer.test/events");

@@ -115,7 +115,7 @@ void PolicyUser::Delete() {
         master.policies->DeletePolicy(request, std::move(done));
       },
       [this](absl::StatusOr<google::protobuf::Empty> answer) {
-        // As long as something waits or is out under it.
+        // Refused while events wait or are out under the policy: try again later.
         if (absl::IsFailedPrecondition(answer.status())) return Next();
         if (answer.ok()) {
           finished_ = true;

@@ -1,5 +1,5 @@
-// A user who makes a policy, changes its limits, pauses and resumes it while events wait under it
-// and are out, and deletes it when nothing refers to it any more.
+// A user who makes a policy; changes its limits, pauses and resumes it while events wait and are
+// out; and deletes it once nothing refers to it.
 //
 // Threads: the world's.
 
@@ -19,9 +19,9 @@ class PolicyUser {
  public:
   struct Options {
     std::string id;
-    int64_t limit_min = 1;  // of max_concurrent
+    int64_t limit_min = 1;  // least max_concurrent that it sets
     int64_t limit_max = 50;
-    bool rates = true;                           // sometimes; else none has one
+    bool rates = true;                           // sets a rate sometimes; if false, never
     absl::Duration rest_min = absl::Seconds(2);  // between two calls
     absl::Duration rest_max = absl::Seconds(12);
   };
@@ -29,15 +29,15 @@ class PolicyUser {
   // `calls` outlives the user.
   PolicyUser(UserCalls& calls, Options options) : calls_(calls), options_(std::move(options)) {}
   void Start() { Create(); }
-  // No more changes; a paused policy is resumed.
+  // Makes no more changes, and resumes a paused policy.
   void Calm() { calm_ = true; }
-  // Deletes it, trying until nothing refers to it.
+  // Deletes the policy, and repeats that until nothing refers to it.
   void Finish() { finishing_ = calm_ = true; }
   bool made() const { return made_; }
   bool finished() const { return finished_; }
   std::string name() const { return "tenants/default/policies/" + options_.id; }
 
-  // Answers that a user had no reason to expect.
+  // Answers that the user did not expect.
   const std::vector<std::string>& complaints() const { return complaints_; }
 
  private:

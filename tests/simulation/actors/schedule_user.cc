@@ -29,7 +29,7 @@ void ScheduleUser::Next() {
             finished_ = true;
             return;
           }
-          // A paused schedule is sometimes deleted with rows that wait for its resume.
+          // Half of the paused schedules are deleted while rows wait for the resume.
           return state_ == State::kPaused && calls_.random().Below(2) == 0 ? Resume() : Delete();
         }
         if (state_ == State::kNone) return Create();
@@ -41,8 +41,8 @@ void ScheduleUser::Next() {
           if (lot < 50) return Trigger();
           return options_.times && lot < 60 ? BackfillRange() : Resume();
         }
-        // Refused of a schedule that may have no more occurrences; an earlier try may take effect
-        // nevertheless.
+        // A schedule that may have no more occurrences would refuse a pause or trigger. An earlier
+        // try of the same call may have taken effect even so.
         if (MayFinish(current_, lives_.back().changes.front().called, calls_.Now()))
           return Update();
         if (options_.times && lot >= 82) return BackfillRange();
@@ -241,7 +241,8 @@ void ScheduleUser::CancelRun() {
       });
 }
 
-// It may have ended since it was listed, and a run of one may be on its way between two places.
+// The run may have ended since it was listed. The row of a run with one event may be moving between
+// two tables just now.
 void ScheduleUser::CancelOne(const std::string& run) {
   v1::CancelRunRequest request;
   request.set_name(run);
@@ -294,11 +295,11 @@ void ScheduleUser::DrawThrottle(bool* frequent, Definition* definition) {
   sim::SimRandom& random = calls_.random();
   const Throttling& throttling = *options_.throttling;
   throttle_.Clear();
-  // A batch now and then rather than a trickle.
+  // Batches at a few times rather than a trickle.
   if (!options_.times) {
     definition->cron = absl::StrCat(random.Below(20), ",", 20 + random.Below(40), " * * * * *");
   } else if (random.Below(3) > 0) {
-    // No exclusion leaves nothing of it.
+    // The three seconds are far apart, so no exclusion removes every occurrence.
     definition->cron = absl::StrCat(random.Below(20), ",", 20 + random.Below(20), ",",
                                     40 + random.Below(20), " * * * * *");
     *frequent = true;
@@ -313,9 +314,9 @@ void ScheduleUser::DrawThrottle(bool* frequent, Definition* definition) {
     definition->cron = absl::StrCat(soon.second(), " ", soon.minute(), " * * * *");
     definition->count = throttling.batch;
   }
-  // Now and then it is not throttled at all.
+  // One definition in twelve is not throttled.
   if (throttling.batch == 0 && random.Below(12) == 0) return;
-  // Some wait without a policy, for the sake of their window or completion.
+  // Some have no policy, but still a window or a completion.
   const bool alone = throttling.batch == 0 && random.Below(6) == 0;
   if (!alone) throttle_.set_policy(throttling.policies[random.Below(throttling.policies.size())]);
   const uint64_t completion = random.Below(4);
@@ -351,7 +352,7 @@ void ScheduleUser::DrawWindow(Definition* definition) {
 
 std::string ScheduleUser::DrawCron(bool* frequent) {
   sim::SimRandom& random = calls_.random();
-  // Times of day of the next minutes, in some zone whose offset is whole hours.
+  // Times of day in the next minutes, in a zone whose offset is whole hours.
   const absl::CivilSecond soon =
       absl::ToCivilSecond(calls_.Now() + absl::Seconds(5 + static_cast<int64_t>(random.Below(60))),
                           absl::UTCTimeZone());
@@ -383,8 +384,8 @@ std::string ScheduleUser::DrawCron(bool* frequent) {
   }
 }
 
-// The hour may end within it: the child of a later minute then stands before that of an earlier
-// one.
+// The list may span the end of an hour. Then the child of a later minute stands before the child of
+// an earlier one.
 std::string ScheduleUser::DrawMinuteList() {
   sim::SimRandom& random = calls_.random();
   const int minute = absl::ToCivilMinute(calls_.Now(), absl::UTCTimeZone()).minute();
@@ -409,10 +410,10 @@ v1::Schedule ScheduleUser::Message(const Definition& definition) {
   schedule.set_event_count(definition.count);
   schedule.set_priority(static_cast<int32_t>(calls_.random().Below(10)));
   schedule.set_payload(absl::StrCat("definition ", definitions_, " of ", options_.id));
-  // Of throttled ones the hold times are short, too.
+  // Throttled schedules have short hold times, so they get the short timeout, too.
   const bool throttled = throttle_.ByteSizeLong() > 0;
   SetDelivery(&schedule, throttled ? kDeliveryTimeout : DeliveryTimeoutOf(definitions_));
-  // Most are tried again past their next occurrence, which is never far.
+  // Two thirds retry past their next occurrence, which is never far away.
   schedule.mutable_retry_policy()->set_keep(definitions_ % 3 != 0);
   schedule.mutable_target()->mutable_http()->set_uri(
       absl::StrCat("http://", options_.target, "/events"));

@@ -1,5 +1,5 @@
-// A user who makes a schedule, changes, pauses, resumes and triggers it at random, may delete it
-// and make it anew, and deletes it in the end.
+// A user who makes a schedule and changes, pauses, resumes and triggers it at random. Sometimes the
+// user deletes it and makes it again; in the end the user deletes it.
 //
 // Threads: the world's.
 
@@ -18,26 +18,26 @@ namespace escapement::simulation {
 
 class ScheduleUser {
  public:
-  // Of schedules whose events wait for tokens.
+  // For schedules whose events wait for tokens.
   struct Throttling {
     std::vector<std::string> policies;  // full names; not empty
-    std::function<bool()> ready;        // they are there
+    std::function<bool()> ready;        // true once the policies exist
     int64_t count_max = 2000;
-    int64_t batch = 0;  // > 0: n of every definition
+    int64_t batch = 0;  // if > 0, every definition has this many events
   };
   struct Options {
     std::string id;
-    absl::Duration first_call_max = absl::Seconds(12);  // the schedule is made within it
+    absl::Duration first_call_max = absl::Seconds(12);  // the schedule is made within this time
     absl::Duration rest_min = absl::Seconds(1);         // between two calls
     absl::Duration rest_max = absl::Seconds(9);
-    bool changes = true;  // else it is made and deleted
-    // Its definitions have at most 100 occurrences in such a time; zero: any.
+    bool changes = true;  // if false, it is only made and deleted
+    // Definitions have at most 100 occurrences in this time; zero: no such limit.
     absl::Duration leap = absl::ZeroDuration();
     int64_t count_max = 40;
-    // Definitions of all kinds, with all policies, and ranges that are fired belatedly.
+    // Definitions of all kinds with all policies, and backfills.
     bool times = false;
-    bool cancels = false;            // runs
-    bool minute_lists = false;       // … and cron expressions of several children
+    bool cancels = false;       // cancels runs, too
+    bool minute_lists = false;  // with `times`: also cron expressions that need several children
     std::vector<std::string> zones;  // not empty
     std::optional<Throttling> throttling = std::nullopt;
     std::string target = "consumer.test";
@@ -46,12 +46,12 @@ class ScheduleUser {
   // `calls` outlives the user.
   ScheduleUser(UserCalls& calls, Options options) : calls_(calls), options_(std::move(options)) {}
   void Start();
-  // Ends with a delete. Changes that are under way are finished before.
+  // Deletes the schedule as its last call. A call that is under way is finished first.
   void Finish() { finishing_ = true; }
   bool finished() const { return finished_; }
 
   const std::vector<ScheduleLife>& lives() const { return lives_; }
-  // Answers that a user had no reason to expect.
+  // Answers that the user did not expect.
   const std::vector<std::string>& complaints() const { return complaints_; }
 
  private:
@@ -88,7 +88,7 @@ class ScheduleUser {
   int definitions_ = 0;
   Definition current_;
   v1::Schedule throttle_;  // policy, window and completion of the last definition
-  bool may_drop_ = false;  // of any
+  bool may_drop_ = false;  // whether any definition so far may drop events
   std::vector<ScheduleLife> lives_;
   std::vector<std::string> complaints_;
 };

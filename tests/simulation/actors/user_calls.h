@@ -1,6 +1,6 @@
-// How users call masters over the simulated network: again, under the same request_id and at any
-// master, until the answer is known; and some of them once more, to see whether the answer is the
-// same.
+// How users call masters over the simulated network. A call is repeated under the same request_id,
+// at any master, until its answer is known. Some calls are made once more later, to compare the
+// answers.
 //
 // Threads: the world's.
 
@@ -40,22 +40,23 @@ class UserCalls {
  public:
   using Endpoint = sim::SimEndpoint<MasterApis>;
 
-  // All outlive the calls. `masters` is not empty.
+  // All arguments outlive this object. `masters` is not empty.
   UserCalls(sim::SimNetwork& network, sim::SimProcess& user, std::vector<const Endpoint*> masters)
       : network_(network), user_(user), masters_(std::move(masters)) {}
 
   template <typename T>
   using Invoke = std::function<void(MasterApis&, std::function<void(absl::StatusOr<T>)>)>;
 
-  // `done` has the answer that is known: OK, or an error that another try would not change.
-  // It is taken to be called under the last of NewRequestId(), if that has not been used yet.
+  // Calls `done` with the first final answer: OK, or an error that another try would not change.
+  // The call counts as made under the latest NewRequestId(), if no other call has used that id.
   template <typename T>
   void UntilKnown(Invoke<T> invoke, std::function<void(absl::StatusOr<T>)> done) {
     Try<T>(std::move(invoke), std::move(done), std::exchange(new_request_, std::string()));
   }
 
-  // From now on OK answers are written down, and one call in so many is made again later. No calls
-  // may be repeated after a day. `answers` outlives this.
+  // From now on OK answers are noted in `answers`, and one call in `one_in` is made again later.
+  // Masters forget request ids after a day, so a run with this must be shorter. `answers` outlives
+  // this object.
   void Repeat(uint64_t one_in, std::vector<Answer>* answers) {
     repeats_one_in_ = one_in;
     answers_ = answers;
@@ -91,7 +92,7 @@ class UserCalls {
         });
   }
 
-  // True if it is to be asked for again.
+  // Notes an OK answer. Returns true if the call should be made again.
   template <typename T>
   bool Answered(const std::string& request, const T& answer) {
     if (answers_ == nullptr || request.empty()) return false;
@@ -100,7 +101,7 @@ class UserCalls {
     return user_.random().Below(repeats_one_in_) == 0;
   }
 
-  // No answer is as good as another here.
+  // Makes the call once more; a missing answer breaks no rule.
   template <typename T>
   void Again(Invoke<T> invoke, std::string request) {
     After(Between(absl::ZeroDuration(), absl::Seconds(5)), [this, invoke, request] {

@@ -39,7 +39,8 @@ void Worker::Answered(size_t receipt, const Receipt& what) {
     for (size_t work : ended) works_[work].word = WorkWord::kNone;
     return;
   }
-  // It is still working on it since an arrival with a token: this one is answered all the same.
+  // The worker still works on an earlier arrival that brought a token. This copy counts as ended
+  // now.
   for (auto it = known.open.begin(); it != known.open.end(); ++it) {
     if (works_[*it].receipt != receipt) continue;
     works_[*it].ended = network_.world().Now();
@@ -60,7 +61,7 @@ DeliveryWork Worker::Accept(size_t receipt, const Receipt& what) {
   }
   Arrived(receipt, what);
   known.tokens.push_back(what.token);
-  // An attempt that was on the way for long may arrive after the next one.
+  // An attempt that was delayed in the network may arrive after the next one.
   if (what.attempt >= known.attempt) {
     known.attempt = what.attempt;
     known.token = what.token;
@@ -72,7 +73,7 @@ DeliveryWork Worker::Accept(size_t receipt, const Receipt& what) {
 DeliveryWork Worker::Begin(const Receipt& what, Known& known) {
   known.first_token = what.token;
   known.working = true;
-  // The same for the same attempt, whoever sends it.
+  // Drawn from the attempt's name, so that every sender of an attempt meets the same behaviour.
   sim::SimRandom random(network_.world().seed(),
                         absl::StrCat("work ", what.event_id, "/", what.attempt));
   uint64_t lot = random.Below(1'000'000);
@@ -87,7 +88,8 @@ DeliveryWork Worker::Begin(const Receipt& what, Known& known) {
   std::vector<size_t> ended;
   if (drawn(habits_.at_once)) {
     EndOpen(known, Word::kSucceeded, &ended);
-    for (size_t index : ended) works_[index].word = WorkWord::kNone;  // nobody said it took effect
+    for (size_t index : ended)
+      works_[index].word = WorkWord::kNone;  // no answer says that it took effect
     known.finished = true;
     return DeliveryWork::kSucceeded;
   }
@@ -150,11 +152,11 @@ void Worker::EndOpen(Known& known, Word word, std::vector<size_t>* ended) {
 
 void Worker::Finish(const std::string& event_id, Word word, bool first_token, int times) {
   Known& known = known_[event_id];
-  if (!known.working) return;  // tidied up
+  if (!known.working) return;  // Tidy has finished it
   std::vector<size_t> ended;
   EndOpen(known, word, &ended);
   known.finished = word != Word::kFailed;
-  // Of several tokens that it was given for it one counts: that of the last arrival.
+  // The event may have been given several tokens. Only the token of the last arrival counts.
   const std::vector<size_t> last =
       first_token || ended.empty() ? std::vector<size_t>() : std::vector<size_t>{ended.back()};
   for (int i = 0; i < times; ++i)
@@ -237,7 +239,7 @@ void Worker::Tidy() {
   tidy_ = true;
   for (auto& [event_id, known] : known_) {
     if (known.working) Finish(event_id, Word::kSucceeded, false, 1);
-    // It may have given back an older one only.
+    // Finish may have given back an older token only.
     if (known.tokens.size() < 2) continue;
     for (const std::string& token : known.tokens) GiveBack(token, Word::kSucceeded, {});
   }

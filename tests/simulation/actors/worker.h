@@ -1,9 +1,10 @@
-// The working side of the consumer: what it does with events that hold a token. It works on them
-// for a while and completes them, or fails, releases, completes twice, extends, outlives its hold
-// time or says nothing, as the seed decides; through any door, again until the answer is known.
+// The working side of the consumer: what it does with events that hold a token. It works on an
+// event for a while and then completes it. As the seed decides, it may also fail, release, complete
+// twice, extend, outlive its hold time or never report. It uses any door, and repeats a call until
+// the answer is known.
 //
-// It deduplicates by event id, as consumers do: what it has finished it completes at once when it
-// arrives again, what it is still working on it goes on with, under the newest token.
+// It deduplicates by event id, as consumers do. An event that arrives again after it was finished
+// is completed at once. If the worker still works on the event, it goes on under the newest token.
 //
 // Threads: the world's.
 
@@ -28,17 +29,18 @@
 
 namespace escapement::simulation {
 
-// Of a million events; the rest is worked on for up to `work_max` and completed.
+// How many of a million events get each treatment; the rest is worked on for up to `work_max` and
+// completed.
 struct WorkHabits {
-  uint32_t at_once = 100'000;       // done with the delivery's answer
-  uint32_t fails_at_once = 10'000;  // failed with it
+  uint32_t at_once = 100'000;       // completed in the delivery's answer
+  uint32_t fails_at_once = 10'000;  // failed in the delivery's answer
   uint32_t fails = 30'000;          // completed as FAILED
   uint32_t fails_finally = 10'000;
-  uint32_t releases = 100'000;        // without a word on the work
+  uint32_t releases = 100'000;        // released, with no result of the work
   uint32_t completes_twice = 50'000;  // through two doors
   uint32_t extends = 30'000;          // every second, for up to `outlives_max`
   uint32_t outlives = 10'000;         // works for up to `outlives_max`, and uses its first token
-  uint32_t says_nothing = 3'000;      // until Tidy
+  uint32_t says_nothing = 3'000;      // gives no token back until Tidy
   absl::Duration work_max = absl::Milliseconds(200);
   absl::Duration outlives_max = absl::Seconds(9);
 };
@@ -47,25 +49,25 @@ class Worker {
  public:
   using Door = sim::SimEndpoint<TokenApi>;
 
-  // All outlive the worker. `doors` is not empty.
+  // All arguments outlive the worker. `doors` is not empty.
   Worker(sim::SimNetwork& network, sim::SimProcess& process, std::vector<const Door*> doors,
          WorkHabits habits);
 
-  // An accepted event of `receipts`[`receipt`] that holds a token. What the answer says of the
-  // work.
+  // Takes an accepted event with a token; its receipt is `receipts`[`receipt`]. Returns what the
+  // delivery's answer says about the work.
   handler::DeliveryWork Accept(size_t receipt, const Receipt& what);
-  // An event that arrived and will not be answered as accepted, or holds no token; ended when it is
-  // answered.
+  // Notes an event that arrived but will not be answered as accepted, or holds no token. It counts
+  // as ended when it is answered.
   void Arrived(size_t receipt, const Receipt& what);
   void Answered(size_t receipt, const Receipt& what);
 
-  // It works on the event, or has finished it: it does not refuse another copy.
+  // True if the worker works on the event or has finished it. Then it does not refuse another copy.
   bool Has(const std::string& event_id) const {
     auto known = known_.find(event_id);
     return known != known_.end() && (known->second.working || known->second.finished);
   }
 
-  // Gives back everything it has, and from now on at once what comes.
+  // Gives back every token it has. From now on it gives back each new token at once.
   void Tidy();
   bool idle() const { return calls_open_ == 0; }
 
@@ -76,10 +78,10 @@ class Worker {
   struct Known {
     bool finished = false;
     bool working = false;
-    uint32_t attempt = 0;             // that brought `token`
-    std::vector<std::string> tokens;  // all that it was given
-    std::string first_token, token;   // of the work under way
-    std::vector<size_t> open;         // in works_
+    uint32_t attempt = 0;             // number of the attempt that brought `token`
+    std::vector<std::string> tokens;  // every token that the event was given
+    std::string first_token, token;   // first and newest token of the present work
+    std::vector<size_t> open;         // indices into works_
   };
   enum class Word { kSucceeded, kFailed, kFailedFinally, kReleased };
 
@@ -103,7 +105,7 @@ class Worker {
   sim::SimProcess& process_;
   const std::vector<const Door*> doors_;
   const WorkHabits habits_;
-  sim::SimRandom random_;  // of doors
+  sim::SimRandom random_;  // chooses doors
   bool tidy_ = false;
   uint64_t calls_open_ = 0;
   std::map<std::string, Known> known_;  // by event id

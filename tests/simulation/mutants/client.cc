@@ -1,4 +1,4 @@
-// Faults of the store, of its client, and of what it is told: in all services.
+// Faults of the store, its client and the store's clock, planted in all services.
 
 #include <string>
 #include <utility>

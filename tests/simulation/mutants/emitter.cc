@@ -27,7 +27,7 @@ using storage::v1::EventRecord;
 
 StoreDecorator Emitters(std::function<Rewrite()> make) { return Rewriting("emitter", make); }
 
-// In every third seed of the cast nothing happens but that all emitters are down at times.
+// In every third seed of the cast the only fault is that all emitters are down at times.
 Mutant InDowntimes(Mutant mutant) {
   mutant.cast = Cast::kTimes;
   mutant.first_seed = 3;
@@ -48,7 +48,7 @@ bool IsEmittedTo(ColumnFamily cf, const std::string& key) {
          key == EmittedToKey(ReadBigEndian<uint16_t>(key));
 }
 
-// A record of skipped occurrences; nullopt for every other mutation.
+// The record, if the mutation puts a record of skipped occurrences; else nullopt.
 std::optional<DoneRecord> SkippedBy(const Mutation& mutation) {
   DoneRecord record;
   if (mutation.cf != ColumnFamily::kDone || !IsPut(mutation) ||
@@ -63,7 +63,7 @@ Rewrite LosesRow() {
   }};
 }
 
-// The commit of rows and checkpoint, in two.
+// Commits the rows and the checkpoint in two commits.
 Rewrite CheckpointBeforeRows() {
   return {.split = [](kv::CommitRequest* request) -> std::optional<kv::Commit> {
             const bool progress = AnyMutation(*request, [](const Mutation& mutation) {
@@ -76,7 +76,8 @@ Rewrite CheckpointBeforeRows() {
               rows.groups.push_back(group);
               group.mutations.clear();
             }
-            // Under the same lease; the checkpoint is not what it was any more.
+            // Under the same lease, but without the condition on the checkpoint: the first commit
+            // has changed it.
             for (const kv::Condition& condition : request->fence) {
               if (condition.cf == ColumnFamily::kLeases) rows.fence.push_back(condition);
             }
@@ -85,7 +86,7 @@ Rewrite CheckpointBeforeRows() {
           .gap = absl::Milliseconds(100)};
 }
 
-// The group that emits the occurrence of an interval.
+// Drops the child's next instant from the group that emits an occurrence of an interval.
 Rewrite LeavesInterval() {
   return {.commit = [every = Every(2)](kv::CommitRequest* request) mutable {
     const auto moves = [](const Mutation& mutation) {
@@ -133,7 +134,7 @@ Rewrite MiscountsSummary() {
   }};
 }
 
-// Once by the day of its nominal time, and once by the day after.
+// Under the day of its nominal time, and under the day after.
 Rewrite RecordsSkipTwice() {
   return {.commit = [every = Every(3)](kv::CommitRequest* request) mutable {
     for (kv::Group& group : request->groups) {
@@ -166,7 +167,7 @@ Rewrite NeverClosesRun() {
   }};
 }
 
-// An event that has succeeded counts twice.
+// Counts an event that has succeeded twice.
 Rewrite ClosesRunEarly() {
   return {.value = [](ColumnFamily cf, const std::string&, std::string* value) {
     if (cf != ColumnFamily::kRunParts) return;
@@ -183,7 +184,7 @@ bool Launches(const kv::Group& group) {
   });
 }
 
-// Also, it does not hear of runs that have become active.
+// The emitter also misses some news of runs that have become active.
 Rewrite LaunchesWithoutAsking() {
   return {.commit =
               [](kv::CommitRequest* request) {
@@ -273,7 +274,8 @@ Rewrite OverlooksNewExpressions() {
   }};
 }
 
-// Whether children are left is not a condition, and the look before it is careless.
+// The commit does not require that no children are left, and the scan before it sometimes misses
+// them.
 Rewrite SweepsWhatIsInUse() {
   return {.commit =
               [](kv::CommitRequest* request) {
@@ -297,7 +299,7 @@ Rewrite IgnoresClockHold() {
   }};
 }
 
-// Nor has it that the children are as they were read.
+// The commit does not require that states and children are as they were read.
 Rewrite EmitsUnconditionally() {
   return {.commit =
               [](kv::CommitRequest* request) {

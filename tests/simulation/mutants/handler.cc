@@ -76,12 +76,12 @@ Rewrite LosesOutcome() {
   }};
 }
 
-// It is only remembered.
+// The retry is kept in memory only.
 Rewrite RetriesUnwritten() {
   return {.commit = [](kv::CommitRequest* request) { EraseMutations(request, IsRetry); }};
 }
 
-// Every definition's retry policy, as handlers read it.
+// Edits the retry policy of every definition that handlers read.
 Rewrite RetriesBy(std::function<void(storage::v1::RetryRecord*)> edit) {
   return {.value = [edit](ColumnFamily cf, const std::string&, std::string* value) {
     if (cf != ColumnFamily::kDefinitions) return;
@@ -101,7 +101,7 @@ Rewrite EndsInTwoCommits() {
           .gap = absl::Milliseconds(20)};
 }
 
-// With the claim of every tenth row of a schedule.
+// Writes the outcomes in the commit that claims; for every tenth row of a schedule.
 Rewrite EndsBeforeAnswer() {
   return {.commit = [every = Every(10)](kv::CommitRequest* request) mutable {
     for (kv::Group& group : request->groups) {
@@ -168,7 +168,7 @@ Rewrite EndsOneShort() {
   }};
 }
 
-// Successors take its claims over without waiting for what it may have under way.
+// The next owner takes over claims without waiting for attempts that may be under way.
 Rewrite TakesOverUnwaited() {
   return {.value = [](ColumnFamily cf, const std::string& key, std::string* value) {
     const auto inflight = DecodeInflightKey(key);
@@ -180,7 +180,7 @@ Rewrite TakesOverUnwaited() {
   }};
 }
 
-// At takeover.
+// Happens at takeover.
 Rewrite MissesLastClaim() {
   return {.scan = [](const kv::ScanRequest& request, kv::ScanResult* result) {
     if (request.cf == ColumnFamily::kInflight && !result->entries.empty())
@@ -235,13 +235,13 @@ Rewrite LosesReport() {
   }};
 }
 
-// Attempts and results go through it; either may be changed.
+// Attempts and results pass through `change`, which may edit either.
 class ChangingTransport final : public handler::DeliveryTransport {
  public:
   struct Change {
     std::function<void(std::vector<handler::DeliveryAttempt>*)> attempts = nullptr;
     std::function<void(handler::DeliveryResult*)> result = nullptr;
-    int twice_every = 0;  // so many attempts one goes out twice; 0: never
+    int twice_every = 0;  // one in this many attempts is sent twice; 0: none
   };
   ChangingTransport(std::unique_ptr<handler::DeliveryTransport> inner, Change change)
       : inner_(std::move(inner)), change_(std::move(change)), twice_(change_.twice_every) {}
@@ -292,7 +292,7 @@ ChangingTransport::Change NumbersAttemptsWrongly() {
   }};
 }
 
-// A failure that the consumer has told is nothing that happened.
+// Takes every second failure that the consumer reported for a success.
 ChangingTransport::Change TakesFailureForSuccess() {
   return {.result = [every = Every(2)](handler::DeliveryResult* result) mutable {
     if (result->status == handler::DeliveryStatus::kFailed && every())

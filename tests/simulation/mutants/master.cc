@@ -40,7 +40,7 @@ std::optional<StateRecord> StateOf(const kv::Group& group) {
   return std::nullopt;
 }
 
-// A change of a schedule that leaves it in this state.
+// True if the group changes a schedule and leaves it in this state.
 bool MakesIt(storage::v1::ScheduleStateKind kind, const kv::Group& group) {
   const auto state = StateOf(group);
   return state.has_value() && state->kind() == kind;
@@ -54,7 +54,7 @@ Rewrite ForgetsRequest() {
   }};
 }
 
-// From `parked` back to where it waits.
+// Loses a row that moves from `parked` back to where it waits.
 Rewrite LosesRowOfResume() {
   return {.commit = [every = Every(3)](kv::CommitRequest* request) mutable {
     for (kv::Group& group : request->groups) {
@@ -68,7 +68,7 @@ Rewrite LosesRowOfResume() {
   }};
 }
 
-// Of the time that emitters have been through already.
+// Loses the rows for the time that emitters have already planned.
 Rewrite UpdatesWithoutRows() {
   return {.commit = [every = Every(3)](kv::CommitRequest* request) mutable {
     for (kv::Group& group : request->groups) {
@@ -89,7 +89,7 @@ Rewrite ChangesUnplanned() {
                 WaiveConditions(request, [](const kv::Condition& condition) {
                   return condition.cf == ColumnFamily::kCheckpoints;
                 });
-                // Nor does it take the checkpoints to be its own, where there are none yet.
+                // Nor does it replace the checkpoints' condition where there are none yet.
               },
           .delay = absl::Milliseconds(200)};
 }
@@ -124,7 +124,8 @@ Rewrite PausesUnrecorded() {
   }};
 }
 
-// What it owes begins where the former version ended.
+// Loses the instant from which the new version owes its occurrences: where the former version
+// ended.
 Rewrite ResumesFromTheStart() {
   return {.commit = [](kv::CommitRequest* request) {
     EditPuts<StateRecord>(request, ColumnFamily::kStates,
@@ -172,7 +173,7 @@ Rewrite ForgetsName() {
   }};
 }
 
-// A paused schedule's cancellation would not come to an end without it.
+// Spares paused schedules: their cancellation would never finish without the entry.
 Rewrite CancelsRunsUnrecorded() {
   return {.commit = [](kv::CommitRequest* request) {
     EditPuts<StateRecord>(request, ColumnFamily::kStates, [](Mutation*, StateRecord* state) {

@@ -1,6 +1,6 @@
-// Platforms with a planted fault, each of which a checker must catch: such as a developer could
-// make, in each of the services and in the store's client. They wrap a service's way to the store,
-// a handler's transport, or a door of tokens; the services are unchanged.
+// Platforms with a planted fault, each of which a checker must catch. The faults are mistakes that
+// a developer could make in a service or in the store's client. They wrap a service's way to the
+// store, a handler's transport, or a door of tokens; the services are unchanged.
 //
 // Threads: the world's.
 
@@ -32,25 +32,25 @@ using DoorDecorator = std::function<std::unique_ptr<TokenApi>(TokenApi&)>;
 
 struct Mutant {
   std::string name;   // [a-z_]+; begins with the service
-  std::string fault;  // what the developer did wrong
-  // Of a violation of one of them it counts as caught.
+  std::string fault;  // the developer's mistake
+  // Violating any of these rules counts as caught.
   std::vector<std::string> rules;
   Cast cast = Cast::kPlain;
-  bool faults = true;  // of the fault plan
+  bool faults = true;  // whether the fault plan runs
   StoreDecorator store = nullptr;
   TransportDecorator transport = nullptr;
   DoorDecorator door = nullptr;
-  absl::Duration unsynced = absl::ZeroDuration();  // of the store's disk (ScenarioOptions)
-  ClockFault clock = ClockFault::kNone;            // of the store
+  absl::Duration unsynced = absl::ZeroDuration();  // a fault of the store's disk (ScenarioOptions)
+  ClockFault clock = ClockFault::kNone;            // a fault of the store's clock
   bool perturb = false;
-  std::optional<WorkHabits> work = {};  // instead of the cast's
-  // It is caught within so many seeds: first_seed, then each seed_step later.
+  std::optional<WorkHabits> work = {};  // replaces the habits of the cast
+  // It must be caught within this many seeds, from first_seed in steps of seed_step.
   int seeds_max = 20;
   uint64_t first_seed = 1;
   uint64_t seed_step = 1;
 };
 
-// Of each service, and all of them.
+// The mutants of each service, of clients and the store, and all together.
 std::vector<Mutant> EmitterMutants();
 std::vector<Mutant> HandlerMutants();
 std::vector<Mutant> TokenManagerMutants();
@@ -59,10 +59,10 @@ std::vector<Mutant> ClientMutants();
 std::vector<Mutant> AllMutants();
 
 struct Catch {
-  int seeds = 0;          // run, the one that caught it included
-  std::string rule = {};  // empty: it was not caught
-  std::string what = {};  // the first violation of that rule
-  // Rules that were broken though the mutant does not name them.
+  int seeds = 0;          // seeds run, including the one that caught it
+  std::string rule = {};  // the rule that caught it; empty if none did
+  std::string what = {};  // first violation of that rule
+  // Rules that were broken although the mutant does not name them.
   std::vector<std::string> others = {};
 };
 

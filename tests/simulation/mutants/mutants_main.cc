@@ -1,4 +1,4 @@
-// Says of each mutant how many seeds it takes to be caught, and by which rule.
+// Prints for each mutant how many seeds it takes to be caught, and by which rule.
 //
 //   mutants_main                        all of them
 //   mutants_main --only=handler --seeds=20 --what

@@ -1,5 +1,5 @@
-// The checkers are not blind: each planted fault is caught, by a rule that it is known to break;
-// and none cries without one.
+// The checkers can see: each planted fault is caught, by a rule that it is known to break. Without
+// a planted fault no checker reports anything.
 
 #include "tests/simulation/mutants/mutants.h"
 
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Mutants, testing::ValuesIn(AllMutants()),
                            return info.param.name;
                          });
 
-// The seeds that catch most of them.
+// These are the seeds that catch most mutants.
 class Unchanged : public testing::TestWithParam<std::tuple<Cast, bool, uint64_t>> {};
 
 TEST_P(Unchanged, NoCheckerCries) {

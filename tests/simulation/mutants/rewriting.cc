@@ -11,7 +11,8 @@ namespace escapement::simulation {
 namespace {
 
 constexpr absl::Duration kResendAfter = absl::Milliseconds(50);
-constexpr size_t kSentMax = 2 * kv::kSessionWindow;  // of which a resend is known
+constexpr size_t kSentMax =
+    2 * kv::kSessionWindow;  // this many commits are remembered, to recognise resends
 
 class RewritingKvStore final : public kv::ForwardingKvStore {
  public:
@@ -97,7 +98,7 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
   }
 
  private:
-  // As it went out, and what is to follow it.
+  // A commit as it was sent, and the commit that follows it, if any.
   struct Sent {
     std::shared_ptr<const kv::CommitRequest> request;
     std::optional<kv::Commit> second;
@@ -175,7 +176,7 @@ class RewritingKvStore final : public kv::ForwardingKvStore {
   const Rewrite rewrite_;
   const std::shared_ptr<Executor> executor_;
   std::unique_ptr<kv::KvClient> own_;
-  std::map<std::pair<uint64_t, uint64_t>, Sent> sent_;  // by session and number: the latest
+  std::map<std::pair<uint64_t, uint64_t>, Sent> sent_;  // by session and number; the latest ones
   kv::CommitSeq seq_ = 0;
   absl::Time store_time_ = absl::InfinitePast();
 };

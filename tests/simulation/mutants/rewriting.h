@@ -1,5 +1,5 @@
-// What mutants are made of: a store in front of the store, which changes what one kind of process
-// says to it and hears from it. The services are unchanged.
+// The building block of mutants: a store in front of the store. It changes what processes of one
+// kind send to the store and receive from it. The services are unchanged.
 //
 // Threads: the world's.
 
@@ -19,39 +19,40 @@
 
 namespace escapement::simulation {
 
-// What is changed. Empty functions change nothing. Made anew at each start of a process: what they
-// count begins anew then, too.
+// The changes that a mutant makes. An empty function changes nothing. A process gets a new Rewrite
+// at each start, so counters inside start again, too.
 struct Rewrite {
-  // Of a commit that goes out; once for each, not for its resends.
+  // Edits a commit before it is sent; called once for each commit, not for its resends.
   std::function<void(kv::CommitRequest*)> commit = nullptr;
-  // Takes out of a commit what is committed on its own, `gap` after the rest and before the answer.
+  // Takes a part out of a commit. The part is committed separately, `gap` after the rest and before
+  // the answer.
   std::function<std::optional<kv::Commit>(kv::CommitRequest*)> split = nullptr;
-  // Is it answered as applied at once? It is sent `gap` later.
+  // If it returns true, the commit is answered as applied at once and sent `gap` later.
   std::function<bool(const kv::CommitRequest&)> unawaited = nullptr;
   absl::Duration gap = absl::ZeroDuration();
   // A commit whose answer is unknown is sent again as a new one, in another session.
   bool resends_anew = false;
-  // An unknown answer is taken for a refusal.
+  // An unknown answer counts as a refusal.
   bool refuses_unknown = false;
-  // Of every value that is read, scanned or watched.
+  // Edits every value that is read, scanned or watched.
   std::function<void(kv::ColumnFamily, const std::string& key, std::string* value)> value = nullptr;
   std::function<void(const kv::ScanRequest&, kv::ScanResult*)> scan = nullptr;
   std::function<void(kv::WatchRequest*)> watch = nullptr;
-  // Is a batch of a watch of this column family heard of?
+  // False: the process never receives this batch of a watch of this column family.
   std::function<bool(kv::ColumnFamily)> hears = nullptr;
   bool ignores_lag = false;
-  // Of the store's time, as it is told.
+  // Added to every store time that the process receives.
   absl::Duration ahead = absl::ZeroDuration();
-  // What the store announces of half pace is not heard.
+  // The process does not notice when the store announces that its time goes at half pace.
   bool ignores_slow_phase = false;
-  // Of every commit.
+  // Delays every commit.
   absl::Duration delay = absl::ZeroDuration();
 };
 
-// For processes whose name begins with `service`.
+// For processes whose names begin with `service`.
 StoreDecorator Rewriting(std::string service, std::function<Rewrite()> make);
 
-// True of every n-th call.
+// Returns true at every n-th call.
 class Every {
  public:
   explicit Every(int n) : n_(n) {}
@@ -79,7 +80,8 @@ void EraseMutations(kv::CommitRequest* request, Predicate predicate) {
   for (kv::Group& group : request->groups) EraseMutations(&group, predicate);
 }
 
-// Takes them out of the commit; each in a group of its own.
+// Takes the matching mutations out of the commit. Each group's mutations form a group of the
+// result.
 template <typename Predicate>
 std::optional<kv::Commit> TakeMutations(kv::CommitRequest* request, Predicate predicate) {
   kv::Commit taken;
@@ -102,7 +104,7 @@ bool AnyMutation(const kv::CommitRequest& request, Predicate predicate) {
   });
 }
 
-// Conditions that the predicate names hold whatever is in the store.
+// Replaces the conditions that the predicate selects by one that always holds.
 template <typename Predicate>
 void WaiveConditions(kv::CommitRequest* request, Predicate predicate) {
   const auto waive = [&](std::vector<kv::Condition>& conditions) {
@@ -117,7 +119,7 @@ void WaiveConditions(kv::CommitRequest* request, Predicate predicate) {
   for (kv::Group& group : request->groups) waive(group.conditions);
 }
 
-// What is put there, as a message; `edit` may change it, and the mutation.
+// Parses each value that is put in `cf` as a Record. `edit` may change the record and the mutation.
 template <typename Record, typename Edit>
 void EditPuts(kv::CommitRequest* request, kv::ColumnFamily cf, Edit edit) {
   for (kv::Group& group : request->groups) {
@@ -131,7 +133,7 @@ void EditPuts(kv::CommitRequest* request, kv::ColumnFamily cf, Edit edit) {
   }
 }
 
-// A value that is read, as a message.
+// Edits a value that was read, as a Record.
 template <typename Record, typename Edit>
 void EditValue(std::string* value, Edit edit) {
   Record record;
@@ -140,7 +142,7 @@ void EditValue(std::string* value, Edit edit) {
   *value = record.SerializeAsString();
 }
 
-// Every n-th commit of those processes ignores their leases' epochs.
+// Every n-th commit of these processes ignores the epochs of their leases.
 StoreDecorator Unfenced(std::string service, int n);
 
 }  // namespace escapement::simulation

@@ -64,7 +64,7 @@ Rewrite GrantsOneMore() {
           }};
 }
 
-// As it was when the process first read it.
+// Every policy stays as it was when the process first read it.
 Rewrite KeepsLimits() {
   return {.commit = WaivePolicies,
           .value = [known = std::map<std::string, std::string>()](
@@ -83,7 +83,7 @@ Rewrite GrantsOneMoreAtOnce() {
           }};
 }
 
-// At takeover.
+// Happens at takeover.
 Rewrite MissesLastGrant() {
   return {.scan = [](const kv::ScanRequest& request, kv::ScanResult* result) {
     if (request.cf == ColumnFamily::kGrants && result->entries.size() > 1)
@@ -112,7 +112,7 @@ Rewrite LosesOutcome() {
   }};
 }
 
-// Whoever waits is taken off the queue on its own.
+// Deletes the waiting rows in a commit of their own.
 Rewrite GrantsOutsideBatch() {
   return {.split = [](kv::CommitRequest* request) -> std::optional<kv::Commit> {
             kv::Commit rows;
@@ -156,7 +156,7 @@ Rewrite KeepsGrant() {
   }};
 }
 
-// Of a report that says when something was delivered: what the hold time is counted from.
+// Shifts the delivery times that handlers report; hold times count from them.
 Rewrite CountsHoldTimeFrom(absl::Duration offset) {
   return {.value = [offset](ColumnFamily cf, const std::string& key, std::string* value) {
     if (cf != ColumnFamily::kWaiting || !IsReportKey(key)) return;
@@ -185,7 +185,7 @@ Rewrite MissesWakeUp() {
   }};
 }
 
-// Which token an event has been sent with last.
+// Remembers the token with which each event was last sent.
 struct Tokens {
   std::map<std::string, std::string> event_of;
   std::map<std::string, std::string> last;  // by event
@@ -216,7 +216,7 @@ class NotingTransport final : public handler::DeliveryTransport {
   const std::shared_ptr<Tokens> tokens_;
 };
 
-// To which one token of an event is as good as another.
+// Treats all tokens of an event alike: it replaces each by the latest.
 class CarelessDoor final : public TokenApi {
  public:
   CarelessDoor(TokenApi& inner, std::shared_ptr<Tokens> tokens)
@@ -256,7 +256,7 @@ Mutant ReleasesAnyGeneration() {
             return std::make_unique<NotingTransport>(std::move(inner), tokens);
           },
       .door = [tokens](TokenApi& inner) { return std::make_unique<CarelessDoor>(inner, tokens); },
-      // It takes a late release and a new grant of the same event.
+      // The fault shows when a late release meets a new grant of the same event.
       .work = WorkHabits{.fails = 600'000, .work_max = absl::Seconds(3)}};
 }
 

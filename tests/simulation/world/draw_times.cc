@@ -45,7 +45,8 @@ void DrawInstants(sim::SimRandom& random, absl::Time now, Definition* definition
   for (int64_t at : micros) definition->times.push_back(absl::FromUnixMicros(at));
 }
 
-// Of each minute a part, or a minute of the next (of what goes on longer than that).
+// Excludes a part of every minute or, if `minutes`, perhaps one of the next minutes as a whole.
+// Draw `minutes` only for definitions that last longer than that.
 std::string DrawExclusion(sim::SimRandom& random, absl::Time now, bool minutes) {
   if (minutes && random.Below(3) == 0) {
     const absl::CivilSecond soon = absl::ToCivilSecond(
@@ -65,13 +66,14 @@ void DrawRestrictions(sim::SimRandom& random, absl::Time now, bool frequent,
   if (frequent && random.Below(4) == 0) definition->start = soon(-5, 15);
   if (frequent && random.Below(4) == 0) definition->end = soon(90, 150);
   if (frequent && random.Below(8) == 0) definition->end = soon(40, 80);
-  // What leaves no occurrence at all is refused, and a cron expression has one in each minute.
+  // A definition without any occurrence is refused. A cron expression has at least one in each
+  // minute.
   definition->end = std::max(definition->end, definition->start + absl::Minutes(1));
   const bool ends = definition->end != absl::InfiniteFuture();
   if (frequent && random.Below(3) == 0 && (!ends || definition->every > absl::ZeroDuration())) {
     const bool minutes = !ends;
     definition->exclusions.push_back(DrawExclusion(random, now, minutes));
-    // Two parts of a minute may be all that a cron expression has.
+    // Not for cron expressions: two exclusions could remove all their occurrences.
     if (definition->every > absl::ZeroDuration() && minutes && random.Below(2) == 0)
       definition->exclusions.push_back(DrawExclusion(random, now, minutes));
   }
@@ -132,7 +134,7 @@ bool MayFinish(const Definition& definition, absl::Time made, absl::Time now) {
   if (definition.end < soon ||
       (definition.end < soon + absl::Minutes(5) && !definition.exclusions.empty()))
     return true;
-  // About one a second is used up at most.
+  // Runs use up about one of max_runs a second at most.
   return definition.max_runs > 0 &&
          definition.max_runs < absl::ToInt64Seconds(now - made) + kRunsAtOnce;
 }

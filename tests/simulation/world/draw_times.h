@@ -1,4 +1,4 @@
-// Definitions that use everything that docs/time.md describes, drawn at random.
+// Draws definitions at random that use everything described in docs/time.md.
 
 #ifndef TESTS_SIMULATION_WORLD_DRAW_TIMES_H_
 #define TESTS_SIMULATION_WORLD_DRAW_TIMES_H_
@@ -13,18 +13,19 @@
 
 namespace escapement::simulation {
 
-// `definition` has a cron expression with many occurrences a minute, or with one or none
-// (`frequent` false), a zone and a count; it becomes an interval or a list of instants, or stays
-// what it is, and gets restrictions and policies. It has an occurrence more than 20 s after `now`
-// that max_runs may take from it.
+// Changes `definition`, which has a cron expression, a zone and a count. The expression has many
+// occurrences a minute if `frequent`, else one or none. The definition may become an interval or a
+// list of instants, and gets restrictions and policies. It keeps an occurrence more than 20 s after
+// `now`, which only max_runs may remove.
 void DrawTimes(sim::SimRandom& random, absl::Time now, bool frequent, Definition* definition);
 
-// May it have its last occurrence soon? `made`: when the schedule was.
+// True if the definition may have its last occurrence soon. `made`: when the schedule was made.
 bool MayFinish(const Definition& definition, absl::Time made, absl::Time now);
 
-// When it fires, and the policies of that; a cron expression by its fields if `by_fields`.
+// Sets when the schedule fires, with its policies. `by_fields`: a cron expression is given as
+// fields.
 void SetTimes(const Definition& definition, bool by_fields, v1::Schedule* schedule);
-// The paths of an update to it.
+// The field paths of an update that sets those times.
 std::vector<std::string> TimesPaths(const v1::Schedule& schedule);
 
 google::protobuf::Timestamp ToTimestamp(absl::Time time);

@@ -31,7 +31,7 @@ void FaultPlan::Schedule() {
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { Downtime(); });
   for (int i = 0; i < options_.cut_offs; ++i)
     world_.After(random_.Between(options_.begin, options_.end), "fault", [this] { CutOff(); });
-  // One after the other: each is over before the next one comes.
+  // In turn: each step is undone before the next one.
   for (int i = 0; i < options_.clock_steps; ++i) {
     const absl::Duration each = (options_.end - options_.begin) / options_.clock_steps;
     world_.After(options_.begin + i * each, "fault", [this] { StepClock(); });
@@ -131,18 +131,19 @@ void FaultPlan::ForgetSessions() {
   parts_.store.ForgetSessions();
 }
 
-// Nothing must be early, and after the operator has confirmed that all is well again, nothing late.
+// Events must not be early, nor late after the operator's confirmation.
 void FaultPlan::WrongWallClock() {
   absl::Duration offset = Lasting(-absl::Minutes(5), absl::Minutes(5));
-  // Below a second it would be followed, by 500 ppm: then true time is not what the store can know.
+  // The clock would follow a smaller offset by slewing at 500 ppm. Then the store could not know
+  // true time.
   if (absl::AbsDuration(offset) < absl::Seconds(2)) offset = absl::Seconds(2);
-  // What an operator confirms while the store stands still takes effect when it goes on: the clock
-  // must still be right then.
+  // A confirmation that is given while the store stands still takes effect when it goes on. So the
+  // clock would have to be right at that later time.
   if (world_.Now() < store_still_to_) return;
   Tell("wrong wall clock",
        absl::StrCat("the store's wall clock leaps by ", absl::FormatDuration(offset)));
   parts_.store.SetWallClockOffset(offset);
-  // Less than it takes for a step to be followed.
+  // Shorter than the time after which the store follows a step.
   world_.After(Lasting(absl::Seconds(1), absl::Seconds(4)), "clock set right", [this] {
     Tell("the store's wall clock is right again");
     parts_.store.SetWallClockOffset(absl::ZeroDuration());
@@ -152,12 +153,12 @@ void FaultPlan::WrongWallClock() {
 
 void FaultPlan::StepClock() {
   const uint64_t lot = random_.Below(4);
-  // A step of a second is slewed. A step of minutes is followed once it has lasted.
+  // The store slews over a step of a second. It follows a step of minutes once that has lasted.
   absl::Duration by = lot == 0   ? absl::Seconds(1)
                       : lot == 1 ? absl::Minutes(2)
                                  : options_.clock_step;
   if (random_.Below(2) == 0) by = -by;
-  // A crash: the clock is set while nobody looks.
+  // With a crash the clock is set while the store is down.
   if (random_.Below(3) == 0) CrashStore();
   const StoreHost::Evidence evidence = {.synchronised = random_.Below(2) == 0,
                                         .everywhere = random_.Below(2) == 0};
@@ -214,7 +215,8 @@ void FaultPlan::Freeze() {
   host.Pause(pause);
 }
 
-// It is set right, with or without the operator's word; or what it shows is believed.
+// Either the clocks are set right, with or without a confirmation, or the operator confirms the
+// wrong time.
 void FaultPlan::StepBack() {
   const uint64_t lot = random_.Below(4);
   if (lot < 2) {
@@ -241,7 +243,7 @@ void FaultPlan::Partition(sim::SimNetwork& network, const std::string& from,
 void FaultPlan::Noise(sim::SimNetwork& network) {
   sim::SimNetwork::Faults faults;
   faults.loss = static_cast<uint32_t>(random_.Below(200'000));
-  // Consumers are reached by connections, which do not double.
+  // Connections to consumers never deliver a message twice.
   if (&network == &parts_.store_network)
     faults.duplication = static_cast<uint32_t>(random_.Below(300'000));
   faults.long_delay = static_cast<uint32_t>(random_.Below(100'000));
@@ -264,7 +266,7 @@ void FaultPlan::Heal() {
   }
   SetClocks(absl::ZeroDuration(), {.synchronised = false, .everywhere = true});
   if (!parts_.store.up()) parts_.store.Start();
-  // Not within the call that made it.
+  // Posted, so that it does not run within the call that made it.
   world_.After(absl::Seconds(1), "confirm", [this] { parts_.store.ConfirmClock(); });
   for (Host* host : parts_.services) {
     if (!host->up()) host->Start();

@@ -1,6 +1,6 @@
-// What goes wrong, drawn from the seed: crashes and restarts, orderly restarts, pauses beyond
-// leases, crashes of the store, sessions that it forgets, a wall clock of it that leaps, partitions
-// in one direction, and times in which messages are lost, doubled and late.
+// The faults of a run, drawn from the seed. Services and the store crash, restart in order, or pause
+// beyond their leases. The store forgets sessions, and its wall clock leaps. Networks have one-way
+// partitions, and times in which they lose, double and delay messages.
 //
 // Threads: the world's.
 
@@ -23,19 +23,21 @@ namespace escapement::simulation {
 class FaultPlan {
  public:
   struct Options {
-    absl::Duration begin;  // since the world began
+    absl::Duration begin;  // from the world's beginning
     absl::Duration end;    // by then everything is healed
     int faults = 8;
-    int kills = 0;  // of services, beside those
-    // Instead of other trouble with the store's wall clock: steps of a second and of this (hour or
-    // day), back and forth, also while the store is down. Some of them are shown by all machines,
-    // some are called synchronised by the kernel, some the operator believes.
+    int kills = 0;  // kills of services, besides `faults`
+    // Replaces other trouble with the store's wall clock. The clock is set back and forth by a
+    // second, by minutes or by `clock_step` (an hour or a day), sometimes while the store is down.
+    // As evidence, all machines may show the step, the kernel may call it synchronised, or the
+    // operator may confirm it.
     absl::Duration clock_step = absl::ZeroDuration();
     int clock_steps = 0;
-    int freezes = 0;  // of services, for longer than their leases
-    // In which all emitters are down: longer than they plan ahead.
+    int freezes = 0;  // pauses of services, longer than their leases
+    // Times in which all emitters are down, longer than they plan ahead.
     int downtimes = 0;
-    // Of handlers from the store for longer than their leases, while what they have sent is slow.
+    // Times in which a handler does not reach the store, longer than its leases, while its attempts
+    // are slow.
     int cut_offs = 0;
   };
   struct Parts {
@@ -48,11 +50,11 @@ class FaultPlan {
   // All outlive the plan.
   FaultPlan(sim::SimWorld& world, Parts parts, Options options);
 
-  // Lets it happen.
+  // Schedules all faults in the world.
   void Schedule();
-  // So many services and stores have been killed.
+  // How many services and stores have been killed.
   int killed() const { return killed_; }
-  // How often what went wrong.
+  // Kind of fault → how often it happened.
   const std::map<std::string, uint64_t>& counts() const { return counts_; }
 
  private:
@@ -75,7 +77,7 @@ class FaultPlan {
   absl::Duration Lasting(absl::Duration low, absl::Duration high) {
     return random_.Between(low, high);
   }
-  // Shows in the trace; the second one counts, too.
+  // Both show in the trace; the second one also counts the kind.
   void Tell(absl::string_view what);
   void Tell(absl::string_view kind, absl::string_view what);
 
@@ -86,7 +88,7 @@ class FaultPlan {
   bool healed_ = false;
   absl::Time emitters_down_to_ = absl::InfinitePast();
   int killed_ = 0;
-  absl::Time store_still_to_ = absl::InfinitePast();  // it stands still until then
+  absl::Time store_still_to_ = absl::InfinitePast();  // until then the store stands still
   std::map<std::string, uint64_t> counts_;
 };
 

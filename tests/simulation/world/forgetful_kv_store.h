@@ -1,5 +1,5 @@
-// ForgetfulKvStore: the store's front, which can be told to forget its sessions: clients of
-// sessions that were open then are refused (ABORTED), drop their leases and begin anew.
+// ForgetfulKvStore: a front of the store that can forget its sessions. Clients of sessions that
+// were open at that moment are refused (ABORTED), drop their leases and open new sessions.
 //
 // Threads: the world's.
 
@@ -17,11 +17,11 @@ namespace escapement::simulation {
 
 class ForgetfulKvStore final : public kv::ForwardingKvStore {
  public:
-  // What must survive a restart of the store.
+  // State that survives a restart of the store.
   struct Memory {
     uint64_t last_session = 0;
-    uint64_t forgotten_to = 0;  // sessions up to this one
-    // (To plant a fault.) What clients tell of their machines' wall clocks is not noted.
+    uint64_t forgotten_to = 0;  // sessions up to this one are refused
+    // A planted fault: the store ignores clients' reports of their machines' wall clocks.
     bool forgets_hosts = false;
   };
 

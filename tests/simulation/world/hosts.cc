@@ -58,7 +58,7 @@ void StoreHost::KillAfterSync() {
 void ServiceHost::Start() {
   sim::SimWorld& world = network_.world();
   ++incarnation_;
-  // No two machines agree on the time of day, on when they were started or on how long a second is.
+  // Machines differ in the time of day, in when they were started, and in how long a second is.
   sim::SimRandom random(world.seed(), absl::StrCat("clock of ", name_));
   sim::SimProcess::Options options;
   options.elapsed_offset = random.Between(absl::ZeroDuration(), absl::Hours(1000));
@@ -108,9 +108,9 @@ void ServiceHost::Stop(std::function<void()> done) {
   }
   const uint64_t incarnation = incarnation_;
   service_.stop([this, incarnation, done = std::move(done)] {
-    // Not from within the service.
+    // Posted, since the service must not be destroyed from within itself.
     network_.world().After(absl::ZeroDuration(), "exit", [this, incarnation, done] {
-      if (incarnation != incarnation_ || !up()) return;  // killed meanwhile
+      if (incarnation != incarnation_ || !up()) return;  // killed in between
       Kill();
       done();
     });

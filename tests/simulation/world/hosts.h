@@ -29,14 +29,14 @@ namespace escapement::simulation {
 class Host {
  public:
   virtual ~Host() = default;
-  virtual void Start() = 0;  // not while it is up
-  virtual void Kill() = 0;   // as kill -9; nothing if it is down
-  // Ends in order, then calls `done`; after it the host is down. By default the same as Kill.
+  virtual void Start() = 0;  // must be down
+  virtual void Kill() = 0;   // as kill -9; does nothing if it is down
+  // Stops in order, then calls `done`. After that the host is down. By default the same as Kill.
   virtual void Stop(std::function<void()> done) {
     Kill();
     done();
   }
-  // Its machine's wall clock is wrong by so much from now on, if the host tells of it.
+  // From now on the machine's wall clock is wrong by this much, if the host reports its clock.
   virtual void SetWallClockOffset(absl::Duration) {}
   bool up() const { return process_ != nullptr; }
   const std::string& name() const { return name_; }
@@ -51,11 +51,11 @@ class Host {
   std::unique_ptr<sim::SimProcess> process_;
 };
 
-// What a developer of the store's clock could do wrong (to plant a fault).
+// Faults that a developer could make in the store's clock, to be planted.
 enum class ClockFault {
   kNone,
-  kFollowsAtOnce,      // any step of the wall clock, as if it had been confirmed
-  kIgnoresOtherHosts,  // it does not note what they tell
+  kFollowsAtOnce,      // follows any step of the wall clock, as if it had been confirmed
+  kIgnoresOtherHosts,  // ignores other machines' reports of their clocks
   kBeginsAtWallClock,  // a restart forgets where store time stood
 };
 
@@ -68,15 +68,16 @@ class StoreHost final : public Host {
 
   void Start() override;
   void Kill() override;
-  // As Kill, but what is just being synced becomes durable though nobody is told.
+  // Like Kill, but commits being synced become durable, and no client gets their answer.
   void KillAfterSync();
-  // All sessions that are open are refused from now on.
+  // From now on all sessions that are open are refused.
   void ForgetSessions() { memory_.forgotten_to = memory_.last_session; }
-  // From its next start on it knows its boot, as the services of hosts with `tells_clock` do.
+  // From its next start on the store knows its machine's boot, as services of hosts with
+  // `tells_clock` do.
   void set_knows_boot(bool knows) { knows_boot_ = knows; }
   void PlantClockFault(ClockFault fault) { clock_fault_ = fault; }
-  // Its machine's wall clock is wrong by so much from now on. `evidence`: what its kernel says of
-  // it, and whether all other machines show the same.
+  // From now on its machine's wall clock is wrong by `offset`. `evidence`: whether its kernel calls
+  // the clock synchronised, and whether all other machines show the same.
   struct Evidence {
     bool synchronised = false;
     bool everywhere = false;
@@ -86,13 +87,13 @@ class StoreHost final : public Host {
     SetWallClockOffset(offset, Evidence());
   }
   absl::Duration wall_clock_offset() const { return wall_clock_offset_; }
-  // The operator says that the wall clock is right.
+  // The operator confirms that the wall clock is right.
   void ConfirmClock();
-  // When that was done, while it was up.
+  // When the operator did so while the store was up.
   const std::vector<absl::Time>& clock_confirmed() const { return clock_confirmed_; }
   const std::vector<ClockSet>& clock_set() const { return clock_set_; }
-  // (To plant a fault.) Its disk says that it has synced what it has not: whenever the store is
-  // killed, `forget` takes from the disk what is lost.
+  // A planted fault: the disk reports syncs that it has not done. Whenever the store is killed,
+  // `forget` removes from the disk what is lost.
   void LieAboutSyncs(std::function<void(kv::MemDisk&)> forget) { forget_ = std::move(forget); }
 
   const sim::SimStoreEndpoint& endpoint() const { return endpoint_; }
@@ -121,20 +122,21 @@ class ServiceHost final : public Host {
  public:
   struct Service {
     std::shared_ptr<void> service;
-    // Drains the service, then calls `done` on one of its executors; empty if it has no such thing.
+    // Drains the service, then calls `done` on one of its executors. Empty if the service cannot
+    // drain.
     std::function<void(Closure done)> stop;
   };
   struct Options {
     std::string name;
     std::function<Service(sim::SimProcess&, kv::KvStore&, const std::string& instance)> make;
     std::function<void()> on_down;  // may be empty
-    // Wraps the way to the store (to plant a fault); may be empty.
+    // Wraps the service's way to the store, to plant a fault; may be empty.
     std::function<std::unique_ptr<kv::KvStore>(kv::KvStore&, sim::SimProcess&)> decorate;
     Perturbations* perturbations = nullptr;  // may be null
-    // Where it is written down what the store tells the service of its commits; may be null.
+    // Receives the store's answers to the service's commits; may be null.
     StoreObservations* observations = nullptr;
-    // Its wall clock is right, but for SetWallClockOffset, and it tells the store of it. Otherwise
-    // it is wrong by up to 30 h and nobody is told.
+    // If true, its wall clock is right, except for SetWallClockOffset, and it reports the clock to
+    // the store. If false, the clock is wrong by up to 30 h and is not reported.
     bool tells_clock = false;
   };
 

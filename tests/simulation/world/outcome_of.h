@@ -1,4 +1,4 @@
-// Outcomes of the store's records as those of a history.
+// Converts outcomes of the store's records to those of a history.
 
 #ifndef TESTS_SIMULATION_WORLD_OUTCOME_OF_H_
 #define TESTS_SIMULATION_WORLD_OUTCOME_OF_H_

@@ -48,7 +48,7 @@ struct TokenManagerParts {
   TokenDoor door;
 };
 
-// A service that drains by Drain(done).
+// A service that drains by its method Drain(done).
 template <typename Service>
 std::function<void(Closure)> DrainOf(Service& service) {
   return [&service](Closure done) { service.Drain(std::move(done)); };

@@ -19,7 +19,7 @@ namespace escapement::simulation {
 // Where consumers give tokens back.
 using TokenEndpoint = sim::SimEndpoint<TokenApi>;
 
-// `apis` receives what the master serves, `door` (may be null) its door of tokens.
+// `apis` receives the master's APIs, `door` its token API. `door` may be null.
 ServiceHost::Service MakeMaster(sim::SimProcess& process, kv::KvStore& store,
                                 const std::string& instance, MasterApis* apis, TokenEndpoint* door);
 ServiceHost::Service MakeTokenManager(sim::SimProcess& process, kv::KvStore& store,

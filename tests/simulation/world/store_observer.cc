@@ -11,10 +11,10 @@
 namespace escapement::simulation {
 namespace {
 
-// More than a client may have outstanding.
+// More commits than a client may have outstanding.
 constexpr size_t kOpenMax = 4 * kv::kSessionWindow;
 
-// The claims of which the commit ends events.
+// The claims whose events this commit ends.
 std::set<ClaimId> EndedClaims(const kv::CommitRequest& request) {
   std::set<ClaimId> claims;
   for (const kv::Group& group : request.groups) {
@@ -22,7 +22,7 @@ std::set<ClaimId> EndedClaims(const kv::CommitRequest& request) {
       if (mutation.cf != kv::ColumnFamily::kInflight) continue;
       const bool range = mutation.kind == kv::Mutation::Kind::kDeleteRange;
       const bool put = mutation.kind == kv::Mutation::Kind::kPut;
-      // A claim's prefix is its key without the last byte.
+      // The prefix of a claim's keys is the key without its last byte.
       const auto key = range ? DecodeInflightKey(absl::StrCat(mutation.key, std::string(1, '\0')))
                              : DecodeInflightKey(mutation.key);
       if (key.has_value() && (key->is_end || !put))
@@ -59,7 +59,7 @@ struct StoreObserver::State {
     Acknowledged& told = it->second.told;
     if (!result.ok()) {
       NoteUnknown(*it->second.request);
-      // Refused, or its session is: it is not called again.
+      // The commit was refused, or its session was. The client does not send it again.
       if (absl::IsResourceExhausted(result.status()) || absl::IsAborted(result.status()))
         open.erase(it);
       return;
@@ -76,7 +76,7 @@ struct StoreObserver::State {
   std::string process;
   std::function<absl::Time()> now;
   StoreObservations* out = nullptr;
-  std::map<Name, Open> open;  // under way, or of unknown result and to be called again
+  std::map<Name, Open> open;  // unanswered, or of unknown result and sent again
 };
 
 StoreObserver::StoreObserver(kv::KvStore& inner, std::string process,
@@ -104,7 +104,7 @@ void StoreObserver::Commit(std::shared_ptr<const kv::CommitRequest> request,
   }
   ++told.tries;
   told.last_called = state_->now();
-  // What is never answered is given up with its session.
+  // Drops a commit that was never answered, because its session was given up.
   if (state_->open.size() > kOpenMax) state_->open.erase(state_->open.begin());
   inner_.Commit(std::move(request), [state = state_, name, done = std::move(done)](
                                         absl::StatusOr<kv::CommitResult> result) {

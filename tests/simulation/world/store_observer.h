@@ -1,5 +1,5 @@
-// StoreObserver: stands on a service's way to the store and writes down which commits it was told
-// are durable, for check_acknowledged, and which ends of claims it was not told of.
+// StoreObserver: stands between a service and the store. It notes which commits were answered as
+// durable, for check_acknowledged, and which ends of claims got no answer.
 //
 // Threads: the world's.
 
@@ -18,21 +18,22 @@
 
 namespace escapement::simulation {
 
-// What observers of one run write to.
+// All observers of one run write here.
 struct StoreObservations {
   std::vector<Acknowledged> acknowledged;
   std::vector<UnknownEnd> unknown_ends;
 };
 
-// Which groups applied.
+// A hash over which groups applied.
 uint64_t HashOfVerdicts(const std::vector<kv::Verdict>& verdicts);
 
 class StoreObserver final : public kv::ForwardingKvStore {
  public:
-  // `out` outlives it, and the callbacks of `inner`; `now` tells true time.
+  // `inner` and `out` outlive it, and `out` also outlives the callbacks of `inner`. `now` returns
+  // true time.
   StoreObserver(kv::KvStore& inner, std::string process, std::function<absl::Time()> now,
                 StoreObservations* out);
-  // Whoever is destroyed is told nothing more.
+  // Counts every open commit as unanswered.
   ~StoreObserver() override;
 
   using KvStore::Commit;
