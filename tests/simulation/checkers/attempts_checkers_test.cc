@@ -1,5 +1,4 @@
-// What judges attempts, and where emitters look for triggers, passes a history that is right and
-// catches what was planted in it.
+// The checkers of attempts and of children pass correct histories and catch planted breaches.
 
 #include <string>
 #include <utility>
@@ -16,7 +15,7 @@
 namespace escapement::simulation {
 namespace {
 
-// An attempt of the one event, which is told its result a tenth of a second later.
+// An attempt of the one event. Its sender learns the result a tenth of a second later.
 Receipt Sent(double seconds, SendResult result, std::string sender = "h1") {
   Receipt receipt;
   receipt.time = receipt.sent = At(seconds);
@@ -84,7 +83,7 @@ TEST(CheckAttempts, TheConsumerIsLeftAlone) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckAttempts(history)), "its consumer asked"));
   history.receipts[1].sent = At(13.2);
   EXPECT_EQ(Texts(CheckAttempts(history)), "");
-  // The next owner was not asked.
+  // h2 did not get the consumer's request to wait.
   history.receipts[1] = Sent(12, SendResult::kAccepted, "h2");
   EXPECT_EQ(Texts(CheckAttempts(history)), "");
 }
@@ -95,7 +94,7 @@ TEST(CheckAttempts, TheNextOwnerWaitsForAttemptsOfTheOneBefore) {
   Acquires(&history, 1, "h1", 1);
   Acquires(&history, 16, "h2", 2);
   EXPECT_TRUE(absl::StrContains(Texts(CheckAttempts(history)), "may still be under way"));
-  // By the store's time, which an operator has had leap, it has.
+  // An operator may have confirmed a leap of the store's time; then the wait was over by that time.
   history.clock_leaps = true;
   EXPECT_TRUE(absl::StrContains(Texts(CheckAttempts(history)), "may still be under way"));
   history.commits.back().store_time += absl::Hours(1);
@@ -103,7 +102,7 @@ TEST(CheckAttempts, TheNextOwnerWaitsForAttemptsOfTheOneBefore) {
   history.commits.back().store_time -= absl::Hours(1);
   history.receipts[1] = Sent(18, SendResult::kAccepted, "h2");
   EXPECT_EQ(Texts(CheckAttempts(history)), "");
-  // It had been answered.
+  // The sender had its answer by then.
   history.receipts = {Sent(10, SendResult::kFailed), Sent(17, SendResult::kAccepted, "h2")};
   EXPECT_EQ(Texts(CheckAttempts(history)), "");
 }
@@ -124,7 +123,7 @@ TEST(CheckChildren, ExpressionsAreInUseAsLongAsTheyHaveChildren) {
   Writes(&history, {Child("u1"), InUseWrite{"daily"}});
   Writes(&history, {Child("u2"), InUseWrite{"daily"}});
   Writes(&history, {Child("u1", true)});
-  // Put anew.
+  // A commit may delete the last child and put it again.
   Writes(&history, {Child("u2", true), Child("u2"), InUseWrite{"daily"}});
   Writes(&history, {ChildWrite{"u3", 0, false, "an instant", ""}});
   Writes(&history, {Child("u2", true)});

@@ -33,12 +33,13 @@ class AcknowledgedChecker {
   }
 
   void CheckDense() {
-    std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint64_t>> seen;  // of sessions
+    // Session → number → seq.
+    std::unordered_map<uint64_t, std::unordered_map<uint64_t, uint64_t>> seen;
     for (size_t i = 0; i < history_.commits.size(); ++i) {
       const Commit& commit = history_.commits[i];
       if (i > 0 && commit.seq != history_.commits[i - 1].seq + 1)
         Report("commit ", commit.seq, " follows ", history_.commits[i - 1].seq);
-      if (commit.session == 0) continue;  // the store's own
+      if (commit.session == 0) continue;  // the store's own commit
       const auto [first, fresh] = seen[commit.session].try_emplace(commit.number, commit.seq);
       if (!fresh)
         Report("commit ", commit.seq, " is that of session ", commit.session, " number ",
@@ -65,7 +66,8 @@ class AcknowledgedChecker {
                  absl::FormatTime(commit->time, absl::UTCTimeZone()));
   }
 
-  // In order of their calls, against the highest sequence that had been told by then.
+  // Goes through the commits in order of their calls, and compares each with the highest sequence
+  // that had been answered before the call.
   void CheckRealTime() {
     std::vector<const Acknowledged*> by_call;
     for (const Acknowledged& told : history_.acknowledged) {

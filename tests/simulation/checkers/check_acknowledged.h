@@ -1,8 +1,9 @@
-// What a service was told is durable is: judged by the store's own log of durable commits.
-//  - commit sequences are dense and in order, and no commit becomes durable twice;
-//  - of each answer of which a group applied, the log has that commit under that sequence, with
-//    those verdicts, and had it when the answer came;
-//  - what began after another commit had been answered has a later sequence.
+// Every commit that was answered as durable is durable. Judged by the store's own log of durable
+// commits:
+// - commit sequences are dense and in order, and no commit becomes durable twice;
+// - if an answer says that a group applied, the log has that commit under that sequence with those
+//   verdicts, and had it when the answer came;
+// - a commit that began after another one had been answered has a later sequence.
 //
 // Pure.
 

@@ -57,7 +57,7 @@ std::vector<Violation> CheckAll(const History& history) {
       check(in_store_time, expected, &violations);
     if (history.calendar) ByExpectations<CheckTimes>(history, expected, &violations);
   };
-  // What is due is due by the store's clock.
+  // Events are due by the store's clock.
   if (history.clock_leaps) {
     run_due(InStoreTime(history));
     Run({CheckDoubled}, InTrueTime(history), &violations);

@@ -14,9 +14,8 @@
 namespace escapement::simulation {
 namespace {
 
-// What clocks of machines differ by in the times that are judged here: a process that has stood
-// still for 15 s takes the store's time for up to 11.25 ms less than it is, until the store tells
-// it.
+// How far machines' clocks may differ in these checks. A process that stood still for 15 s takes
+// the store's time to be up to 11.25 ms earlier than it is, until the store's next answer.
 constexpr absl::Duration kClockError = absl::Milliseconds(12);
 constexpr absl::Duration kLeaseTtl = absl::Seconds(5);
 constexpr char kRefused[] = "400";
@@ -47,7 +46,7 @@ class AttemptsChecker {
   }
 
  private:
-  using Name = std::pair<std::string, uint64_t>;  // of an event
+  using Name = std::pair<std::string, uint64_t>;  // the event's run, and its index
   struct Owner {
     absl::Time since;
     std::string lease;
@@ -84,7 +83,7 @@ class AttemptsChecker {
         return std::any_of(receipts.begin(), receipts.end(),
                            [&](const Receipt* receipt) { return receipt->result == result; });
       };
-      // The word of those that hold tokens is their consumer's.
+      // The consumer of events with tokens reports the result itself: see check_token_end.
       if (std::any_of(receipts.begin(), receipts.end(),
                       [](const Receipt* receipt) { return receipt->throttled; }))
         continue;
@@ -97,21 +96,21 @@ class AttemptsChecker {
       if (row.reason == kRefused) {
         if (!told(SendResult::kRejected)) Report(name, "ended as refused, and was not");
       } else if (row.attempts < kMaxAttempts && !history_.clock_leaps) {
-        // (Where the store's clock leaps their time may be over.)
+        // If the store's clock leaps, the time for further attempts may be over.
         Report(name, "ended as failed (", row.reason, ") after ", row.attempts, " attempts of ",
                kMaxAttempts);
       }
     }
   }
 
-  // Some definition of the schedule is.
+  // Whether any event of the schedule was throttled.
   bool Throttled(const std::string& uid) const { return throttled_.count(uid) > 0; }
 
   void CheckPair(const Receipt& earlier, const Receipt& later) {
     if (earlier.throttled || later.throttled) return;
     if (earlier.result_time <= later.sent) {
-      // An answer that came too late was not heard; the next owner of a shard does not know what
-      // the one before it was told.
+      // The sender no longer expected a late answer. The next owner of a shard does not know the
+      // answers to the former one.
       if (earlier.result == SendResult::kFailed && !history_.clock_leaps &&
           later.sent + kClockError < earlier.result_time + earlier.asked &&
           earlier.sender == later.sender && !Acquires("", earlier.sent, later.sent))
@@ -123,9 +122,10 @@ class AttemptsChecker {
     if (earlier.sender == later.sender ||
         later.sent + kClockError >= earlier.sent + earlier.timeout)
       return;
-    // Of a sender that lost the shard before it sent, the late one is the other. The wait is of the
-    // store's time, from the end of the lease that the sender had renewed at most kLeaseTtl before:
-    // where that time leaps in between, the wait is over.
+    // If the earlier attempt's sender had lost the shard before it sent, the next owner need not
+    // wait for it. The wait is in the store's time; it begins at the end of the lease, which the
+    // sender renewed at most kLeaseTtl before. If the store's time leapt in between, the wait is
+    // over.
     if (Acquires(later.sender, earlier.sent, later.sent) &&
         !Leapt(earlier.sent - kLeaseTtl, later.sent))
       Report(NameOf(later), "was sent at ", Text(later.sent), " by ", later.sender,
@@ -133,14 +133,14 @@ class AttemptsChecker {
              " may still be under way");
   }
 
-  // Some queue shard, in (from, to]; `owner` empty: anybody.
+  // True if `owner` acquires any queue shard in (from, to]; an empty `owner` stands for anyone.
   bool Acquires(const std::string& owner, absl::Time from, absl::Time to) const {
     return std::any_of(owners_.begin(), owners_.end(), [&](const Owner& one) {
       return (owner.empty() || one.owner == owner) && one.since > from && one.since <= to;
     });
   }
 
-  // The store's time went ahead of true time between the last commits before the two.
+  // True if the store's time gained on true time between commits of that span.
   bool Leapt(absl::Time from, absl::Time to) const {
     if (!history_.clock_leaps) return false;
     std::optional<absl::Duration> ahead;
@@ -159,7 +159,7 @@ class AttemptsChecker {
   const History& history_;
   std::map<Name, std::vector<const Receipt*>> events_;
   std::map<std::string, uint64_t> epochs_;
-  std::vector<Owner> owners_;  // of queue shards
+  std::vector<Owner> owners_;  // owners of queue shards
   std::set<std::string> throttled_;
   std::vector<Violation> violations_;
 };

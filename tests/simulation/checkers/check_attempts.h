@@ -1,10 +1,10 @@
-// What became of an event that goes out without a token is what its consumer has said of it:
-//  - it ended as succeeded only after an attempt that its sender was told was accepted;
-//  - it ended as failed only when it was refused, its attempts were used up, or it was not to be
-//    tried again past its schedule's next occurrence;
-//  - no next attempt is made before the consumer, who asked for it, was left alone for so long;
-//  - the next owner of a shard does not send again what the one before it has sent within that
-//    attempt's timeout, unless its answer was there by then.
+// The outcome of an event without a token is what its consumer answered:
+// - it ended as succeeded only if a sender learnt that an attempt was accepted;
+// - it ended as failed only if it was refused, its attempts were used up, or its schedule does not
+//   retry past the next occurrence;
+// - if a consumer asked to be left alone for a time, the next attempt is made after that time;
+// - the next owner of a shard sends an event again only after the former owner's attempt has timed
+//   out or was answered.
 //
 // Pure.
 

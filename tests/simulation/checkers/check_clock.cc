@@ -8,8 +8,8 @@
 namespace escapement::simulation {
 namespace {
 
-// A commit is decided this long before it is durable at most: the store may stand still meanwhile,
-// for 4 s and, before it has done anything, once more.
+// At most this much time lies between the decision of a commit and its durability. The store may
+// stand still in between for 4 s, and once more before it has done anything.
 constexpr absl::Duration kDecidedBefore = absl::Seconds(10);
 constexpr double kSlewMax = 500e-6;
 
@@ -18,8 +18,9 @@ bool Confirmed(const History& history, absl::Time from, absl::Time to) {
                      [&](absl::Time at) { return at >= from && at <= to; });
 }
 
-// A step forward of minutes may be followed once it has lasted for five seconds; a larger one, if
-// also the kernel calls it synchronised and all other machines show it.
+// The store may follow a step forward of minutes once the step has lasted for five seconds. It may
+// follow a larger step if also the kernel calls the clock synchronised and all other machines show
+// the same.
 constexpr absl::Duration kStepMax = absl::Minutes(10);
 constexpr absl::Duration kStepStable = absl::Seconds(5);
 

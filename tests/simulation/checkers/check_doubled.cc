@@ -41,7 +41,7 @@ class DoubledChecker {
       CheckIdentity(receipt);
     }
     for (auto& [event_id, receipts] : by_event) {
-      // Attempts may overtake one another on the way.
+      // An attempt may overtake an earlier one in the network.
       std::stable_sort(receipts.begin(), receipts.end(),
                        [](const Receipt* a, const Receipt* b) { return a->sent < b->sent; });
       for (size_t i = 1; i < receipts.size(); ++i) {
@@ -125,7 +125,7 @@ class DoubledChecker {
   }
 
   bool TakenOver(const Receipt& earlier, const Receipt& later, absl::Time before_earlier) const {
-    // Events that hold tokens are claimed in any shard.
+    // A claim of events with tokens may be in any shard.
     const std::optional<uint16_t> shard =
         earlier.throttled ? std::optional<uint16_t>() : ShardOf(earlier);
     const absl::Time claimed = std::max(before_earlier, earlier.launch - kClaimAhead);
@@ -140,7 +140,7 @@ class DoubledChecker {
     return false;
   }
 
-  // Of what a takeover explains.
+  // The window of a repeat that a takeover explains.
   RepeatCause WindowOf(const Receipt& earlier, const Receipt& later) const {
     const Claim* earlier_claim = ClaimOf(earlier);
     const Claim* later_claim = ClaimOf(later);
@@ -157,7 +157,7 @@ class DoubledChecker {
     return RepeatCause::kEndNotCommitted;
   }
 
-  // Was the shard still the sender's when it arrived?
+  // True if the sender still owned the shard when the attempt arrived.
   bool Owned(uint16_t shard, const Receipt& receipt) const {
     const auto of_lease = acquired_.find(absl::StrCat("queue_shard/", shard));
     if (of_lease == acquired_.end()) return true;
@@ -176,7 +176,7 @@ class DoubledChecker {
     return absl::StrCat(uid, " ", occurrence, " ", index);
   }
 
-  // Only of events that were received more than once.
+  // Notes claims, only for events that were received more than once.
   void NoteClaims() {
     for (const Pair& pair : pairs_) claims_.try_emplace(NameOf(*pair.later));
     for (const Commit& commit : history_.commits) {
@@ -199,7 +199,7 @@ class DoubledChecker {
                   receipt.index);
   }
 
-  // The last one before it was sent; nullptr if there is none.
+  // The last claim before the attempt was sent; nullptr if there is none.
   const Claim* ClaimOf(const Receipt& receipt) const {
     const auto claims = claims_.find(NameOf(receipt));
     if (claims == claims_.end()) return nullptr;
@@ -212,7 +212,7 @@ class DoubledChecker {
 
   using Times = std::map<std::tuple<std::string, std::string, uint64_t>, std::vector<absl::Time>>;
 
-  // Between the two?
+  // True if one of the event's times lies between the two receipts.
   static bool In(const Times& of_events, const Receipt& earlier, const Receipt& later) {
     const auto times = of_events.find(PlaceOf(earlier));
     return times != of_events.end() &&

@@ -1,12 +1,14 @@
-// Duplicates only where they cannot be avoided: each further receipt of an event is explained by
-// one of
-//  - a retry: the sender was told that the receipt before it failed, or was told nothing in time;
-//  - a takeover: the lease of the event's queue shard was acquired anew since the earlier receipt
-//    was claimed (its end was not committed, or was sent after the lease was lost); of an event
-//    that held a token, of any queue shard;
-//  - of throttled events: the consumer said that the work had failed, or its hold time ran out.
-// A fault-free run has retries only. And identity: one id is one event with one body for each
-// version of its definition, and one event has one id.
+// Duplicates happen only where they cannot be avoided. One of these must explain each further
+// receipt of an event:
+// - a retry: the sender learnt that the earlier attempt failed, or got no answer in time;
+// - a takeover: the lease of the event's queue shard was acquired since the earlier receipt was
+//   claimed. The end was not committed, or the attempt was sent after the lease was lost. For an
+//   event with a token the lease of any queue shard counts;
+// - for throttled events: the consumer reported failed work, or the hold time ran out.
+// A run without faults has retries only.
+//
+// Identity: one id is one event, with one body for each version of its definition; and one event
+// has one id.
 //
 // Pure.
 
@@ -19,26 +21,27 @@
 
 namespace escapement::simulation {
 
-// Why a receipt of an event that had been received before was to be expected.
+// Why an event that had been received before arrived again.
 enum class RepeatCause {
-  kFailed,      // the attempt before had failed
-  kNoAnswer,    // nobody had answered the attempt before in time
-  kWorkFailed,  // the consumer said that its work had failed
+  kFailed,      // the earlier attempt had failed
+  kNoAnswer,    // the earlier attempt had no answer in time
+  kWorkFailed,  // the consumer reported that its work had failed
   kHoldExpired,
-  kEndNotCommitted,  // W1: the attempt before was sent, and its end not committed when a new owner
-                     // took the shard
-  kLeaseLost,        // W2: one of the two arrived when its sender's lease had gone: after the check
-  kEndUnknown,       // W3: a commit of the claim's ends was sent, and what became of it not told
+  // W1: the earlier attempt was sent, but its end was not committed when a new owner took the
+  // shard.
+  kEndNotCommitted,
+  kLeaseLost,   // W2: an attempt arrived after its sender's lease was lost
+  kEndUnknown,  // W3: a commit of the claim's ends was sent; its result is unknown
 };
 
 struct Repeat {
-  size_t receipt = 0;  // in History::receipts: the later one
+  size_t receipt = 0;  // index of the later receipt in History::receipts
   RepeatCause cause = RepeatCause::kFailed;
 };
 
 std::vector<Violation> CheckDoubled(const History& history);
 
-// Of all repeats that are explained.
+// All repeats that are explained.
 std::vector<Repeat> ExplainRepeats(const History& history);
 
 }  // namespace escapement::simulation

@@ -11,7 +11,8 @@ namespace escapement::simulation {
 
 namespace {
 
-// The shortest window over which the definitions of a schedule spread a run: zero unless all do.
+// For each schedule, the shortest window over which its definitions spread a run. Zero unless all
+// of them spread it.
 std::map<std::string, absl::Duration> PacedWindows(const History& history) {
   std::map<std::string, absl::Duration> windows;
   for (const ScheduleLife& life : history.schedules) {
@@ -26,7 +27,7 @@ std::map<std::string, absl::Duration> PacedWindows(const History& history) {
   return windows;
 }
 
-// How long after the run's launch the event may go at the earliest.
+// How long after the run's launch this event may go at the earliest.
 absl::Duration PaceOf(const Receipt& receipt, const std::map<std::string, absl::Duration>& paced) {
   const auto window = paced.find(receipt.uid);
   if (window == paced.end() || receipt.run_count == 0) return absl::ZeroDuration();
@@ -67,7 +68,7 @@ std::vector<Violation> CheckEarly(const History& history, const Expectations& ex
       }
       due = it->second.due + PaceOf(receipt, paced);
     }
-    // Paces are rounded.
+    // The platform rounds paces to microseconds.
     if (receipt.time < due - absl::Microseconds(due == receipt.launch ? 0 : 1) ||
         receipt.time < receipt.nominal) {
       report(receipt, absl::StrCat("due ", absl::FormatTime(due, absl::UTCTimeZone())));

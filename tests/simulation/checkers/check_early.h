@@ -1,5 +1,5 @@
-// Never early: no receipt before the true time at which its event is due, by the naive expander and
-// by what users asked.
+// Never early: no receipt comes before the true time at which its event is due. The naive expander
+// and users' calls say when that is.
 //
 // Pure.
 
@@ -13,7 +13,7 @@
 
 namespace escapement::simulation {
 
-// `expected`: of this history.
+// `expected`: computed from this history.
 std::vector<Violation> CheckEarly(const History& history, const Expectations& expected);
 std::vector<Violation> CheckEarly(const History& history);
 

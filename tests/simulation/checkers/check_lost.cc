@@ -60,8 +60,8 @@ class LostChecker {
                         absl::FormatTime(run.due, absl::UTCTimeZone()));
   }
 
-  // A summary stands for occurrences that have no record of their own, the one that it is kept
-  // under among them.
+  // A summary stands for occurrences without a record of their own. One of them is the occurrence
+  // in its key.
   void CheckSummaries(const RunRows& rows) {
     for (const auto& [key, of_run] : rows) {
       for (const DoneRow* row : of_run) {
@@ -88,7 +88,8 @@ class LostChecker {
       if (run.due < summary.nominal || run.due > summary.last) continue;
       const bool own = it->first.second == summary.occurrence;
       const bool other = !own && rows.count(it->first) > 0;
-      // What a backfill fired out of the midst of a summary is still counted in it.
+      // A backfill may fire an occurrence out of the middle of a summary; the summary still counts
+      // it.
       if (own || (run.required && !other)) ++at_least;
       if (!other || run.backfilled) ++at_most;
     }

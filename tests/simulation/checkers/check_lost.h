@@ -1,5 +1,5 @@
-// Nothing lost: each expected event ends in exactly one outcome, nothing ends that nobody asked
-// for, and no queue holds a row for ever.
+// Nothing is lost. Each expected event ends in exactly one outcome. Nothing ends that nobody asked
+// for. No queue holds a row for ever.
 //
 // Pure.
 
@@ -13,7 +13,7 @@
 
 namespace escapement::simulation {
 
-// `expected`: of this history.
+// `expected`: computed from this history.
 std::vector<Violation> CheckLost(const History& history, const Expectations& expected);
 std::vector<Violation> CheckLost(const History& history);
 

@@ -39,7 +39,7 @@ class OverdueChecker {
  private:
   struct Row {
     QueuePut put;
-    absl::Time since;  // it is there
+    absl::Time since;  // when the row was put
   };
   struct Claim {
     ClaimPut put;
@@ -61,7 +61,7 @@ class OverdueChecker {
     absl::Time from = std::max({times_.ShownBy(row.put.due), row.since, history_.calm});
     if (!row.put.uid.empty()) {
       const State& state = states_[row.put.uid];
-      // Of what is paused or deleted the rows go their own way.
+      // Rows of paused and deleted schedules are not claimed.
       if (state.kind != Kind::kEnabled && state.kind != Kind::kFinished) return;
       from = std::max(from, state.since);
     } else if (claimed_.count(row.put.occurrence) > 0) {
@@ -84,7 +84,7 @@ class OverdueChecker {
 
   void Take(const QueuePut& put) {
     if (put.table != RowWrite::Table::kEvents) return;
-    // Put again it is another one.
+    // A row that is put again counts as a new one.
     Drop(put.key);
     rows_[put.key] = {put, now_};
     if (put.uid.empty()) one_offs_[put.occurrence] = put.key;
@@ -103,7 +103,7 @@ class OverdueChecker {
     claims_[put.claim] = {put, now_};
     for (const ClaimedEvents& events : put.events) {
       if (!events.uid.empty()) continue;
-      // So far it has waited.
+      // Until this claim the row has waited.
       const auto row = rows_.find(one_offs_[events.occurrence]);
       if (row != rows_.end() && now_ > history_.calm) CheckRow(row->second);
       claimed_.insert(events.occurrence);
@@ -151,7 +151,8 @@ class OverdueChecker {
            });
   }
 
-  // Whether it has an outcome in the end is for check_lost. Of pauses it is the resume that tells.
+  // Checks when occurrences were emitted. check_lost checks that they have an outcome. An
+  // occurrence of a pause is emitted by the resume, so it is not checked here.
   void CheckEmitted() {
     for (const auto& [name, run] : expected_) {
       const absl::Time due = times_.ShownBy(run.due);
@@ -173,7 +174,7 @@ class OverdueChecker {
       for (const ScheduleChange& change : life.changes) {
         if (change.called > due) break;
         if (change.kind == ScheduleChange::Kind::kPause) paused = true;
-        // What fell due while it was resumed may follow either side.
+        // An occurrence due while the resume was under way may follow either side.
         if (change.kind == ScheduleChange::Kind::kResume && change.answered < due) paused = false;
       }
       return paused;
@@ -187,11 +188,11 @@ class OverdueChecker {
   absl::Time now_;
   std::unordered_map<uint64_t, Row> rows_;  // by key
   std::map<ClaimId, Claim> claims_;
-  std::unordered_map<std::string, uint64_t> one_offs_;        // keys of their rows
+  std::unordered_map<std::string, uint64_t> one_offs_;        // event id → key of its row
   std::unordered_set<std::string> claimed_;                   // one-off events
   std::unordered_map<std::string, absl::Time> last_claimed_;  // one-off events
   std::unordered_map<std::string, State> states_;             // by uid
-  std::unordered_map<std::string, absl::Time> emitted_;       // by run: when first
+  std::unordered_map<std::string, absl::Time> emitted_;       // by run: first emission
   std::map<std::string, std::vector<std::pair<absl::Time, absl::Time>>> summaries_;  // by uid
   std::vector<Violation> violations_;
 };

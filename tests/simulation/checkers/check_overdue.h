@@ -1,9 +1,9 @@
 // Once faults are over, nothing that is due waits for more than 30 s without being claimed:
-//  - no row of `events` whose schedule is enabled (of retries: after their backoff), nor a one-off
-//    event;
-//  - no claim goes on for longer than its attempts may take and that;
-//  - no occurrence of an enabled schedule is left without a row, launch record or outcome.
-// Rows that wait for a token are looked at by check_idle, launch records wait for the run before.
+// - no row of `events` with an enabled schedule (for retries: after their backoff), and no one-off
+//   event;
+// - no claim stays open longer than its attempts may take plus those 30 s;
+// - no occurrence of an enabled schedule is left without a row, launch record or outcome.
+// check_idle judges rows that wait for a token. Launch records may wait for the run before.
 //
 // Pure.
 
@@ -17,7 +17,7 @@
 
 namespace escapement::simulation {
 
-// `expected`: of this history.
+// `expected`: computed from this history.
 std::vector<Violation> CheckOverdue(const History& history, const Expectations& expected);
 std::vector<Violation> CheckOverdue(const History& history);
 

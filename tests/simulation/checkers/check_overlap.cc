@@ -14,7 +14,7 @@ namespace {
 
 using Overlap = Definition::Overlap;
 
-// What was claimed before a run was cancelled is sent within this.
+// Events that were claimed before their run was cancelled are sent within this time.
 constexpr absl::Duration kSentAfterClaim = absl::Seconds(1);
 
 class OverlapChecker {
@@ -45,11 +45,12 @@ class OverlapChecker {
  private:
   struct Schedule {
     std::set<std::string> active;
-    std::map<std::string, int64_t> open;        // of launched runs, events that have not ended
+    // Launched run → number of its events that have not ended.
+    std::map<std::string, int64_t> open;
     std::map<std::string, absl::Time> nominal;  // of launched runs
-    std::set<std::string> set_off;              // triggered or backfilled
+    std::set<std::string> set_off;              // runs that were triggered or backfilled
     std::optional<LaunchWrite> launched;
-    std::map<absl::Time, absl::Time> cancelled;  // before which nominal time → since when
+    std::map<absl::Time, absl::Time> cancelled;  // "runs before this nominal time" → when cancelled
     absl::Time cancelled_before = absl::InfinitePast();
   };
 
@@ -61,7 +62,7 @@ class OverlapChecker {
                       absl::FormatTime(commit_->store_time, absl::UTCTimeZone()), ": ", parts...)});
   }
 
-  // nullopt: there is no such version.
+  // nullopt if there is no such version.
   std::optional<Overlap> PolicyOf(const std::string& uid, uint64_t version) const {
     const auto of_life = versions_.find(uid);
     if (of_life == versions_.end() || version == 0 || version > of_life->second.size())
@@ -99,7 +100,7 @@ class OverlapChecker {
     schedule.launched = write;
   }
 
-  // A launch that is to cancel earlier runs says so in its own commit.
+  // A launch under CANCEL_PREVIOUS must cancel the earlier runs in the same commit.
   void CheckCancels(const LaunchWrite& write) {
     const Schedule& schedule = schedules_[write.uid];
     if (PolicyOf(write.uid, write.version) != Overlap::kCancelPrevious ||
@@ -135,7 +136,7 @@ class OverlapChecker {
       if (run->second <= 0) schedule.open.erase(run);
     }
     const bool gave_way = write.nominal < schedule.cancelled_before;
-    // Those of CancelRun: check_cancelled.
+    // check_cancelled judges runs that CancelRun cancelled.
     if (write.outcome == Outcome::kCancelled && write.reason != "cancelled") {
       if (write.reason != "overlap" || !gave_way || schedule.set_off.count(write.occurrence) > 0)
         Report(write.occurrence, " of ", write.uid, " is cancelled (", write.reason,

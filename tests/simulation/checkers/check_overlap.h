@@ -1,11 +1,12 @@
-// Runs of one schedule overlap only as its policy allows, in commit order. Active is a run by its
-// mark, and as long as events of it have not ended:
-//  - under SKIP and BUFFER_ONE no run is launched while another is active (those that were set off
-//    by a trigger or backfill are, but are not launched that way);
-//  - an occurrence is skipped (overlap) only while a run is active, or if a later one had taken its
-//    place;
-//  - events end as cancelled (overlap) only of runs that a later launch under CANCEL_PREVIOUS has
-//    taken the place of; where nothing but downtimes happen, nothing more of them is sent.
+// Runs of one schedule overlap only as its policy allows, in commit order. A run is active while it
+// has its mark, and while events of it have not ended:
+// - under SKIP and BUFFER_ONE no run is launched while another is active. Triggers and backfills
+//   start runs even then, but without a launch record;
+// - an occurrence is skipped (overlap) only while a run is active, or if a later run had taken its
+//   place;
+// - events end as cancelled (overlap) only if a later launch under CANCEL_PREVIOUS has taken the
+//   place of their run. If emitters' downtimes are the only fault, no more events of that run are
+//   sent.
 //
 // Pure.
 

@@ -12,7 +12,7 @@ std::vector<Violation> CheckRequests(const History& history) {
     uint64_t seq = 0;
   };
   std::vector<Violation> violations;
-  std::unordered_map<std::string, Seen> written;  // by request: of the last record
+  std::unordered_map<std::string, Seen> written;  // by request: its last record
   std::unordered_map<std::string, bool> present;
   for (const Commit& commit : history.commits) {
     for (const QueueWrite& write : commit.queue) {
@@ -20,7 +20,7 @@ std::vector<Violation> CheckRequests(const History& history) {
       if (request == nullptr) continue;
       bool& there = present[request->request];
       if (request->deleted) {
-        there = false;  // its time is over
+        there = false;  // the record has expired
         continue;
       }
       if (there) {

@@ -1,7 +1,7 @@
 // Same request_id, same answer, one effect:
-//  - the record of a request's answer, which is in the commit that has the effect, is written once;
-//  - every OK answer that a user got under a request_id has such a record, and all of them are the
-//    same, whichever master gave them.
+// - a request's answer is recorded once, in the commit that has the effect;
+// - every OK answer that a user got under a request_id has such a record, and all of them are the
+//   same, whichever master gave them.
 //
 // Pure.
 

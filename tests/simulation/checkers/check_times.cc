@@ -13,16 +13,17 @@
 namespace escapement::simulation {
 namespace {
 
-// Of a catch-up: from the moment that it judges by to its commit, where only emitters are down.
+// A catch-up decides at most this long before its commit, if emitters' downtimes are the only
+// fault.
 constexpr absl::Duration kJudgedBefore = absl::Seconds(3);
 
 struct Life {
   const ScheduleLife* life;
   const LifeModel& model;
-  absl::Duration jitter_max = absl::ZeroDuration();  // of all versions
+  absl::Duration jitter_max = absl::ZeroDuration();  // the largest of all versions
 };
 
-// So many occurrences after this one are missed, too: all that were due before `missed_before`.
+// How many later occurrences of the version were missed, too: they were due before `missed_before`.
 size_t LaterMissed(const LifeModel::Version& version, absl::Time due, absl::Time missed_before) {
   const auto first = std::upper_bound(version.instants.begin(), version.instants.end(), due);
   const auto last =
@@ -30,7 +31,7 @@ size_t LaterMissed(const LifeModel::Version& version, absl::Time due, absl::Time
   return last > first ? last - first : 0;
 }
 
-// Of those that the policy fires although they are missed, at most so many.
+// How many missed occurrences the policy still fires, at most.
 size_t FiredOfMissed(const Definition& definition) {
   switch (definition.misfire) {
     case Definition::Misfire::kFireAll:
@@ -93,7 +94,7 @@ class TimesChecker {
     if (!emitted_.insert({write.uid, write.occurrence}).second || !history_.only_downtimes) return;
     const LifeModel::Version* version = life->model.Numbered(write.version);
     if (version == nullptr) return Report(write, "is of version ", write.version);
-    // Which of them is the last one is not known.
+    // The checker does not know which occurrence is the last one of max_runs.
     if (version->definition.max_runs > 0) return;
     const absl::Time missed_before =
         commit_->store_time - kJudgedBefore - version->definition.threshold;
@@ -140,8 +141,9 @@ class TimesChecker {
       Report(write, "is skipped for an unknown reason: ", write.reason);
   }
 
-  // A record of its own, or a summary's last one: what is before that is not wanted either. In a
-  // pause the misfire policy's threshold does not count.
+  // True if the policy does not fire the skipped occurrence. For a summary its last one decides,
+  // since earlier ones are wanted even less. In a pause the threshold of the misfire policy does
+  // not count.
   bool Unwanted(const Life& life, const OutcomeWrite& write, bool in_pause) {
     const LifeModel::Version* version = life.model.Numbered(write.version);
     if (version == nullptr) {
@@ -163,8 +165,9 @@ class TimesChecker {
       Report(write, "is skipped (misfire) against its policy");
   }
 
-  // What a resume does not fire: of the pause, as the policy wants; of before, whatever has not
-  // been launched. What an update of a paused schedule finds: all.
+  // "paused" has two explanations. A resume skips occurrences of the pause by its policy, and
+  // occurrences from before the pause that have not been launched. An update of a paused schedule
+  // skips all that it finds.
   void CheckPaused(const Life& life, const OutcomeWrite& write) {
     bool explained = false;
     bool wanted = false;
@@ -187,7 +190,7 @@ class TimesChecker {
                          : "is skipped (paused), and fell due in no pause");
   }
 
-  // For its launch.
+  // True if occurrences may wait for their launch.
   static bool MayWait(const Life& life) {
     return std::any_of(life.model.versions().begin(), life.model.versions().end(),
                        [](const LifeModel::Version& version) {

@@ -1,14 +1,15 @@
 // Each outcome of an occurrence has its reason:
-//  - misfire: it was recorded later than the threshold after the occurrence's time, and the policy
-//    did not want it fired;
-//  - paused: it fell due in a pause that ended, and the policy did not want it fired;
-//  - deleted, superseded: its schedule was, or was changed to something that has it not;
-//  - and what has been skipped does not end otherwise, unless a backfill took the record back.
-// Launch times are never before the nominal ones, and not after them by more than the jitter. Where
-// nothing but downtimes happen, what the policy does not want fired late is not.
+// - misfire: it was recorded later than the threshold after the occurrence's time, and the policy
+//   did not fire it;
+// - paused: it fell due in a pause that ended, and the policy did not fire it;
+// - deleted: its schedule was deleted;
+// - superseded: its schedule was changed to a definition without this occurrence.
+// A skipped occurrence does not end in another way, unless a backfill takes the record back. A
+// launch time is never before the nominal time, nor after it by more than the jitter. If emitters'
+// downtimes are the only fault, nothing is fired late against its policy.
 //
-// (Whether each occurrence has an outcome, and one only, and what summaries count: check_lost.
-// Overlap: check_overlap.)
+// check_lost judges whether each occurrence has exactly one outcome, and what summaries count.
+// check_overlap judges overlaps.
 //
 // Pure.
 
@@ -22,7 +23,7 @@
 
 namespace escapement::simulation {
 
-// `expected`: of this history.
+// `expected`: computed from this history.
 std::vector<Violation> CheckTimes(const History& history, const Expectations& expected);
 std::vector<Violation> CheckTimes(const History& history);
 

@@ -1,4 +1,4 @@
-// Each checker passes a history that is right and catches the fault that was planted in it.
+// Each checker passes a correct history and catches a planted breach.
 
 #include <string>
 #include <vector>
@@ -15,8 +15,8 @@
 namespace escapement::simulation {
 namespace {
 
-// A schedule of two events every 10 seconds, made at 5 s and deleted at 35 s, and one one-off event
-// at 12 s; all went well.
+// A schedule with two events every 10 seconds, made at 5 s and deleted at 35 s, and a one-off event
+// at 12 s. All went well.
 History GoodHistory() {
   History history;
   history.begin = kBegin;
@@ -98,7 +98,7 @@ TEST(Expectations, AreOpenWhileAChangeIsUnderWay) {
   EXPECT_TRUE(runs.at({"u1", "20260301T000040-0-UTC"}).only_skips);
 }
 
-TEST(Expectations, AnOccurrenceOfBothDefinitionsIsRequiredWhileOneReplacesTheOther) {
+TEST(Expectations, OccurrenceOfBothDefinitionsIsRequiredDuringTheUpdate) {
   History history = GoodHistory();
   auto& changes = history.schedules[0].changes;
   changes.insert(changes.begin() + 1,
@@ -177,7 +177,7 @@ TEST(CheckLost, LetsPassWhatWasClaimedJustBeforeAChangeOrWaitedForAResume) {
   history.done.erase(history.done.begin() + 1);
   EXPECT_NE(First(CheckLost(history)).find("has no outcome"), std::string::npos);
   changes.erase(changes.begin() + 2);
-  history.done.pop_back();  // of the one-off event
+  history.done.pop_back();  // the one-off event's row
   history.done.pop_back();
   history.one_offs.clear();
   EXPECT_EQ(First(CheckLost(history)), "") << "without a resume it is owed nothing";
@@ -332,7 +332,7 @@ TEST(CheckStaleEpoch, CatchesALeaseThatIsTakenBeforeItsEnd) {
   EXPECT_NE(First(CheckStaleEpoch(history)).find("h1 had it until"), std::string::npos);
   history.commits.back().store_time = At(17);
   EXPECT_EQ(CheckStaleEpoch(history).size(), 0u);
-  // Renewed, and given up.
+  // Renewed, and released.
   history.commits.back() = {5, At(16), {}, {{"queue_shard/4", 1, "h1", At(21)}}, {}, {}, {}};
   history.commits.push_back({6, At(17), {}, {{"queue_shard/4", 1, "", At(17)}}, {}, {}, {}});
   history.commits.push_back({7, At(18), {}, {{"queue_shard/4", 2, "h2", At(23)}}, {}, {}, {}});

@@ -1,4 +1,4 @@
-// The checker of the store's clock finds what is planted, and what is due is told in the store's
+// The checker of the store's clock finds planted breaches. Due times are converted to the store's
 // time.
 
 #include "gtest/gtest.h"
@@ -25,7 +25,7 @@ History Steady(int commits) {
   return history;
 }
 
-// From commit `from` on the store's clock is ahead.
+// From commit `from` on the store's clock is ahead by `by`.
 History Leaping(absl::Duration by, size_t from) {
   History history = Steady(10);
   for (size_t i = from; i < history.commits.size(); ++i) history.commits[i].store_time += by;
@@ -48,16 +48,16 @@ TEST(ClockCheckers, ALeapIsWellOnlyWhereItWasConfirmed) {
 TEST(ClockCheckers, LeapOfMinutesMayFollowAStepThatHasLasted) {
   History history = Leaping(absl::Minutes(2), 7);
   EXPECT_EQ(CheckClock(history).size(), 1u);
-  history.clock_set = {{At(2.5), absl::Minutes(2)}};  // too short before
+  history.clock_set = {{At(2.5), absl::Minutes(2)}};  // set less than five seconds before
   EXPECT_EQ(CheckClock(history).size(), 1u);
   history.clock_set = {{At(1.5), absl::Minutes(2)}};
   EXPECT_TRUE(CheckClock(history).empty());
-  history.clock_set.push_back({At(5), absl::ZeroDuration()});  // it had not lasted
+  history.clock_set.push_back({At(5), absl::ZeroDuration()});  // it was set back too early
   EXPECT_EQ(CheckClock(history).size(), 1u);
   History day = Leaping(absl::Hours(24), 7);
   day.clock_set = {{At(1.5), absl::Hours(24)}};
   EXPECT_EQ(CheckClock(day).size(), 1u);
-  day.clock_set[0].synchronised = true;  // but other machines disagree
+  day.clock_set[0].synchronised = true;  // but other machines show another time
   EXPECT_EQ(CheckClock(day).size(), 1u);
   day.clock_set[0].everywhere = true;
   EXPECT_TRUE(CheckClock(day).empty());

@@ -1,5 +1,5 @@
-// What judges checkpoints and what is overdue passes a history that is right and catches what was
-// planted in it.
+// The checkers of checkpoints and of overdue events pass correct histories and catch planted
+// breaches.
 
 #include <string>
 #include <utility>
@@ -42,7 +42,8 @@ void EmitTo(History* history, double at, std::vector<int> seconds, int to) {
   commit.checkpoints = {{"emitted_to/2", absl::ToUnixMicros(At(to))}};
 }
 
-// Every 10 seconds, made at 5 s, when the checkpoint was at 30: the master emits what is before it.
+// Every 10 seconds, made at 5 s when the checkpoint is at 30 s. The master emits the occurrences
+// before the checkpoint.
 History Emission() {
   History history;
   history.begin = kBegin;
@@ -104,7 +105,7 @@ TEST(CheckCheckpointTest, SummariesAndPausesOweNothing) {
   EXPECT_EQ(CheckCheckpoint(history).size(), 0u);
 }
 
-// Calm from 100 s on; a row due at 110 s, claimed at once.
+// Calm from 100 s on; a row due at 110 s is claimed at once.
 History Calm() {
   History history;
   history.begin = kBegin;

@@ -1,5 +1,5 @@
-// What judges skipped, summarised and overlapping occurrences passes a history that is right and
-// catches what was planted in it.
+// The checkers of skipped, summarised and overlapping occurrences pass correct histories and catch
+// planted breaches.
 
 #include <string>
 #include <vector>
@@ -26,7 +26,8 @@ testing::AssertionResult Says(const std::vector<Violation>& violations, const st
   return testing::AssertionFailure() << "instead: " << First(violations);
 }
 
-// Every second, missed after two, the latest three of which are fired.
+// Fires every second. Occurrences are missed after two seconds, and the latest three missed ones
+// are fired.
 Definition EverySecond() {
   Definition definition;
   definition.zone = "UTC";
@@ -71,8 +72,8 @@ Commit CommitAt(double seconds, std::vector<TimesWrite> writes) {
   return commit;
 }
 
-// Made before 1 s and deleted after 15 s. From 5 s to 13.5 s no emitter was there: 5 to 8 are in a
-// summary, 9, 10 and 11 fired late.
+// Made before 1 s and deleted after 15 s. No emitter is up from 5 s to 13.5 s: 5 to 8 are in a
+// summary; 9, 10 and 11 fire late.
 History Downtime() {
   History history;
   history.begin = kBegin;
@@ -118,7 +119,7 @@ TEST(TimesCheckers, CatchASummaryThatCountsOtherThanWhatItStandsFor) {
 
 TEST(TimesCheckers, CatchAnOccurrenceThatWasNeitherFiredNorSkipped) {
   History history = Downtime();
-  history.done.erase(history.done.begin() + 5);  // of 10
+  history.done.erase(history.done.begin() + 5);  // the row of second 10
   EXPECT_TRUE(Says(CheckLost(history), "has no outcome"));
 }
 

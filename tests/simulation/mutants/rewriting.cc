@@ -11,8 +11,8 @@ namespace escapement::simulation {
 namespace {
 
 constexpr absl::Duration kResendAfter = absl::Milliseconds(50);
-constexpr size_t kSentMax =
-    2 * kv::kSessionWindow;  // this many commits are remembered, to recognise resends
+// This many commits are remembered, to recognise resends.
+constexpr size_t kSentMax = 2 * kv::kSessionWindow;
 
 class RewritingKvStore final : public kv::ForwardingKvStore {
  public:

@@ -1,5 +1,5 @@
-// What a durable commit did, in values that checkers judge: commit_log reads them from the store's
-// own records.
+// The effects of a durable commit, as values that checkers judge. commit_log reads them from the
+// store's own records.
 
 #ifndef TESTS_SIMULATION_RECORD_COMMIT_H_
 #define TESTS_SIMULATION_RECORD_COMMIT_H_
@@ -22,14 +22,14 @@ struct LeaseWrite {
   std::string lease;  // kind "/" index
   uint64_t epoch = 0;
   std::string owner;                      // empty: released
-  absl::Time end = absl::InfinitePast();  // in the store's time; of a released one: when it was
+  absl::Time end = absl::InfinitePast();  // in the store's time; if released: when that was
 };
 
 // A write that only the owner of a lease may make.
 struct OwnedWrite {
   std::string what;
   std::string lease;
-  std::optional<uint64_t> epoch;  // that the written key itself names
+  std::optional<uint64_t> epoch;  // the epoch that the written key names
 };
 
 struct FenceSeen {
@@ -54,7 +54,7 @@ struct Indices {
   uint64_t count = 0;
 };
 
-// The writes by which throttled events go their way. Policies, uids: 32 hex digits.
+// The writes that move throttled events. Policies and uids are 32 hex digits.
 struct PolicyWrite {
   std::string policy;
   bool deleted = false;
@@ -66,7 +66,7 @@ struct PolicyWrite {
   bool hold_on_expiry = false;
 };
 
-// What a policy has on record of itself.
+// A policy's own record of its counts.
 struct CountsWrite {
   std::string policy;
   bool deleted = false;
@@ -75,12 +75,12 @@ struct CountsWrite {
 
 struct ScheduleStateWrite {
   std::string uid;
-  bool enabled = false;  // FINISHED counts as enabled: what it has emitted goes on
-  // If the schedule is paused: since when. Runs that were triggered later go on.
+  bool enabled = false;  // also true for FINISHED: emitted events still go out
+  // When the schedule was paused, if it is. Runs that were triggered later still go out.
   absl::Time paused_at = absl::InfiniteFuture();
 };
 
-// A generation of tokens.
+// The name of a grant: one generation of tokens.
 struct GrantName {
   std::string policy;
   uint64_t epoch = 0;
@@ -88,11 +88,11 @@ struct GrantName {
   friend auto operator<=>(const GrantName&, const GrantName&) = default;
 };
 
-// When holders were accepted and until when they may hold, as a grant's record has it; both in the
-// store's time.
+// The record that a grant keeps of holders: when they were accepted, and until when they may hold.
+// Both are in the store's time.
 struct HoldTimes {
   Indices events;
-  absl::Time delivered = absl::InfinitePast();  // …: not known to have been
+  absl::Time delivered = absl::InfinitePast();  // InfinitePast: not known to be accepted
   absl::Time expires = absl::InfinitePast();
 };
 
@@ -103,32 +103,34 @@ struct GrantWrite {
   std::string occurrence = {};
   std::vector<Indices> holders = {};
   absl::Time grant_time = absl::InfinitePast();
-  absl::Time return_due = absl::InfinitePast();  // of the row of what is given back
+  absl::Time return_due = absl::InfinitePast();  // due time of the row if events are given back
   absl::Time send_before = absl::InfinitePast();
-  absl::Duration timeout = absl::ZeroDuration();  // of an attempt
-  std::vector<HoldTimes> hold_times = {};         // of all holders
+  absl::Duration timeout = absl::ZeroDuration();  // timeout of an attempt
+  std::vector<HoldTimes> hold_times = {};         // for all holders
 };
 
-// A row by which events of a run wait (in `waiting`, or in `parked` or `events` where those of a
-// throttled run may come to).
+// A row by which events of a run wait: in `waiting`, or in `parked` or `events` for a throttled
+// run.
 struct RowWrite {
   enum class Table { kWaiting, kParked, kEvents };
   Table table = Table::kWaiting;
   std::string key;
   bool deleted = false;
-  std::string policy = {};  // of kWaiting
+  std::string policy = {};  // only for kWaiting
   std::string uid = {};
   std::string occurrence = {};
-  Indices events = {};  // what was taken is not among them
+  Indices events = {};  // without events that were taken out of the row
   absl::Time due = absl::InfinitePast();
   std::string last_error = {};
-  // Of a window: when event i may go and when it closes for those that do not finish late.
+  // For events with a window: when the window begins and when it closes. `closes` is InfiniteFuture
+  // unless the rest is dropped or carried over.
   absl::Time window_begin = absl::InfinitePast();
   absl::Duration window = absl::ZeroDuration();
   uint64_t pace_first = 0;
   uint64_t pace_count = 0;  // 0: not paced
   absl::Time closes = absl::InfiniteFuture();
-  absl::Time trigger_time = absl::InfinitePast();  // of a run that was triggered or backfilled
+  // Only for a run that was triggered or backfilled.
+  absl::Time trigger_time = absl::InfinitePast();
 };
 
 // A claim of events that hold tokens.
@@ -149,16 +151,17 @@ struct ReportWrite {
   GrantName grant;
   bool unreachable = false;
   bool delivered = false;  // accepted, or ended as succeeded
-  std::string kind = {};   // of GrantReportRecord
+  std::string kind = {};   // name of the entry's kind in GrantReportRecord
   Indices events = {};
-  absl::Time time = absl::InfinitePast();  // of which it tells, in the store's time; …: not told
+  // When the reported thing happened, in the store's time; InfinitePast: not given.
+  absl::Time time = absl::InfinitePast();
 };
 
 using ThrottleWrite = std::variant<PolicyWrite, ScheduleStateWrite, GrantWrite, RowWrite,
                                    ClaimWrite, EndWrite, ReportWrite, CountsWrite>;
 
-// The writes that say what becomes of occurrences (noted if History::calendar).
-struct EmissionWrite {  // a row or launch record of it
+// The writes that say what becomes of occurrences (only if History::calendar).
+struct EmissionWrite {  // a row or launch record of an occurrence
   std::string uid;
   std::string occurrence;
   uint64_t version = 0;
@@ -168,18 +171,18 @@ struct EmissionWrite {  // a row or launch record of it
   bool record = false;  // a launch record
 };
 
-struct MarkWrite {  // a run is active, or has ended
+struct MarkWrite {  // a run is marked active, or its mark is deleted
   std::string uid;
   std::string occurrence;
   bool deleted = false;
 };
 
-struct LaunchWrite {  // a run's record, in place of its launch record
+struct LaunchWrite {  // the record of a run replaces its launch record
   std::string uid;
   std::string occurrence;
   uint64_t version = 0;
   absl::Time nominal;
-  uint64_t count = 1;  // events of it
+  uint64_t count = 1;  // number of events
 };
 
 struct CancelWrite {  // runs with an earlier nominal time are cancelled
@@ -204,15 +207,16 @@ struct OutcomeWrite {
 
 using TimesWrite = std::variant<EmissionWrite, MarkWrite, LaunchWrite, CancelWrite, OutcomeWrite>;
 
-// The writes that tell what is about to be sent, what waits for it, and who asked for what. Of
-// one-off events the uid is empty, and the occurrence is the event's id.
+// The writes that say which events are about to be sent, which rows wait, and whose request a
+// commit serves. For one-off events the uid is empty, and the occurrence is the event's id.
 struct ClaimedEvents {
   std::string uid;
   std::string occurrence;
   Indices events;
-  uint32_t attempts = 0;                           // that had begun before
-  uint64_t version = 0;                            // of the definition that is sent
-  absl::Time trigger_time = absl::InfinitePast();  // of a run that was triggered or backfilled
+  uint32_t attempts = 0;  // attempts that had begun before
+  uint64_t version = 0;   // version of the definition that is sent
+  // Only for a run that was triggered or backfilled.
+  absl::Time trigger_time = absl::InfinitePast();
 };
 
 struct ClaimId {
@@ -225,8 +229,8 @@ struct ClaimId {
 struct ClaimPut {
   ClaimId claim;
   bool granted = false;     // its events hold tokens
-  bool taken_over = false;  // by the next owner of what an earlier claim left
-  absl::Duration timeout;   // of the slowest attempt
+  bool taken_over = false;  // a new owner claims what an earlier claim left
+  absl::Duration timeout;   // timeout of the slowest attempt
   std::vector<ClaimedEvents> events;
 };
 
@@ -254,20 +258,20 @@ struct StateWrite {
   std::string uid;
   Kind kind = Kind::kGone;
   uint64_t version = 0;
-  absl::Time paused_at = absl::InfiniteFuture();  // of kPaused
+  absl::Time paused_at = absl::InfiniteFuture();  // only for kPaused
   std::vector<std::string> cancelled_runs = {};   // occurrences
 };
 
-// The schedule's triggers are kept there.
+// A schedule's child in a partition, with its triggers.
 struct ChildWrite {
   std::string uid;
   uint16_t partition = 0;
   bool deleted = false;
   std::string key = {};
-  std::string expression = {};  // under which it is to be found; of instants: empty
+  std::string expression = {};  // emitters find the child under it; empty for instants
 };
 
-// The expression is looked at by emitters.
+// The mark that makes emitters read an expression's children.
 struct InUseWrite {
   std::string expression;
   bool deleted = false;
@@ -280,7 +284,7 @@ struct RequestWrite {
   uint64_t response_hash = 0;
 };
 
-// Of one-off events; those of runs are OutcomeWrites.
+// The end of a one-off event; ends of runs are OutcomeWrites.
 struct OneOffEnd {
   std::string event_id;
   Outcome outcome = Outcome::kNone;
@@ -299,12 +303,13 @@ struct Commit {
   std::vector<OwnedWrite> owned;
   std::vector<CheckpointWrite> checkpoints;
   std::vector<DoneWrite> done;
-  absl::Time time = {};                      // when it became durable
+  absl::Time time = {};                      // true time at which it became durable
   std::vector<ThrottleWrite> throttle = {};  // in the order of the commit
-  std::optional<bool> clock_hold = {};       // the store's clock is held, or no more
+  std::optional<bool> clock_hold = {};       // if set: the store's clock is held, or is released
   std::vector<TimesWrite> times = {};        // in the order of the commit
   std::vector<QueueWrite> queue = {};        // in the order of the commit
-  // Whose it is, and which of its groups applied, as a hash (HashOfVerdicts in store_observer.h).
+  // The commit's identity, and a hash over which of its groups applied (HashOfVerdicts in
+  // store_observer.h).
   uint64_t session = 0;
   uint64_t number = 0;
   uint64_t verdicts = 0;

@@ -34,7 +34,7 @@ using kv::ColumnFamily;
 using kv::Condition;
 using kv::Mutation;
 
-// kind "/" index without leading zeros, as the rest of the history names leases.
+// kind "/" index without leading zeros, as the whole history names leases.
 std::optional<std::string> LeaseName(absl::string_view key) {
   for (const char* kind : {"partition", "queue_shard", "policy_shard"}) {
     if (const auto index = lease::LeaseIndexOf(kind, key)) return absl::StrCat(kind, "/", *index);
@@ -58,7 +58,8 @@ void ReadCheckpoint(const kv::Group& group, const Mutation& mutation, Commit* co
   if (!planned && mutation.key != EmittedToKey(partition)) return;
   const std::string name = absl::StrCat(planned ? "planned_to/" : "emitted_to/", partition);
   commit->checkpoints.push_back({name, ToMicros(DecodeCheckpoint(mutation.value))});
-  // Whoever needs the first ones may make them.
+  // Any process may make the first checkpoints, so a write that requires their absence has no
+  // owner.
   for (const Condition& condition : group.conditions) {
     if (condition.kind == Condition::Kind::kAbsent && condition.key == mutation.key) return;
   }
@@ -72,17 +73,17 @@ void ReadInflight(const Mutation& mutation, Commit* commit) {
   write.what = absl::StrCat(key->is_end ? "end of claim " : "claim ", key->claim.epoch, ".",
                             key->claim.number);
   write.lease = absl::StrCat("queue_shard/", key->claim.shard);
-  // Of events that hold tokens the claim is put by the owner of their policy shard.
+  // If events hold tokens, the owner of their policy shard puts the claim.
   if (IsGranted(key->claim) && !key->is_end && mutation.kind == Mutation::Kind::kPut) {
     write.lease =
         absl::StrCat("policy_shard/", static_cast<uint16_t>(key->claim.number >> 40 & 0x7fff));
   }
-  // The ends of a claim may be written by its next owner.
+  // A claim's next owner may write its ends, so they name no epoch.
   if (!key->is_end && mutation.kind == Mutation::Kind::kPut) write.epoch = key->claim.epoch;
   commit->owned.push_back(std::move(write));
 }
 
-// The one policy shard under whose fence the commit was made; empty if there is none.
+// The policy shard under whose fence the commit was made; empty if there is none.
 std::string PolicyShardFence(const Commit& commit) {
   for (const FenceSeen& fence : commit.fence) {
     if (absl::StartsWith(fence.lease, "policy_shard/")) return fence.lease;
@@ -98,13 +99,13 @@ void ReadDoneWrite(const Mutation& mutation, bool put, Commit* commit) {
       absl::StrCat(key->uid.ToHex(), " ", key->occurrence, "[", key->first, "]");
   if (mutation.kind == Mutation::Kind::kDelete) commit->done.push_back({name, "", true});
   if (!put || !record.ParseFromString(mutation.value)) return;
-  // A summary is counted up.
+  // The count of a summary may grow, so the same record may be written again.
   if (record.skipped_occurrences() > 1) return;
   commit->done.push_back(
       {name, absl::StrCat(static_cast<int>(record.outcome()), " ", record.reason())});
   const Outcome outcome = OutcomeOf(record.outcome());
-  // Deliveries are ended by their shard's owner only or, of throttled events, by the owner of their
-  // policy shard; cancelling and skipping is also done by the master.
+  // Only the owner of a queue shard ends deliveries; if the events are throttled, the owner of
+  // their policy shard. The master may cancel and skip, too.
   if (outcome == Outcome::kSucceeded || outcome == Outcome::kFailed) {
     const std::string policy_shard = PolicyShardFence(*commit);
     commit->owned.push_back(
@@ -114,10 +115,10 @@ void ReadDoneWrite(const Mutation& mutation, bool put, Commit* commit) {
   }
 }
 
-// Grants, run parts of throttled runs, and handlers' reports.
+// Owned writes to grants, to run parts of throttled runs, and to handlers' reports.
 void ReadThrottleOwners(const Mutation& mutation, bool put, Commit* commit) {
   if (mutation.cf == ColumnFamily::kGrants) {
-    // The counts of a policy go with it, by whoever deletes it.
+    // Any process that deletes a policy deletes its counts, too.
     if (!put && DecodePolicyCountsKey(mutation.key).has_value()) return;
     OwnedWrite write;
     write.what = absl::StrCat("row of grants ", absl::BytesToHexString(mutation.key));

@@ -1,4 +1,4 @@
-// From the store's records to the values of a history.
+// Converts the store's records to the values of a history.
 
 #ifndef TESTS_SIMULATION_RECORD_COMMIT_LOG_H_
 #define TESTS_SIMULATION_RECORD_COMMIT_LOG_H_
@@ -13,11 +13,12 @@
 
 namespace escapement::simulation {
 
-// What the checkers look at of a durable commit: leases, fences, what only owners write,
-// checkpoints, ends, and the way of throttled events. `now`: true time.
+// Reads what the checkers need from a durable commit: leases, fences, writes that only owners may
+// make, checkpoints, ends, and moves of throttled events. `now`: true time.
 Commit ReadCommit(const kv::CommitRecord& record, absl::Time now);
 
-// What it did to queues, claims and Done, in one line, for traces; empty if nothing.
+// One line about the commit's effect on queues, claims and Done, for traces. Empty if there is
+// none.
 std::string DescribeCommit(const kv::CommitRecord& record);
 
 // All rows of Done.

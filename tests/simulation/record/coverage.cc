@@ -12,8 +12,9 @@
 namespace escapement::simulation {
 namespace {
 
-// Not among them, for the platform has no such thing: redrives (W4; a backfill fires only what has
-// no outcome or was skipped); the reasons "quota", "deadline" and "tz_change".
+// These are not required, since the platform never does them:
+// - redrives (W4): a backfill fires only occurrences that have no outcome or were skipped
+// - the reasons "quota", "deadline" and "tz_change"
 constexpr const char* kRequired[] = {
     "window W1: sent, its end not committed",
     "window W2: the lease was lost between check and arrival",

@@ -1,5 +1,5 @@
-// What has happened in runs, counted by name: windows in which an event is sent twice, reasons of
-// outcomes, ends of tokens, what became of commits of unknown result, takeovers, users' calls. A
+// Counts by name what has happened in runs: windows in which an event is sent twice, reasons of
+// outcomes, ends of tokens, results of commits whose answer was lost, takeovers, users' calls. A
 // thousand runs in which something never happened prove nothing about it.
 //
 // Pure.
@@ -24,12 +24,13 @@ struct Coverage {
 
 Coverage CoverageOf(const History& history);
 
-// Adds what another run has covered.
+// Adds the counts of another run.
 void Merge(const Coverage& from, Coverage* into);
-// What went wrong, by kind: FaultPlan::counts.
+// Adds the faults that happened, by kind (FaultPlan::counts).
 void AddFaults(const std::map<std::string, uint64_t>& faults, Coverage* into);
 
-// The names of what must happen in a large run of the cast in which everything does, and has not.
+// The names of situations that a large run of the cast `whole` must show, and that have not
+// happened.
 std::vector<std::string> Missing(const Coverage& coverage);
 
 // One line for each name: "  name: count".

@@ -1,4 +1,4 @@
-// Coverage is counted by name, and its lack is told.
+// Coverage counts situations by name and reports the missing ones.
 
 #include "tests/simulation/record/coverage.h"
 
@@ -33,7 +33,7 @@ void Acquire(History* history, double at, uint64_t epoch, const std::string& own
   history->commits.push_back(commit);
 }
 
-// Claimed and sent by h1, whose lease h2 has from 5 s on; h2 sends it again at 8 s.
+// h1 claims and sends. h2 acquires the lease at 5 s and sends again at 8 s.
 History TakenOver() {
   History history;
   Acquire(&history, 0, 1, "h1");
@@ -64,11 +64,11 @@ TEST(ExplainRepeatsTest, TellsTheWindowsApart) {
   History unknown = history;
   unknown.unknown_ends = {{"h1", At(3), {3, 1, 7}}};
   EXPECT_EQ(CauseOf(unknown), RepeatCause::kEndUnknown);
-  unknown.unknown_ends = {{"h1", At(3), {3, 1, 8}}};  // of another claim
+  unknown.unknown_ends = {{"h1", At(3), {3, 1, 8}}};  // names another claim
   EXPECT_EQ(CauseOf(unknown), RepeatCause::kEndNotCommitted);
 
   History lost = history;
-  lost.receipts[0].time = At(5.5);  // sent before
+  lost.receipts[0].time = At(5.5);  // sent before h2 acquired the lease
   EXPECT_EQ(CauseOf(lost), RepeatCause::kLeaseLost);
 }
 

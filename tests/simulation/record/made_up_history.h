@@ -1,4 +1,4 @@
-// What tests of checkers make their histories from.
+// Helpers with which tests of checkers make their histories.
 //
 // Pure.
 
@@ -17,7 +17,7 @@ inline const absl::Time kBegin = absl::FromUnixSeconds(1'772'323'200);  // 2026-
 
 inline absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
 
-// Of the occurrence of an interval at that second.
+// The id of an interval's occurrence at that second.
 inline std::string Id(int second) {
   return absl::FormatTime("%Y%m%dT%H%M%E6SZ", At(second), absl::UTCTimeZone());
 }

@@ -63,7 +63,7 @@ void ReadClaimPut(const InflightKey& key, const Mutation& mutation, std::vector<
 void ReadInflight(const Mutation& mutation, std::vector<QueueWrite>* out) {
   const auto key = DecodeInflightKey(mutation.key);
   if (mutation.kind == Mutation::Kind::kDeleteRange) {
-    // All of one claim: its prefix is its key without the last byte.
+    // The range holds all keys of one claim. Its prefix is the claim's key without the last byte.
     const auto claim = DecodeInflightKey(absl::StrCat(mutation.key, std::string(1, '\0')));
     if (claim.has_value()) out->push_back(ClaimGone{IdOf(claim->claim)});
     return;

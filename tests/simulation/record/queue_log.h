@@ -1,4 +1,4 @@
-// From the store's records to what a history says of claims, queues, states and requests.
+// Converts the store's records to a history's writes of claims, queues, states and requests.
 
 #ifndef TESTS_SIMULATION_RECORD_QUEUE_LOG_H_
 #define TESTS_SIMULATION_RECORD_QUEUE_LOG_H_
@@ -10,7 +10,7 @@
 
 namespace escapement::simulation {
 
-// What the applied groups of a commit did to them.
+// The effects of the commit's applied groups on them.
 std::vector<QueueWrite> ReadQueueWrites(const kv::CommitRecord& record);
 
 }  // namespace escapement::simulation

@@ -16,7 +16,8 @@ absl::Time StoreTimes::Low(absl::Time t) const {
   return after == 0 ? t : commits_[after - 1].store_time;
 }
 
-// What becomes durable next may have been decided before; what is decided later has a later stamp.
+// The next durable commit may have been decided before `t`. A commit that is decided later has a
+// later stamp.
 absl::Time StoreTimes::High(absl::Time t) const {
   const size_t next = FirstAfter(t);
   for (size_t i = next; i < commits_.size(); ++i) {

@@ -1,5 +1,5 @@
-// True time and the store's time, which part where the store's clock is slewed or confirmed: what
-// is due is due by the store's.
+// Converts between true time and the store's time. They differ where the store's clock is slewed or
+// an operator confirms a leap. Events are due by the store's time.
 //
 // Pure.
 
@@ -15,16 +15,17 @@ namespace escapement::simulation {
 
 class StoreTimes {
  public:
-  // Which outlive it.
+  // `commits` outlives it.
   explicit StoreTimes(const std::vector<Commit>& commits) : commits_(commits) {}
 
-  // The store's time at the true instant lies between these: the stamp of the last commit that was
-  // durable by then, and that of the first one that was decided after it.
+  // Bounds of the store's time at the true instant `t`. Low is the stamp of the last commit that
+  // was durable by then. High is the stamp of the first commit that was decided after it.
   absl::Time Low(absl::Time t) const;
   absl::Time High(absl::Time t) const;
-  // The true instant before which the store's clock did not show this.
+  // A true instant before which the store's clock did not show `store_time`.
   absl::Time NotBefore(absl::Time store_time) const;
-  // … by which it did, as far as commits tell: between two of them it goes as true time does.
+  // A true instant by which it did, as far as commits show. Between two commits the store's time is
+  // taken to run as true time does.
   absl::Time ShownBy(absl::Time store_time) const;
 
  private:
@@ -33,13 +34,12 @@ class StoreTimes {
   const std::vector<Commit>& commits_;
 };
 
-// The same history told in the store's time, as far as checks of what is due look at it: users'
-// calls took effect somewhere between [called, answered], receipts came no later than `time`. So
-// "early" means: before its time by the store's clock.
+// The history converted to the store's time, for checks of what is due. Users' calls took effect
+// somewhere between [called, answered], and receipts came no later than `time`. So "early" means
+// before its time by the store's clock.
 History InStoreTime(const History& history);
 
-// The same with launch times and stamps told in true time, as far as checks of what happened look
-// at them.
+// The history with launch times and stamps converted to true time, for checks of what happened.
 History InTrueTime(const History& history);
 
 }  // namespace escapement::simulation

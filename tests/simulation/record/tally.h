@@ -1,4 +1,4 @@
-// What the runs of many seeds amount to.
+// Totals over the runs of many seeds.
 //
 // Threads: one at a time.
 
@@ -22,9 +22,9 @@ class Tally {
   void Add(const ScenarioOptions& options, const ScenarioResult& result);
 
   uint64_t failed() const { return failed_.size(); }
-  // What must happen in a large run of the cast of everything, and has not.
+  // Situations that a large run of the cast `whole` must show, and that have not happened.
   std::vector<std::string> Uncovered() const { return Missing(coverage_); }
-  // `took`: processor time of the runs, their judgement included.
+  // `took`: processor time of the runs, including their judgement.
   std::string Text(absl::Duration took) const;
 
  private:

@@ -106,7 +106,7 @@ void FillRow(const storage::v1::EventRecord& record, RowWrite* write) {
     write->closes = write->window_begin + write->window;
 }
 
-// `key` is a key of `events`, or of `waiting`.
+// `key` is a key of `waiting`, or of `events` if the table is kEvents.
 bool ReadRowKey(RowWrite::Table table, absl::string_view key, RowWrite* write) {
   write->table = table;
   write->key = std::string(key);
@@ -136,7 +136,7 @@ void ReadRow(const Mutation& mutation, bool put, std::vector<ThrottleWrite>* out
   write.deleted = !put;
   bool known = false;
   if (mutation.cf == ColumnFamily::kParked) {
-    if (!put) return;  // which kind of key it has is told by the value
+    if (!put) return;  // only the value says which kind of key this is
     known = ReadRowKey(record.has_throttle() ? RowWrite::Table::kWaiting : RowWrite::Table::kEvents,
                        EventKeyOfParked(mutation.key), &write);
     write.table = RowWrite::Table::kParked;
@@ -229,7 +229,7 @@ struct Describer {
     return text;
   }
   std::string operator()(const CountsWrite&) const { return ""; }
-  std::string operator()(const EndWrite&) const { return ""; }  // told elsewhere
+  std::string operator()(const EndWrite&) const { return ""; }  // another function describes ends
   std::string operator()(const ReportWrite&) const { return ""; }
 };
 

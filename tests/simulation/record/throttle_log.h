@@ -1,4 +1,4 @@
-// From the store's records to what a history says of throttled events.
+// Converts the store's records to a history's writes of throttled events.
 
 #ifndef TESTS_SIMULATION_RECORD_THROTTLE_LOG_H_
 #define TESTS_SIMULATION_RECORD_THROTTLE_LOG_H_
@@ -12,14 +12,14 @@
 
 namespace escapement::simulation {
 
-// Appends what one applied mutation did to policies, states, grants, rows, granted claims, ends and
-// reports.
+// Appends the effects of one applied mutation on policies, states, grants, rows, granted claims,
+// ends and reports.
 void ReadThrottleWrites(const kv::Mutation& mutation, std::vector<ThrottleWrite>* out);
 
-// In one line, for traces; empty if it is nothing of that.
+// One line, for traces. Empty if the mutation has no such effect.
 std::string DescribeThrottle(const kv::Mutation& mutation);
 
-// Rows of `grants` (but for counts) and of `waiting`, as text.
+// Rows of `grants` (except counts) and of `waiting`, as text.
 std::vector<std::string> ReadThrottleLeftover(const kv::MemDisk& disk);
 
 }  // namespace escapement::simulation

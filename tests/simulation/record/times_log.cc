@@ -25,7 +25,7 @@ class GroupReader {
   explicit GroupReader(std::vector<TimesWrite>* out) : out_(out) {}
 
   void Read(const kv::Group& group) {
-    // A run's record takes the place of its launch record in one group.
+    // If the group deletes a launch record, the run record that it puts launches the run.
     bool launches = false;
     for (const Mutation& mutation : group.mutations) {
       launches = launches || (mutation.cf == ColumnFamily::kCheckpoints &&

@@ -1,5 +1,5 @@
-// What a commit says of occurrences: rows and launch records of them, runs that become active and
-// end, outcomes, cancelled runs.
+// Reads from a commit what becomes of occurrences: their rows and launch records, runs that become
+// active or end, outcomes, cancelled runs.
 
 #ifndef TESTS_SIMULATION_RECORD_TIMES_LOG_H_
 #define TESTS_SIMULATION_RECORD_TIMES_LOG_H_

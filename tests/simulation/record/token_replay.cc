@@ -5,7 +5,7 @@
 namespace escapement::simulation {
 namespace {
 
-// Far more than any run has: a broken row must not take all memory.
+// Far more events than any run has. Stops a broken row from taking all memory.
 constexpr uint64_t kIndexMax = 1'000'000;
 
 }  // namespace
@@ -62,9 +62,9 @@ TokenReplay::Place TokenReplay::place(const Run& run, uint64_t index) const {
 
 TokenReplay::Changes TokenReplay::Apply(const Commit& commit) {
   Changes changes;
-  std::map<GrantName, Grant> before;  // of the grants that the commit writes
+  std::map<GrantName, Grant> before;  // the grants that the commit writes, as they were
   for (const TimesWrite& write : commit.times) {
-    // Of what was never sent: a backfill takes it back.
+    // A backfill takes back outcomes of events that were never sent.
     const auto* outcome = std::get_if<OutcomeWrite>(&write);
     if (outcome == nullptr || !outcome->deleted) continue;
     for (Place& place : runs_[{outcome->uid, outcome->occurrence}]) place.ended = 0;
@@ -90,7 +90,7 @@ void TokenReplay::Write(const PolicyWrite& write) {
 
 void TokenReplay::Write(const GrantWrite& write, std::map<GrantName, Grant>* before) {
   auto it = grants_.find(write.name);
-  // A grant that is new is as one without holders before.
+  // A new grant counts as one that had no holders before.
   before->try_emplace(write.name, it == grants_.end() ? Grant() : it->second);
   if (write.deleted) {
     if (it != grants_.end()) grants_.erase(it);

@@ -1,4 +1,5 @@
-// TokenReplay: commits in order, replayed to who waits, who holds and what has ended.
+// TokenReplay: replays commits in order. Knows which events wait, which hold tokens and which have
+// ended.
 //
 // Pure.
 
@@ -19,8 +20,8 @@ class TokenReplay {
  public:
   using Run = std::pair<std::string, std::string>;  // uid, occurrence
 
-  // Where an event is: in how many rows of `waiting`, in how many grants, how often ended. The
-  // last of its grants.
+  // The state of an event: how many rows of `waiting` and how many grants have it, and how often it
+  // has ended. `grant` is the last of its grants.
   struct Place {
     uint16_t waiting = 0;
     uint16_t held = 0;
@@ -38,8 +39,8 @@ class TokenReplay {
     GrantName grant;
     Run run;
     Indices events;
-    bool fresh = false;   // of added ones: the commit made the grant
-    bool reused = false;  // … whose name had been in use, and was given up
+    bool fresh = false;   // only for `added`: this commit made the grant
+    bool reused = false;  // only for `added`: the grant's name had been used and given up
     absl::Time grant_time;
     absl::Time return_due;
   };
@@ -50,20 +51,20 @@ class TokenReplay {
   struct Changes {
     std::vector<HolderChange> added,
         removed;                           // as far as they lie between the commit's begin and end
-    std::vector<RowChange> waiting_added;  // by rows of `waiting`
+    std::vector<RowChange> waiting_added;  // events in new rows of `waiting`
   };
 
   Changes Apply(const Commit& commit);
 
   const std::map<std::string, PolicyWrite>& policies() const { return policies_; }
   uint64_t held(const std::string& policy) const;
-  // Rows of a policy by key; nullptr if it has none.
+  // Waiting rows of a policy by key; nullptr if it has none.
   const std::map<std::string, RowWrite>* waiting(const std::string& policy) const;
-  // The run's schedule is enabled, or is paused and the run was triggered since.
+  // True if the run's schedule is enabled, or if the run was triggered after the pause.
   bool goes_on(const Run& run) const;
   const Grant* grant(const GrantName& name) const;
   Place place(const Run& run, uint64_t index) const;
-  // Has it ever waited? Only of those runs places are known.
+  // True if the run has ever waited. Only such runs have places.
   bool throttled(const Run& run) const { return runs_.count(run) > 0; }
 
  private:
@@ -77,7 +78,7 @@ class TokenReplay {
 
   std::map<std::string, PolicyWrite> policies_;
   std::map<std::string, ScheduleStateWrite> states_;  // by uid
-  std::map<Run, absl::Time> trigger_times_;           // of runs that were triggered
+  std::map<Run, absl::Time> trigger_times_;           // only for runs that were triggered
   std::map<GrantName, Grant> grants_;
   std::map<GrantName, bool> given_up_;
   std::map<std::string, uint64_t> held_;
@@ -85,7 +86,7 @@ class TokenReplay {
   std::map<Run, std::vector<Place>> runs_;
 };
 
-// The parts of `from` that are in none of `without`.
+// The parts of `from` that are in no part of `without`.
 std::vector<Indices> Without(const Indices& from, const std::vector<Indices>& without);
 
 }  // namespace escapement::simulation

@@ -52,7 +52,7 @@ Receipt SentAt(double seconds, const std::string& occurrence) {
   return receipt;
 }
 
-// Run "o" is claimed, cancelled and ended; "p" goes on.
+// Run "o" is claimed, cancelled and ended; run "p" goes on.
 History Right() {
   History history;
   ScheduleLife life{.id = "s", .uid = "u", .changes = {}, .triggered = {}};

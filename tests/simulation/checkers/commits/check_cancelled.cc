@@ -91,8 +91,8 @@ class CancelledChecker {
 
   const History& history_;
   std::set<RunName> wanted_;
-  std::map<RunName, absl::Time> cancelled_;  // since when
-  std::set<RunName> ended_;                  // with events that ended as cancelled
+  std::map<RunName, absl::Time> cancelled_;  // run → when it was cancelled
+  std::set<RunName> ended_;                  // runs with events that ended as cancelled
   std::vector<Violation> violations_;
 };
 

@@ -1,9 +1,10 @@
 // CancelRun, in commit order:
-//  - only runs that a user wanted cancelled are cancelled, and only their events end for it;
-//  - once a run is cancelled, nothing of it is claimed (exact: no time is compared), and once that
-//    has been so for as long as an attempt may take, nothing of it is sent;
-//  - if the user was told that it is cancelled, it is, or it has ended as that for another reason.
-// That all its events end, check_lost says.
+// - only runs that a user asked to cancel are cancelled, and only their events end for that reason;
+// - after a run is cancelled, no event of it is claimed (exact: no time is compared). After an
+//   attempt's longest time, no event of it is sent;
+// - if the user's answer was that the run is cancelled, it is, or it has ended as cancelled for
+//   another reason.
+// check_lost judges that all its events end.
 //
 // Pure.
 

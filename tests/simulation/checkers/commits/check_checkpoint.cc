@@ -18,7 +18,7 @@ namespace {
 
 using Kind = StateWrite::Kind;
 
-// The number behind `prefix`.
+// The number after `prefix`; nullopt if `name` does not begin with it.
 std::optional<uint16_t> NumberOf(absl::string_view name, absl::string_view prefix) {
   uint32_t number = 0;
   if (!absl::StartsWith(name, prefix) || !absl::SimpleAtoi(name.substr(prefix.size()), &number) ||
@@ -62,10 +62,10 @@ class CheckpointChecker {
     const LifeModel& model;
     std::vector<std::vector<std::pair<absl::Time, std::string>>> times;  // by version, ascending
     std::optional<uint16_t> partition;
-    std::set<std::string> emitted;               // or skipped, by occurrence
-    std::map<absl::Time, absl::Time> summaries;  // first to last, both nominal
+    std::set<std::string> emitted;               // occurrences that were emitted or skipped
+    std::map<absl::Time, absl::Time> summaries;  // nominal time of the first → of the last
     StateWrite state;
-    absl::Time since;  // owed under this state from here on
+    absl::Time since;  // in this state the schedule owes occurrences from here on
   };
 
   template <typename... Parts>
@@ -122,7 +122,7 @@ class CheckpointChecker {
     Life& life = found->second;
     const bool same = life.state.kind == state.kind && life.state.version == state.version;
     life.state = state;
-    if (same) return;  // a launch has cancelled the runs before it
+    if (same) return;  // a launch has only cancelled the runs before it
     life.since = commit_->store_time;
     const auto checkpoint =
         life.partition.has_value() ? checkpoints_.find(*life.partition) : checkpoints_.end();
@@ -141,7 +141,7 @@ class CheckpointChecker {
     }
   }
 
-  // What lies in [from, to).
+  // Requires that every occurrence in [from, to) has been emitted or skipped.
   void Require(const std::string& uid, const Life& life, absl::Time from, absl::Time to) {
     if (life.state.kind != Kind::kEnabled || from >= to || life.state.version == 0 ||
         life.state.version > life.times.size())
@@ -164,7 +164,7 @@ class CheckpointChecker {
     return after != life.summaries.begin() && (--after)->second >= instant;
   }
 
-  // Which one is the last of max_runs depends on the phase.
+  // With max_runs, it depends on the phase which occurrence is the last one.
   static bool Surely(const Life& life, size_t version, const std::string& id, absl::Time instant) {
     if (life.model.versions()[version].definition.max_runs == 0) return true;
     return std::all_of(life.model.phases().begin(), life.model.phases().end(),

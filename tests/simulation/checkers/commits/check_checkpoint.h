@@ -1,11 +1,12 @@
-// `emitted_to` = t means that all before t has been emitted or skipped, in commit order:
-//  - when a checkpoint moves on, each occurrence of an enabled schedule of its partition that lies
-//    before it, by the naive expander, has a row, a launch record, an outcome, or is within a
-//    summary; and so it is for a schedule that is made, changed or resumed, in the commit that does
-//    so, as far as the checkpoint had come by then;
-//  - nobody who owns the partition emits or skips an occurrence for the first time that lies before
-//    the checkpoint as it was in force.
-// (That checkpoints never go back: check_stale_epoch.)
+// `emitted_to` = t means that everything before t has been emitted or skipped, in commit order:
+// - When a checkpoint moves on, each occurrence before it of an enabled schedule of the partition
+//   has a row, a launch record or an outcome, or is within a summary. The naive expander says which
+//   occurrences there are.
+// - The same holds for a schedule that is made, changed or resumed, in the commit that does so, up
+//   to the checkpoint of that moment.
+// - The owner of a partition never emits or skips an occurrence for the first time if it lies
+//   before the checkpoint in force.
+// check_stale_epoch judges that checkpoints never go back.
 //
 // Pure.
 
@@ -19,7 +20,7 @@
 
 namespace escapement::simulation {
 
-// `expected`: of this history.
+// `expected`: computed from this history.
 std::vector<Violation> CheckCheckpoint(const History& history, const Expectations& expected);
 std::vector<Violation> CheckCheckpoint(const History& history);
 

@@ -14,7 +14,7 @@ class ChildrenChecker {
  public:
   std::vector<Violation> Run(const History& history) {
     for (const Commit& commit : history.commits) {
-      std::set<std::string> touched;  // expressions
+      std::set<std::string> touched;  // expressions that the commit touches
       for (const QueueWrite& write : commit.queue) {
         if (const auto* child = std::get_if<ChildWrite>(&write)) {
           if (child->expression.empty()) continue;

@@ -1,5 +1,5 @@
-// Emitters find every trigger: in commit order, the LaunchExpression that a child stands under is
-// in use, in the commit that puts the child and until the child is gone.
+// Emitters find every trigger. In commit order, the LaunchExpression of a child is in use from the
+// commit that puts the child until the child is deleted.
 //
 // Pure.
 

@@ -10,7 +10,7 @@
 namespace escapement::simulation {
 namespace {
 
-// Far more than any run has: a broken record must not take all memory.
+// Far more events than any run has. Stops a broken record from taking all memory.
 constexpr uint64_t kCountMax = 1'000'000;
 
 class ClaimedChecker {
@@ -31,10 +31,11 @@ class ClaimedChecker {
   struct Claim {
     absl::Time time;
     uint16_t shard = 0;
-    std::vector<std::pair<std::string, size_t>> senders;  // and how often the shard was acquired
+    // Sender, and how often the shard had been acquired.
+    std::vector<std::pair<std::string, size_t>> senders;
   };
 
-  // Of one attempt of an event.
+  // The name of one attempt of an event.
   static std::string NameOf(const std::string& uid, const std::string& occurrence, uint64_t index,
                             uint32_t attempt) {
     return absl::StrCat(uid, " ", occurrence, " ", index, " ", attempt);
@@ -62,7 +63,7 @@ class ClaimedChecker {
           {commit.time, shard, {}});
   }
 
-  // How often the shard had been acquired.
+  // How often the shard had been acquired by then.
   size_t Acquired(uint16_t shard, absl::Time at) const {
     const auto times = acquired_.find(absl::StrCat("queue_shard/", shard));
     if (times == acquired_.end()) return 0;

@@ -1,6 +1,7 @@
-// Claim before send: when an attempt is sent, a durable commit has claimed its event, with one
-// attempt fewer begun before; and nobody sends it twice for one claim, unless it has acquired the
-// shard anew in between: whoever acquires a shard adopts what its former owner has left.
+// Claim before send: before an attempt is sent, a durable commit has claimed its event and counts
+// one attempt fewer. A process sends an attempt only once for each claim, unless it has acquired
+// the shard again in between. A process that acquires a shard adopts the claims of its former
+// owner.
 //
 // Pure.
 

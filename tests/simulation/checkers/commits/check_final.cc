@@ -11,7 +11,7 @@
 namespace escapement::simulation {
 namespace {
 
-// Far more than any run has: a broken record must not take all memory.
+// Far more events than any run has. Stops a broken record from taking all memory.
 constexpr uint64_t kIndexMax = 1'000'000;
 
 class FinalChecker {
@@ -19,7 +19,7 @@ class FinalChecker {
   std::vector<Violation> Run(const History& history) {
     for (const Commit& commit : history.commits) {
       commit_ = &commit;
-      // What a commit takes back it may put anew.
+      // A commit may take an outcome back and put it again.
       for (const TimesWrite& write : commit.times) {
         const auto* outcome = std::get_if<OutcomeWrite>(&write);
         if (outcome != nullptr && outcome->deleted) TakeBack(*outcome);
@@ -33,7 +33,8 @@ class FinalChecker {
         if (const auto* end = std::get_if<OneOffEnd>(&write))
           End({"", end->event_id}, {0, 1}, end->reason);
       }
-      // An end and a row or claim in one commit. A row may be there for the time of the commit.
+      // An end, and a row or claim of the same event, must not be in one commit. A row that the
+      // commit itself deletes is allowed.
       std::set<uint64_t> gone;
       for (auto write = commit.queue.rbegin(); write != commit.queue.rend(); ++write) {
         if (const auto* row = std::get_if<QueueGone>(&*write)) gone.insert(row->key);
@@ -45,13 +46,14 @@ class FinalChecker {
   }
 
  private:
-  using Name = std::pair<std::string, std::string>;  // uid, occurrence; empty, event id
+  // Uid, occurrence; for a one-off event: empty, event id.
+  using Name = std::pair<std::string, std::string>;
   struct Ended {
-    uint64_t seq = 0;           // of the last end
+    uint64_t seq = 0;           // commit of the last end
     bool whole = false;         // skipped as a whole
-    uint64_t occurrences = 0;   // of a summary
-    std::vector<bool> indices;  // that have ended
-    bool told = false;          // one violation of each run is enough
+    uint64_t occurrences = 0;   // count of a summary
+    std::vector<bool> indices;  // true for events that have ended
+    bool told = false;          // whether reported; one violation of each run is enough
   };
 
   template <typename... Parts>
@@ -93,7 +95,8 @@ class FinalChecker {
     if (ended.whole) {
       ended_.erase(it);
     } else if (outcome.first < ended.indices.size()) {
-      // What it stood for is not on record; one record of each run of events is enough here.
+      // The write does not say how many events the record stood for. This takes one run of ended
+      // events as one record.
       for (uint64_t i = outcome.first; i < ended.indices.size() && ended.indices[i]; ++i)
         ended.indices[i] = false;
     }

@@ -1,10 +1,10 @@
-// Done is final, in commit order: what has an outcome is not claimed any more, has no row put and
-// has no other outcome. So of runs and of one-off events; of a run that was skipped as a whole, of
-// all its events. Only a backfill takes a record back, and is on record with that: in the same
-// commit the record goes.
+// Done is final, in commit order: an event with an outcome is not claimed, has no row put and gets
+// no other outcome. This holds for events of runs and for one-off events. If a run was skipped as a
+// whole, it holds for all its events. Only a backfill takes a record back, and the commit that
+// deletes the record shows it.
 //
-// A summary of skipped occurrences may be counted up; the runs that it counts but is not kept under
-// are looked at by check_lost.
+// The count of a summary may grow. check_lost judges the runs that a summary counts besides the one
+// in its key.
 //
 // Pure.
 

@@ -34,7 +34,7 @@ class PausedChecker {
  private:
   struct Schedule {
     StateWrite state;
-    // From each of these on it is to be sent (true) or not (false).
+    // From each of these times on, events are to be sent (true) or not (false).
     std::vector<std::pair<absl::Time, bool>> sends;
   };
 
@@ -108,7 +108,7 @@ class PausedChecker {
 
   const History& history_;
   std::map<std::string, Schedule> schedules_;  // by uid
-  // Runs that were claimed during a pause as they may be: uid, occurrence, begin of the pause.
+  // Runs that were rightly claimed during a pause: uid, occurrence, begin of the pause.
   std::set<std::tuple<std::string, std::string, absl::Time>> triggered_in_pause_;
   std::vector<Violation> violations_;
 };

@@ -1,8 +1,8 @@
 // Pause, delete and update, in commit order:
-//  - nothing of a schedule is claimed while its state in force is paused or deleted;
-//  - what is claimed is to be sent by the version that is in force;
-//  - once a pause or delete has been in force for as long as an attempt may take, nothing is sent,
-//    until it is resumed. (What had been claimed before is drained in that time.)
+// - no event of a schedule is claimed while its state in force is paused or deleted;
+// - a claim is made for the version that is in force;
+// - once a pause or delete has been in force for an attempt's timeout, no event is sent until the
+//   resume. Events claimed before may be sent within that time.
 // The first two are exact: no time is compared.
 //
 // Pure.

@@ -68,7 +68,7 @@ class StaleEpochChecker {
     } else if (write.epoch > lease.epoch + 1) {
       Report(write.lease, " jumped from epoch ", lease.epoch, " to ", write.epoch);
     }
-    // (Its owner may take it anew.)
+    // The owner itself may begin a new epoch before its lease has ended.
     if (write.epoch > lease.epoch && !lease.owner.empty() && write.owner != lease.owner &&
         commit.store_time < lease.end) {
       Report(write.lease, " epoch ", write.epoch, " of ", write.owner, " began at ",

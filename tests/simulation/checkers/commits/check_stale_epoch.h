@@ -1,10 +1,10 @@
-// One writer for each epoch, judged from the store's own log of commits, in commit order:
-//  - a lease's epoch never decreases, and grows by one with each new owner; and no new one begins
-//    before the lease was given up or has run out, by the store's time;
-//  - no commit applies under an epoch that is not the current one;
-//  - what only the owner of a lease may write is written under its fence, and claims carry the
-//    current epoch in their key;
-//  - checkpoints never go back, and what has ended does not end again.
+// One writer for each epoch, judged from the store's own log, in commit order:
+// - a lease's epoch never decreases, and grows by one with each new owner. A new owner begins only
+//   after the lease was released or has run out, by the store's time;
+// - no commit applies under an epoch that is not the current one;
+// - writes that only the owner of a lease may make are under its fence, and claims have the current
+//   epoch in their key;
+// - checkpoints never go back, and an event that has ended does not end again.
 //
 // Pure.
 

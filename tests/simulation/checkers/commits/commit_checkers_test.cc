@@ -1,5 +1,5 @@
-// What judges claims, ends, pauses, requests and answers in commit order passes a history that is
-// right and catches what was planted in it.
+// The checkers of claims, ends, pauses, requests and answers in commit order pass correct histories
+// and catch planted breaches.
 
 #include <algorithm>
 #include <string>
@@ -88,8 +88,8 @@ Receipt Received(double sent, uint64_t index, uint32_t attempt) {
   return receipt;
 }
 
-// A schedule is made (1), a run of three emitted (2) and claimed (3), two end and the third one is
-// to be tried again (4), is claimed again (5) and ends (6).
+// A schedule is made (1), and a run of three is emitted (2) and claimed (3). Two end, and the third
+// is to be retried (4); it is claimed again (5) and ends (6).
 History Good() {
   History history;
   NewCommit(&history).queue = {State(Kind::kEnabled)};
@@ -122,12 +122,12 @@ TEST(CheckFinalTest, CatchesWhatGoesOnAfterItsEnd) {
   NewCommit(&again).times = {End({2, 1})};
   EXPECT_TRUE(Says(CheckFinal(again), "[2 +1] ends again"));
 
-  // By the very commit that ends it.
+  // The commit that ends the event puts a row of it.
   History both = Good();
   both.commits.back().queue.push_back(Row({2, 1}));
   EXPECT_TRUE(Says(CheckFinal(both), "is put into a queue"));
 
-  // For the time of the commit only.
+  // The same commit deletes that row.
   both.commits.back().queue.push_back(QueueGone{5});
   EXPECT_EQ(CheckFinal(both).size(), 0u);
 }
@@ -146,7 +146,7 @@ TEST(CheckFinalTest, CatchesOneOffEventsThatGoOn) {
 TEST(CheckFinalTest, WhatWasSkippedAsAWholeGoesOnlyAfterABackfill) {
   History history;
   NewCommit(&history).times = {SkippedWhole(1)};
-  NewCommit(&history).times = {SkippedWhole(4)};  // a summary, counted up
+  NewCommit(&history).times = {SkippedWhole(4)};  // a summary whose count has grown
   EXPECT_EQ(CheckFinal(history).size(), 0u);
 
   History fired = history;
@@ -169,8 +169,9 @@ TEST(CheckFinalTest, WhatWasSkippedAsAWholeGoesOnlyAfterABackfill) {
 TEST(CheckPausedTest, PassesClaimsBeforeAPauseAndAfterTheResume) {
   History history = Good();
   EXPECT_EQ(CheckPaused(history).size(), 0u);
-  NewCommit(&history).queue = {State(Kind::kPaused)};       // 7
-  history.receipts.push_back(Received(8.9, 2, 3));          // claimed before, sent in time
+  NewCommit(&history).queue = {State(Kind::kPaused)};  // 7
+  // Claimed before the pause, sent in time.
+  history.receipts.push_back(Received(8.9, 2, 3));
   NewCommit(&history).queue = {State(Kind::kEnabled, 2)};   // 8
   NewCommit(&history).queue = {Claim(3, {0, 1}, 0, 2)};     // 9
   NewCommit(&history).queue = {State(Kind::kFinished, 2)};  // 10
@@ -205,11 +206,11 @@ TEST(CheckPausedTest, CatchesWhatIsSentLongAfterThePause) {
 TEST(CheckClaimedTest, PassesOneSendingForEachClaimAndSender) {
   History history = Good();
   EXPECT_EQ(CheckClaimed(history).size(), 0u);
-  // The next owner adopts what was left.
+  // The next owner adopts the former owner's claims.
   history.receipts.push_back(Received(9, 2, 2));
   history.receipts.back().sender = "handler#2";
   EXPECT_EQ(CheckClaimed(history).size(), 0u);
-  // Who has lost its lease and has it again adopts what it had left itself.
+  // A handler that lost its lease and acquired it again adopts its own earlier claims.
   History own = Good();
   own.commits[0].leases = {{"queue_shard/0", 1, "handler#1"}};
   Commit& acquired = NewCommit(&own);  // 7
@@ -253,7 +254,7 @@ TEST(CheckRequestsTest, CatchesASecondEffectAndAnotherAnswer) {
   NewCommit(&twice).queue = {RequestWrite{"t/r1", false, "Pause", 11}};
   EXPECT_TRUE(Says(CheckRequests(twice), "request t/r1 (Pause) takes effect again"));
 
-  // Its time is over.
+  // The record has expired.
   History expired = history;
   NewCommit(&expired).queue = {RequestWrite{"t/r1", true}};
   NewCommit(&expired).queue = {RequestWrite{"t/r1", false, "Pause", 11}};
@@ -273,7 +274,7 @@ Acknowledged Told(uint64_t seq, double called, double answered) {
   return told;
 }
 
-// Answered half a second after they were durable; 3 and 4 overlap.
+// Commits answered half a second after they were durable; 3 and 4 overlap.
 History Answered() {
   History history = Good();
   for (uint64_t seq = 1; seq <= 6; ++seq) {
@@ -288,7 +289,7 @@ TEST(CheckAcknowledgedTest, PassesWhatWasAnsweredAsItIs) {
 }
 
 TEST(CheckAcknowledgedTest, CatchesWhatIsLost) {
-  // The store has lost what it had answered, and has gone on with other commits.
+  // The store has lost answered commits and gone on with others.
   History lost = Answered();
   lost.commits[5].number = 9;
   EXPECT_TRUE(Says(CheckAcknowledged(lost), "it is one of session 1 number 9"));
@@ -316,7 +317,7 @@ TEST(CheckAcknowledgedTest, CatchesWhatIsLost) {
 
 TEST(CheckAcknowledgedTest, CatchesWhatGoesBackInTime) {
   History history = Answered();
-  // Called after 6 had been answered, and is commit 5.
+  // Called after 6 had been answered, but it is commit 5.
   history.acknowledged[4] = Told(5, 6.6, 7);
   EXPECT_TRUE(Says(CheckAcknowledged(history), "somebody had been told of commit 6"));
 }

@@ -9,7 +9,8 @@
 namespace escapement::simulation {
 namespace {
 
-// May a row of it, made ahead, be delivered after the pause? Updates of the pause may have it, too.
+// True if a row that was made ahead may be delivered after the pause. Updates during the pause may
+// also have the occurrence.
 bool AfterPause(const LifeModel& model, const LifeModel::Phase& phase, const std::string& id,
                 absl::Time due) {
   if (!phase.paused) return false;
@@ -30,8 +31,8 @@ void ExpectOne(const LifeModel& model, const std::string& id, ExpectedRun* run) 
     const bool claimed = due >= phase.ends_first && due < phase.ends_last + kClaimLead;
     if (claimed && phase.enabled && model.MayHave(phase, id, due)) any = true;
     if (!phase.May(due)) continue;
-    // A row that was made ahead, and that no handler came to see before the resume, is delivered
-    // after it.
+    // A row that was made ahead may meet no handler before the resume. Then it is delivered after
+    // the resume.
     any = any || (phase.enabled && model.MayHave(phase, id, due)) ||
           AfterPause(model, phase, id, due);
     all = all && (phase.enabled || phase.owed()) && model.SurelyHas(phase, id, due);
@@ -40,17 +41,17 @@ void ExpectOne(const LifeModel& model, const std::string& id, ExpectedRun* run) 
   run->required = any && all && due >= model.phases().front().begins_last;
 }
 
-// What a backfill was to fire may have fired, whatever the schedule was then. What was before the
-// schedule was made was owed by nobody else.
+// Occurrences of a backfill may have fired in any state of the schedule. Occurrences from before
+// the schedule was made are owed by the backfill alone.
 void ExpectBackfill(const ScheduleLife& life, const LifeModel& model, const Backfill& backfill,
                     ExpectedRuns* runs) {
-  // The user makes one call after the other.
+  // The user makes one call after the other, so the latest version called before is in force.
   const LifeModel::Version* version = nullptr;
   for (const LifeModel::Version& candidate : model.versions()) {
     if (candidate.called <= backfill.called) version = &candidate;
   }
   if (version == nullptr) return;
-  // The schedule's own start is left aside.
+  // A backfill ignores the schedule's start.
   Definition definition = version->definition;
   definition.start = absl::InfinitePast();
   for (const ExpectedOccurrence& occurrence :

@@ -20,12 +20,12 @@ namespace escapement::simulation {
 
 struct ExpectedRun {
   absl::Time due;
-  std::set<int64_t> counts;  // n by each definition that has the occurrence
-  // It must have an outcome. Else it may have one: of a time at which the schedule was just being
-  // changed.
+  std::set<int64_t> counts;  // event count in each definition that has the occurrence
+  // True: it must have an outcome. False: it may have one, because its schedule was being changed
+  // at its time.
   bool required = false;
-  // The schedule never was in a state that fires it: rows of it may have been made ahead, and may
-  // only end as skipped.
+  // The schedule was never in a state that fires the occurrence. Rows may have been made ahead;
+  // they may only end as skipped.
   bool only_skips = true;
   bool backfilled = false;
 };
@@ -35,9 +35,9 @@ using ExpectedRuns = std::map<std::pair<std::string, std::string>, ExpectedRun>;
 
 ExpectedRuns ExpectRuns(const History& history);
 
-// What several checkers judge by: dear to make, the same for all.
+// The data that several checkers share, because it is expensive to compute.
 struct Expectations {
-  std::vector<LifeModel> models;  // of History::schedules, in that order
+  std::vector<LifeModel> models;  // one for each of History::schedules, in that order
   ExpectedRuns runs;
 };
 

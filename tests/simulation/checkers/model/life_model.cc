@@ -62,7 +62,8 @@ void LifeModel::MarkPauses() {
     Phase& phase = phases_[i - 1];
     const Phase& next = phases_[i];
     if (!phase.paused) continue;
-    // What it is that an update of a pause leaves as it is shows only if all is the same.
+    // An update during a pause may leave some times unchanged. The model does not tell which, so it
+    // compares the definitions as wholes.
     const bool same = next.paused && same_times(phase.version, next.version);
     phase.updated = next.paused;
     phase.resumed = next.enabled || (same && next.resumed);
@@ -72,7 +73,8 @@ void LifeModel::MarkPauses() {
 
 void LifeModel::Expand(const ScheduleLife& life) {
   if (phases_.empty()) return;
-  // What was held back under an earlier version, or is asked for again, may go under a later one.
+  // A later version may fire occurrences that an earlier one held back, or that a backfill asks
+  // for.
   bool from_begin = !life.backfills.empty();
   for (const Version& version : versions_)
     from_begin = from_begin || version.definition.overlap != Definition::Overlap::kAllow;
@@ -84,7 +86,7 @@ void LifeModel::Expand(const ScheduleLife& life) {
     absl::Time end = version.called;
     bool current = false;
     for (const Phase& phase : phases_) {
-      // That of a resume decides about the whole pause.
+      // The version of a resume decides about the whole pause.
       if (!current && phase.paused && phase.begins_first < begin) begin = phase.begins_first;
       if (!current && !phase.paused) begin = version.called;
       if (phase.version != i) continue;
@@ -92,8 +94,7 @@ void LifeModel::Expand(const ScheduleLife& life) {
       if (phase.enabled || phase.paused) end = phase.ends_last;
     }
     if (from_begin) begin = first;
-    // Rows are made ahead: of a definition that is replaced before they fall due they end as
-    // skipped.
+    // Rows are made ahead. If the definition is replaced before they fall due, they end as skipped.
     for (const ExpectedOccurrence& occurrence :
          ExpandNaively(version.definition, begin, end + absl::Minutes(5))) {
       version.occurrences[occurrence.id] = occurrence.instant;
@@ -109,8 +110,8 @@ int64_t LifeModel::CountIn(const Phase& phase, absl::Time begin, absl::Time end)
          std::lower_bound(instants.begin(), instants.end(), begin);
 }
 
-// What falls due in a pause counts if the resume fires it; the version of the resume may fire
-// something of all parts of the pause.
+// An occurrence in a pause counts if the resume fires it. The version of the resume may fire
+// occurrences of every part of the pause.
 void LifeModel::CountRuns() {
   for (size_t i = 1; i < phases_.size(); ++i) {
     Phase& phase = phases_[i];

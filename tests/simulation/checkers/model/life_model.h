@@ -1,7 +1,7 @@
-// What one incarnation of a schedule was meant to be, from moment to moment: its versions with
-// their occurrences by the naive expander, and the phases between its changes.
+// The intended state of one incarnation of a schedule over time: its versions, with their
+// occurrences by the naive expander, and the phases between its changes.
 //
-// A change takes effect somewhere between its call and its answer: what falls due in between may
+// A change takes effect somewhere between its call and its answer. An occurrence due in between may
 // follow either side.
 //
 // Pure.
@@ -20,51 +20,51 @@
 
 namespace escapement::simulation {
 
-// Events are claimed up to this much ahead of their time where commits are slow (the longest lead
-// and tick of a claim, and 5 ms), and what was claimed before a change is sent after it if its
-// handler has not heard of the change by then.
+// With slow commits, events are claimed up to this much ahead of their time: the longest lead and
+// tick of a claim, and 5 ms. Events claimed before a change are sent after it if the handler does
+// not know the change yet.
 inline constexpr absl::Duration kClaimLead = absl::Milliseconds(275);
 
 class LifeModel {
  public:
   struct Version {
     Definition definition;
-    absl::Time called, answered;                    // it became the current one between them
-    std::map<std::string, absl::Time> occurrences;  // by id, also outside its own time
-    std::vector<absl::Time> instants;               // of those, ascending
+    absl::Time called, answered;                    // it came into force between them
+    std::map<std::string, absl::Time> occurrences;  // by id, also outside its time in force
+    std::vector<absl::Time> instants;               // times of `occurrences`, ascending
   };
 
-  // What the schedule is between two changes.
+  // The state of the schedule between two changes.
   struct Phase {
     bool enabled = false;
     bool paused = false;
     size_t version = 0;                    // index in versions()
-    absl::Time begins_first, begins_last;  // its begin lies between them
+    absl::Time begins_first, begins_last;  // bounds of its begin
     absl::Time ends_first, ends_last;
-    // Of a paused one: it ends with a resume, or with an update that takes over (what fell due
-    // until then is skipped). Either way what falls due in it is owed.
+    // Only for a paused phase. It ends with a resume, or with an update that takes over and skips
+    // the occurrences due until then. Either way these occurrences must have an outcome.
     bool resumed = false;
-    bool replaced = false;  // surely: by other times
+    bool replaced = false;  // an update surely changed the times
     bool updated = false;
     bool owed() const { return resumed || replaced; }
-    // Of max_runs so many have been used when it begins, at least and at most.
+    // Bounds of how many of max_runs are used when the phase begins.
     int64_t used_low = 0, used_high = 0;
 
     bool May(absl::Time t) const { return t >= begins_first && t < ends_last; }
   };
 
-  // `end`: of the history.
+  // `end`: end of the history.
   LifeModel(const ScheduleLife& life, absl::Time end);
 
   const std::vector<Version>& versions() const { return versions_; }
   const std::vector<Phase>& phases() const { return phases_; }
 
-  // Has the version in force in this phase the occurrence, which is due at `due`? max_runs may
-  // leave that open.
+  // Whether the version of this phase has the occurrence that is due at `due`. max_runs may leave
+  // that open: then MayHave is true and SurelyHas false.
   bool MayHave(const Phase& phase, const std::string& id, absl::Time due) const;
   bool SurelyHas(const Phase& phase, const std::string& id, absl::Time due) const;
 
-  // Null if there is none of this number (versions count from 1).
+  // Versions count from 1. Null if there is no such version.
   const Version* Numbered(uint64_t number) const {
     return number == 0 || number > versions_.size() ? nullptr : &versions_[number - 1];
   }

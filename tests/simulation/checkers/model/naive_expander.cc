@@ -78,7 +78,7 @@ bool Matches(const Fields& fields, absl::CivilSecond civil) {
       !fields.hours.count(civil.hour()) || !fields.months.count(civil.month())) {
     return false;
   }
-  // Absl begins with Monday.
+  // Absl's week begins with Monday.
   const int weekday = (static_cast<int>(absl::GetWeekday(civil)) + 1) % 7;
   const bool by_day = fields.days.count(civil.day()) > 0;
   const bool by_weekday = fields.weekdays.count(weekday) > 0;
@@ -111,7 +111,7 @@ std::vector<ExpectedOccurrence> ExpandCron(absl::string_view cron, absl::string_
   const absl::TimeZone zone = ZoneOf(zone_name);
   const Fields fields = Parse(cron);
   std::map<absl::Time, std::pair<absl::CivilSecond, int>> found;
-  // A change of the offset may bring in civil times of some hours around.
+  // A change of the offset may bring in civil times from some hours around.
   const int around =
       ChangesOffset(zone, begin - absl::Hours(8), end + absl::Hours(8)) ? 4 * 3600 : 0;
   const absl::CivilSecond last = absl::ToCivilSecond(end, zone) + around;
@@ -129,8 +129,8 @@ std::vector<ExpectedOccurrence> ExpandCron(absl::string_view cron, absl::string_
         found[info.pre] = {civil, 0};
         break;
       case absl::TimeZone::TimeInfo::SKIPPED:
-        // A time that exists at the same instant is its own occurrence; of several skipped ones the
-        // latest names it.
+        // If another civil time really exists at that instant, it is an occurrence of its own. If
+        // several times were skipped, the latest one gives the name.
         if (!as_rhythm) {
           auto [it, fresh] = found.try_emplace(info.trans, civil, 0);
           if (!fresh && zone.At(it->second.first).kind == absl::TimeZone::TimeInfo::SKIPPED)

@@ -1,6 +1,6 @@
 // The simulation's own idea of cron: it walks every civil second (minute) and asks absl::TimeZone
-// about each. It shares no code with common/cron, which it judges. AUTO rules of daylight saving
-// only.
+// about each. It judges common/cron, and shares no code with it. It knows only the AUTO rules of
+// daylight saving.
 //
 // Pure.
 
@@ -18,16 +18,16 @@ namespace escapement::simulation {
 
 struct ExpectedOccurrence {
   absl::Time instant;
-  std::string id;  // as it stands in event ids and keys: civil time, fold, zone
+  std::string id;  // as in event ids and keys: civil time, fold, zone
 };
 
-// In order, those in [begin, end). Fields: `*`, `*/n`, `a`, `a-b`, `a-b/n` and lists of them;
-// aborts on anything else.
+// The occurrences in [begin, end), in order. Fields: `*`, `*/n`, `a`, `a-b`, `a-b/n` and lists of
+// them; aborts on anything else.
 std::vector<ExpectedOccurrence> ExpandNaively(absl::string_view cron, absl::string_view zone,
                                               absl::Time begin, absl::Time end);
 
-// The same of all that a definition may be: of cron expressions, intervals and instants, what its
-// exclusions, start and end leave. (max_runs left aside.)
+// The same for a whole definition: cron expression, interval or instants, within its exclusions,
+// start and end. Ignores max_runs.
 std::vector<ExpectedOccurrence> ExpandNaively(const Definition& definition, absl::Time begin,
                                               absl::Time end);
 

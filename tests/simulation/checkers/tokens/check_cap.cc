@@ -31,7 +31,7 @@ class CapChecker {
   }
 
  private:
-  // How full the bucket of a rate is: what was granted and has not drained yet.
+  // The bucket of a rate: granted events that have not drained yet.
   struct Bucket {
     double level = 0;
     absl::Time time = absl::InfinitePast();
@@ -70,7 +70,7 @@ class CapChecker {
     }
     bucket.time = now;
     bucket.level += static_cast<double>(added.events.count);
-    // A microsecond an event is rounding.
+    // Allows a microsecond for rounding in each event.
     const double rounding =
         0.001 + static_cast<double>(added.events.count) * policy.max_per_second * 1e-6;
     if (bucket.level > static_cast<double>(policy.burst) + rounding) {

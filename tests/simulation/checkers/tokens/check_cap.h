@@ -1,9 +1,9 @@
-// Policies are kept, judged in commit order:
-//  - a commit that grants leaves no more holders than max_concurrent, as the policy is then;
-//  - nothing is granted under a policy that is paused or not there, nor to a schedule that is
-//    paused or deleted;
-//  - over any time t, counted by the times of the grants, at most burst + t × max_per_second are
-//    granted (as long as a policy is not changed), and no grant bears a time that is to come.
+// Policies are kept, in commit order:
+// - after a commit that grants, a policy has at most max_concurrent holders, by its present limit;
+// - nothing is granted under a policy that is paused or deleted, nor to a schedule that is paused
+//   or deleted;
+// - by the times of the grants, at most burst + t × max_per_second events are granted in any time
+//   t, while the policy is unchanged. No grant has a time in the future.
 //
 // Pure.
 

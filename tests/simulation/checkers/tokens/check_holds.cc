@@ -13,10 +13,10 @@
 namespace escapement::simulation {
 namespace {
 
-// docs/design/throttling.md: no handler has said a word for so long after the last moment of an
-// attempt.
+// No handler has reported for this long after the last moment of an attempt:
+// docs/design/throttling.md.
 constexpr absl::Duration kSilence = absl::Seconds(30);
-// In this time the owner of a policy shard does what is due.
+// The owner of a policy shard acts within this time.
 constexpr absl::Duration kLateMax = absl::Seconds(5);
 constexpr char kHoldExpired[] = "hold_expired";
 
@@ -44,7 +44,7 @@ class HoldsChecker {
   }
 
  private:
-  struct Hold {  // of all writes of the policy
+  struct Hold {  // bounds over all writes of the policy
     absl::Duration shortest = absl::InfiniteDuration();
     absl::Duration longest = absl::ZeroDuration();
     bool reclaims = false;
@@ -52,15 +52,15 @@ class HoldsChecker {
   };
   struct Holder {
     TokenReplay::Run run;
-    absl::Time reported_first = absl::InfiniteFuture();  // the times at which it was accepted
+    absl::Time reported_first = absl::InfiniteFuture();  // when it was accepted, as reported
     absl::Time reported_last = absl::InfinitePast();
-    bool returned = false;  // a handler gave it back
+    bool returned = false;  // a handler gave the token back
     absl::Time delivered = absl::InfinitePast();
     absl::Time expires = absl::InfinitePast();
-    absl::Time silent;                        // nobody has said a word by then
-    absl::Time due = absl::InfiniteFuture();  // as in due_
+    absl::Time silent;                        // without any report by then, the token is taken back
+    absl::Time due = absl::InfiniteFuture();  // its time in due_
   };
-  using Name = std::pair<GrantName, uint64_t>;  // and the event's index
+  using Name = std::pair<GrantName, uint64_t>;  // grant, and the event's index
 
   void Report(const TokenReplay::Run& run, uint64_t index, const std::string& what) {
     violations_.push_back(
@@ -106,17 +106,17 @@ class HoldsChecker {
     }
   }
 
-  // When it is to lose its token at the latest.
+  // Computes when the holder must lose its token at the latest.
   void Plan(const Name& name, Holder* holder) {
     absl::Time due = absl::InfiniteFuture();
     const Hold* hold = HoldOf(name.first.policy);
     if (holder->delivered == absl::InfinitePast()) {
       due = holder->silent;
     } else if (hold == nullptr) {
-      due = holder->expires;  // of a schedule without a policy
+      due = holder->expires;  // its schedule has no policy
     } else if (!hold->holds && holder->reported_last != absl::InfinitePast()) {
       due = holder->reported_last + hold->longest;
-      // Of one that was extended the record tells.
+      // If the hold time was extended, the grant's record decides.
       const absl::Duration recorded = holder->expires - holder->delivered;
       if (recorded < hold->shortest || recorded > hold->longest)
         due = std::max(due, holder->expires);
@@ -132,7 +132,8 @@ class HoldsChecker {
     return it == holds_.end() ? nullptr : &it->second;
   }
 
-  // Whoever is still a holder just before `now`. Faults may have kept owners busy until the calm.
+  // Reports holders that still hold just before `now`. Faults may have kept owners busy until the
+  // calm.
   void CheckDue(absl::Time now, absl::Time store_now) {
     if (now <= history_.calm + kLateMax) return;
     while (!due_.empty() && store_now - due_.begin()->first > kLateMax) {
@@ -161,8 +162,8 @@ class HoldsChecker {
                   uint64_t index, const Holder& holder) {
     const absl::Time now = commit_->store_time;
     const RowWrite* row = Waits(changes, removed.run, index);
-    // It waits for the time that it waited for before the grant, with the last error that it had
-    // then. Retries are due later; but a grant may be made a little ahead of that time.
+    // The token was given back if the row has the due time and the last error from before the
+    // grant. A retry would be due later; but a grant may be made a little ahead of that time.
     const bool given_back =
         row != nullptr && (row->due <= removed.grant_time || row->due == removed.return_due);
     if (row != nullptr ? !given_back && row->last_error == kHoldExpired
@@ -201,7 +202,7 @@ class HoldsChecker {
         });
   }
 
-  // The row by which it has come to wait in this commit; null if it does not.
+  // The row by which the event waits since this commit; null if there is none.
   const RowWrite* Waits(const TokenReplay::Changes& changes, const TokenReplay::Run& run,
                         uint64_t index) const {
     if (std::none_of(changes.waiting_added.begin(), changes.waiting_added.end(),

@@ -1,11 +1,11 @@
 // Hold times, in commit order and by the store's time:
-//  - who loses a token because its hold time is over (RECLAIM) had it for that long since a handler
-//    said that it was accepted, and until the time that the grant has on record; under HOLD none
-//    loses it that way;
-//  - who loses a token because no handler said a word had been waited for: until send_before, the
-//    attempt's timeout and 30 s were over;
-//  - once faults are over, whoever's time has come in one of these ways loses the token within some
-//    seconds.
+// - An event that loses its token because its hold time is over (RECLAIM) had it for that long
+//   since a handler reported it accepted, and until the time in the grant's record. Under HOLD no
+//   event loses its token that way.
+// - A token without any report is taken back only after send_before, the attempt's timeout and 30
+//   s.
+// - Once faults are over, an event whose time has come in one of these ways loses its token within
+//   some seconds.
 //
 // Pure.
 

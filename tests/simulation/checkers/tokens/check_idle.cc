@@ -13,11 +13,11 @@
 namespace escapement::simulation {
 namespace {
 
-// A free token lies idle for as long as this at most, and what the way to the store takes.
+// A free token lies idle for at most a second, plus the way to the store.
 constexpr absl::Duration kIdleMax = absl::Milliseconds(1050);
-// A row that its schedule does not want any more is ended a second after its launch.
+// A row that its schedule no longer wants is ended a second after its launch.
 constexpr absl::Duration kSupersededAfter = absl::Seconds(1);
-// The longest backoff for targets that cannot be reached, and what a probe takes.
+// The longest backoff for targets that cannot be reached, plus the time of a probe.
 constexpr absl::Duration kPassedOverMax = absl::Seconds(65);
 
 class IdleChecker {
@@ -41,7 +41,7 @@ class IdleChecker {
   }
 
  private:
-  // The policies of which the commit may change who waits or what is free.
+  // The policies whose waiting rows or free tokens the commit may change.
   std::set<std::string> Touched(const Commit& commit) {
     std::set<std::string> touched;
     for (const ThrottleWrite& write : commit.throttle) {
@@ -73,7 +73,7 @@ class IdleChecker {
       if (outage.on) outage.until = std::max(outage.until, commit.time + kPassedOverMax);
       auto policy = replay_.policies().find(added.grant.policy);
       if (policy == replay_.policies().end() || policy->second.max_per_second <= 0) continue;
-      // When the whole burst is there again: until then it may be that the rate allows none.
+      // When the whole burst is free again. Until then the rate may allow no grant.
       absl::Time& full = conforms_[added.grant.policy];
       full = std::max(full, commit.time) +
              absl::Seconds(static_cast<double>(added.events.count) / policy->second.max_per_second);
@@ -88,8 +88,8 @@ class IdleChecker {
     if (report.delivered) outage = {.on = false, .until = std::min(outage.until, commit.time)};
   }
 
-  // A target that could not be reached, as whoever owns the policy knows: each owner by what it
-  // hears. It is passed over, then while a probe is out.
+  // A target that could not be reached, as one owner of policies knows from its own reports. The
+  // owner passes it over until `until`, also while a probe is out.
   struct Outage {
     bool on = false;
     absl::Time until = absl::UnixEpoch();
@@ -100,7 +100,7 @@ class IdleChecker {
 
   absl::Time PassedOverUntil(const std::string& policy, const std::string& target) {
     if (shard_of_.contains(policy)) return OutageOf(policy, target).until;
-    // It has granted nothing yet: whose it is has not been seen.
+    // The policy has granted nothing yet, so its owner is unknown.
     absl::Time until = absl::UnixEpoch();
     for (const auto& [whose, outage] : outages_) {
       if (whose.second == target) until = std::max(until, outage.until);
@@ -108,7 +108,7 @@ class IdleChecker {
     return until;
   }
 
-  // Nothing has touched the policy since changed_[name].
+  // Nothing has changed the policy since changed_[name].
   void Check(const std::string& name, absl::Time now) {
     const auto* rows = replay_.waiting(name);
     if (rows == nullptr) return;
@@ -117,7 +117,7 @@ class IdleChecker {
     if (policy != replay_.policies().end()) {
       const uint64_t m = policy->second.max_concurrent;
       if (policy->second.paused || (m > 0 && replay_.held(name) >= m)) return;
-      // Exact for a burst of one; of larger ones some idle time is not seen.
+      // Exact for a burst of one. With larger bursts some idle time goes unnoticed.
       if (auto conforms = conforms_.find(name); conforms != conforms_.end())
         free = std::max(free, conforms->second);
     }
@@ -140,7 +140,7 @@ class IdleChecker {
   }
 
   static absl::Time ReadyAt(const RowWrite& row) {
-    // What was carried over waits for its next window.
+    // A row that was carried over waits for its next window.
     const absl::Time begin = std::max(row.due, row.window_begin);
     if (row.pace_count == 0 || row.events.first < row.pace_first) return begin;
     const double share = static_cast<double>(row.events.first - row.pace_first) /

@@ -1,8 +1,10 @@
-// No free token beside an event that may have it: once faults are over, no policy lets more than a
-// second pass without a grant while it has a free token (and its rate allows one) and an event
-// waits that is due, in its window, of a schedule that is enabled, and whose target is not being
-// passed over: that is, in a minute after a report that it could not be reached, until one that it
-// was. (Each owner of policies goes by the reports on its own grants.)
+// No free token beside an event that may have it. Once faults are over, no policy goes without a
+// grant for more than a second while it has a free token and an event may go. The rate must allow
+// it. The event must be due, in its window, and of an enabled schedule, and its target must not be
+// passed over.
+//
+// A target is passed over for a minute after a report that it could not be reached, until a report
+// that it was. Each owner of policies acts on the reports to its own grants.
 //
 // Pure.
 

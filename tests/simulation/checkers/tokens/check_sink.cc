@@ -14,9 +14,9 @@
 namespace escapement::simulation {
 namespace {
 
-// After this nobody expects a word from the handler: see docs/design/throttling.md.
+// After this nobody expects a report from the handler: see docs/design/throttling.md.
 constexpr absl::Duration kNoWordAfter = absl::Seconds(30);
-// How far the clock of a handler may be from true time.
+// How far a handler's clock may be from true time.
 constexpr absl::Duration kClockError = absl::Seconds(5);
 
 class SinkChecker {
@@ -24,7 +24,7 @@ class SinkChecker {
   explicit SinkChecker(const History& history) : history_(history) {}
 
   std::vector<Violation> Run() {
-    // At one instant: commits, then what ends, then what begins.
+    // Steps at one instant are ordered: commits, then ends of work, then begins.
     std::vector<std::tuple<absl::Time, int, size_t>> steps;
     for (size_t i = 0; i < history_.commits.size(); ++i)
       steps.emplace_back(history_.commits[i].time, 0, i);
@@ -51,9 +51,9 @@ class SinkChecker {
   }
 
  private:
-  using Place = std::pair<TokenReplay::Run, uint64_t>;  // of an event
+  using Place = std::pair<TokenReplay::Run, uint64_t>;  // run and index of an event
   struct Out {
-    std::string policy;  // empty: it is on record that it holds nothing any more
+    std::string policy;  // empty: a commit shows that it no longer holds a token
     std::vector<const Work*> works;
   };
 
@@ -77,7 +77,7 @@ class SinkChecker {
                               receipt.sender, ": ", parts...)});
   }
 
-  // The sender does not count on the attempt any more, or never did in that time.
+  // True if the sender has given the attempt up, or it arrived after its timeout.
   static bool GivenUp(const Receipt& receipt, absl::Time now) {
     const bool told = receipt.result == SendResult::kFailed ||
                       receipt.result == SendResult::kUnknown ||
@@ -85,8 +85,8 @@ class SinkChecker {
     return (told && receipt.result_time <= now) || receipt.time > receipt.sent + receipt.timeout;
   }
 
-  // Two deliveries of it were under way, for its handler was replaced; the worker that had the
-  // first gave its token back before the second was there.
+  // True if another delivery of the event held the token. Two were under way, because a new handler
+  // took over. The worker of the first gave its token back before the second arrived.
   bool HadByAnother(const Receipt& receipt, const Place& place) const {
     const auto had = had_.find(place);
     return had != had_.end() && receipt.sent <= had->second;
@@ -152,8 +152,8 @@ class SinkChecker {
     for (const Work* work : out->second.works) {
       const Receipt& receipt = ReceiptOf(*work);
       if (GivenUp(receipt, commit.time)) return;
-      // Its sender was lost before it could say so; who took over sent the attempt again and had no
-      // answer.
+      // The sender was lost before it could report. The next owner sent the attempt again and got
+      // no answer.
       if (commit.time > receipt.sent + receipt.timeout && EndedBecause(commit, place, "no answer"))
         return;
       timeout = std::max(timeout, receipt.timeout);
@@ -164,7 +164,7 @@ class SinkChecker {
            " took its token back while it was out");
   }
 
-  // The commit says so of the event at that place.
+  // True if an end or row of the commit gives `why` for the event.
   static bool EndedBecause(const Commit& commit, const Place& place, absl::string_view why) {
     const auto has = [&](const std::string& uid, const std::string& occurrence,
                          const Indices& events, const std::string& reason) {
@@ -184,10 +184,10 @@ class SinkChecker {
   const History& history_;
   TokenReplay replay_;
   std::map<Place, Out> out_;
-  // Of those that have reached a worker while they held one: until when they did.
+  // Events that reached a worker while they held a token → until when they held it.
   std::map<Place, absl::Time> had_;
-  std::map<std::string, uint64_t> out_under_;  // so many of them, by policy
-  // By policy: how many held when its limit was last changed, less what has been given back since.
+  std::map<std::string, uint64_t> out_under_;  // by policy: how many events of out_ hold its token
+  // By policy: how many held when its limit was last changed, less those that gave back since.
   std::map<std::string, uint64_t> drained_to_;
   std::vector<Violation> violations_;
 };

@@ -1,11 +1,11 @@
 // The limit as the consumer sees it. An event is out at the consumer from its arrival until the
 // consumer has answered it (ON_DELIVERY) or has given its token back (ON_RELEASE).
-//  - What arrives holds a token; and whatever is out keeps it, unless it is on record why not: its
-//    sender was told that the attempt had failed or was told nothing in time, the network brought
-//    it later than an attempt may take, its hold time ran out, or no handler said a word on it.
-//  - Of all others no more are out than max_concurrent or, since a limit was lowered, than have
-//    held ever since.
-//  - Nothing is sent (much) later than the grant allows.
+// - An arriving event holds a token, and it keeps the token while it is out. There are exceptions:
+//   its sender learnt that the attempt failed or got no answer in time; the network delivered it
+//   after its timeout; its hold time ran out; or no handler reported on it.
+// - Apart from these, at most max_concurrent events are out. After a limit was lowered, events that
+//   have held tokens ever since may exceed it.
+// - Nothing is sent (much) later than the grant allows.
 //
 // Pure.
 

@@ -34,7 +34,7 @@ class TokenEndChecker {
   using Run_ = TokenReplay::Run;
   using ByRun = std::map<Run_, std::vector<Indices>>;
 
-  // What this commit claims, ends and puts elsewhere.
+  // Collects what this commit claims, ends, and puts into `events` or `parked`.
   void Collect(const Commit& commit) {
     claimed_.clear();
     ended_.clear();
@@ -49,13 +49,14 @@ class TokenEndChecker {
                  row != nullptr && !row->deleted && row->table != RowWrite::Table::kWaiting) {
         const Run_ run{row->uid, row->occurrence};
         put_[run].push_back(row->events);
-        // As below, of one that has gone without a policy since.
+        // As below, if the schedule has no policy any more.
         if (row->table == RowWrite::Table::kEvents && !ByOwner(commit) &&
             replay_.place(run, row->events.first).waiting > 0)
           made_again_.insert(run);
       }
     }
-    // A change back has made a launch record, beside the row that is left of a former version.
+    // A change back to the occurrence makes a launch record, although a row of a former version
+    // still waits.
     for (const TimesWrite& write : commit.times) {
       const auto* outcome = std::get_if<OutcomeWrite>(&write);
       if (outcome != nullptr && !outcome->deleted && outcome->run_skipped)
@@ -97,7 +98,7 @@ class TokenEndChecker {
     return false;
   }
 
-  // What becomes of it may be that it waits again, and is granted again at once.
+  // An event that loses its token may wait again and even get a new token in the same commit.
   void CheckRemoved(const TokenReplay::HolderChange& removed) {
     for (uint64_t i = removed.events.first; i < removed.events.first + removed.events.count; ++i) {
       const TokenReplay::Place place = replay_.place(removed.run, i);
@@ -110,7 +111,7 @@ class TokenEndChecker {
     }
   }
 
-  // By a token manager.
+  // True if a token manager made the commit.
   static bool ByOwner(const Commit& commit) {
     return std::any_of(commit.fence.begin(), commit.fence.end(), [](const FenceSeen& fence) {
       return absl::StartsWith(fence.lease, "policy_shard/");
@@ -121,7 +122,7 @@ class TokenEndChecker {
     const bool by_owner = ByOwner(commit);
     for (uint64_t i = row.events.first; i < row.events.first + row.events.count; ++i) {
       const TokenReplay::Place place = replay_.place(row.run, i);
-      if (place.waiting == 0) continue;  // only for the time of the commit
+      if (place.waiting == 0) continue;  // the row lasts only within the commit
       if (place.ended > 0) return Report(row.run, row.events, "waits after its end");
       if (place.held > 0 && made_again_.count(row.run) == 0)
         return Report(row.run, row.events, "waits and holds a token");
@@ -158,7 +159,7 @@ class TokenEndChecker {
     }
   }
 
-  // What it puts on record of a policy last is right when the commit is done.
+  // Compares the last counts that the commit writes for a policy with its holders after the commit.
   void CheckCounts(const Commit& commit) {
     std::map<std::string, const CountsWrite*> counts;
     for (const ThrottleWrite& write : commit.throttle) {
@@ -174,7 +175,7 @@ class TokenEndChecker {
     }
   }
 
-  // What a consumer was told to have taken effect has.
+  // If a consumer's result was confirmed as taking effect, the event must have ended with it.
   void CheckWords(const History& history) {
     std::map<Run_, std::vector<const DoneRow*>> rows;
     for (const DoneRow& row : history.done) rows[{row.uid, row.occurrence}].push_back(&row);

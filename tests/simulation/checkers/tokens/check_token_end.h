@@ -1,15 +1,16 @@
-// Each grant ends once, judged in commit order:
-//  - who gets a token waited for it, waits no more, is claimed in the same commit, and has neither
-//    another token nor an outcome;
-//  - what is claimed holds the token it is claimed by;
-//  - who loses a token has, by the same commit, either an outcome or a row that waits, and not
-//    both;
-//  - no event has two outcomes, none waits or is granted after its outcome;
-//  - the name of a grant is never used again;
-//  - what a policy has on record of its holders is how many it has, whenever it is written;
-//  - what a consumer was told to have taken effect is how the event ended.
-// An occurrence that a change of its schedule has made a second time before it was due (away and
-// back) may wait in two rows.
+// Each grant ends once, in commit order:
+// - An event that gets a token waited for it and waits no more. The same commit claims it. It has
+//   no other token and no outcome.
+// - A claimed event holds the token that its claim names.
+// - The commit that takes a token writes either the event's outcome or a row by which it waits, and
+//   not both.
+// - No event has two outcomes, and none waits or is granted after its outcome.
+// - The name of a grant is never used again.
+// - Whenever a policy's count of holders is written, it is right.
+// - If a consumer's result was confirmed as taking effect, the event ended with it.
+//
+// If a schedule is changed away from an occurrence and back before it is due, the occurrence may
+// wait in two rows.
 //
 // Pure.
 

@@ -1,4 +1,4 @@
-// What judges hold times passes a history that is right and catches what was planted in it.
+// The checker of hold times passes correct histories and catches planted breaches.
 
 #include <string>
 #include <utility>
@@ -38,7 +38,8 @@ RowWrite Gone(RowWrite row) {
   return row;
 }
 
-// Event 0 holds since 10 s; if `delivered` is not zero since then, until `expires`.
+// Event 0 holds a token since 10 s. If `delivered` is not zero, the grant's record has it accepted
+// then, and holding until `expires`.
 GrantWrite Held(double delivered = 0, double expires = 0) {
   GrantWrite grant;
   grant.name = {"p", 1, 1};
@@ -73,7 +74,7 @@ ReportWrite Reported(std::string kind, double time) {
 
 EndWrite Expired() { return {"u", "o", {0, 1}, Outcome::kFailed, "hold_expired"}; }
 
-// A policy with hold times of 4 s; granted at 10 s.
+// A policy with hold times of 4 s, which grants at 10 s.
 History Granted(bool hold_on_expiry = false) {
   History history;
   history.calm = kBegin;
@@ -89,7 +90,7 @@ History Granted(bool hold_on_expiry = false) {
   return history;
 }
 
-// … and accepted at 11 s.
+// The same, and the event is accepted at 11 s.
 History Delivered(bool hold_on_expiry = false) {
   History history = Granted(hold_on_expiry);
   Add(&history, 11.1, {Reported("DELIVERED", 11)});
@@ -106,7 +107,7 @@ TEST(CheckHolds, PassesHoldersThatLeaveWhenTheirTimeIsOver) {
   EXPECT_EQ(Texts(CheckHolds(history)), "");
 }
 
-// It once lost another policy's token by its hold time.
+// The row's last error is old: the event had lost another policy's token by its hold time.
 TEST(CheckHolds, PassesARowThatWasGrantedAheadAndIsGivenBackByTheSilenceOfAll) {
   History history = Granted(/*hold_on_expiry=*/true);
   std::get<GrantWrite>(history.commits.back().throttle[1]).grant_time = At(9.995);
@@ -119,10 +120,10 @@ TEST(CheckHolds, CatchesAHoldTimeThatIsCutShort) {
   for (const ThrottleWrite& how :
        {ThrottleWrite(Expired()), ThrottleWrite(Row(16, "hold_expired"))}) {
     History history = Delivered();
-    // The record was right, and its owner was early.
+    // The grant's record is right, but its owner acts early.
     Add(&history, 14.9, {NotHeld(), how});
     EXPECT_TRUE(absl::StrContains(Texts(CheckHolds(history)), "which goes to"));
-    // The record was wrong.
+    // The grant's record is wrong.
     history = Delivered();
     history.commits.back().throttle = {Held(10, 14)};
     Add(&history, 14.1, {NotHeld(), how});
@@ -145,7 +146,7 @@ TEST(CheckHolds, CatchesWhatHoldsForEver) {
   EXPECT_EQ(Texts(CheckHolds(history)), "");
   history.end = At(21);
   EXPECT_TRUE(absl::StrContains(Texts(CheckHolds(history)), "its time was over at"));
-  // Whatever the record says.
+  // The checker does not trust the grant's record.
   history.commits.back().throttle = {Held(611, 615)};
   EXPECT_TRUE(absl::StrContains(Texts(CheckHolds(history)), "its time was over at"));
   history.calm = At(20);
@@ -173,7 +174,7 @@ TEST(CheckHolds, CatchesWhatIsTakenBackBeforeAnybodyMaySpeak) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckHolds(history)), "which nobody has said"));
   history.commits.back().time = history.commits.back().store_time = At(52.1);
   EXPECT_EQ(Texts(CheckHolds(history)), "");
-  // A handler has given it back.
+  // A handler has given the token back.
   history = Granted();
   Add(&history, 20, {Reported("RETURNED", 20)});
   Add(&history, 20.1, {NotHeld(), Row(9.9)});

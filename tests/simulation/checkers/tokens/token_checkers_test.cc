@@ -1,5 +1,4 @@
-// The checkers of throttling pass a history that is right and catch the fault that was planted in
-// it.
+// The checkers of throttling pass a correct history and catch planted breaches.
 
 #include <functional>
 #include <string>
@@ -18,7 +17,7 @@
 namespace escapement::simulation {
 namespace {
 
-using simulation::At;  // beside the one here
+using simulation::At;  // beside the overload below
 
 RowWrite Waits(uint64_t first, uint64_t count, double due = 10) {
   RowWrite row;
@@ -37,7 +36,7 @@ RowWrite Gone() {
   return row;
 }
 
-// Of the second attempt of event 0.
+// The row of event 0's second attempt.
 RowWrite Retry(double due, std::string error) {
   RowWrite row = Waits(0, 1, due);
   row.key = "retry row of p";
@@ -98,7 +97,7 @@ PolicyWrite PolicyWith(std::string name, uint64_t max_concurrent) {
   return policy;
 }
 
-// A run of three under a policy of two: two are granted, one ends and the third follows.
+// A run of three under a policy of two: two are granted, one ends, and the third follows.
 History GoodHistory() {
   History history;
   history.calm = kBegin;
@@ -150,7 +149,7 @@ TEST(CheckCap, LetsALowerLimitTakeNothingBackButCatchesTheNextGrant) {
   EXPECT_EQ(CheckCap(history).size(), 1u) << "the grant at 12 s, and nothing before it";
 }
 
-TEST(CheckCap, CatchesGrantsWhileAPolicyOrAScheduleIsPausedOrThePolicyIsGone) {
+TEST(CheckCap, CatchesGrantsWhenPolicyOrScheduleIsPausedOrPolicyIsGone) {
   History history = GoodHistory();
   PolicyOf(history).paused = true;
   EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "which is paused"));
@@ -167,7 +166,7 @@ TEST(CheckCap, CatchesARateThatIsExceeded) {
   PolicyOf(history).max_per_second = 1;
   PolicyOf(history).burst = 2;
   EXPECT_EQ(Texts(CheckCap(history)), "");
-  PolicyOf(history).max_per_second = 0.4;  // two at 10 s, and at 12 s not one yet
+  PolicyOf(history).max_per_second = 0.4;  // allows two at 10 s, but no third at 12 s
   EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "at once"));
 }
 
@@ -177,7 +176,7 @@ TEST(CheckCap, CatchesAGrantFromTheFuture) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckCap(history)), "bears the time"));
 }
 
-// The text of what is found when a write of commit `index` is taken out.
+// The violations of CheckTokenEnd if one write of commit `index` is missing.
 std::string Lacking(size_t index, size_t write) {
   History history = GoodHistory();
   auto& writes = history.commits[index].throttle;
@@ -207,8 +206,8 @@ TEST(CheckTokenEnd, CatchesAnEventThatEndsAndWaits) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "has ended and waits again"));
 }
 
-// A schedule was changed away from the occurrence, and back to it without the policy: the row that
-// waits is left of a former version, until it is judged.
+// A schedule was changed away from the occurrence and back to it without the policy. The row of the
+// former version still waits, until a token manager judges it.
 TEST(CheckTokenEnd, LetsARowWaitThatAChangeBackHasMadeAgainAmongTheEvents) {
   RowWrite again = Waits(0, 3);
   again.table = RowWrite::Table::kEvents;
@@ -232,7 +231,7 @@ TEST(CheckTokenEnd, CatchesTwoOutcomesAndAGrantAfterTheEnd) {
   EXPECT_TRUE(absl::StrContains(Texts(CheckTokenEnd(history)), "granted after its end"));
 }
 
-TEST(CheckTokenEnd, CatchesTwoTokensOfOneEventANameUsedTwiceAndAClaimWithoutToken) {
+TEST(CheckTokenEnd, CatchesTwoTokensOfOneEventReusedNameAndClaimWithoutToken) {
   History history = GoodHistory();
   history.commits.insert(history.commits.begin() + 3,
                          At(11, {Holds(9, {{1, 1}}, 11), Claim(9, {1, 1})}));
@@ -276,7 +275,7 @@ TEST(CheckTokenEnd, ComparesCountsWithHolders) {
   const auto counts = [&](size_t commit, uint64_t held) {
     history.commits[commit].throttle.push_back(CountsWrite{"p", false, held});
   };
-  // The last ones of a commit are those that stay.
+  // The last counts of a commit are those that stay.
   counts(2, 0);
   counts(2, 2);
   counts(3, 2);
@@ -289,7 +288,7 @@ TEST(CheckTokenEnd, ComparesCountsWithHolders) {
 
 TEST(CheckIdle, CatchesATokenThatIsFreeForTooLong) {
   History history = GoodHistory();
-  // The third is granted only at 13 s and a half, though a token is free from 12 s on.
+  // The third is granted only at 13.5 s, though a token is free from 12 s on.
   auto& writes = history.commits[3].throttle;
   std::vector<ThrottleWrite> late(writes.begin() + 2, writes.end());
   writes.erase(writes.begin() + 2, writes.end());
@@ -335,7 +334,7 @@ TEST(CheckIdle, UnderstandsTargetsThatArePassedOver) {
   EXPECT_EQ(CheckIdle(history).size(), 1u);
 }
 
-TEST(CheckIdle, KnowsOfOutagesOfWhichAPolicyThatHasGrantedNothingWasToldByOthers) {
+TEST(CheckIdle, PolicyWithoutGrantsMayKnowOutagesFromOtherPolicies) {
   History history = GoodHistory();
   history.commits.erase(history.commits.begin() + 4, history.commits.end());
   history.commits[0].leases.push_back({.lease = "policy_shard/0", .epoch = 1, .owner = "owner"});
@@ -401,7 +400,7 @@ TEST(CheckSink, CatchesATokenThatIsTakenBackWhileTheEventIsOut) {
 
 TEST(CheckSink, CatchesOneEventTooManyAtTheConsumer) {
   History history = GoodHistory();
-  // Three hold tokens of two, and all are out.
+  // Three events hold tokens under a limit of two, and all are out.
   history.commits.erase(history.commits.begin() + 4, history.commits.end());
   history.commits[3].throttle.erase(history.commits[3].throttle.begin(),
                                     history.commits[3].throttle.begin() + 2);
