@@ -1,7 +1,7 @@
 // The stamps of the store's clock never go back. They leap only if an operator confirmed the wall
-// clock, or if the wall clock had been set at least five seconds before. Such a step is of minutes.
-// It may be larger if the kernel called the clock synchronised and all other machines showed the
-// same. While the clock is held, nothing is planned.
+// clock, or if the wall clock had been set at least five seconds before. That step is of minutes,
+// or larger if the kernel called the clock synchronised and all other machines showed the same.
+// While the clock is held, nothing is planned.
 //
 // Pure.
 

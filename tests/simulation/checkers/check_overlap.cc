@@ -47,7 +47,7 @@ class OverlapChecker {
     std::set<std::string> active;
     // Launched run → number of its events that have not ended.
     std::map<std::string, int64_t> open;
-    std::map<std::string, absl::Time> nominal;  // of launched runs
+    std::map<std::string, absl::Time> nominal;  // launched run → its nominal time
     std::set<std::string> set_off;              // runs that were triggered or backfilled
     std::optional<LaunchWrite> launched;
     std::map<absl::Time, absl::Time> cancelled;  // "runs before this nominal time" → when cancelled

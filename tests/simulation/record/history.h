@@ -1,4 +1,4 @@
-// What an observer outside the services noted about one run, in values that checkers judge.
+// The notes of an observer outside the services about one run, in values that checkers judge.
 //
 // Instants are true time (the simulated world's) unless a comment says otherwise.
 
@@ -217,10 +217,9 @@ struct History {
 
 // A breach that a checker found.
 struct Violation {
-  std::string
-      // The broken rule: lost, early, doubled, stale_epoch, cap, token_end, idle, sink, clock,
-      // times, overlap and others.
-      rule;
+  // The broken rule: lost, early, doubled, stale_epoch, cap, token_end, idle, sink, clock, times,
+  // overlap and others.
+  std::string rule;
   std::string what;
 };
 

@@ -42,7 +42,7 @@ void ExpectOne(const LifeModel& model, const std::string& id, ExpectedRun* run) 
 }
 
 // Occurrences of a backfill may have fired in any state of the schedule. Occurrences from before
-// the schedule was made are owed by the backfill alone.
+// the schedule was made come from the backfill alone.
 void ExpectBackfill(const ScheduleLife& life, const LifeModel& model, const Backfill& backfill,
                     ExpectedRuns* runs) {
   // The user makes one call after the other, so the latest version called before is in force.
