@@ -1,6 +1,6 @@
-// A store was closed, its files are damaged while it is down: a bit flips, a file loses its end, a
-// sector is zero, a file is gone. It refuses, or it serves its whole history, or what it cannot
-// read any more is answered with an error; it never serves a shorter or another history.
+// The files of a closed store are damaged: a bit flips, a file loses its end, a sector is zero, a
+// file is gone. The store then refuses to open, or serves its whole history, or answers unreadable
+// parts with an error. It never serves a shorter or another history.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,8 +21,8 @@ namespace {
 enum class Damage { kFlip, kTruncate, kZeroSector, kRemove };
 constexpr const char* kDamages[] = {"bit flipped", "cut off", "sector zeroed", "removed"};
 
-// Scans of the family with range tombstones may pass over a table that cannot be read (see
-// HasRangeTombstones): a limit of RocksDB 7.8, counted apart.
+// Scans of this family, which has range tombstones, may skip a table that cannot be read (see
+// HasRangeTombstones). This limit of RocksDB 7.8 is counted separately.
 constexpr const char* kTableOfDone = ".sst of done";
 
 std::string KindOf(const std::string& name, const std::string& bytes) {
@@ -34,13 +34,13 @@ std::string KindOf(const std::string& name, const std::string& bytes) {
   return "other";
 }
 
-// Half of the damage is near the end, where a loss looks like a crash.
+// Half of the damage is near the end, where lost bytes look like a crash.
 size_t DrawPlace(size_t size, std::mt19937_64& random) {
   if (size > 200 && random() % 2 == 0) return size - 1 - random() % 200;
   return random() % size;
 }
 
-// At which byte.
+// Damages the bytes. Returns at which byte.
 size_t Hurt(Damage damage, std::mt19937_64& random, std::string* bytes) {
   const size_t at = DrawPlace(bytes->size(), random);
   switch (damage) {
@@ -74,7 +74,7 @@ class BrokenFiles : public testing::TestWithParam<Damage> {
     ASSERT_EQ(JudgeContent(*closed_, *known_, true).problem, "");
   }
 
-  // "" if the store lied.
+  // "" if the store served wrong data.
   std::string OutcomeOf(const ImageVerdict& verdict) {
     if (!verdict.ended.ok()) return absl::StrCat("ends ", StatusName(verdict.ended));
     if (!verdict.opened.ok()) return absl::StrCat("refuses ", StatusName(verdict.opened));

@@ -50,7 +50,7 @@ class Campaign {
   }
 
  private:
-  // An image for the next life to begin with.
+  // Judges images of the life. Returns an image with which the next life begins.
   std::optional<CrashImage> JudgeImages(const LifeResult& life, int index) {
     std::optional<CrashImage> next;
     const std::vector<DiskOperation> recovery(

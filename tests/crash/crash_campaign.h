@@ -1,6 +1,6 @@
-// CrashCampaign: seeds, lives, images. A seed is a chain of lives: the first begins with an empty
-// disk, each further one with an image of the one before; of every life images are drawn and
-// judged. Of lives that begin with an image, half of the images are of the recovery itself.
+// CrashCampaign: seeds, lives, images. A seed is a chain of lives. The first life begins with an
+// empty disk, each further one with an image of the life before. Images of every life are drawn and
+// judged. If a life began with an image, half of its images are of the recovery itself.
 
 #ifndef TESTS_CRASH_CRASH_CAMPAIGN_H_
 #define TESTS_CRASH_CRASH_CAMPAIGN_H_
@@ -21,7 +21,7 @@ struct CampaignOptions {
   int images_of_each = 34;
   int bursts = 60;
   DiskFaults faults;    // may be null
-  std::string keep_in;  // failing images go into this folder; "": they do not
+  std::string keep_in;  // folder for failing images; "": they are not kept
 };
 
 struct Tally {
@@ -30,14 +30,15 @@ struct Tally {
   uint64_t commits = 0;
   uint64_t images = 0;
   uint64_t of_recoveries = 0;
-  uint64_t with_open_data = 0;   // something of a file was not synced
-  uint64_t with_open_names = 0;  // some name was not synced
+  uint64_t with_open_data = 0;   // images where a file had unsynced data
+  uint64_t with_open_names = 0;  // images where a name was not synced
   std::array<std::array<uint64_t, kTailRules>, kNameRules> by_rule = {};
-  std::array<uint64_t, 5> beyond = {};  // recovered beyond the last answer: 0, 1, 2-5, 6-12, more
+  // How many commits after the last answer were recovered: 0, 1, 2-5, 6-12, more.
+  std::array<uint64_t, 5> beyond = {};
   uint64_t refused = 0;
-  uint64_t refused_garbage = 0;  // see CrashImage::garbage_in_manifest; not held against the store
+  uint64_t refused_garbage = 0;  // see CrashImage::garbage_in_manifest; no fault of the store
   uint64_t wrong = 0;
-  std::vector<std::string> failures;  // with where the image is kept
+  std::vector<std::string> failures;  // each with the place where its image is kept
 
   void Add(const Tally& other);
   std::string Report() const;

@@ -31,9 +31,9 @@ class Chance {
 
 struct Change {
   bool truncate = false;
-  uint64_t offset = 0;  // or the new size
+  uint64_t offset = 0;  // offset of the write, or the new size
   std::string bytes = {};
-  bool doubtful = false;  // a sync of it has failed: no later one makes it durable
+  bool doubtful = false;  // a sync of it has failed, so no later sync makes it durable
 };
 
 void Apply(const Change& change, std::string* bytes) {
@@ -48,10 +48,10 @@ void Apply(const Change& change, std::string* bytes) {
 
 struct File {
   std::string durable;
-  std::vector<Change> changes;  // since then
+  std::vector<Change> changes;  // changes since `durable`
 };
 
-// The disk after a number of operations: what is durable and what has happened since.
+// The disk after a number of operations: its durable content and the changes since then.
 class Disk {
  public:
   Disk(const DiskContent& base, NameRule rule) : rule_(rule), folders_(base.folders) {
@@ -97,10 +97,10 @@ class Disk {
   }
   size_t unsynced_names() const { return changes_.size(); }
 
-  // Chooses which names are there.
+  // Chooses which changes of names have happened.
   void SettleNames(Chance& chance) {
     if (rule_ == NameRule::kNames) {
-      std::set<std::string> stuck;  // names of which an earlier change did not happen
+      std::set<std::string> stuck;  // names with an earlier change that did not happen
       for (const DiskOperation& change : changes_) {
         const bool waits = stuck.count(change.name) != 0 || stuck.count(change.to) != 0;
         if (!waits && chance.Below(2) == 0) {
@@ -112,7 +112,7 @@ class Disk {
       }
       return;
     }
-    // How many changes have happened: in each folder for itself, or in all together.
+    // Draws how many changes have happened: for each folder, or for all together.
     std::map<std::string, std::vector<const DiskOperation*>> queues;
     for (const DiskOperation& change : changes_)
       queues[rule_ == NameRule::kJournal ? "" : FolderOf(change.name)].push_back(&change);
@@ -188,11 +188,10 @@ class Disk {
   std::set<std::string> folders_;
   std::map<std::string, uint64_t> names_;
   std::map<uint64_t, File> files_;
-  std::vector<DiskOperation> changes_;  // of names, not durable
+  std::vector<DiskOperation> changes_;  // changes of names that are not durable
 };
 
-// What comes before some byte of what was written, as far as a file is written from its begin to
-// its end.
+// The written bytes up to a random one, for files that are written from begin to end.
 std::string Torn(const File& file, TailRule rule, Chance& chance) {
   size_t total = 0;
   for (const Change& change : file.changes) total += change.bytes.size();
@@ -213,8 +212,8 @@ std::string Torn(const File& file, TailRule rule, Chance& chance) {
   return bytes;
 }
 
-// Any of the pages that were touched, old or new. The size is that of the last page that is there,
-// or the full one with a hole.
+// Draws for each page that was written whether it is old or new. The size is that of the last new
+// page, or the full one with a hole.
 std::string Pages(const File& file, Chance& chance) {
   std::string written = file.durable;
   for (const Change& change : file.changes) Apply(change, &written);
@@ -277,7 +276,7 @@ CrashImage Draw(const std::vector<DiskOperation>& operations, const DiskContent&
   image.unsynced_files = disk.unsynced_files();
   image.unsynced_names = disk.unsynced_names();
   disk.SettleNames(chance);
-  // In half of the images every file has a fate of its own.
+  // In half of the images each file draws a rule of its own.
   const bool mixed = chance.Below(2) == 0;
   image.content = disk.Take([&](const std::string& name, const File& file) {
     const auto rule = mixed ? static_cast<TailRule>(chance.Below(kTailRules)) : image.tails;
@@ -330,7 +329,7 @@ DiskContent ReadContent(const std::string& path) {
       continue;
     }
     const std::string file = entry.path().filename().string();
-    if (file == "LOCK" || file.rfind("LOG", 0) == 0) continue;  // of no account
+    if (file == "LOCK" || file.rfind("LOG", 0) == 0) continue;  // they do not matter
     std::ostringstream bytes;
     bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
     content.files[name] = std::move(bytes).str();

@@ -1,17 +1,18 @@
-// CrashImage: what the disk may hold after the power was lost in the middle of a DiskRecord.
+// CrashImage: a possible content of the disk after the power was lost in the middle of a
+// DiskRecord.
 //
-// Of each file, what was synced is there. Of what was written since then: nothing, all, what comes
-// before some byte (with zeros or garbage behind it up to the next page), or any of the 4 KiB pages
-// without the others. Of names (files made, renamed, removed) one of three rules, from the mildest
-// to the harshest:
-//  - kJournal: what has happened, up to some operation; every sync of anything carries all names
-//    before it (ext4, xfs).
-//  - kFolders: the same in each folder for itself, and only a sync of the folder carries its names:
-//    a file that was synced may have no name.
-//  - kNames: each name for itself; a rename happens as a whole, and not before what its names had
-//    to go through.
+// Synced content of a file is always there. Content written since the last sync has one of these
+// fates: none of it is there; all of it; the bytes before some byte (then zeros or garbage up to
+// the next page); or any of its 4 KiB pages. Names (files made, renamed, removed) follow one of
+// three rules, from the mildest to the harshest:
+// - kJournal: the changes up to some operation are there. Every sync of anything makes all earlier
+// names durable (ext4, xfs).
+// - kFolders: the same for each folder separately. Only a sync of the folder makes its names
+// durable, so a synced file may have no name.
+// - kNames: each name separately. A rename happens as a whole, and not before the earlier changes
+// of its names.
 //
-// The same seed over the same record is the same image.
+// The same seed over the same record gives the same image.
 
 #ifndef TESTS_CRASH_CRASH_IMAGE_H_
 #define TESTS_CRASH_CRASH_IMAGE_H_
@@ -34,27 +35,29 @@ absl::string_view NameOf(TailRule rule);
 
 struct CrashImage {
   DiskContent content;
-  size_t at = 0;         // operations that had happened
-  uint64_t answers = 0;  // that had been given
+  size_t at = 0;         // number of operations that had happened
+  uint64_t answers = 0;  // number of answers that had been given
   NameRule names = NameRule::kJournal;
   TailRule tails = TailRule::kNothing;
-  // What of the disk was open to chance; an image with none of both is a plain end of the process.
+  // How much of the disk was left to chance. If both are 0, the image is that of a process that
+  // simply ended.
   size_t unsynced_files = 0;
   size_t unsynced_names = 0;
-  // The unsynced end of a MANIFEST came back as other bytes than were written, zeros among them.
-  // File systems that write a file's size after its data (ext4 but with data=writeback, xfs) do not
-  // do that. RocksDB refuses to open it.
+  // The unsynced end of a MANIFEST came back with other bytes than were written, zeros among them.
+  // File systems that write a file's size after its data do not do that (ext4 except with
+  // data=writeback, xfs). RocksDB refuses to open such a file.
   bool garbage_in_manifest = false;
 };
 
-// Half of the images are of instants just before a sync, when most is open. `answers` before the
-// record began are `answers_before`.
+// Half of the images are of instants just before a sync, when most is undecided. `answers_before`:
+// answers that had been given before the record began.
 CrashImage DrawCrashImage(const std::vector<DiskOperation>& operations, const DiskContent& base,
                           uint64_t answers_before, uint64_t seed);
-// Of the instant after the last operation.
+// An image of the instant after the last operation.
 CrashImage DrawFinalImage(const std::vector<DiskOperation>& operations, const DiskContent& base,
                           uint64_t answers_before, uint64_t seed);
-// After the last operation, with everything that was written: what a process that ends leaves.
+// The content after the last operation with everything that was written: what a process leaves when
+// it ends.
 DiskContent FinalContent(const std::vector<DiskOperation>& operations, const DiskContent& base);
 
 // Writes the files of `content` into the empty folder `path`.

@@ -1,5 +1,5 @@
-// Power losses at any operation of the store's disk: what is recovered is a prefix of the commits
-// that holds every answered one.
+// After a power loss at any operation of the store's disk, a prefix of the commits is recovered
+// that holds every answered commit.
 
 #include <set>
 #include <string>
@@ -26,7 +26,7 @@ TEST_P(CrashImages, HoldEveryAnsweredCommitAndNothingOfHalfOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, CrashImages, testing::Range<uint64_t>(1, 7));
 
-// Which of the images happen to have the one name without the other is chance.
+// Checked on the record itself, since few images would happen to have one name without the other.
 TEST(CrashImagesTest, CurrentNamesNoManifestWhoseOwnNameMayBeLost) {
   LifeOptions options;
   options.bursts = 5;
@@ -47,8 +47,7 @@ TEST(CrashImagesTest, CurrentNamesNoManifestWhoseOwnNameMayBeLost) {
   EXPECT_GT(renames, 1);
 }
 
-// A disk that says that it has synced and has not is beyond what any store survives: the judge of
-// the images must see it.
+// No store survives a disk that reports syncs it has not done. The judge of the images must notice.
 TEST(CrashImagesTest, ADiskThatLiesAboutSyncsIsFoundOut) {
   CampaignOptions options;
   options.seed = 1;

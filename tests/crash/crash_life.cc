@@ -38,7 +38,7 @@ absl::StatusOr<SessionInfo> OpenSession(kv::KvStore& store, uint64_t incarnation
   return answer.Wait();
 }
 
-// "" if the answer is what the history says.
+// "" if the answer agrees with the history.
 std::string Disagreement(const StoreHistory::Entry& entry,
                          const absl::StatusOr<CommitResult>& answer) {
   if (entry.fenced) {
@@ -60,7 +60,7 @@ std::string Disagreement(const StoreHistory::Entry& entry,
   return "";
 }
 
-// Answers of applied commits that the sessions still remember, latest first.
+// Answers of applied commits that the sessions still remember, the latest first.
 std::vector<const StoreHistory::Entry*> Remembered(const StoreHistory& history, kv::CommitSeq seq) {
   std::set<std::pair<uint64_t, uint64_t>> slots;
   std::vector<const StoreHistory::Entry*> found;
@@ -74,8 +74,8 @@ std::vector<const StoreHistory::Entry*> Remembered(const StoreHistory& history, 
   return found;
 }
 
-// The commits of a life. What it writes into `known` it writes unless the store has ended: that may
-// be on another thread than the writer's (the witness has its own).
+// Makes the commits of a life. It writes to `known` only while the store has not ended: the end may
+// come on another thread than the writer's, since the witness has its own.
 class Driver {
  public:
   Driver(RocksKvStore& store, StoreEnd& end, DiskRecord& record, ManualClock& clock,
@@ -90,7 +90,7 @@ class Driver {
 
   void Begin() { Opening(); }
 
-  // Waits until all is answered: what was wrong.
+  // Waits until all commits are answered. Returns what was wrong.
   std::string Wait() {
     absl::MutexLock lock(&mu_);
     if (!mu_.AwaitWithTimeout(absl::Condition(&done_), kPatience))
@@ -99,7 +99,7 @@ class Driver {
   }
 
  private:
-  // The callbacks: on the writer's thread.
+  // The callbacks run on the writer's thread.
   void Opening() {
     clock_.Advance(absl::Microseconds(900));
     const size_t entry = known_.history.entries().size();
@@ -241,7 +241,7 @@ std::string RecoveryProblem(RocksKvStore& store, const Known& known, kv::CommitS
 
 namespace {
 
-// A life under way; left to the store's threads if it ends its process.
+// A life under way. If the store ends its process, this is left to its threads.
 struct Living {
   Living(const DiskContent& base, const Known& known, const LifeOptions& options,
          const std::string& folder)
@@ -314,8 +314,8 @@ Known KnownAt(const LifeResult& life, const CrashImage& image) {
   return known;
 }
 
-// The store goes on after its recovery: with a new session and one more commit, which is there when
-// it is opened again.
+// Checks that the store goes on after its recovery: a new session commits once, and the commit is
+// there when the store is opened again.
 static std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::string& folder,
                                const Known& known, kv::CommitSeq seq, bool reopen,
                                const std::shared_ptr<StoreEnd>& end, Clock& clock) {
@@ -353,7 +353,7 @@ static std::string GoOnProblem(std::unique_ptr<RocksKvStore> store, const std::s
 ImageVerdict JudgeContent(const DiskContent& content, const Known& known, bool reopen) {
   Scratch scratch;
   WriteContent(content, scratch.path());
-  // Left to the store's threads if it ends its process.
+  // If the store ends its process, this is left to its threads.
   struct Judging {
     ManualClock clock;
     Known known;

@@ -1,11 +1,11 @@
-// CrashLife: one life of a RocksKvStore, from what a crash has left to its end, under a recorder.
+// CrashLife: one life of a RocksKvStore under a recorder, from a crash's image to the life's end.
 //
-// It opens the disk it is given, checks what was recovered (the rules are at RecoveryProblem), and
-// runs a workload over it. The commits of a burst are queued together from the answer of the burst
-// before, so that the same seed decides and answers the same, batch for batch; when flushes,
-// compactions and the witness come between is up to the machine's threads.
+// It opens the given disk, checks what was recovered (RecoveryProblem has the rules), and runs a
+// workload. A burst's commits are queued together once the burst before is answered. So the same
+// seed gives the same decisions and answers, batch for batch. The machine's threads decide when
+// flushes, compactions and the witness run.
 //
-// Threads: one at a time; the workload itself runs on the store's.
+// Threads: one at a time; the workload itself runs on the store's threads.
 
 #ifndef TESTS_CRASH_CRASH_LIFE_H_
 #define TESTS_CRASH_CRASH_LIFE_H_
@@ -28,11 +28,11 @@
 
 namespace escapement::crash {
 
-// What is known of a store's data from outside.
+// An outside observer's knowledge of a store's data.
 struct Known {
   StoreHistory history;
   uint64_t answers = 0;      // entries of the history that were answered
-  uint64_t incarnation = 0;  // 0: nobody has been told
+  uint64_t incarnation = 0;  // 0: no client knows it
 };
 
 class ManualClock final : public Clock {
@@ -47,7 +47,7 @@ class ManualClock final : public Clock {
   std::atomic<int64_t> micros_{1'000'000};
 };
 
-// A folder in memory, if the machine has one, that is removed at the end.
+// A folder that is removed at the end; in memory, if the machine has such a file system.
 class Scratch {
  public:
   Scratch();
@@ -60,22 +60,21 @@ class Scratch {
   std::string path_;
 };
 
-// Small buffers, so that little work makes many flushes.
+// Small buffers, so that little work causes many flushes.
 kv::RocksKvStore::Options StoreOptions(const std::string& folder);
 
-// The whole state as its scans show it, without what the store keeps for itself. An error of a scan
-// is that.
+// The whole state as scans show it, without the store's own rows. Returns an error if a scan does.
 absl::StatusOr<State> ReadState(kv::KvStore& store);
 
-// What RecoveryProblem begins with if a read was answered with an error.
+// RecoveryProblem begins with this if a read was answered with an error.
 inline constexpr absl::string_view kUnreadable = "cannot be read";
 
-// "" if what an opened store holds is right:
-//  - it ends with a commit at or after the last one that was answered, and is exactly the state
-//    after that commit: nothing of later ones, nothing of half a one;
-//  - the incarnation is the one that clients know;
-//  - an answered commit that is sent again is answered as the first time;
-//  - a client that has seen all answers may open a session.
+// Checks the content of an opened store. Returns "" if all of this is true:
+// - it ends with a commit at or after the last answered one, and is exactly the state after that
+// commit: it holds nothing of later commits, nor half a commit;
+// - the incarnation is the one that clients know;
+// - an answered commit that is sent again gets its first answer;
+// - a client that has seen all answers may open a session.
 // *seq is the commit it ends with.
 std::string RecoveryProblem(kv::RocksKvStore& store, const Known& known, kv::CommitSeq* seq);
 
@@ -87,25 +86,25 @@ struct LifeOptions {
 
 struct LifeResult {
   absl::Status opened;
-  std::string problem;  // what was wrong, "" if nothing
-  absl::Status fatal;   // the store has ended its process
+  std::string problem;  // "" if nothing was wrong
+  absl::Status fatal;   // why the store ended its process
   DiskContent base;
   std::vector<DiskOperation> operations;
-  Known before;  // what was known at the begin: holds for the images of the recovery
-  Known after;   // what the store has answered and been sent
-  // Operations of the recovery: images of these are judged by `before`.
+  Known before;  // knowledge at the begin; judges images of the recovery
+  Known after;   // knowledge at the end, with the answers of this life
+  // Number of the recovery's operations. Their images are judged by `before`.
   size_t recovery = 0;
 };
 
 LifeResult RunLife(const DiskContent& base, const Known& known, const LifeOptions& options);
 
-// What was known of the store at the instant of an image of this life.
+// The knowledge of the store at the instant of an image of this life.
 Known KnownAt(const LifeResult& life, const CrashImage& image);
 
-// Opens the image in a folder of its own and checks it, new commits included.
+// Opens the image in a folder of its own and checks it, also with new commits.
 struct ImageVerdict {
   absl::Status opened;
-  absl::Status ended;   // not OK: the store has ended its process
+  absl::Status ended;   // not OK if the store has ended its process
   std::string problem;  // "" if all is right
   kv::CommitSeq seq = 0;
   kv::CommitSeq answered = 0;

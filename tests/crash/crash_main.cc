@@ -1,7 +1,7 @@
-// Draws crash images of the store for a night, and opens one that was kept.
+// Draws crash images of the store for a night, or opens an image that was kept.
 //
-//   crash_main --images=20000 --first_seed=1     a tally; 102 images to a seed
-//   crash_main --image=FOLDER                    what the store makes of a kept image
+//   crash_main --images=20000 --first_seed=1     a tally; 102 images for each seed
+//   crash_main --image=FOLDER                    how the store takes a kept image
 
 #include <cstdint>
 #include <cstdio>
@@ -61,7 +61,7 @@ int Main() {
       std::printf("seed %llu FAILED\n%s", static_cast<unsigned long long>(seed),
                   of_seed.Report().c_str());
     tally.Add(of_seed);
-    if (of_seed.images == 0) break;  // no life gets that far
+    if (of_seed.images == 0) break;  // no life reaches its first image
     if (seed % 10 == 0)
       std::printf("… %llu images\n", static_cast<unsigned long long>(tally.images));
     std::fflush(stdout);

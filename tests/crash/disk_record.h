@@ -1,8 +1,8 @@
-// DiskRecord: what a store did to its disk, operation by operation, with marks of how many answers
-// it had given by then. From it crash_image.h makes what a power loss could have left.
+// DiskRecord: a store's operations on its disk in order, with marks of how many answers the store
+// had given by then. crash_image.h makes from it what a power loss could have left.
 //
-// Threads: Add may be called from any thread, the order of the calls is that of the operations;
-// reading is for when nobody writes any more.
+// Threads: Add may be called from any thread; the order of the calls is that of the operations.
+// Reading is allowed only after the last write.
 
 #ifndef TESTS_CRASH_DISK_RECORD_H_
 #define TESTS_CRASH_DISK_RECORD_H_
@@ -25,22 +25,22 @@ struct DiskOperation {
     kWrite,       // file, offset, bytes
     kTruncate,    // file, offset = the new size
     kSync,        // file
-    kSyncFailed,  // file: what is not synced may be lost for good, whatever a later sync says
+    kSyncFailed,  // file; its unsynced data may be lost for good, whatever a later sync says
     kRename,      // name, to
     kUnlink,      // name
     kSyncFolder,  // name
     kAnswers,     // count: answers given so far
   };
   Kind kind = Kind::kWrite;
-  std::string name = {};  // paths are relative to the data folder, "" is the folder itself
+  std::string name = {};  // paths are relative to the data folder, which is ""
   std::string to = {};
-  uint64_t file = 0;  // a file keeps its number when its name changes
+  uint64_t file = 0;  // a file keeps its number when it is renamed
   uint64_t offset = 0;
   std::string bytes = {};
   uint64_t count = 0;
 };
 
-// Files by path and folders: a disk of which everything is durable.
+// Files by path, and folders: a disk whose content is all durable.
 struct DiskContent {
   std::map<std::string, std::string> files;
   std::set<std::string> folders;
@@ -48,7 +48,7 @@ struct DiskContent {
 
 class DiskRecord {
  public:
-  // The files of `base` have the numbers 1, 2, 3 … in the order of their names.
+  // Numbers the files of `base` 1, 2, 3 … in the order of their names.
   explicit DiskRecord(DiskContent base) : base_(std::move(base)) {}
 
   const DiskContent& base() const { return base_; }

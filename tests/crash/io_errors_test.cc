@@ -1,6 +1,6 @@
-// Errors of the disk while the store runs. It refuses or ends its process; what it has answered is
-// there when it is opened again, after an end of the process and after a power loss, in which what
-// a failed sync left behind is lost.
+// The disk reports errors while the store runs. The store refuses or ends its process. Answered
+// commits are there when it is opened again, after an end of the process and after a power loss. In
+// such a loss the data of a failed sync are gone.
 
 #include <atomic>
 #include <memory>
@@ -16,12 +16,12 @@ namespace {
 
 struct Plan {
   const char* name;
-  const char* path;  // part of it
+  const char* path;  // part of the path
   DiskCall call;
   DiskFault fault;
-  bool again;     // fails for ever; else once
+  bool again;     // true: fails for ever; false: once
   bool must_end;  // the store may not go on after it
-  int within;     // of so many such calls one fails
+  int within;     // the failing call is among the first so many
 };
 
 const Plan kPlans[] = {
@@ -76,7 +76,7 @@ class IoErrors : public testing::TestWithParam<Plan> {
     };
   }
 
-  // What the disk holds after the process has ended, or the power was lost then.
+  // Checks the disk after the process has ended, and after a power loss at that moment.
   static void ExpectRightImages(const LifeResult& life, uint64_t seed) {
     CrashImage whole;
     whole.at = life.operations.size();
@@ -88,7 +88,7 @@ class IoErrors : public testing::TestWithParam<Plan> {
                                            KnownAt(life, whole), /*reopen=*/true);
     EXPECT_EQ(kept.problem, "") << "the process has ended; " << life.fatal;
     for (uint64_t i = 0; i < 2; ++i) {
-      // The last operations alone are of interest: the image is of the whole record.
+      // Only the last operations matter, so the image is of the whole record.
       const CrashImage image =
           DrawFinalImage(life.operations, life.base, life.before.answers, seed * 10 + i);
       const ImageVerdict lost = JudgeContent(image.content, KnownAt(life, image), i == 0);
@@ -120,7 +120,7 @@ TEST_P(IoErrors, EndTheStoreOrAreRefusedAndLoseNothing) {
     if (plan.must_end && count->failed) {
       EXPECT_TRUE(!life.fatal.ok() || !life.opened.ok()) << "it went on";
     }
-    // Nothing wrong was served; a read may have been answered with the error.
+    // The store served nothing wrong; it may have answered a read with the error.
     if (!absl::StartsWith(life.problem, kUnreadable)) {
       EXPECT_EQ(life.problem, "");
     }

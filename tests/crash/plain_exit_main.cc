@@ -1,5 +1,5 @@
-// Runs all tests and ends without the destructors of static objects: a store that has ended its
-// process, in a test, has left threads behind that never stop.
+// Runs all tests, and exits without the destructors of static objects. A store that has ended its
+// process in a test has left threads behind that never stop.
 
 #include <unistd.h>
 

@@ -68,7 +68,7 @@ class RecordingFileSystem::WritableFile final : public rocksdb::FSWritableFileOw
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
     return fs_.Sync(name_, file_, [&] { return target()->Fsync(options, debug); });
   }
-  // Makes nothing durable: the file's size need not be on the disk after it.
+  // Makes nothing durable: after it the file's size may still be missing on the disk.
   IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
     return IOStatus::OK();
   }
@@ -136,7 +136,7 @@ class RecordingFileSystem::RandomAccessFile final : public rocksdb::FSRandomAcce
     if (auto status = fs_.Judge(DiskCall::kRead, name_, &fault); !status.ok()) return status;
     return target()->Read(offset, n, options, result, scratch, debug);
   }
-  // By single reads, each of which may fail.
+  // Uses single reads, each of which may fail.
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
                      IODebugContext* debug) override {
     for (size_t i = 0; i < count; ++i) {

@@ -1,8 +1,8 @@
-// RecordingFileSystem: the machine's file system under one folder, with every change written to a
-// DiskRecord, and with errors where a plan wants them.
+// RecordingFileSystem: the machine's file system under one folder. Every change is written to a
+// DiskRecord, and a plan can make operations fail.
 //
-// An operation and its entry in the record are one step under one lock: the record is the true
-// order. What is outside the folder passes by. RocksDB's text log is thrown away.
+// An operation and its entry in the record are one step under one lock, so the record has the true
+// order. Paths outside the folder are passed on unrecorded. RocksDB's text log is dropped.
 //
 // Threads: any.
 
@@ -28,15 +28,15 @@ enum class DiskFault {
   kIoError,
   kNoSpace,
   kShortWrite,  // half of the bytes, then an error
-  kLie,         // says OK and does nothing
+  kLie,         // returns OK and does nothing
 };
-// Asked before every operation on a path (relative to the folder). Any thread.
+// Called before every operation on a path (relative to the folder), on any thread.
 using DiskFaults = std::function<DiskFault(DiskCall call, absl::string_view path)>;
 
 class RecordingFileSystem final : public rocksdb::FileSystemWrapper {
  public:
-  // `folder` holds what `record.base()` says. `record` outlives the file system. `faults` may be
-  // null.
+  // `folder` holds the content of `record.base()`. `record` outlives the file system. `faults` may
+  // be null.
   RecordingFileSystem(std::string folder, DiskRecord& record, DiskFaults faults);
 
   const char* Name() const override { return "RecordingFileSystem"; }
@@ -70,7 +70,7 @@ class RecordingFileSystem final : public rocksdb::FileSystemWrapper {
                               std::shared_ptr<rocksdb::Logger>* logger,
                               rocksdb::IODebugContext* debug) override;
 
-  // Not used by the store, and not recorded: refused.
+  // Refused: the store does not use it, and it would not be recorded.
   rocksdb::IOStatus ReopenWritableFile(const std::string&, const rocksdb::FileOptions&,
                                        std::unique_ptr<rocksdb::FSWritableFile>*,
                                        rocksdb::IODebugContext*) override;
@@ -94,7 +94,7 @@ class RecordingFileSystem final : public rocksdb::FileSystemWrapper {
 
   bool Inside(const std::string& path, std::string* name) const;
   rocksdb::IOStatus Judge(DiskCall call, const std::string& name, DiskFault* fault) const;
-  // Writes `data` by `write`, or as much of it as the plan lets through, and records it.
+  // Writes `data` by `write`, or as much of it as the plan allows, and records it.
   rocksdb::IOStatus Write(const std::string& name, uint64_t file, uint64_t offset,
                           const rocksdb::Slice& data,
                           const std::function<rocksdb::IOStatus(const rocksdb::Slice&)>& write)

@@ -1,5 +1,5 @@
-// StoreEnd: whether a store has ended its process. In a test the process goes on: what the store
-// and its callers were doing stays where it is for ever, on threads that never stop.
+// StoreEnd: knows whether a store has ended its process. In a test the process goes on: the calls
+// of the store and its callers hang for ever, on threads that never stop.
 //
 // Threads: all methods may be called from any.
 
@@ -17,15 +17,15 @@ namespace escapement::crash {
 
 class StoreEnd {
  public:
-  // RocksKvStore::Options::on_fatal of a store that ends here.
+  // The RocksKvStore::Options::on_fatal of a store that ends here.
   static std::function<void(const absl::Status&)> OnFatal(std::shared_ptr<StoreEnd> end);
 
-  // Runs `call` on a thread of its own until it returns, or the store has ended: at once then, with
-  // why. The thread is left behind then; it owns what `call` holds. What the caller reads then
-  // `call` and the store's threads must have written within UnlessEnded.
+  // Runs `call` on a thread of its own. Returns when the call returns, or at once when the store
+  // ends, with the reason. In the second case the thread stays behind; it owns all that `call`
+  // holds. Data that the caller reads after that must have been written within UnlessEnded.
   static absl::Status Run(const std::shared_ptr<StoreEnd>& end, std::function<void()> call);
 
-  // Runs `write`, before the store ends; never returns if it has ended.
+  // Runs `write` if the store has not ended; never returns if it has.
   void UnlessEnded(const std::function<void()>& write) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -1,4 +1,4 @@
-// The store's own answer to a disk that has failed: the process ends.
+// When its disk has failed, a store in production ends the process.
 
 #include <unistd.h>
 
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kAnswered = 3;
 
-// Ends the process, by whatever happens first after `call` of the log has failed.
+// Commits while `call` of the log fails. Ends the process: by the answer or by the failure,
+// whichever comes first.
 void CommitWhenTheLogFails(DiskCall call) {
   const std::string folder = absl::StrCat(testing::TempDir(), "/store-exit-", getpid());
   DiskRecord record({});

@@ -1,6 +1,6 @@
-// StoreHistory: the commits that were sent to a store, in order, with what the contract
-// (common/kv/kv_store.h) says they do. It decides them itself when they are sent, by a plain
-// reading of the contract over maps, and so knows the state after each of them, answered or not.
+// StoreHistory: the commits that were sent to a store, in order, with their effects by the contract
+// (common/kv/kv_store.h). It decides each commit when it is sent, by a plain reading of the
+// contract over maps. So it knows the state after each commit, answered or not.
 //
 // Threads: one at a time.
 
@@ -23,14 +23,14 @@ namespace escapement::crash {
 using Family = std::map<std::string, std::shared_ptr<const std::string>>;
 using State = std::array<Family, kv::kColumnFamilyCount>;
 
-// Conditions on `since`, and kUnchangedSince and kStampPassed, are not for this history.
+// Conditions on `since`, kUnchangedSince and kStampPassed are not supported.
 class StoreHistory {
  public:
   struct Entry {
-    std::shared_ptr<const kv::CommitRequest> request;  // null: a session is opened
-    uint64_t session = 0;                              // that was opened, once it is answered
-    kv::CommitSeq seq = 0;                             // after it
-    bool applied = false;                              // it made that sequence
+    std::shared_ptr<const kv::CommitRequest> request;  // null for the opening of a session
+    uint64_t session = 0;                              // the session it opened, once answered
+    kv::CommitSeq seq = 0;                             // sequence after it
+    bool applied = false;                              // whether it made that sequence
     bool fenced = false;                               // its fence did not hold
     std::vector<kv::Verdict> verdicts = {};
     absl::Time store_time = {};
@@ -40,17 +40,17 @@ class StoreHistory {
   const State& state() const { return state_; }
   kv::CommitSeq seq() const { return entries_.empty() ? 0 : entries_.back().seq; }
 
-  // What the store must answer is in the new last entry.
+  // Adds an entry with the answer that the store must give.
   const Entry& Commit(std::shared_ptr<const kv::CommitRequest> request, absl::Time store_time);
   void OpenSession(absl::Time store_time);
-  // The entry of an opening has been answered.
+  // The store has answered an entry that opens a session.
   void Opened(size_t entry, uint64_t session) { entries_[entry].session = session; }
 
   // The state after the commit `seq`.
   State StateAt(kv::CommitSeq seq) const;
   // The sequence after the first `count` entries.
   kv::CommitSeq SeqAfter(uint64_t count) const { return count == 0 ? 0 : entries_[count - 1].seq; }
-  // Forgets what a crash has taken: all entries after the commit `seq`, but not the first `count`.
+  // Forgets the entries that a crash has taken: all after commit `seq`, except the first `count`.
   void Truncate(kv::CommitSeq seq, uint64_t count);
 
  private:
@@ -61,7 +61,7 @@ class StoreHistory {
   State state_;
 };
 
-// "" if `found` is `expected`; else the first difference.
+// "" if `found` equals `expected`; otherwise the first difference.
 std::string Difference(const State& found, const State& expected);
 
 }  // namespace escapement::crash

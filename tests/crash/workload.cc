@@ -34,7 +34,7 @@ std::string Workload::Bytes(size_t size) {
 
 namespace {
 
-// No group may write a key again that it has put.
+// No group may write a key again after putting it.
 void AddOnce(Mutation mutation, Group* group) {
   const bool put_before =
       std::any_of(group->mutations.begin(), group->mutations.end(), [&](const Mutation& other) {

@@ -1,6 +1,6 @@
-// Workload: the commits of a seed. They go through all that the store's disk may be asked for: rows
-// of a few bytes and of tens of kilobytes, deletes, range deletes small (single deletes) and large
-// (range tombstones), conditions that hold and that do not, fences, stamps.
+// Workload: the commits of a seed. They use everything that the store does to its disk. Rows have a
+// few bytes or tens of kilobytes. Range deletes are small (single deletes) or large (range
+// tombstones). There are deletes, fences, stamps, and conditions that hold or fail.
 //
 // Threads: one at a time.
 
@@ -21,7 +21,7 @@ class Workload {
   explicit Workload(uint64_t seed) : random_(seed) {}
 
   uint64_t Below(uint64_t bound) { return bound == 0 ? 0 : random_() % bound; }
-  // `state` is what the commit will find.
+  // `state` is the state before the commit.
   kv::CommitRequest Commit(const State& state, uint64_t session, uint64_t number);
 
  private:

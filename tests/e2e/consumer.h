@@ -1,4 +1,4 @@
-// Consumer: the receiver of tests/fixtures as a process of its own, and what it has noted.
+// Consumer: the receiver of tests/fixtures as a process of its own, and access to its notes.
 
 #ifndef TESTS_E2E_CONSUMER_H_
 #define TESTS_E2E_CONSUMER_H_
@@ -15,11 +15,11 @@
 
 namespace escapement::e2e {
 
-// What a worker has counted (tests/fixtures/work_ledger.h). Times in microseconds since 1970.
+// The counts of a worker (tests/fixtures/work_ledger.h). Times are in microseconds since 1970.
 struct WorkNote {
   uint64_t distinct = 0;
   uint64_t ended = 0;
-  uint64_t answered = 0;  // completions
+  uint64_t answered = 0;  // completions that were answered
   int64_t out = 0;
   int64_t out_max = 0;
   double out_event_seconds = 0;
@@ -33,15 +33,15 @@ class Consumer {
       const std::string& program, const std::string& log,
       const std::vector<std::string>& arguments = {});
 
-  // What targets are given.
+  // URIs for targets.
   std::string http_uri(absl::string_view path) const;
   std::string grpc_uri() const;
 
-  // Distinct event ids of the sources that begin with `prefix`.
+  // Number of distinct event ids from sources that begin with `prefix`.
   absl::StatusOr<uint64_t> CountEvents(absl::string_view prefix) const;
-  // Of a receiver with --worker.
+  // Only for a receiver with --worker.
   absl::StatusOr<WorkNote> AskWork() const;
-  // Every arrival of them, in order.
+  // Every arrival from those sources, in order.
   absl::StatusOr<std::vector<Arrival>> ListArrivals(absl::string_view prefix) const;
 
  private:

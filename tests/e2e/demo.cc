@@ -46,7 +46,8 @@ std::string SourceOf(const std::string& id) {
 
 void Say(const std::string& words) { std::fprintf(stderr, "demo: %s\n", words.c_str()); }
 
-// One line that is written over on a terminal, and now and then a line elsewhere.
+// Progress as one line that a terminal overwrites. If the output is no terminal, a new line every
+// few seconds.
 class Progress {
  public:
   void Show(const std::string& words) {
@@ -110,13 +111,14 @@ class Demo {
     schedule.set_payload(absl::StrCat("{\"of\":\"", id, "\"}"));
     schedule.mutable_delivery_timeout()->set_seconds(absl::ToInt64Seconds(delivery_timeout));
     schedule.mutable_retry_policy()->set_max_attempts(20);
-    // Until it has got through, though the next occurrence may be but two seconds away.
+    // Retries an event until it gets through, although the next occurrence is only two seconds
+    // away.
     schedule.mutable_retry_policy()->set_keep(true);
     *schedule.mutable_target() = std::move(target);
     return api_->CreateSchedule(id, schedule).status();
   }
 
-  // A cron expression that fires once a year, at `instant` as the clocks of `zone` show it.
+  // A cron expression that fires once a year, at `instant` by the clocks of `zone`.
   static std::string CronAt(absl::Time instant, const absl::TimeZone& zone) {
     return absl::FormatTime("%-S %-M %-H %-d %-m *", instant, zone);
   }
@@ -125,8 +127,8 @@ class Demo {
     return absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + ahead) + 1);
   }
 
-  // Shows how `prefix` fills up and returns once `expected` events have come, or the phase's time
-  // is over. `every` is called about twenty times a second.
+  // Shows progress until `expected` events from sources with `prefix` have come, or the phase's
+  // time is over. Calls `every` about twenty times a second.
   absl::Status Await(const std::string& what, const std::string& prefix, uint64_t expected,
                      const std::function<absl::Status(uint64_t)>& every = nullptr) {
     const absl::Time deadline = absl::Now() + options_.phase_timeout;
@@ -174,7 +176,7 @@ class Demo {
     }
     const absl::Time after_create = absl::Now();
 
-    // Distinct instants, not on round ones, half of them by HTTP and half by gRPC.
+    // Distinct instants, none of them round, half by HTTP and half by gRPC.
     std::vector<v1::Event> events;
     std::set<int64_t> due;
     const int64_t first = absl::ToUnixMicros(absl::Now() + absl::Seconds(3));
@@ -201,12 +203,12 @@ class Demo {
                            const std::set<int64_t>& due) {
     if (auto paused = api_->PauseSchedule(kSeconds); !paused.ok()) return paused.status();
     const absl::Time paused_at = absl::Now();
-    // What was claimed before the pause may still be on its way.
+    // Events claimed before the pause may still be on their way.
     poll(nullptr, 0, 300);
     auto ticks = consumer_->ListArrivals(SourceOf(kSeconds));
     if (!ticks.ok()) return ticks.status();
-    // Every even second from the creation to the pause; of the two at the edges, the one that came
-    // counts.
+    // Every even second from the creation to the pause. At the two edges a second counts only if
+    // its event came.
     std::set<int64_t> expected;
     for (int64_t second = absl::ToUnixSeconds(before_create);
          second <= absl::ToUnixSeconds(paused_at); ++second) {
@@ -247,8 +249,8 @@ class Demo {
   // (d)
   absl::Status BatchWithKills() {
     const absl::Time instant = NextSecond(absl::Seconds(2));
-    // A short delivery timeout: a successor waits so long before it sends again what a killed
-    // handler had claimed.
+    // A short delivery timeout: a successor waits that long before it sends the killed handler's
+    // claims again.
     if (auto status =
             Create(kKilledBatch, CronAt(instant, absl::UTCTimeZone()), "UTC",
                    HttpTo(consumer_->http_uri("/batch")), options_.batch_events, absl::Seconds(2));
@@ -355,7 +357,8 @@ class Demo {
     return absl::OkStatus();
   }
 
-  // The consumer's word, then the platform's own: the run is complete, every event counted once.
+  // Compares the consumer's notes with the platform's own record: the run is complete, and every
+  // event counts once.
   absl::Status JudgeRun(const std::string& id, const std::string& what, bool again_allowed) {
     const absl::Time deadline = absl::Now() + options_.phase_timeout;
     std::string last;

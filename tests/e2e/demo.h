@@ -1,5 +1,5 @@
-// The demo: a platform of separate processes, a consumer, real schedules and events, kills; then
-// the judge.
+// The demo: a platform of separate processes, a consumer, real schedules and events, kills; and a
+// judge at the end.
 
 #ifndef TESTS_E2E_DEMO_H_
 #define TESTS_E2E_DEMO_H_
@@ -14,17 +14,17 @@ namespace escapement::e2e {
 
 struct DemoOptions {
   std::string bin;     // holds services/… and tests/fixtures/receiver
-  std::string folder;  // exists; data and logs go there
+  std::string folder;  // exists; receives data and logs
   int64_t one_off_events = 1000;
   int64_t batch_events = 100'000;
   int64_t throttled_events = 10'000;
   int kills = 3;
   absl::Duration kill_every = absl::Seconds(3);
-  // Of each phase; what has not come by then is lost.
+  // Length of each phase; events that have not come by then are lost.
   absl::Duration phase_timeout = absl::Seconds(90);
 };
 
-// Shows progress on stderr and the table on stdout. Returns whether everything held.
+// Shows progress on stderr and the table on stdout. Returns true if everything held.
 absl::StatusOr<bool> RunDemo(const DemoOptions& options);
 
 }  // namespace escapement::e2e

@@ -19,7 +19,7 @@ struct Seen {
   uint64_t arrivals = 0;
 };
 
-// Keeps the first few, counts the rest.
+// Keeps the first few problems and counts the rest.
 class Problems {
  public:
   void Add(std::string words) {
@@ -42,7 +42,7 @@ int64_t Percentile(const std::vector<int64_t>& sorted, double fraction) {
   return sorted[std::min(rank, sorted.size() - 1)];
 }
 
-// What holds for every event: one id, one body and place; never early; not again.
+// Checks every event: one id has one body and place; none is early; none comes again.
 std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_allowed,
                               Verdict* verdict, Problems* problems) {
   absl::flat_hash_map<std::string, size_t> places;
@@ -79,7 +79,7 @@ std::vector<Seen> JudgeCommon(const std::vector<Arrival>& arrivals, bool again_a
   return events;
 }
 
-// One event for each of `instants`. Returns how many came for each launch time.
+// Requires one event for each of `instants`. Returns how many came for each launch time.
 std::map<int64_t, int> JudgeFired(const std::vector<Arrival>& arrivals,
                                   const std::set<int64_t>& instants, bool again_allowed,
                                   Verdict* verdict, Problems* problems) {
@@ -99,7 +99,7 @@ std::map<int64_t, int> JudgeFired(const std::vector<Arrival>& arrivals,
   return fired;
 }
 
-// Takes what was skipped out of `due`, each once.
+// Removes skipped occurrences from `due`. Each must be there exactly once.
 void TakeSkipped(const OccurrenceFacts& facts, std::set<int64_t>* due, Problems* problems) {
   for (const Skipped& skipped : facts.skipped) {
     if (skipped.reason != facts.reason)

@@ -57,7 +57,7 @@ class Phase {
     if (!name.ok()) return name.status();
     due_ = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + absl::Seconds(2)) + 1);
     v1::Schedule schedule;
-    // Once a year, at this instant.
+    // Fires once a year, at this instant.
     schedule.set_cron(absl::FormatTime("%-S %-M %-H %-d %-m *", due_, absl::UTCTimeZone()));
     schedule.set_event_count(options_.events);
     schedule.set_policy(*name);
@@ -71,7 +71,7 @@ class Phase {
     return api_.CreateSchedule(options_.schedule_id, schedule).status();
   }
 
-  // Kills what is to be killed meanwhile.
+  // Waits until all events have ended, and kills the victims at their times.
   absl::Status AwaitEnd() {
     const absl::Time deadline = due_ + options_.timeout;
     absl::Time next_kill = absl::InfiniteFuture();
@@ -101,7 +101,7 @@ class Phase {
     return platform_.Restart(service);
   }
 
-  // By the consumer and by the platform's own record.
+  // By the consumer's counts and by the platform's own record.
   bool Ended() {
     if (work_.ended < static_cast<uint64_t>(options_.events) ||
         work_.answered < static_cast<uint64_t>(options_.events)) {

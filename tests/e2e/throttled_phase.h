@@ -1,4 +1,4 @@
-// The demo's batches under a policy: the consumer works on each event and gives its token back; it
+// The demo's batches under a policy. The consumer works on each event and gives its token back. It
 // counts itself how many distinct events are out.
 
 #ifndef TESTS_E2E_THROTTLED_PHASE_H_
@@ -19,27 +19,27 @@ namespace escapement::e2e {
 
 struct ThrottledPhase {
   std::string what;         // "(e) …"
-  std::string schedule_id;  // also the policy's
+  std::string schedule_id;  // also the id of the policy
   int64_t events = 10'000;
   int64_t concurrent = 50;
   absl::Duration work = absl::Milliseconds(50);
-  bool by_http = false;                       // else by gRPC
-  absl::Duration allowed = absl::Seconds(0);  // from the due time until all have ended
+  bool by_http = false;                       // false: by gRPC
+  absl::Duration allowed = absl::Seconds(0);  // from the due time to the last end
   absl::Duration delivery_timeout = absl::Seconds(2);
-  // Killed with -9 and started again, one after the other, the first one `kill_every` after the
-  // first event has come.
+  // Processes that are killed with -9 and started again, one after the other. The first kill is
+  // `kill_every` after the first event has come.
   std::vector<std::string> victims = {};
   absl::Duration kill_every = absl::Seconds(3);
 
   std::string bin = {};     // as DemoOptions
   std::string folder = {};  // as DemoOptions
-  // Of the phase; what has not ended by then is lost.
+  // Length of the phase; events that have not ended by then are lost.
   absl::Duration timeout = absl::Seconds(90);
-  std::function<void(const std::string& words)> show = {};  // progress
-  std::function<void(const std::string& words)> say = {};   // what is done
+  std::function<void(const std::string& words)> show = {};  // shows progress
+  std::function<void(const std::string& words)> say = {};   // reports steps
 };
 
-// Runs it on a platform with a token manager.
+// Runs the phase on a platform with a token manager.
 absl::StatusOr<Verdict> RunThrottled(const ThrottledPhase& phase, integration::Platform& platform,
                                      integration::ApiClient& api);
 

@@ -49,7 +49,7 @@ class Phase {
   struct Part {
     std::string what;
     std::string id;
-    OccurrenceFacts facts;  // what is known in advance
+    OccurrenceFacts facts;  // facts that are known in advance
   };
 
   v1::Schedule Within(const std::string& path) const {
@@ -61,7 +61,7 @@ class Phase {
     return schedule;
   }
 
-  // Instants from start to end, both as they are in schedules.
+  // The schedule's instants from start to end.
   std::set<int64_t> Every(absl::Duration step, absl::Duration offset = absl::ZeroDuration()) const {
     std::set<int64_t> instants;
     for (absl::Time time = start_ + offset; time < end_; time += step)
@@ -90,7 +90,7 @@ class Phase {
                              cron);
     if (!status.ok()) return status;
 
-    // Long ago, and not on a whole second.
+    // An anchor in the past, not on a whole second.
     const absl::Duration odd = absl::Microseconds(123'457);
     v1::Schedule every = Within("/time/every");
     every.mutable_interval()->mutable_every()->set_seconds(1);
@@ -136,7 +136,7 @@ class Phase {
     return platform_.Restart("emitter");
   }
 
-  // At most `timeout` longer than to `time`, when `done` may become true.
+  // Waits until `done`, at most until `timeout` after `time`.
   template <typename Done>
   absl::Status Await(const std::string& what, absl::Time time, Done done) {
     const absl::Time deadline = time + options_.timeout;
@@ -150,7 +150,7 @@ class Phase {
     return absl::OkStatus();
   }
 
-  // By the platform's own record: everything is there, and nothing goes on.
+  // By the platform's own record: every occurrence has a run, and none is active.
   bool Ended() {
     return absl::Now() >= end_ && std::all_of(parts_.begin(), parts_.end(), [&](const Part& part) {
              const auto runs = api_.ListRuns(part.id);

@@ -1,6 +1,6 @@
-// The demo's schedules over a downtime of the emitter: a cron expression that fires the latest of
-// what was missed, an interval and a list of instants that fire everything, and runs that must not
-// overlap. All of them begin and end at given times, so that it is known what they owe.
+// The demo's schedules over a downtime of the emitter. A cron expression fires the latest of its
+// missed occurrences; an interval and a list of instants fire all of them; and one schedule's runs
+// must not overlap. All begin and end at given times, so their occurrences are known.
 
 #ifndef TESTS_E2E_TIME_PHASE_H_
 #define TESTS_E2E_TIME_PHASE_H_
@@ -21,15 +21,15 @@ namespace escapement::e2e {
 struct TimePhase {
   absl::Duration length = absl::Seconds(20);  // from the schedules' start to their end
   absl::Duration kill_after = absl::Seconds(3);
-  // Longer than what is emitted ahead (5 s), so that something is missed.
+  // Longer than emitters plan ahead (5 s), so that occurrences are missed.
   absl::Duration down = absl::Seconds(11);
-  // Of the phase; what has not ended by then is lost.
+  // Length of the phase; events that have not ended by then are lost.
   absl::Duration timeout = absl::Seconds(90);
-  std::function<void(const std::string& words)> show = {};  // progress
-  std::function<void(const std::string& words)> say = {};   // what is done
+  std::function<void(const std::string& words)> show = {};  // shows progress
+  std::function<void(const std::string& words)> say = {};   // reports steps
 };
 
-// One verdict for each schedule.
+// Returns one verdict for each schedule.
 absl::StatusOr<std::vector<Verdict>> RunTime(const TimePhase& phase,
                                              integration::Platform& platform,
                                              integration::ApiClient& api, const Consumer& consumer);

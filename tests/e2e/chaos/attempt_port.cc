@@ -106,8 +106,8 @@ class AttemptPort::Loop {
     int fd = -1;
     std::string in;
     std::string out;
-    std::optional<size_t> last;  // attempt
-    bool answering = false;      // it waits for its answer
+    std::optional<size_t> last;  // number of the connection's last attempt
+    bool answering = false;      // the last attempt waits for its answer
     uint32_t events = EPOLLIN;
   };
 
@@ -119,7 +119,8 @@ class AttemptPort::Loop {
   }
   void Wake() {
     const uint64_t one = 1;
-    if (write(wakeup_, &one, sizeof(one)) < 0) return;  // full: it is awake anyhow
+    // The counter is full, so the thread is awake anyhow.
+    if (write(wakeup_, &one, sizeof(one)) < 0) return;
   }
 
   void Run() {
@@ -139,7 +140,7 @@ class AttemptPort::Loop {
     }
   }
 
-  // False = stop.
+  // Sends the answers that are due. False if the thread must stop.
   bool TakeAnswers() {
     uint64_t ignored = 0;
     if (read(wakeup_, &ignored, sizeof(ignored)) < 0) ignored = 0;
@@ -256,9 +257,9 @@ class AttemptPort::Loop {
   std::vector<std::pair<size_t, std::string>> answers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Fate> fates_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the loop's thread.
+  // Used by the loop's thread only.
   std::map<int, std::unique_ptr<Connection>> connections_;
-  std::map<size_t, int> waiting_;  // attempts for their answer, by their connection's fd
+  std::map<size_t, int> waiting_;  // attempt that waits for its answer → fd of its connection
   fixtures::HttpRequest request_;
   char buffer_[kReadBytes];
 };

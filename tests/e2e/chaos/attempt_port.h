@@ -1,10 +1,10 @@
-// AttemptPort: where HTTP deliveries arrive at a real socket: it takes the true time of each, tells
-// somebody else, and sends the answer when it is given.
+// AttemptPort: receives HTTP deliveries on a real socket. It notes the true time of each, passes it
+// to a callback, and sends the answer when it gets one.
 //
-// It also knows what only the receiving end can know of the other one: whether an answer was read
-// for certain, since the same connection brought another request afterwards.
+// It also knows something that only the receiving end can know: whether the sender surely read an
+// answer. It did if the same connection brought another request afterwards.
 //
-// Threads: any; one thread of its own serves all connections, and calls Options::on_attempt.
+// Threads: any. One thread of its own serves all connections, and calls `on_attempt`.
 
 #ifndef TESTS_E2E_CHAOS_ATTEMPT_PORT_H_
 #define TESTS_E2E_CHAOS_ATTEMPT_PORT_H_
@@ -22,9 +22,9 @@
 
 namespace escapement::chaos {
 
-// A delivery as it arrived. What is absent is empty or zero.
+// A delivery as it arrived. Missing parts are empty or zero.
 struct Attempt {
-  size_t number = 0;  // 0, 1, 2 … of the port, in order of time
+  size_t number = 0;  // 0, 1, 2 … in order of arrival at this port
   absl::Time time;
   std::string event_id, source, occurrence, token, body;
   uint64_t index = 0;
@@ -33,11 +33,12 @@ struct Attempt {
   absl::Time nominal, launch;
 };
 
-// What became of an attempt's connection.
+// The fate of an attempt's connection.
 struct Fate {
   absl::Time answered = absl::InfiniteFuture();
-  absl::Time broken = absl::InfiniteFuture();  // by the sender, with no other request on it since
-  bool read = false;                           // the sender has read the answer
+  // When the sender ended it, with no other request after this one.
+  absl::Time broken = absl::InfiniteFuture();
+  bool read = false;  // the sender has surely read the answer
 };
 
 class AttemptPort {
@@ -51,11 +52,11 @@ class AttemptPort {
 
   std::string address() const;  // "127.0.0.1:port"
 
-  // Whole lines, each ended by CR LF, come after the status line. At most once for an attempt; one
-  // whose connection is gone is answered into the void. An attempt that is never answered hangs.
+  // Answers an attempt, at most once. `header_lines` follow the status line; each ends with CR LF.
+  // If the connection is gone, the answer is dropped. An attempt that is never answered hangs.
   void Answer(size_t number, int status, absl::string_view header_lines);
 
-  // Of all attempts so far.
+  // The fates of all attempts so far.
   std::vector<Fate> Fates() const;
 
  private:

@@ -22,7 +22,7 @@ constexpr char kRequest[] =
 
 class AttemptPortTest : public testing::Test {
  protected:
-  // A connection to the port.
+  // Opens a connection to the port.
   int Connect() {
     const absl::StatusOr<int> fd = fixtures::ConnectTo(port_->address());
     EXPECT_TRUE(fd.ok()) << fd.status();
@@ -34,7 +34,7 @@ class AttemptPortTest : public testing::Test {
     const ssize_t got = recv(fd, buffer, sizeof(buffer), 0);
     return got <= 0 ? "" : std::string(buffer, static_cast<size_t>(got));
   }
-  // Waits until so many have arrived.
+  // Waits until this many attempts have arrived; returns the last.
   Attempt Await(size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -98,7 +98,8 @@ TEST_F(AttemptPortTest, AConnectionThatEndsIsBrokenForItsLastAttemptOnly) {
   Send(fd);
   const size_t last = Await(2).number;
   close(fd);
-  // Whatever another connection brings was seen after that end, or soon is.
+  // The port may see the end late. Each further attempt shows that it has worked on; at some point
+  // it has seen the end, too.
   for (size_t i = 3; port_->Fates()[last].broken == absl::InfiniteFuture(); ++i) {
     const int other = Connect();
     Send(other);
@@ -107,7 +108,7 @@ TEST_F(AttemptPortTest, AConnectionThatEndsIsBrokenForItsLastAttemptOnly) {
   }
   EXPECT_EQ(port_->Fates()[0].broken, absl::InfiniteFuture());
   EXPECT_EQ(port_->Fates()[last].answered, absl::InfiniteFuture());
-  port_->Answer(last, 200, "");  // into the void
+  port_->Answer(last, 200, "");  // is dropped
 }
 
 }  // namespace

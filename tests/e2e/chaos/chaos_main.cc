@@ -1,5 +1,5 @@
-// Chaos for as long as is wished: run after run of real processes, each of a seed of its own, until
-// enough were killed or the time is over; then the tally.
+// Makes runs of chaos with real processes, each with a seed of its own, until there were enough
+// kills or the time is over. Then prints the tally.
 
 #include <stdlib.h>
 
@@ -108,7 +108,7 @@ int Main() {
   }
   tally.Print();
   std::error_code ignored;
-  std::filesystem::remove(folder, ignored);  // only if it is empty
+  std::filesystem::remove(folder, ignored);  // succeeds only if the folder is empty
   return tally.failed == 0 && tally.runs > 0 ? 0 : 1;
 }
 

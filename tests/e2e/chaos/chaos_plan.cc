@@ -10,7 +10,7 @@
 namespace escapement::chaos {
 namespace {
 
-// Between two faults of one process, so that it comes to do something.
+// Pause between two faults of one process, in which it can work.
 constexpr absl::Duration kRest = absl::Milliseconds(500);
 
 class Planner {
@@ -25,7 +25,7 @@ class Planner {
     kinds.insert(kinds.end(), options_.terminations, Fault::Kind::kTerminate);
     kinds.insert(kinds.end(), options_.links.empty() ? 0 : options_.cuts, Fault::Kind::kCut);
     for (size_t i = kinds.size(); i > 1; --i) std::swap(kinds[i - 1], kinds[random_.Below(i)]);
-    // Each in its own part of the time, so that their number is what was asked for.
+    // Each fault begins in a part of the time of its own, so that all of them fit in.
     const absl::Duration part =
         (options_.end - options_.begin) / static_cast<int64_t>(std::max<size_t>(kinds.size(), 1));
     for (size_t i = 0; i < kinds.size(); ++i) {
@@ -46,7 +46,8 @@ class Planner {
     if (kind == Fault::Kind::kCut) longest = options_.cut_max;
     const absl::Duration length = random_.Between(absl::Milliseconds(100), longest);
     const auto& victims = kind == Fault::Kind::kCut ? options_.links : options_.processes;
-    // Whoever is free, or the first one to be.
+    // Draws victims until one is free. If none was, the last one drawn gets the fault as soon as it
+    // is free.
     fault.victim = victims[random_.Below(victims.size())];
     for (size_t i = 0; i < 2 * victims.size() && free_[fault.victim] > begin; ++i)
       fault.victim = victims[random_.Below(victims.size())];

@@ -1,4 +1,4 @@
-// What goes wrong in one run with real processes, and when, as its seed decides.
+// The faults of one run with real processes and their times, drawn from a seed.
 //
 // Pure.
 
@@ -17,21 +17,21 @@ namespace escapement::chaos {
 struct Fault {
   enum class Kind : uint8_t {
     kKill,       // SIGKILL, and a restart at the end
-    kPause,      // SIGSTOP, SIGCONT at the end
-    kTerminate,  // SIGTERM, and a restart at the end, or when it has drained
-    kCut,        // of a link, healed at the end
+    kPause,      // SIGSTOP, and SIGCONT at the end
+    kTerminate,  // SIGTERM; a restart at the end, or once it has drained
+    kCut,        // a link is cut, and healed at the end
   };
   Kind kind = Kind::kKill;
   std::string victim;  // a process, or a link
   absl::Duration begin, end;
   Cut cut = Cut::kNone;
-  bool reset = false;  // of the link's connections when it is healed
+  bool reset = false;  // the link's connections are reset when it is healed
 };
 
 struct PlanOptions {
   uint64_t seed = 1;
   absl::Duration begin = absl::Seconds(4);
-  absl::Duration end = absl::Seconds(90);  // all faults are over
+  absl::Duration end = absl::Seconds(90);  // all faults are over by then
   int kills = 25;
   int pauses = 6;
   int terminations = 3;
@@ -39,12 +39,12 @@ struct PlanOptions {
   absl::Duration pause_max = absl::Seconds(6);
   absl::Duration down_max = absl::Seconds(2);  // until a killed process is restarted
   absl::Duration cut_max = absl::Seconds(8);
-  std::vector<std::string> processes;  // "store", "handler", "handler.2" …; store among them
+  std::vector<std::string> processes;  // names, with "store" among them: "handler", "handler.2" …
   std::vector<std::string> links;
 };
 
-// In order of their begin. Faults of one victim do not overlap. The kinds are spread over the whole
-// time; of processes each is as likely as any other.
+// The faults in order of their begin. Faults of one victim do not overlap. The kinds are spread
+// over the whole time. Every process is equally likely to be a victim.
 std::vector<Fault> PlanChaos(const PlanOptions& options);
 
 std::string Describe(const Fault& fault);

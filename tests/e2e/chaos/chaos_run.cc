@@ -23,8 +23,7 @@
 namespace escapement::chaos {
 namespace {
 
-// The faults of a plan happen at their times, and what is asked again and again is asked so often:
-// the only waits for time in a run.
+// The only way in which a run waits for time: until a fault is due, or until the next poll.
 void WaitUntil(absl::Time time) {
   while (true) {
     const absl::Duration left = time - absl::Now();
@@ -32,7 +31,7 @@ void WaitUntil(absl::Time time) {
     poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
   }
 }
-// After the last fault: processes start, leases find new owners.
+// How long processes may need after the last fault to start, and leases to find new owners.
 constexpr absl::Duration kAftermath = absl::Seconds(15);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(200);
 
@@ -68,7 +67,7 @@ class Run {
  private:
   static LiveCast::Options CastOptions(const ChaosOptions& options) {
     LiveCast::Options cast;
-    // About one call of each user in two seconds, as long as faults last.
+    // About two calls of each user in three seconds, until the calm is over.
     cast.event_calls = static_cast<int>((options.plan.end + options.calm) / absl::Seconds(3));
     return cast;
   }
@@ -95,7 +94,8 @@ class Run {
     ++result_.faults[text.substr(0, text.find(" for "))];
   }
 
-  // Every fault that has begun is ended, whatever fails meanwhile.
+  // Makes the faults of the plan happen. A fault that has begun is ended even if another step
+  // fails.
   absl::Status Shake() {
     PlanOptions plan = options_.plan;
     plan.processes = platform_->processes();

@@ -1,5 +1,5 @@
-// One run of chaos: real processes under load, faults from a seed, then calm, the end of all
-// schedules, and the judgement of the simulation's checkers.
+// One run of chaos. Real processes are under load while faults from a seed happen. After a calm all
+// schedules end, and the simulation's checkers judge the history.
 //
 // Threads: the main thread, which starts and ends the processes.
 
@@ -21,32 +21,32 @@ namespace escapement::chaos {
 struct ChaosOptions {
   std::string bin;     // holds services/… and tests/e2e/chaos/logging_store
   std::string folder;  // exists and is empty; data and logs stay there
-  PlanOptions plan;    // but for processes and links; its seed is that of the users, too
-  // After the last fault the users go on for so long.
+  PlanOptions plan;    // without processes and links; its seed is also that of the users
+  // How long users go on after the last fault.
   absl::Duration calm = absl::Seconds(12);
-  // Then everything must come to rest within this.
+  // How long everything may take to come to rest after that.
   absl::Duration settle_max = absl::Seconds(120);
 };
 
 struct ChaosResult {
   simulation::History history;
   std::vector<simulation::Violation> violations;
-  std::map<std::string, int> faults;  // by what they are: "kill handler", "cut (reset)" …
+  std::map<std::string, int> faults;  // by description: "kill handler", "cut (reset)" …
   int kills = 0;
   int pauses = 0;
   int terminations = 0;
   int cuts = 0;
-  uint64_t calls = 0;   // of users, answered
-  uint64_t undone = 0;  // commits decided and never durable, since the store was killed
-  uint64_t again = 0;   // receipts of an event that had arrived before
-  std::map<std::string, uint64_t> repeats;  // of those: by cause
+  uint64_t calls = 0;   // users' calls that were answered
+  uint64_t undone = 0;  // commits decided but never durable, because the store was killed
+  uint64_t again = 0;   // receipts of events that had arrived before
+  std::map<std::string, uint64_t> repeats;  // the same by cause
   absl::Duration took;
 };
 
-// An error: the run itself could not be made.
+// Returns an error if the run could not be made.
 absl::StatusOr<ChaosResult> RunChaos(const ChaosOptions& options);
 
-// One line; of a run that failed also what is wrong, where its logs are and how to run it again.
+// One line. If the run failed, also what is wrong, where its logs are, and how to repeat it.
 std::string Report(const ChaosOptions& options, const ChaosResult& result);
 
 }  // namespace escapement::chaos

@@ -1,5 +1,5 @@
-// Real processes under kill -9, pauses, orderly restarts and cut links, under load: nothing lost,
-// nothing early, nothing over a limit, nothing twice without a reason.
+// Real processes under load survive kill -9, pauses, orderly restarts and cut links: nothing is
+// lost, early, over a limit, or doubled without a reason.
 
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 namespace escapement::chaos {
 namespace {
 
-// Where Bazel keeps what a test leaves behind.
+// Copies the logs to the folder that Bazel keeps after a test.
 void KeepLogs(const std::string& folder) {
   const char* outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
   if (outputs == nullptr) return;
@@ -38,7 +38,7 @@ TEST(ChaosTest, NothingIsLostEarlyOrOverTheLimitWhateverIsKilled) {
   EXPECT_GE(result->kills, 20);
   EXPECT_GE(result->pauses, 5);
   EXPECT_GE(result->cuts, 10);
-  // It was under load.
+  // There was real load.
   EXPECT_GE(result->calls, 100u);
   EXPECT_GE(result->history.receipts.size(), 500u);
   EXPECT_GE(result->history.works.size(), 50u);

@@ -1,5 +1,5 @@
-// What counts as delivered was: each event that ended as succeeded arrived at the consumer, in an
-// attempt that it accepted, or of which it cannot tell what the sender learnt.
+// An event that ended as succeeded was really delivered: it arrived at the consumer in an attempt
+// that the consumer accepted, or in one whose answer the sender may have seen differently.
 //
 // Pure.
 

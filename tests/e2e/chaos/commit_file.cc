@@ -32,7 +32,7 @@ void AppendBytes(absl::string_view bytes, std::string* out) {
   out->append(bytes.data(), bytes.size());
 }
 
-// Numbers and strings off the front of a buffer; nothing once it is used up.
+// Takes numbers and strings off the front of a buffer. Returns nothing once the buffer is used up.
 class Reader {
  public:
   explicit Reader(absl::string_view bytes) : rest_(bytes) {}
@@ -141,13 +141,13 @@ absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::Commi
     content << in.rdbuf();
     const std::string bytes = content.str();
     Reader reader(bytes);
-    // Of a life that was killed at once there may be nothing.
+    // A life that was killed at once may have written nothing.
     const auto begins_at = reader.Number();
     if (!begins_at.has_value()) continue;
     if (absl::Status status = end_at(*begins_at); !status.ok()) return status;
     while (!reader.empty()) {
       const auto one = reader.Bytes();
-      if (!one.has_value()) break;  // torn: written to no store
+      if (!one.has_value()) break;  // torn record: its commit never reached the store
       auto commit = Decode(*one);
       if (!commit.has_value() || commit->record.seq != files.commits.size() + 1) {
         return absl::DataLossError(absl::StrCat("life ", files.lives, " has a broken record after ",

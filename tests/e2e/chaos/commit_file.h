@@ -1,9 +1,9 @@
-// What the store decided, written down by the store's process itself before it is durable, in one
-// file for each life of the process, for checkers that judge commits.
+// The store's decisions, for checkers that judge commits. The store's process writes them before
+// they are durable, into one file for each life of the process.
 //
-// A process that is killed leaves decisions that are in the file and not in the store, always the
-// last ones. Each life begins its file with the last commit it found durable: whatever a former
-// life has written beyond that never was.
+// A killed process leaves decisions in its file that never became durable; they are always the last
+// ones. Each life notes the last commit it found durable. Decisions of a former life after that
+// commit do not count.
 //
 // Threads: one at a time.
 
@@ -23,15 +23,15 @@ namespace escapement::chaos {
 
 class CommitFile {
  public:
-  // A new file in `folder`, of a life that has found commits up to `found`.
+  // Makes a new file in `folder`, for a life that has found commits up to `found`.
   static absl::StatusOr<std::unique_ptr<CommitFile>> Begin(const std::string& folder,
                                                            kv::CommitSeq found);
   ~CommitFile();
   CommitFile(const CommitFile&) = delete;
   CommitFile& operator=(const CommitFile&) = delete;
 
-  // With one write: whole, or of a process that is killed torn at its end. `now`: true time. Ends
-  // the process if it cannot.
+  // Writes with one call, so only a kill can tear the last record. `now`: true time. Ends the
+  // process if it cannot write.
   void Write(const std::vector<std::shared_ptr<const kv::CommitRecord>>& records, absl::Time now);
 
  private:
@@ -45,13 +45,13 @@ struct LoggedCommit {
 };
 
 struct CommitFiles {
-  std::vector<LoggedCommit> commits;  // durable, 1, 2, 3 …
-  uint64_t undone = 0;                // decided by a life that was killed before they were durable
+  std::vector<LoggedCommit> commits;  // the durable commits 1, 2, 3 …
+  uint64_t undone = 0;                // decisions that were lost when a life was killed
   int lives = 0;
 };
 
-// All files of `folder`; `found`: the last commit that is durable in the end. DATA_LOSS if the
-// files do not hold each commit up to it.
+// Reads all files of `folder`. `found`: the last commit that is durable in the end. DATA_LOSS if
+// the files do not hold every commit up to it.
 absl::StatusOr<CommitFiles> ReadCommitFiles(const std::string& folder, kv::CommitSeq found);
 
 }  // namespace escapement::chaos

@@ -122,7 +122,7 @@ class CuttingProxy::Loop {
     Cut cut = Cut::kNone;
     uint64_t accepted = 0;
   };
-  // Bytes read from one end that wait for the other one to take them.
+  // Bytes read from one end that wait to be written to the other.
   struct Chunk {
     absl::Time release;
     std::string bytes;
@@ -130,8 +130,8 @@ class CuttingProxy::Loop {
   };
   struct End {
     int fd = -1;
-    uint32_t events = 0;    // that are watched
-    std::deque<Chunk> out;  // for this end
+    uint32_t events = 0;    // epoll events that are watched
+    std::deque<Chunk> out;  // bytes to be written to this end
     size_t out_bytes = 0;
     bool connecting = false;
   };
@@ -152,7 +152,8 @@ class CuttingProxy::Loop {
     absl::MutexLock lock(&mutex_);
     commands_.push_back(std::move(command));
     const uint64_t one = 1;
-    if (write(wakeup_, &one, sizeof(one)) < 0) return;  // full: it is awake anyhow
+    // The counter is full, so the thread is awake anyhow.
+    if (write(wakeup_, &one, sizeof(one)) < 0) return;
   }
   void CommandAndWait(const std::function<void()>& command) {
     absl::Notification done;
@@ -177,7 +178,7 @@ class CuttingProxy::Loop {
     }
   }
 
-  // Until the first late byte is to go on.
+  // Time until the first delayed byte may be written.
   int WaitMillis() const {
     absl::Time first = absl::InfiniteFuture();
     for (const auto& [fd, pair] : pairs_) {
@@ -188,7 +189,7 @@ class CuttingProxy::Loop {
     }
     if (first == absl::InfiniteFuture()) return -1;
     const absl::Duration wait = std::max(first - absl::Now(), absl::ZeroDuration());
-    // What waits for room is told of by epoll.
+    // Rounds up. Epoll wakes the loop for bytes that wait for room in a socket.
     return static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1;
   }
 
@@ -254,7 +255,7 @@ class CuttingProxy::Loop {
            (cut == Cut::kNoAnswer && from == 1);
   }
 
-  // False: the connection has ended, and with it its other half.
+  // False if the connection has ended; then its other half must end, too.
   bool Read(Pair* pair, End* from) {
     const int side = from == &pair->ends[0] ? 0 : 1;
     if (Held(*pair, side)) return true;
@@ -262,7 +263,7 @@ class CuttingProxy::Loop {
     const ssize_t got = recv(from->fd, buffer_, sizeof(buffer_), 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) {
-      // What came before the end goes first.
+      // Bytes that came before the end are written first.
       if (!Held(*pair, side)) Write(&to, absl::InfiniteFuture());
       return false;
     }
@@ -273,7 +274,7 @@ class CuttingProxy::Loop {
     return true;
   }
 
-  // False: it cannot be written to any more.
+  // False if the end can no longer be written to.
   static bool Write(End* end, absl::Time now) {
     while (!end->out.empty() && !end->connecting) {
       Chunk& chunk = end->out.front();
@@ -289,7 +290,7 @@ class CuttingProxy::Loop {
     return true;
   }
 
-  // Writes what may go, and watches for what can happen next.
+  // Writes the bytes that may go, and watches for the events that can happen next.
   void Move(Pair* pair) {
     const absl::Time now = absl::Now();
     for (int side : {0, 1}) {
@@ -322,7 +323,7 @@ class CuttingProxy::Loop {
   absl::Mutex mutex_;
   std::vector<std::function<void()>> commands_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the loop's thread.
+  // Used by the loop's thread only.
   bool stopping_ = false;
   std::map<std::string, std::unique_ptr<Link>> links_;
   std::map<int, Link*> listeners_;

@@ -1,10 +1,9 @@
-// CuttingProxy: TCP links on loopback that can be cut and healed, each in its own way: what a
-// network does to services that are real processes.
+// CuttingProxy: TCP links on loopback that can be cut and healed, each in its own way. It does to
+// real processes what a network may do.
 //
-// A link listens on a port of its own and passes every connection on to one upstream address. Bytes
-// that a cut direction holds back stay in the kernel's buffers, so that a sender feels a full
-// window, as on a network that loses its packets; a healed link delivers them late, or resets its
-// connections.
+// A link listens on its own port and passes every connection on to one upstream address. Bytes in a
+// cut direction stay in the kernel's buffers. So the sender meets a full window, as in a network
+// that loses packets. A healed link delivers these bytes late, or resets its connections.
 //
 // Threads: any; one thread of its own moves the bytes.
 
@@ -23,10 +22,10 @@ namespace escapement::chaos {
 
 enum class Cut : uint8_t {
   kNone,
-  kReset,      // connections are reset, new ones as soon as they are made
-  kBlackHole,  // connections are accepted, and nothing comes through
-  kNoRequest,  // nothing comes through from the client to the upstream
-  kNoAnswer,   // nothing comes through from the upstream to the client
+  kReset,      // connections are reset, also new ones at once
+  kBlackHole,  // connections are accepted, but no bytes pass
+  kNoRequest,  // no bytes pass from the client to the upstream
+  kNoAnswer,   // no bytes pass from the upstream to the client
   kSlow,       // every byte is late by Options::slow
 };
 
@@ -34,7 +33,7 @@ class CuttingProxy {
  public:
   struct Options {
     absl::Duration slow = absl::Milliseconds(150);
-    size_t held_bytes_max = 256 << 10;  // of one direction of a connection that is slow
+    size_t held_bytes_max = 256 << 10;  // limit for each direction of a connection that is slow
   };
 
   static absl::StatusOr<std::unique_ptr<CuttingProxy>> Start(const Options& options);
@@ -43,14 +42,14 @@ class CuttingProxy {
   CuttingProxy(const CuttingProxy&) = delete;
   CuttingProxy& operator=(const CuttingProxy&) = delete;
 
-  // A link to `upstream`, "127.0.0.1:port". The address to connect to.
+  // Adds a link to `upstream`, "127.0.0.1:port". Returns the address to connect to.
   absl::StatusOr<std::string> AddLink(const std::string& name, const std::string& upstream);
 
-  // Returns when it is in force. kNone heals; with `reset` the connections of the link are reset
-  // then, and what they held is lost.
+  // Returns when the cut is in force. kNone heals. With `reset` the link's connections are reset at
+  // that moment, and the bytes that they held are lost.
   void Set(const std::string& name, Cut cut, bool reset = false);
 
-  // Connections of the link that were accepted so far.
+  // How many connections the link has accepted so far.
   uint64_t connections(const std::string& name) const;
 
  private:

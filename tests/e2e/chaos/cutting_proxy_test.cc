@@ -17,11 +17,11 @@
 namespace escapement::chaos {
 namespace {
 
-// Longer than anything takes that is not held back.
+// Longer than any step takes that the proxy does not hold back.
 constexpr absl::Duration kSurely = absl::Milliseconds(300);
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// A server that sends back what it is sent.
+// A server that sends back the bytes it receives.
 class Echo {
  public:
   Echo() {
@@ -75,7 +75,7 @@ class Client {
   ~Client() { close(fd_); }
 
   void Send(const std::string& bytes) { send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  // "" if nothing comes within the time, "broken" if the connection has ended.
+  // "" if nothing comes within that time, "broken" if the connection has ended.
   std::string Receive(absl::Duration within) {
     pollfd poll_for = {fd_, POLLIN, 0};
     if (poll(&poll_for, 1, static_cast<int>(absl::ToInt64Milliseconds(within))) <= 0) return "";

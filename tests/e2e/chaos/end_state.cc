@@ -47,7 +47,7 @@ absl::Status ReadFamily(kv::KvStore& store, kv::ColumnFamily cf, kv::MemDisk* di
 absl::StatusOr<EndState> ReadEndState(const std::string& data_dir) {
   SystemRuntime runtime;
   absl::Mutex mutex;
-  kv::CommitSeq own = 0;  // the first commit that this opening makes itself: the clock's hold
+  kv::CommitSeq own = 0;  // the first commit of this opening itself: the clock's hold
   kv::RocksKvStore::Options options;
   options.data_dir = data_dir;
   options.free_bytes_min = 0;

@@ -1,4 +1,4 @@
-// What a data folder holds when no store serves it any more.
+// Reads the content of a data folder after its last store has ended.
 
 #ifndef TESTS_E2E_CHAOS_END_STATE_H_
 #define TESTS_E2E_CHAOS_END_STATE_H_
@@ -12,15 +12,15 @@
 
 namespace escapement::chaos {
 
-// Reads one family of a store that serves, in pages.
+// Reads one column family from a running store, in pages.
 absl::Status ReadFamily(kv::KvStore& store, kv::ColumnFamily cf, kv::MemDisk* disk);
 
 struct EndState {
   kv::MemDisk disk;
-  kv::CommitSeq seq = 0;  // of the last commit that the store's last life left durable
+  kv::CommitSeq seq = 0;  // the last commit that the store's last life left durable
 };
 
-// Opens the folder as a store does.
+// Opens the folder like a store.
 absl::StatusOr<EndState> ReadEndState(const std::string& data_dir);
 
 }  // namespace escapement::chaos

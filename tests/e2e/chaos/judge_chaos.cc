@@ -27,12 +27,12 @@ using simulation::History;
 using simulation::Receipt;
 using simulation::SendResult;
 
-// More than any attempt is sent again by its transport.
+// More resends than a transport makes of one attempt.
 constexpr uint32_t kResendsMax = 16;
 
-// A transport sends an attempt again when the connection that it had kept turns out to be broken
-// (http_transport.h). So it has the same number: here it is given one of its own, if the connection
-// of the one before is known to have broken.
+// A transport sends an attempt again, under the same number, if its kept connection turns out to be
+// broken (http_transport.h). This gives such a resend a number of its own, if the earlier one's
+// connection is known to have broken.
 struct Resends {
   History history;
   uint64_t count = 0;
@@ -95,7 +95,7 @@ std::map<std::string, uint64_t> CountRepeats(const History& history) {
       case RepeatCause::kHoldExpired:
         ++counts["the hold time ran out"];
         break;
-      default:  // which of the windows it was only the sender could tell
+      default:  // only the sender could tell the windows apart
         ++counts["its shard was taken over (W1, W2, W3)"];
     }
   }

@@ -1,8 +1,10 @@
-// The simulation's checkers, as far as real processes can be judged by them.
+// The simulation's checkers, as far as they can judge real processes.
 //
-// Left out: check_idle, which judges a second of idleness (a machine that is short of time is idle
-// for longer), check_acknowledged, for which services would have to write down what they are told
-// (tests/conformance:kv_kill_test looks at that), and of check_requests users' answers.
+// These are left out:
+// - check_idle, which judges a second of idleness: a busy machine may be idle for longer;
+// - check_acknowledged, which needs notes of the answers that services get (see
+//   tests/conformance:kv_kill_test);
+// - users' answers in check_requests.
 //
 // Pure.
 
@@ -20,7 +22,7 @@ namespace escapement::chaos {
 
 std::vector<simulation::Violation> JudgeChaos(const simulation::History& history);
 
-// How often an event arrived again, by the cause that explains it.
+// How many events arrived again, by the cause that explains it.
 std::map<std::string, uint64_t> CountRepeats(const simulation::History& history);
 
 }  // namespace escapement::chaos

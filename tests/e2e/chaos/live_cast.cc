@@ -17,10 +17,10 @@ constexpr simulation::ConsumerHabits kHabits = {.fails = 60'000,
                                                 .hangs = 10'000,
                                                 .dawdles = 40'000};
 constexpr simulation::ConsumerHabits kCalmHabits = {.fails = 20'000, .rejects = 2'000};
-// In memory: what really delays and cuts is outside.
+// The simulated network adds nothing: the real one delays and cuts.
 constexpr sim::SimNetwork::Faults kAtOnce = {.delay_min = absl::ZeroDuration(),
                                              .delay_max = absl::ZeroDuration()};
-// Users send a call twice now and then.
+// Some calls of users are sent twice.
 constexpr sim::SimNetwork::Faults kUserFaults = {.delay_min = absl::ZeroDuration(),
                                                  .delay_max = absl::ZeroDuration(),
                                                  .loss = 10'000,
@@ -44,7 +44,7 @@ LiveCast::~LiveCast() = default;
 void LiveCast::ConnectTo(const Addresses& addresses) {
   const auto add = [&](const std::string& name, const std::string& address) -> PublicDoor& {
     door_processes_.push_back(std::make_unique<sim::SimProcess>(live_.world(), name));
-    // The same at every door: a call that is tried again is the same call.
+    // A repeated call must be equal at every door, so all doors have the same target.
     doors_.push_back(std::make_unique<PublicDoor>(live_, address, addresses.consumers.front()));
     token_doors_.push_back(std::make_unique<simulation::Worker::Door>());
     token_doors_.back()->process = name;

@@ -1,8 +1,8 @@
-// LiveCast: the users, the consumer and the worker of the simulation, in a LiveWorld, facing real
-// masters, token managers and handlers through their public doors.
+// LiveCast: the simulation's users, consumer and worker in a LiveWorld. They use real masters,
+// token managers and handlers through their public doors.
 //
-// Threads: Addresses and ConnectTo before the world starts; the rest on the world's thread, or when
-// it has stopped.
+// Threads: Addresses and ConnectTo before the world starts. The rest on the world's thread, or
+// after the world has stopped.
 
 #ifndef TESTS_E2E_CHAOS_LIVE_CAST_H_
 #define TESTS_E2E_CHAOS_LIVE_CAST_H_
@@ -30,39 +30,39 @@ namespace escapement::chaos {
 class LiveCast {
  public:
   struct Options {
-    int schedules = 6;            // cron, intervals, instants, with all policies
-    int throttled_schedules = 4;  // of up to 400 events, whose tokens are given back
+    int schedules = 6;            // cron, intervals and instants, with all policies
+    int throttled_schedules = 4;  // up to 400 events each, whose tokens are given back
     int policies = 2;
     int event_users = 2;
-    int event_calls = 20;  // of each
+    int event_calls = 20;  // calls of each event user
   };
 
   // `live` outlives it.
   LiveCast(LiveWorld& live, const Options& options);
   ~LiveCast();
 
-  // Begins to receive; where, is port().
+  // Begins to receive, at port().
   absl::Status Receive() { return receiver_.Start(); }
   const AttemptPort& port() const { return receiver_.port(); }
 
   struct Addresses {
     std::vector<std::string> masters;
     std::vector<std::string> token_managers;
-    std::vector<std::string> consumers;  // as targets of schedules
+    std::vector<std::string> consumers;  // targets of schedules
   };
   void ConnectTo(const Addresses& addresses);
 
   void Start();
-  // No consumer hangs any more, and no limit changes.
+  // From now on no consumer hangs, and no limit changes.
   void Calm();
-  // Users end what they have begun, and delete it.
+  // Makes users end their calls and delete what they made.
   void Finish();
   bool finished() const;
 
-  // What was observed, but for the store's part. Receipts are as the consumer wrote them.
+  // Adds the observations, except the store's. Receipts are as the consumer wrote them.
   void Tell(simulation::History* history, std::vector<simulation::Violation>* violations) const;
   const std::vector<Attempt>& attempts() const { return receiver_.attempts(); }
-  uint64_t calls() const;  // changes of schedules, and events, that were answered
+  uint64_t calls() const;  // answered calls that changed schedules or made events
 
  private:
   void MakeUsers(const Addresses& addresses);
@@ -83,7 +83,7 @@ class LiveCast {
   std::vector<std::unique_ptr<simulation::EventUser>> event_users_;
   std::vector<std::unique_ptr<simulation::PolicyUser>> policy_users_;
   LiveConsumer receiver_;
-  // First to go: they wait for their calls.
+  // Destroyed first: they wait for their calls.
   std::vector<std::unique_ptr<PublicDoor>> doors_;
 };
 

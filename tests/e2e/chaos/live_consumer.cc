@@ -14,7 +14,8 @@ using handler::DeliveryResult;
 using handler::DeliveryStatus;
 using handler::DeliveryWork;
 
-// The sender's own timeout ends an attempt, seen here as the end of its connection.
+// Longer than any attempt. The sender's own timeout ends the attempt; here that shows as the end of
+// its connection.
 constexpr absl::Duration kNever = absl::Hours(24);
 
 void Respond(AttemptPort& port, size_t number, const DeliveryResult& result) {
@@ -32,7 +33,7 @@ void Respond(AttemptPort& port, size_t number, const DeliveryResult& result) {
     case DeliveryStatus::kRejected:
       return port.Answer(number, 410, "");
     default:
-      return;  // it hangs
+      return;  // no answer: the attempt hangs
   }
 }
 
@@ -43,7 +44,7 @@ class LiveConsumer::Sink final : public handler::DeliverySink {
   explicit Sink(LiveConsumer& consumer) : consumer_(consumer) {}
   void OnResult(uint64_t tag, DeliveryResult result) override {
     Respond(*consumer_.port_, tag, result);
-    // The transport is in the midst of this call.
+    // Posted, since the transport is still in this call.
     consumer_.live_.Post([&consumer = consumer_, tag] { consumer.transports_.erase(tag); });
   }
 
@@ -69,8 +70,9 @@ absl::Status LiveConsumer::Start() {
 
 void LiveConsumer::Take(Attempt attempt) {
   auto definition = std::make_shared<storage::v1::DefinitionRecord>();
-  definition->set_uid(std::string(Uid::kBytes, '\0'));  // the socket does not know it
-  definition->mutable_throttle();  // nor whether it is: the worker writes down all
+  definition->set_uid(std::string(Uid::kBytes, '\0'));  // the socket does not know the uid
+  // Nor whether the event is throttled; so the worker notes all events.
+  definition->mutable_throttle();
   auto context = std::make_shared<handler::DeliveryContext>();
   context->definition = std::move(definition);
   context->payload = std::make_shared<const std::string>(attempt.body);

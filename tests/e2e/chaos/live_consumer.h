@@ -1,10 +1,10 @@
-// LiveConsumer: the consumer of the simulation behind a real socket: what arrives at an AttemptPort
-// is given to it as if a transport had brought it, and what it answers goes back over HTTP.
+// LiveConsumer: the simulation's consumer behind a real socket. It gets each delivery of an
+// AttemptPort as if a transport had brought it. Its answers go back over HTTP.
 //
-// Receipts are written by the simulation's consumer under the sender "attempt N"; true_receipts.h
-// puts in what only the socket knows.
+// The simulation's consumer writes the receipts under the sender "attempt N". true_receipts.h adds
+// what only the socket knows.
 //
-// Threads: made and destroyed while the world does not run, else the world's.
+// Threads: made and destroyed while the world does not run; otherwise the world's.
 
 #ifndef TESTS_E2E_CHAOS_LIVE_CONSUMER_H_
 #define TESTS_E2E_CHAOS_LIVE_CONSUMER_H_
@@ -41,7 +41,7 @@ class LiveConsumer {
   simulation::Consumer& consumer_;
   sim::SimProcess process_;
   std::shared_ptr<Sink> sink_;
-  // By attempt, until it is answered.
+  // By attempt, until the attempt is answered.
   std::map<size_t, std::unique_ptr<handler::DeliveryTransport>> transports_;
   std::vector<Attempt> attempts_;
   std::unique_ptr<AttemptPort> port_;

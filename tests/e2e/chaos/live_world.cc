@@ -8,7 +8,7 @@
 namespace escapement::chaos {
 namespace {
 
-// The world's events are late by this much at most, but for the machine's own delays.
+// The world's events are late by at most this much, plus the machine's own delays.
 constexpr absl::Duration kTick = absl::Milliseconds(1);
 
 }  // namespace

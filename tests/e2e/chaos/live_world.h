@@ -1,12 +1,12 @@
-// LiveWorld: a SimWorld that keeps step with the machine's wall clock on a thread of its own, so
-// that users, consumers and workers of the simulation meet real processes.
+// LiveWorld: a SimWorld that keeps pace with the machine's wall clock on a thread of its own. So
+// users, consumers and workers of the simulation can meet real processes.
 //
-// What other threads saw is posted; it runs after the world's time has reached the moment of its
-// posting. So the world is never ahead of true time: what an actor writes down as called was not
-// called earlier, what it writes down as answered was not answered later.
+// Other threads post their observations. A posted closure runs once the world's time has reached
+// the moment of the post, so the world is never ahead of true time. An actor's note of a call is
+// never later than the call, and its note of an answer never earlier than the answer.
 //
-// Threads: world() and everything made from it belong to the world's thread, between Start and
-// Stop; Post and Call may be used by any other one.
+// Threads: between Start and Stop, world() and everything made from it belong to the world's
+// thread. Post and Call may be used by any other thread.
 
 #ifndef TESTS_E2E_CHAOS_LIVE_WORLD_H_
 #define TESTS_E2E_CHAOS_LIVE_WORLD_H_
@@ -30,19 +30,19 @@ absl::Time TrueTime();
 class LiveWorld {
  public:
   explicit LiveWorld(uint64_t seed);
-  ~LiveWorld();  // stops
+  ~LiveWorld();  // stops the world
   LiveWorld(const LiveWorld&) = delete;
   LiveWorld& operator=(const LiveWorld&) = delete;
 
   sim::SimWorld& world() { return world_; }
 
   void Start();
-  // What is posted later is dropped. Idempotent.
+  // Closures that are posted later are dropped. Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Runs on the world's thread; closures of one thread keep their order.
+  // Runs the closure on the world's thread. Closures of one thread keep their order.
   void Post(Closure closure) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Runs it there and returns when it has run. The world must run.
+  // Runs it on the world's thread and returns when it is done. The world must run.
   void Call(absl::FunctionRef<void()> what) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -1,5 +1,5 @@
-// The store, as services/store runs it, that writes down what it decides (commit_file.h), in the
-// folder --commit_log.
+// The store as services/store runs it, which also writes its decisions to the folder --commit_log
+// (commit_file.h).
 
 #include <utility>
 
@@ -20,12 +20,12 @@ ABSL_FLAG(std::string, commit_log, "", "folder for what the store decides");
 namespace escapement::chaos {
 namespace {
 
-// Takes decisions from the store's writing thread, which runs before the file can be begun.
+// Takes decisions from the store's writing thread, also before the file is begun.
 class Log {
  public:
   absl::Status Begin(kv::RocksKvStore& store) {
     absl::MutexLock lock(&mutex_);
-    // Whatever the store has published and is not kept here it has found.
+    // The store has found all published commits, except those that are kept here.
     const kv::CommitSeq found = kept_.empty() ? store.info().seq : kept_.front()->seq - 1;
     auto file = CommitFile::Begin(absl::GetFlag(FLAGS_commit_log), found);
     if (!file.ok()) return file.status();
@@ -77,7 +77,7 @@ class LoggingStore final : public HostedService {
  private:
   LoggingStore() = default;
 
-  // Destroyed in the reverse order.
+  // Destroyed in reverse order: the store before the log.
   Log log_;
   std::unique_ptr<kv::RocksKvStore> store_;
   std::unique_ptr<store::StoreGrpc> grpc_;

@@ -25,7 +25,7 @@ using PolicyStub = v1::PolicyService::StubInterface::async_interface;
 using TokenStub = v1::TokenService::StubInterface::async_interface;
 
 absl::Status StatusOf(const grpc::Status& status) {
-  // The call may have been made, or not: a cancelled one by a server that stops.
+  // The call may have taken effect or not; a stopping server cancels calls.
   if (status.error_code() == grpc::StatusCode::CANCELLED ||
       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED)
     return absl::UnavailableError(status.error_message());
@@ -38,7 +38,7 @@ void SetDeadline(grpc::ClientContext* context) {
 
 }  // namespace
 
-// The calls under way on one channel.
+// One channel, its stubs, and the calls that are under way on it.
 class PublicDoor::Calls {
  public:
   Calls(LiveWorld& live, const std::string& address)
@@ -113,7 +113,7 @@ class PublicDoor::Calls {
   const std::unique_ptr<v1::TokenService::Stub> tokens;
 };
 
-// A stream of one batch. Deletes itself when gRPC is done with it.
+// An ingest stream of one batch. Deletes itself when gRPC is done with it.
 class PublicDoor::Calls::IngestCall final
     : public grpc::ClientBidiReactor<v1::IngestRequest, v1::IngestResponse> {
  public:
@@ -129,7 +129,7 @@ class PublicDoor::Calls::IngestCall final
 
   void OnReadDone(bool ok) override { answered_ = ok; }
   void OnDone(const grpc::Status& status) override {
-    // An answer that was read counts, however the stream ended.
+    // If an answer was read, it counts, whatever status ended the stream.
     absl::Status end;
     if (answered_ && response_.error_code() != 0) {
       end = absl::Status(static_cast<absl::StatusCode>(response_.error_code()),
@@ -155,7 +155,7 @@ class PublicDoor::Calls::IngestCall final
   master::Done<v1::IngestResponse> done_;
 };
 
-// Of each API what users call; nobody calls the rest.
+// These classes have only the methods that users call.
 class PublicDoor::Schedules final : public master::ScheduleApi {
  public:
   explicit Schedules(Calls& calls) : calls_(calls), stub_(calls.schedules->async()) {}

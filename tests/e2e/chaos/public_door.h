@@ -1,10 +1,10 @@
-// PublicDoor: one master or token manager as its clients see it over gRPC, in the form in which the
-// users and workers of the simulation call it.
+// PublicDoor: one master or token manager over gRPC, in the form in which the simulation's users
+// and workers call it.
 //
-// A call has kCallMax; whatever leaves its result open (the deadline, a cancelled or broken call)
-// is UNAVAILABLE. One-off events for http://consumer.test are aimed at a real receiver.
+// A call has the deadline kCallMax. If its result stays open (deadline, cancelled or broken call),
+// it returns UNAVAILABLE. One-off events for http://consumer.test are sent to a real receiver.
 //
-// Threads: called on the world's thread, answers there.
+// Threads: called on the world's thread, and answers on it.
 
 #ifndef TESTS_E2E_CHAOS_PUBLIC_DOOR_H_
 #define TESTS_E2E_CHAOS_PUBLIC_DOOR_H_
@@ -25,7 +25,7 @@ inline constexpr absl::Duration kCallMax = absl::Seconds(2);
 
 class PublicDoor {
  public:
-  // `live` outlives it; `address` is "host:port", `one_off_target` that of the receiver.
+  // `live` outlives it. `address` is "host:port". `one_off_target` is the receiver's address.
   PublicDoor(LiveWorld& live, const std::string& address, std::string one_off_target);
   ~PublicDoor();  // waits for the calls under way
   PublicDoor(const PublicDoor&) = delete;

@@ -15,7 +15,7 @@ constexpr absl::string_view kServices[] = {"master", "emitter", "handler", "toke
 // Longer than --drain_timeout.
 constexpr absl::Duration kTerminateMax = absl::Seconds(20);
 
-// Leases are shorter than a pause may be, so that some outlast them and some do not.
+// Leases are shorter than the longest pause, so some pauses outlast them and some do not.
 std::vector<std::string> LeaseFlags() {
   return {"--lease_ttl=2s", "--lease_renew_every=400ms", "--drain_timeout=5s"};
 }
@@ -95,7 +95,8 @@ absl::Status ShakenPlatform::Begin(const Fault& fault) {
 absl::Status ShakenPlatform::End(const Fault& fault) {
   switch (fault.kind) {
     case Fault::Kind::kCut:
-      // What arrives at a consumer long after it was sent cannot be told from what was sent late.
+      // Resets connections to consumers. Otherwise bytes would arrive long after they were sent,
+      // and look as if they had been sent late.
       proxy_->Set(fault.victim, Cut::kNone,
                   fault.reset || absl::StartsWith(fault.victim, "consumer."));
       return absl::OkStatus();
@@ -103,7 +104,7 @@ absl::Status ShakenPlatform::End(const Fault& fault) {
       platform_.Signal(fault.victim, SIGCONT);
       return absl::OkStatus();
     case Fault::Kind::kTerminate:
-      // It may not be able to drain; that it ends all the same is promised.
+      // The process may be unable to drain, but it must end.
       if (const auto code = platform_.Terminate(fault.victim, kTerminateMax); !code.ok())
         return absl::InternalError(
             absl::StrCat(fault.victim, " does not end: ", code.status().message()));

@@ -1,5 +1,6 @@
-// ShakenPlatform: the five services as real processes, two of each but the store, every one with a
-// link of its own to the store, and consumers behind links of theirs; all can be made to fail.
+// ShakenPlatform: the five services as real processes, two of each except the store. Every process
+// reaches the store through a link of its own, and consumers are behind links, too. All of these
+// can be made to fail.
 //
 // Threads: the main thread only.
 
@@ -33,16 +34,17 @@ class ShakenPlatform {
   const std::vector<std::string>& processes() const { return processes_; }
   // "handler.2>store", "consumer.1" …
   const std::vector<std::string>& links() const { return links_; }
-  // Where clients reach the masters and token managers, and handlers the consumer.
+  // Where clients reach the process.
   std::string address(const std::string& process) const { return platform_.grpc_address(process); }
+  // Addresses at which handlers reach the consumer.
   const std::vector<std::string>& consumers() const { return consumers_; }
 
   absl::Status Begin(const Fault& fault);
   absl::Status End(const Fault& fault);
 
-  // INTERNAL: a process that nobody ended has ended.
+  // INTERNAL if a process has ended that nobody ended.
   absl::Status CheckAlive(const std::string& process);
-  // SIGTERM to all, the store last; INTERNAL if one does not end well.
+  // Sends SIGTERM to all, to the store last. INTERNAL if a process does not end well.
   absl::Status Stop();
 
   std::string data() const { return options_.folder + "/data"; }
@@ -50,7 +52,7 @@ class ShakenPlatform {
 
  private:
   const Options options_;
-  std::unique_ptr<CuttingProxy> proxy_;  // outlives those who connect to it
+  std::unique_ptr<CuttingProxy> proxy_;  // outlives the processes that connect to it
   integration::Platform platform_;
   std::vector<std::string> processes_, links_, consumers_;
 };

@@ -1,5 +1,5 @@
-// Prints what the store of a run committed, one line a commit, for whoever looks into a run that
-// failed: show_commits --folder=FOLDER_OF_THE_RUN [--containing=UID_OR_OCCURRENCE]
+// Prints the commits of a run's store, one a line, to look into a failed run: show_commits
+// --folder=FOLDER_OF_THE_RUN [--containing=UID_OR_OCCURRENCE]
 
 #include <cstdio>
 #include <string>

@@ -28,7 +28,7 @@ using simulation::Violation;
 constexpr absl::string_view kTenant = "default";
 constexpr absl::string_view kSchedules = "/tenants/default/schedules/";
 
-// Claims of each event, in commit order: was it to be sent with a token?
+// The claims of each event in commit order, and whether each was with a token.
 class Claims {
  public:
   explicit Claims(const History& history) {
@@ -45,8 +45,8 @@ class Claims {
     }
   }
 
-  // Of the last claim for this attempt before it arrived. An update of the schedule may have taken
-  // the event out of its policy since the attempt before.
+  // Whether the last claim for this attempt before its arrival was with a token. An update of the
+  // schedule may have taken the event out of its policy since the attempt before.
   bool Granted(const Receipt& receipt) const {
     const auto claims = claims_.find({receipt.uid, receipt.occurrence, receipt.index});
     bool granted = false;
@@ -75,7 +75,7 @@ class Teller {
   }
 
   std::vector<Violation> Run() {
-    std::vector<size_t> numbers;  // of attempts, by receipt
+    std::vector<size_t> numbers;  // attempt of each receipt
     for (Receipt& receipt : history_.receipts) {
       size_t number = 0;
       absl::string_view sender = receipt.sender;
@@ -132,7 +132,8 @@ class Teller {
     }
   }
 
-  // An event's id is a hash of whose it is.
+  // An event's id is a hash over its schedule's uid, so the uid that gives this id is the right
+  // one.
   std::string UidOf(const Attempt& attempt) const {
     absl::string_view id = attempt.source;
     if (!absl::ConsumePrefix(&id, kSchedules)) return "";
@@ -145,7 +146,7 @@ class Teller {
     return "";
   }
 
-  // Users number their definitions, and say so in the payload.
+  // Users number their definitions and write the number into the payload.
   void TellVersion(const Attempt& attempt, Receipt& receipt) {
     absl::string_view text = attempt.body;
     const bool whole = absl::ConsumePrefix(&text, "definition ") &&
@@ -159,7 +160,7 @@ class Teller {
     return source;
   }
 
-  // In the order of arrival, and works with them.
+  // Sorts the receipts by arrival, and makes works point to their new places.
   void Sort(const std::vector<size_t>& numbers) {
     std::vector<size_t> order(numbers.size());
     std::iota(order.begin(), order.end(), 0);
@@ -188,7 +189,7 @@ class Teller {
   const std::vector<Fate>& fates_;
   History& history_;
   const Claims claims_;
-  std::map<std::string, std::vector<std::string>> lives_;  // uids by id
+  std::map<std::string, std::vector<std::string>> lives_;  // schedule id → uids
   std::vector<Violation> violations_;
 };
 

@@ -1,11 +1,11 @@
-// What only the socket knows of deliveries, put into the history that the simulation's consumer
-// wrote: true times, whose schedule's they are, and what the sender can have learnt.
+// Adds to the history of the simulation's consumer what only the socket knows: true times, the
+// schedule of each delivery, and what the sender can have learnt.
 //
-// Where the receiving end cannot know it says so, in the sender's favour, and never more than that:
-//  - When an attempt was sent is not known: no later than it arrived.
-//  - An answer counts as read if the same connection brought another request, or stayed whole. Of a
-//    connection that the sender ended nobody knows whether it has read the answer, or when it gave
-//    up: the result is unknown since the arrival.
+// If the receiving end cannot know something, it assumes the best for the sender, and no more:
+// - It does not know when an attempt was sent, only that it was no later than it arrived.
+// - An answer counts as read if the same connection brought another request, or stayed whole. If
+//   the sender ended the connection, it may or may not have read the answer, at an unknown time.
+//   Then the result counts as unknown since the arrival.
 //
 // Pure.
 
@@ -19,9 +19,9 @@
 
 namespace escapement::chaos {
 
-// `history` has its schedules, commits, receipts (sender "attempt N") and works; they are told
-// anew, in order of true time. What is wrong with the deliveries themselves: no id of any
-// schedule's event, a body that its schedule never had.
+// `history` has its schedules, commits, receipts (sender "attempt N") and works. Receipts and works
+// are rewritten in order of true time. Returns violations of the deliveries themselves: an id that
+// belongs to no event of a schedule, or a body that the schedule never had.
 std::vector<simulation::Violation> TellTrueReceipts(const std::vector<Attempt>& attempts,
                                                     const std::vector<Fate>& fates,
                                                     simulation::History* history);

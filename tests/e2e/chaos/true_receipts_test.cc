@@ -1,5 +1,5 @@
-// A history that is put together from what a socket saw is found right, and each fault that is
-// planted in it is caught: a receipt that is missing, one too many, one too early.
+// A history that is put together from a socket's observations passes. Each planted fault is caught:
+// a missing receipt, one too many, one too early.
 
 #include "tests/e2e/chaos/true_receipts.h"
 
@@ -24,8 +24,8 @@ constexpr char kUid[] = "00112233445566778899aabbccddeeff";
 
 absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
 
-// A schedule of two events every 10 seconds, made at 5 s and deleted at 35 s; each event arrived
-// once, on one connection, and was accepted.
+// A schedule of two events every 10 seconds, made at 5 s and deleted at 35 s. Each event arrived
+// once, all on one connection, and was accepted.
 class TrueReceiptsTest : public testing::Test {
  protected:
   TrueReceiptsTest() {
@@ -60,7 +60,7 @@ class TrueReceiptsTest : public testing::Test {
     history_.commits.push_back(commit);
   }
 
-  // Of an attempt that had been claimed.
+  // Adds a claimed attempt that arrives and is answered.
   void Arrive(const std::string& occurrence, uint64_t index, absl::Time due, absl::Time time,
               uint32_t number = 1) {
     simulation::ClaimPut claim;
@@ -83,7 +83,7 @@ class TrueReceiptsTest : public testing::Test {
     fate.answered = time + absl::Milliseconds(1);
     fate.read = true;
     fates_.push_back(fate);
-    // As the simulation's consumer writes it: its own time, no uid.
+    // As the simulation's consumer writes it: with its own time, and without a uid.
     simulation::Receipt receipt;
     receipt.time = receipt.sent = time + absl::Milliseconds(2);
     receipt.event_id = attempt.event_id;
@@ -194,7 +194,7 @@ TEST_F(TrueReceiptsTest, ABodyThatNobodyAskedForIsCaught) {
 
 TEST_F(TrueReceiptsTest, WhetherAnEventHoldsATokenIsAsItWasClaimedForThisAttempt) {
   std::get<simulation::ClaimPut>(history_.commits[1].queue[0]).granted = true;
-  // Then its schedule is taken out of the policy.
+  // Later, the schedule is taken out of the policy.
   Arrive("20260301T000010-0-UTC", 0, At(10), At(32), 2);
   TellTrueReceipts(attempts_, fates_, &history_);
   EXPECT_TRUE(history_.receipts.front().throttled);
@@ -203,7 +203,7 @@ TEST_F(TrueReceiptsTest, WhetherAnEventHoldsATokenIsAsItWasClaimedForThisAttempt
 }
 
 TEST_F(TrueReceiptsTest, WorksFollowTheirReceiptsIntoTheOrderOfArrival) {
-  // The consumer wrote the first two the other way round; both hold tokens.
+  // The consumer wrote the first two in reverse order; both hold tokens.
   std::swap(history_.receipts[0], history_.receipts[1]);
   for (size_t i : {0, 1}) attempts_[i].token = "token";
   for (size_t i : {0, 1}) {
@@ -212,7 +212,7 @@ TEST_F(TrueReceiptsTest, WorksFollowTheirReceiptsIntoTheOrderOfArrival) {
     work.begun = history_.receipts[i].time;
     history_.works.push_back(work);
   }
-  history_.works.push_back({.receipt = 4, .begun = At(30)});  // holds none: no work
+  history_.works.push_back({.receipt = 4, .begun = At(30)});  // holds no token, so it is no work
   TellTrueReceipts(attempts_, fates_, &history_);
   ASSERT_EQ(history_.works.size(), 2u);
   for (size_t i : {0, 1}) {
