@@ -1,12 +1,13 @@
-// What pending one-off events cost: disk, memory, and what they make other events cost.
+// The cost of pending one-off events: disk, memory, and their effect on the cost of other events.
 //
 //   tools/dev bench footprint [--pending=1000,100000,1000000,10000000] [--loaded_shards=64]
 //                             [--modes=standalone,separate] [and the flags of bench_run.h]
 //
-// Stages: pending (disk, memory, cost), loaded. For each number a platform of its own is given so
-// many events due in scattered order over the next 30 days, 500 B of payload each, the first half
-// of it random. All platforms then run side by side, and by turns deliver events that are due now:
-// processor seconds of all their processes for each, from the ingest until compaction is over.
+// Stages: pending (disk, memory, cost), loaded. For each number a platform of its own gets this
+// many events. They are due in scattered order over the next 30 days. Each has 500 B of payload,
+// the first half random. All platforms then run side by side, and take turns to deliver events that
+// are due now. Their cost is the processor time of all processes for each event, from the ingest
+// until compaction is over.
 
 #include <algorithm>
 #include <memory>
@@ -33,7 +34,7 @@ namespace escapement::bench {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-// Below this the store's own files would be most of it.
+// With fewer events, the store's own files would be most of the disk.
 constexpr uint64_t kDiskEventsMin = 100'000;
 constexpr size_t kPayloadBytes = 500;
 
@@ -50,7 +51,7 @@ class FootprintBench {
       Pending pending;
       if (!absl::SimpleAtoi(text, &pending.events) || pending.events == 0)
         return absl::InvalidArgumentError(absl::StrCat("--pending: ", text));
-      // Quick: what is larger is left out.
+      // Quick runs leave larger numbers out.
       if (setting_.quick && pending.events > kDiskEventsMin) continue;
       pending.folder = absl::StrCat(setting_.folder, "/", text);
       pending.name = absl::StrCat(pending.events, " pending: ");
@@ -114,7 +115,7 @@ class FootprintBench {
     }
     for (const auto& bed : beds) bed->AwaitIdle(kIdleShare, kIdleMax).IgnoreError();
     AddMemory(beds, "resident after a restart, ");
-    // A new platform's first events cost more.
+    // The first events of a new platform cost more than later ones.
     for (const auto& bed : beds) {
       if (const auto warm = CostOfEvent(*bed, *receiver_, cost_events_ / 4, kPayloadBytes);
           !warm.ok()) {
@@ -155,7 +156,7 @@ class FootprintBench {
         figures_.Add(name + of, "MiB", static_cast<double>(bytes) / kMiB);
       };
       if (beds[i]->mode() == "separate") {
-        // The others hold nothing of events.
+        // The other processes hold nothing of events.
         for (const char* process : {"store", "handler"})
           add(process, beds[i]->ResidentBytes(process));
         add("all five processes", beds[i]->ResidentBytes());
@@ -173,7 +174,7 @@ class FootprintBench {
     figures_.Add(name + "table of events, compacted", "B", disk->events, {.at_most = 400});
     figures_.AddRaw(name + "table of events, compacted", "B",
                     "16 B of key and the payload alone in RocksDB", disk->bare);
-    // Done records of the events that were delivered, and the last log.
+    // The Done records of the delivered events, and the last log.
     figures_.Add(name + "all the rest, compacted", "B", disk->rest);
     return absl::OkStatus();
   }

@@ -1,10 +1,10 @@
-// What the platform uses when many schedules are stored and nothing is due: processor time of all
-// processes in each second of wall time, beside a platform that stores nothing.
+// The platform's cost when many schedules are stored and nothing is due. It measures the processor
+// time of all processes in each second of wall time, beside a platform without schedules.
 //
 //   tools/dev bench idle [--schedules=1000000] [--seconds=60] [and the flags of bench_run.h]
 //
 // The schedules are made through the master's own API over the data folder, with all kinds of
-// LaunchExpressions and two zones; none fires within three hours. Standalone and five processes,
+// LaunchExpressions and two zones. None fires within three hours. Standalone and five processes,
 // each with and without the schedules, run and are measured at the same time.
 
 #include <filesystem>
@@ -28,13 +28,13 @@ namespace {
 
 constexpr int kQuietHours = 3;
 constexpr double kMiB = 1 << 20;
-// Of a core: what is left then is not the start of the processes any more.
+// Part of a core. Below this, the processes' start no longer matters.
 constexpr double kSettled = 0.05;
 constexpr absl::Duration kSettleMax = absl::Minutes(5);
 
 struct Candidate {
   std::string name;
-  bool full = false;  // with the schedules
+  bool full = false;  // it has the schedules
   std::unique_ptr<PlatformBed> bed;
 };
 
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<Candidate>> StartAll(const BenchSetting& setting, int
   return candidates;
 }
 
-// What each process has used so far.
+// Processor seconds that each process has used so far.
 std::vector<std::vector<double>> Used(const std::vector<Candidate>& candidates) {
   std::vector<std::vector<double>> used;
   for (const Candidate& candidate : candidates) {
@@ -113,7 +113,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   const auto candidates = StartAll(setting, schedules, figures);
   if (!candidates.ok()) return candidates.status();
   for (const Candidate& candidate : *candidates) {
-    // What never settles is what is to be seen.
+    // If a platform never settles, the figures should show that.
     candidate.bed->AwaitIdle(kSettled, kSettleMax).IgnoreError();
   }
   for (int i = 0; i < setting.repetitions; ++i)
@@ -121,7 +121,7 @@ absl::Status Run(const BenchSetting& setting, Figures& figures) {
   for (const Candidate& candidate : *candidates) {
     figures.Add(candidate.name + "resident, all processes", "MiB",
                 static_cast<double>(candidate.bed->ResidentBytes()) / kMiB);
-    // That it was idle is to be true.
+    // Checks that the platform was really idle.
     const auto emitted = candidate.bed->Metric("emitter", "escapement_emitter_occurrences_total");
     if (!emitted.ok()) return emitted.status();
     if (*emitted > 0) {

@@ -1,15 +1,16 @@
-// Does the cost of emission follow what is due, whatever is stored? And what do stored schedules
-// take?
+// Checks that the cost of emission follows the due occurrences, not the stored schedules. Also
+// measures the cost of storing schedules.
 //
 //   tools/dev bench index [--sizes=10000,100000,1000000] [--due=600] [--windows=12]
-//   [--burst=100000]
-//                         [and the flags of bench_run.h]
+//                         [--burst=100000] [and the flags of bench_run.h]
 //
-// Stages: stored, burst. "stored" makes one store for each size through the master's API, in this
-// process, then emits the same windows over all of them in turn: the same number of occurrences is
-// due in each. The windows begin when compaction is over. Beside each window: the bare scan of the
-// same ranges of the index, in the same run. Its repetitions are the windows. "burst": queue rows
-// due at evenly spread instants of one second, delivered by standalone over a gRPC stream.
+// Stages:
+// - stored: makes one store for each size through the master's API, in this process. Then it emits
+//   the same windows over all of them in turn. Each window has the same number of due occurrences.
+//   The windows begin when compaction is over. Beside each window it measures the bare scan of the
+//   same index ranges. The windows are the repetitions.
+// - burst: queue rows due at evenly spread instants of one second, delivered by standalone over a
+//   gRPC stream.
 
 #include <unistd.h>
 
@@ -89,7 +90,7 @@ absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
   for (const std::string& text : absl::GetFlag(FLAGS_sizes)) {
     Stored stored;
     if (!absl::SimpleAtoi(text, &stored.size)) return absl::InvalidArgumentError(text);
-    // Quick: what is larger is left out.
+    // Quick runs leave larger sizes out.
     if (setting.quick && stored.size > 100'000) continue;
     const std::string folder = absl::StrCat(setting.folder, "/", text);
     auto made = StoredSchedules::Make({.folder = folder,
@@ -101,7 +102,7 @@ absl::Status MeasureStored(const BenchSetting& setting, Figures& figures) {
     if (absl::Status status = Create(stored, folder, figures); !status.ok()) return status;
     all.push_back(std::move(stored));
   }
-  // The largest is still being compacted.
+  // Waits for the compaction of the largest store.
   const auto cpu_seconds = [] { return CpuSecondsOf(getpid()); };
   if (absl::Status status = AwaitIdle(cpu_seconds, kQuietShare, kIdleMax); !status.ok())
     return status;
@@ -135,7 +136,7 @@ absl::Status MeasureBurst(const BenchSetting& setting, Figures& figures) {
   if (absl::Status status = bed.Start(); !status.ok()) return status;
   PathStages stages({.payload_bytes = kPayloadBytes}, &bed, receiver->get());
   const v1::Target target = integration::GrpcTo((*receiver)->grpc_target());
-  // A new platform is slower than one that has worked.
+  // A new platform is slower than one that has worked for a while.
   if (const auto warm = stages.OneOffRate(target, rows / 4); !warm.ok()) return warm.status();
   for (int i = 0; i < setting.repetitions; ++i) {
     const double raw = RawGrpcStream((*receiver)->grpc_target(), rows, kPayloadBytes);

@@ -1,13 +1,13 @@
-// How late events arrive: receipt less due time, under light load, half of full load and full load,
+// How late events arrive (receipt less due time) under light load, half of full load and full load,
 // beside a bare timer of this process at the same time.
 //
-// Full load is what the platform delivers in a second while more falls due than it can deliver, at
-// evenly spread instants: as many are offered as it delivers of many that are due at once, which
-// goes together in larger pieces. Half of that rate is measured too.
+// Full load is the rate that the platform delivers when more events fall due than it can deliver,
+// at evenly spread instants. The offered rate is the rate of events that are due all at once, since
+// those go out in larger batches. Half of that rate is measured, too.
 //
 //   tools/dev bench lateness [--modes=standalone,separate] [--seconds=10] [flags of bench_run.h]
 //
-// Events are one-off ones with 500 B, stored before the first is due, due at evenly spread
+// The load is one-off events of 500 B, stored before the first is due, due at evenly spread
 // instants; they go over a gRPC stream. Client, receiver, platform and disk share the machine.
 
 #include <memory>
@@ -70,9 +70,9 @@ class LatenessBench {
   }
 
  private:
-  // How many arrived in a second, from the first due time to the last receipt.
+  // Returns the arrivals in a second, from the first due time to the last receipt.
   absl::StatusOr<double> Measure(const std::string& name, const Load& load, Figures& figures) {
-    bed_->AwaitIdle().IgnoreError();  // what the load before left to do
+    bed_->AwaitIdle().IgnoreError();  // ends the background work of the load before
     const double seconds = absl::GetFlag(FLAGS_seconds) / (quick_ ? 5 : 1);
     const auto events = static_cast<uint64_t>(load.per_second * seconds);
     const auto late = stages_.LatenessAt(target_, load.per_second, events);

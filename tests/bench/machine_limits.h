@@ -1,4 +1,4 @@
-// What the machine gives to anybody at the time of a load: its disk, and its processors.
+// The machine's own limits at the time of a load: those of its disk and of its processors.
 
 #ifndef TESTS_BENCH_MACHINE_LIMITS_H_
 #define TESTS_BENCH_MACHINE_LIMITS_H_
@@ -17,10 +17,10 @@ struct MachineLimits {
   fixtures::LatencyHistogram real_time;  // RawRealTimeTimer, 1,000 instants a second
 };
 
-// From now on for so long, with threads of its own; syncs in `folder`.
+// Measures from now on for `duration`, on threads of its own. Syncs are made in `folder`.
 std::future<MachineLimits> MeasureMachineLimits(const std::string& folder, absl::Duration duration);
 
-// p99 and maximum of both, in milliseconds; of real-time timers nothing where they are not
+// Adds p99 and maximum of both, in milliseconds. Leaves real-time timers out where they are not
 // permitted.
 void AddMachineLimits(const std::string& name, const MachineLimits& limits, Figures& figures);
 

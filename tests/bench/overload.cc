@@ -1,6 +1,6 @@
-// Overload on this machine: a spike of ten times the load, a backlog after an outage, a flood of
-// one schedule; goodput beside the capacity that was measured just before, the memory of the
-// processes, and how late the events of others are.
+// Overload on this machine: a spike of ten times the load, a backlog after an outage, a flood from
+// one schedule. It measures goodput beside the capacity of just before, the memory of the
+// processes, and how late others' events are.
 //
 //   tools/dev bench overload [--events=1000000] [and the flags of bench_run.h]
 //

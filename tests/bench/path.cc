@@ -1,5 +1,4 @@
-// The whole path on this machine, each figure beside the raw limit that was measured in the same
-// run.
+// The whole path on this machine. Each figure is beside its raw limit from the same run.
 //
 //   tools/dev bench path [--separate] [--events=100000] [and the flags of bench_run.h]
 //
@@ -38,8 +37,8 @@ namespace {
 constexpr double kMiB = 1 << 20;
 constexpr double kLatenessPerSecond = 1000;
 constexpr int kRawCurlInFlight = 64;
-// Raw limits where the design's rates were set, or, where these are less, of the fastest machine
-// that was measured.
+// Raw limits of the machine for which the design's rates were set. Where the fastest measured
+// machine has less, its limit stands here.
 constexpr double kRawRowsThere = 233e3;
 constexpr double kRawRowsWithoutPayloadThere = 560e3;
 constexpr double kRawGrpcThere = 128e3;
@@ -47,7 +46,7 @@ constexpr double kRawCurlThere = 53e3;
 constexpr char kOneOffGrpc[] = "deliver one-off events: gRPC, durable Done";
 constexpr char kBatches[] = "RocksDB, synced batches of 1,000";
 
-// A rate that was set for a machine with this raw limit.
+// The bound for a rate that was set on a machine with this raw limit.
 Bound RateOf(double per_second, double raw_there) {
   return {.at_least = per_second, .of_raw = per_second / raw_there};
 }
@@ -73,7 +72,7 @@ class PathBench {
   }
 
  private:
-  // Measures a row once: the raw limit first. Returns what was measured; 0 if nothing was.
+  // Measures a row once, after its raw limit. Returns the rate; 0 if it was not measured.
   double Rate(absl::string_view row, absl::string_view raw_name, const std::function<double()>& raw,
               const std::function<absl::StatusOr<double>()>& measure, const Bound& bound = {}) {
     if (!setting_.Wanted(row)) return 0;
@@ -89,8 +88,8 @@ class PathBench {
     return *measured;
   }
 
-  // What earlier rows left to do, in this process (its own RocksDB) or in the platform, is done; if
-  // it takes very long it is in the way, as it would be of anybody.
+  // Waits for background work that earlier rows left in this process (its own RocksDB) and in the
+  // platform. If that takes very long, the measurement begins anyway.
   void AwaitQuiet() {
     const auto cpu_seconds = [this] {
       return (absl::GetFlag(FLAGS_platform) ? bed_->CpuSeconds() : 0) + CpuSecondsOf(getpid());
@@ -161,7 +160,7 @@ class PathBench {
     if (setting_.Wanted("lateness")) MeasureLateness(grpc);
   }
 
-  // In this process: the emitter's own windows over a store of schedules of which all are due.
+  // Runs in this process: the emitter's own windows over a store whose schedules are all due.
   absl::StatusOr<double> EmissionRate(int repetition) {
     if (stored_ == nullptr) {
       auto made =
@@ -180,7 +179,7 @@ class PathBench {
     return static_cast<double>(events_) / emitted->seconds;
   }
 
-  // `single`: the rate of one-off events of this repetition; 0 if it was not measured.
+  // `single`: this repetition's rate of one-off events; 0 if it was not measured.
   void MeasureBatch(const v1::Target& target, double single) {
     const uint64_t batch = absl::GetFlag(FLAGS_batch) / (setting_.quick ? 10 : 1);
     const std::string name = absl::StrCat("a batch of ", batch, ": ");

@@ -1,10 +1,10 @@
 // How long it takes until events are delivered again: after everything was down for an hour of the
-// store's time, after the store was killed under load, and after one of two handlers was.
+// store's time, after the store was killed under load, and after one of two handlers was killed.
 //
 //   tools/dev bench recovery [--overdue=1000000] [--per_second=2000] [flags of bench_run.h]
 //
 // Stages: overdue-standalone, overdue-separate, store, takeover; each has platforms of its own.
-// Leases are of 5 s, kills are SIGKILL. Client, receiver, platform and disk share the machine.
+// Leases last 5 s, and kills are SIGKILL. Client, receiver, platform and disk share the machine.
 
 #include <filesystem>
 #include <functional>

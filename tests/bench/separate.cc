@@ -1,10 +1,10 @@
-// What five processes cost beside one, and what a second handler and a second emitter cost beside
-// one of each: rates of ingest and delivery, interleaved in one run.
+// The cost of five processes compared with one, and of a second handler and a second emitter
+// compared with one of each: rates of ingest and delivery, interleaved in one run.
 //
 //   tools/dev bench separate [--events=100000] [and the flags of bench_run.h]
 //
-// All three platforms run all the time, each with data of its own; two of them are idle. Client,
-// receiver, platforms and disk share the machine: on two cores a process more is work more.
+// All three platforms run all the time, each with its own data; two of them are idle. Client,
+// receiver, platforms and disk share the machine. On two cores each further process costs work.
 
 #include <functional>
 #include <map>
@@ -36,7 +36,7 @@ struct Candidate {
   std::unique_ptr<PathStages> stages;
 };
 
-// One rate of every platform, and how it is measured.
+// A rate that is measured on every platform, and how.
 struct Rate {
   std::string name;
   std::string raw_name;
@@ -70,7 +70,7 @@ class SeparateBench {
   }
 
   void Run(Figures& figures) {
-    // A new platform is slower than one that has worked.
+    // A new platform is slower than one that has worked for a while.
     for (Candidate& candidate : candidates_) {
       if (const auto warm = candidate.stages->OneOffRate(Grpc(), events_ / 4); !warm.ok())
         figures.AddFailure(candidate.name, warm.status());
@@ -108,7 +108,7 @@ class SeparateBench {
     for (Candidate& candidate : candidates_) {
       const std::string row = absl::StrCat(rate.name, ": ", candidate.name);
       const auto value = rate.measure(*candidate.stages);
-      // What it has left to do (compaction…) is not to be in the way of the next one.
+      // Background work (compaction…) of this platform must not disturb the next one.
       if (absl::Status status = candidate.bed->AwaitIdle(); !status.ok())
         figures.AddFailure(row + ": until idle", status);
       if (!value.ok()) {

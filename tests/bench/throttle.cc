@@ -1,5 +1,5 @@
-// Throttled delivery on this machine, each figure with the bound that it is to keep, and where a
-// ratio is asked both of its sides from the same run.
+// Throttled delivery on this machine. Each figure has the bound it must keep. Both sides of a ratio
+// come from the same run.
 //
 //   tools/dev bench throttle [--separate] [--events=200000] [and the flags of bench_run.h]
 //
@@ -134,7 +134,7 @@ class ThrottleBench {
       figures_.Add(absl::StrCat(name, service, " peak"), "MiB", static_cast<double>(bytes) / kMiB);
   }
 
-  // A rate that breaks the limit is none.
+  // A rate counts only if the limit was kept.
   void CheckOut(absl::string_view name, const BatchResult& result, int64_t concurrent) {
     if (result.work.out_max > concurrent) {
       figures_.AddFailure(

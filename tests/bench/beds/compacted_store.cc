@@ -19,7 +19,7 @@ absl::Status ToStatus(const rocksdb::Status& status) {
   return status.ok() ? absl::OkStatus() : absl::InternalError("RocksDB: " + status.ToString());
 }
 
-// A database with its families.
+// A database with its column families.
 class Database {
  public:
   ~Database() {
@@ -105,7 +105,7 @@ absl::StatusOr<double> BareBytesPerRow(const std::string& data_folder, const std
   if (auto status = database.Open(settings->options, folder, families); !status.ok()) return status;
   rocksdb::WriteBatch batch;
   for (uint64_t i = 0; i < rows; ++i) {
-    // In an order that is not that of the keys.
+    // The rows are not in the order of their keys.
     const std::string key = absl::StrFormat("%016x", i * 0x9e3779b97f4a7c15);
     batch.Put(key, value(i));
     if ((i + 1) % kBatchRows != 0 && i + 1 != rows) continue;

@@ -22,7 +22,7 @@ TEST(CompactedStoreTest, AStoreIsCompactedWithTheSettingsThatItHasLeft) {
   const auto sizes = CompactStore(folder);
   ASSERT_TRUE(sizes.ok()) << sizes.status();
   EXPECT_EQ(sizes->count("events"), 1);
-  // It is still a store.
+  // It still opens as a store.
   kv::RocksKvStore::Options options;
   options.data_dir = folder;
   const auto again = kv::RocksKvStore::Open(std::move(options), runtime.clock());

@@ -15,7 +15,7 @@
 namespace escapement::bench {
 namespace {
 
-// What the thread that reads answers shares with the one that writes.
+// Shared by the thread that reads answers and the thread that writes.
 struct Window {
   absl::Mutex mutex;
   uint64_t unanswered ABSL_GUARDED_BY(mutex) = 0;
@@ -69,7 +69,7 @@ uint64_t Scatter(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Generous: an error is what stops, not the time.
+// Generous: a failure ends the ingest early, so the deadline should not.
 absl::Duration TimeFor(uint64_t events) {
   return absl::Seconds(120) + absl::Microseconds(200) * static_cast<int64_t>(events);
 }

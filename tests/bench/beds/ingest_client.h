@@ -1,4 +1,4 @@
-// IngestClient: pours one-off events into EventService.Ingest as fast as they are taken.
+// IngestClient: sends one-off events to EventService.Ingest as fast as it takes them.
 
 #ifndef TESTS_BENCH_BEDS_INGEST_CLIENT_H_
 #define TESTS_BENCH_BEDS_INGEST_CLIENT_H_
@@ -21,21 +21,21 @@ struct IngestOptions {
   size_t payload_bytes = 500;
   size_t batch_events = 1000;
   int batches_unanswered_max = 8;
-  // The first half of each payload is random bytes, the second one letter: what compression gets of
-  // what people send. Else all of it is one letter.
+  // True: the first half of each payload is random bytes, the second half one letter, so it
+  // compresses about as well as users' data. False: one letter throughout.
   bool half_random = false;
-  // The events have ids of the client's choice that begin so; empty: the server makes them.
+  // The client chooses event ids that begin with this. If empty, the server makes the ids.
   std::string client_id_prefix = {};
   absl::Duration delivery_timeout = absl::Seconds(30);
   // The due time of the i-th event.
   std::function<absl::Time(uint64_t i)> due_time;
 };
 
-// Returns how long it took from the first batch written to the last one acknowledged as durable. An
-// error if the stream broke or a batch was refused.
+// Returns the time from the first written batch to the last acknowledged one. Returns an error if
+// the stream broke or a batch was refused.
 absl::StatusOr<absl::Duration> Ingest(const IngestOptions& options);
 
-// The payload of the i-th event of one that is half random.
+// The payload of the i-th event if `half_random`.
 std::string HalfRandomPayload(size_t bytes, uint64_t i);
 
 }  // namespace escapement::bench

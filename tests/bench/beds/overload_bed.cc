@@ -11,7 +11,7 @@
 namespace escapement::bench {
 namespace {
 
-// The consumer shares the machine: it is not asked often.
+// Polls rarely, since the consumer shares the machine.
 constexpr absl::Duration kPoll = absl::Milliseconds(200);
 constexpr absl::Duration kBacklogMax = absl::Seconds(120);
 constexpr char kWhenTold[] = "0 0 1 1 *";

@@ -1,5 +1,5 @@
-// OverloadBed: a platform of real processes, consumers in processes of their own, and what the
-// stages of overload are made of: bursts, steady traffic, floods, an outage, memory.
+// OverloadBed: a platform and consumers as real processes, with the building blocks of the overload
+// stages: bursts, steady traffic, floods, an outage, memory.
 //
 // Threads: none of its own; the main thread only (it starts processes).
 
@@ -36,7 +36,7 @@ struct SteadyTraffic {
   absl::Time end() const { return begin + absl::Seconds(static_cast<double>(events) / per_second); }
 };
 
-// Of events due in an interval, in milliseconds.
+// Lateness of the events due in an interval, in milliseconds.
 struct LatenessOf {
   uint64_t events = 0;
   double p50 = 0;
@@ -54,48 +54,49 @@ class OverloadBed {
 
   explicit OverloadBed(const Options& options);
 
-  // Store, master, emitter, token manager, handler.
+  // Starts store, master, emitter, token manager and handler.
   absl::Status Start();
 
-  // `behaviour`: of its gRPC side, in the words of tests/fixtures/behaviour.h.
+  // `behaviour`: how its gRPC side answers, in the words of tests/fixtures/behaviour.h.
   absl::StatusOr<std::unique_ptr<ReceiverProcess>> StartReceiver(
       const std::string& behaviour = "") const;
 
-  // Returns once they are durable. The i-th is due at due_time(i).
+  // Returns once the events are durable. The i-th event is due at due_time(i).
   absl::Status Ingest(const std::string& target, uint64_t events,
                       const std::function<absl::Time(uint64_t i)>& due_time) const;
-  // `begin` is early enough in the future for all of it to be stored before; see `StoreTime`.
+  // `begin` must leave enough time to store all events before it; see `StoreTime`.
   absl::StatusOr<SteadyTraffic> StoreSteady(absl::Time begin, double per_second,
                                             absl::Duration length) const;
-  // By when so many events will have been ingested, generously.
+  // The time by which this many events will surely have been ingested.
   static absl::Time StoreTime(uint64_t events);
 
-  // A schedule that fires when it is told to; its id.
+  // Makes a schedule that fires only when triggered. Returns its id.
   absl::StatusOr<std::string> CreateBatch(const std::string& target, uint64_t events,
                                           const std::string& policy = "");
-  // Its name.
+  // Returns its name.
   absl::StatusOr<std::string> CreatePolicy(int64_t concurrent);
   absl::Status Trigger(const std::string& id);
   absl::Status Create(const std::string& id, const v1::Schedule& schedule);
 
-  // Deliveries per second of a plain backlog of one-off events / of one run, from the first arrival
-  // to the last.
+  // Deliveries per second from the first arrival to the last: of a plain backlog of one-off events,
+  // and of one run.
   absl::StatusOr<double> BacklogRate(uint64_t events);
   absl::StatusOr<double> RunRate(uint64_t events);
 
-  // Waits until so many distinct events have arrived there, looking at the memory meanwhile.
+  // Waits until this many distinct events have arrived at the receiver. Samples the memory while it
+  // waits.
   absl::StatusOr<ReceiverCounts> AwaitArrivals(const ReceiverProcess& receiver, uint64_t events,
                                                absl::Duration timeout);
-  // Passes the time, looking at the memory meanwhile.
+  // Waits until `time`, and samples the memory while it waits.
   void PassUntil(absl::Time time);
 
-  // SIGKILL; Restart waits until they are ready.
+  // Kill sends SIGKILL. Restart returns when the services are ready.
   void Kill(const std::vector<std::string>& services);
   absl::Status Restart(const std::vector<std::string>& services);
 
-  // Of handler, store and emitter.
+  // Memory of handler, store and emitter.
   static Resident Memory();
-  // The most since the last call of it.
+  // The largest sample of each service since the last call of TakePeak.
   Resident TakePeak();
 
  private:
@@ -109,7 +110,7 @@ class OverloadBed {
   int ids_ = 0;
 };
 
-// Of the events due in [from, to) that have arrived.
+// Lateness of the events due in [from, to) that have arrived.
 LatenessOf LatenessBetween(const std::vector<ArrivalTimes>& arrivals, absl::Time from,
                            absl::Time to);
 // Arrivals in [from, to].

@@ -1,5 +1,5 @@
-// PlatformBed: the platform to be measured, as one standalone process or as five and more, with
-// what its processes use.
+// PlatformBed: the platform to be measured, as one standalone process or as at least five. It knows
+// how much its processes use.
 //
 // Threads: none of its own; the main thread only (it starts processes).
 
@@ -23,43 +23,45 @@ class PlatformBed {
  public:
   struct Options {
     std::string bin;     // holds services/{service}/{service}
-    std::string folder;  // made if it is missing; two beds may have it one after the other
+    std::string folder;  // made if missing; two beds may use it one after the other
     bool separate = false;
-    int handlers = 1;  // if separate
+    int handlers = 1;  // only if separate
     int emitters = 1;
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
   };
   explicit PlatformBed(const Options& options);
 
-  // All processes; returns when each is ready. Also after Stop and KillAll.
+  // Starts all processes and returns when each is ready. May be called again after Stop and
+  // KillAll.
   absl::Status Start();
-  // SIGTERM, in the reverse order; an error unless each ends with 0.
+  // Sends SIGTERM in reverse order. Returns an error unless each process exits with 0.
   absl::Status Stop();
-  // SIGKILL.
+  // Sends SIGKILL to all.
   void KillAll();
 
   // "standalone" or "separate".
   const std::string& mode() const { return mode_; }
-  // Of the processes: services, "handler.2"…
+  // Names of the processes: services, "handler.2"…
   const std::vector<std::string>& names() const { return names_; }
-  // The address of whoever is that service.
+  // The address of a process that runs this service.
   const std::string& front(const std::string& service) const;
   integration::Platform& platform() { return platform_; }
   const std::string& folder() const { return options_.folder; }
   std::string data_folder() const { return options_.folder + "/data"; }
 
-  // Metrics of that name (all labels, buckets left out), summed over the processes of the service.
+  // Sum of a metric over the processes of the service, with all labels and without histogram
+  // buckets.
   absl::StatusOr<double> Metric(const std::string& service, const std::string& name) const;
-  // The same of one process.
+  // The same for one process.
   absl::StatusOr<double> MetricOf(const std::string& process, const std::string& name) const;
-  // Of all processes since their start.
+  // Processor time of all processes since their start.
   double CpuSeconds() const;
   double CpuSeconds(const std::string& name) const;
   uint64_t ResidentBytes() const;
   uint64_t ResidentBytes(const std::string& name) const;
 
-  // Waits until all processes together have used less than `share` of a core for a second: what
-  // they do behind the work (compaction…) is over.
+  // Waits until all processes together have used less than `share` of a core for a second. Then
+  // their background work (compaction…) is over.
   absl::Status AwaitIdle(double share = kQuietShare, absl::Duration timeout = kQuietMax) const;
 
  private:

@@ -27,12 +27,12 @@ struct ReceiverCounts {
   double late_max = 0;
 };
 
-// What a worker has counted (tests/fixtures/work_ledger.h).
+// The counts of a worker (tests/fixtures/work_ledger.h).
 struct WorkCounts {
   uint64_t arrivals = 0;
   uint64_t distinct = 0;
   uint64_t ended = 0;
-  uint64_t answered = 0;  // completions
+  uint64_t answered = 0;  // completions that were answered
   int64_t out_max = 0;
   double out_event_seconds = 0;
   int64_t first_wall_micros = 0;
@@ -57,12 +57,12 @@ class ReceiverProcess {
   const std::string& grpc_target() const { return grpc_address_; }
 
   absl::StatusOr<ReceiverCounts> Counts() const;
-  // With --worker.
+  // Only for a receiver with --worker.
   absl::StatusOr<WorkCounts> Work() const;
-  // Of all events whose source begins so, in order of arrival.
+  // Arrivals from all sources that begin with `source`, in order.
   absl::StatusOr<std::vector<ArrivalTimes>> Arrivals(const std::string& source = "") const;
-  // Of the events of that source, in order of arrival: by how much later than its launch time each
-  // came, in microseconds.
+  // Lateness of the events from that source, in order of arrival: arrival less launch time, in
+  // microseconds.
   absl::StatusOr<std::vector<int64_t>> Lateness(const std::string& source) const;
   absl::Status Clear() const;
 

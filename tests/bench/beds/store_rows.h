@@ -1,4 +1,4 @@
-// What the platform's processes hold: rows of the store, and memory.
+// How much the platform's processes hold: rows of the store, and memory.
 
 #ifndef TESTS_BENCH_BEDS_STORE_ROWS_H_
 #define TESTS_BENCH_BEDS_STORE_ROWS_H_
@@ -11,10 +11,11 @@
 
 namespace escapement::bench {
 
-// Rows of each column family of the store at "host:port" that hold work (not leases and such).
+// Rows in each column family of the store at "host:port" that has work (leases and the like are
+// left out).
 absl::StatusOr<std::map<std::string, uint64_t>> CountRows(const std::string& store);
 
-// Resident memory of this process' child of that program's name, in bytes.
+// Resident bytes of this process' child that runs the program of this name.
 absl::StatusOr<uint64_t> ResidentBytes(const std::string& program);
 
 }  // namespace escapement::bench

@@ -34,8 +34,8 @@ struct When {
   std::string zone = "UTC";
 };
 
-// A schedule that fires at hour:minute UTC on `day`, of the kind-th kind; one kind at a second hour
-// too.
+// Times of a schedule that fires at hour:minute UTC on `day`. `kind` chooses the kind of
+// expression; one kind also fires at `second_hour`.
 When FiresAt(absl::CivilDay day, int hour, int second_hour, int minute, int64_t kind) {
   const std::string time = absl::StrCat(minute, " ", hour);
   const int weekday = (static_cast<int>(absl::GetWeekday(day)) + 1) % 7;  // 0: Sunday
@@ -57,7 +57,7 @@ When FiresAt(absl::CivilDay day, int hour, int second_hour, int minute, int64_t 
   }
 }
 
-// Waits for one answer.
+// Calls `start` and waits for its one answer.
 template <typename T>
 class Answer {
  public:
@@ -89,7 +89,7 @@ struct StoredSchedules::Parts {
   Metrics metrics;
   std::unique_ptr<emitter::EmitterMetrics> emitter_metrics;
   kv::Layout layout;
-  absl::CivilDay day;                  // of the windows
+  absl::CivilDay day;                  // the day of the windows
   std::vector<emitter::InUse> in_use;  // by partition; empty until first needed
 
   absl::Mutex mutex;
@@ -110,7 +110,8 @@ struct StoredSchedules::Parts {
       return FiresAt(day, kEmissionHour, second_hour,
                      static_cast<int>(number / options.due_per_window), number);
     }
-    // Spread over days, hours and minutes by multipliers without a common factor with their number.
+    // Spread over days, hours and minutes by a multiplier that has no factor in common with their
+    // numbers.
     const auto spread = static_cast<uint64_t>(number) * 2654435761u;
     return FiresAt(day + static_cast<int>(spread / 7 % 365),
                    (first + static_cast<int>(spread % kOtherHours)) % 24, second_hour,
@@ -138,7 +139,7 @@ struct StoredSchedules::Parts {
     return answer.Wait();
   }
 
-  // All ranges at once, as the windows do.
+  // Scans all ranges at once, as the windows do.
   absl::Status ScanAll(const std::vector<emitter::EmissionWindow::Options>& windows,
                        int64_t* rows) {
     absl::Mutex scans;
@@ -256,10 +257,10 @@ absl::StatusOr<StoredSchedules::Emitted> StoredSchedules::Emit(int window) {
                            emitted.Callback());
     const auto got = emitted.Wait();
     if (!got.ok()) return got.status();
-    if (!got->values[0].has_value()) continue;  // no schedule has come into it
+    if (!got->values[0].has_value()) continue;  // no schedule is in this partition
     emitter::EmissionWindow::Options& options = windows.emplace_back();
     options.partition = partition;
-    // As many conditions as an emitter's: they hold.
+    // The same number of conditions as an emitter's commit has; they hold.
     for (const char* absent : {"lease", "rules"}) {
       options.fence.push_back(
           {.cf = ColumnFamily::kMeta, .key = absent, .kind = kv::Condition::Kind::kAbsent});

@@ -1,10 +1,9 @@
-// A store of its own, in a folder, that holds many schedules, and the emission of single windows
-// over it: services/emitter's own EmissionWindow for each partition, on RocksDB with synced
-// commits.
+// A store of its own, in a folder, with many schedules, and the emission of single windows over it.
+// Each partition uses the EmissionWindow of services/emitter, on RocksDB with synced commits.
 //
-// Of the schedules `due_per_window` fire in each of the first `windows` minutes after 03:00 UTC of
-// the day after the store was made; all others in the 18 hours from `other_hours_begin` on, UTC.
-// All kinds of LaunchExpressions take part in both, in the same shares.
+// In each of the first `windows` minutes after 03:00 UTC of the next day, `due_per_window`
+// schedules fire. All others fire in the 18 hours that begin with `other_hours_begin`, UTC. Both
+// groups have all kinds of LaunchExpressions in equal shares.
 //
 // Threads: one; the calls block.
 
@@ -33,18 +32,19 @@ class StoredSchedules {
   static absl::StatusOr<std::unique_ptr<StoredSchedules>> Make(Options options);
   ~StoredSchedules();
 
-  // Creates them all through the master's API, 1,000 under way at once; seconds that each tenth
-  // took.
+  // Creates all schedules through the master's API, 1,000 calls under way at once. Returns the
+  // seconds that each tenth took.
   absl::StatusOr<std::vector<double>> Create();
 
   struct Emitted {
-    double seconds = 0;  // from the start of all partitions' windows to the last one's end
+    double seconds = 0;  // from the start of all partitions' windows to the last end
     int64_t rows_read = 0;
     int64_t occurrences = 0;
-    double raw_seconds = 0;  // to scan the same ranges, without evaluating or writing anything
+    double raw_seconds = 0;  // time to scan the same ranges without evaluating or writing
     int64_t raw_rows = 0;
   };
-  // The minute that begins `window` minutes after 03:00; each once, in ascending order.
+  // Emits the minute that begins `window` minutes after 03:00. Each window once, in ascending
+  // order.
   absl::StatusOr<Emitted> Emit(int window);
 
  private:

@@ -29,11 +29,11 @@ ABSL_FLAG(std::string, commit, "unknown", "of what was built; it goes into the f
 namespace escapement::bench {
 namespace {
 
-// From here on another's use of the machine is worth a word.
+// If others used more of the machine than this part, the report says so.
 constexpr double kOthersShareMax = 0.1;
 
 struct Circumstances {
-  std::vector<std::string> arguments;  // that say what was measured
+  std::vector<std::string> arguments;  // arguments that say what was measured
   absl::Time begin;
   double seconds = 0;
   double others_share = 0;
@@ -116,7 +116,7 @@ int RunBench(int argc, char** argv, const Bench& bench) {
   const Quietness quietness;
   Circumstances about = {.arguments = ArgumentsOf(argc, argv), .begin = absl::Now()};
   Figures figures;
-  // All processes that it starts have ended when it returns.
+  // Must have no running processes left when it returns.
   if (absl::Status status = bench.run(setting, figures); !status.ok())
     figures.AddFailure(bench.name, status);
   about.seconds = absl::ToDoubleSeconds(quietness.elapsed());

@@ -1,14 +1,14 @@
-// RunBench: the main of every benchmark, with the flags that all have:
+// RunBench: the main function of every benchmark, with the flags that all have:
 //
 //   --bin=FOLDER      holds services/ and tests/ as built
-//   --repetitions=N   medians of so many, interleaved (0: as many as the benchmark thinks right)
+//   --repetitions=N   medians over this many, interleaved (0: the benchmark's default)
 //   --quick           small: the stages work, their figures are coarse
 //   --only=WORDS      only stages whose name contains this
 //   --json=FILE       also writes the figures there, with the machine and the versions
-//   --commit=NAME     of what was built; it goes into that file
+//   --commit=NAME     the commit that was built; it is written to that file
 //
-// Everything is in a temporary folder, which is removed at the end. Exit code: 0, or 1 if something
-// could not be measured. (A bound that is missed is told, and is no failure of the program.)
+// Everything is in a temporary folder, which is removed at the end. Exits with 0, or with 1 if
+// something could not be measured. A missed bound is reported, but does not make the program fail.
 
 #ifndef TESTS_BENCH_FIGURES_BENCH_RUN_H_
 #define TESTS_BENCH_FIGURES_BENCH_RUN_H_
@@ -30,7 +30,7 @@ struct BenchSetting {
   int repetitions = 1;
   std::string only;
   bool Wanted(absl::string_view stage) const;
-  // Measures the stage if it is wanted; what keeps it from that is noted, and the others go on.
+  // Measures the stage if it is wanted. A failure is noted, and the other stages go on.
   void Measure(absl::string_view stage, Figures& figures,
                absl::FunctionRef<absl::Status()> measure) const;
 };
@@ -38,7 +38,7 @@ struct BenchSetting {
 struct Bench {
   std::string name;
   std::string usage;
-  int repetitions = 1;  // if no flag says otherwise
+  int repetitions = 1;  // used if no flag sets it
   int quick_repetitions = 1;
   std::function<absl::Status(const BenchSetting& setting, Figures& figures)> run;
 };

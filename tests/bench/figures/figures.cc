@@ -11,7 +11,7 @@
 namespace escapement::bench {
 namespace {
 
-// Of an even number the mean of the two in the middle.
+// For an even number of values, the mean of the middle two.
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -30,7 +30,7 @@ std::string Show(const Bound& bound) {
   return "";
 }
 
-// What does not fit pushes the rest of its row to the right.
+// A value that is too long for its column moves the rest of its row to the right.
 constexpr absl::string_view kHead =
     "                                                                 to reach     measured       "
     "lowest      highest                 raw      ratio\n";

@@ -1,5 +1,5 @@
-// Figures: named measurements, each with the bound that it is to keep and, where there is one, the
-// raw limit of the same run; medians of repetitions.
+// Figures: named measurements, as medians of repetitions. A figure may have a bound to keep, and
+// the raw limit from the same run.
 //
 // Threads: one at a time.
 
@@ -15,35 +15,36 @@
 
 namespace escapement::bench {
 
-// What a figure is to be; none: it is only told.
+// The bound of a figure. If it is empty, the figure is only reported.
 struct Bound {
   std::optional<double> at_least = {};
   std::optional<double> at_most = {};
-  // at_least as part of the raw limit of the machine for which it was set. Whether a figure is that
-  // part of the raw limit here is told beside whether it keeps its bound, and changes nothing about
-  // the latter.
+  // `at_least`, divided by the raw limit of the machine for which it was set. The report also says
+  // whether the figure reaches this part of the present raw limit. That does not change whether it
+  // keeps its bound.
   std::optional<double> of_raw = {};
 };
 
 class Figures {
  public:
-  // One more value of `name`, in `unit` (shown behind it). Figures are shown in the order of their
-  // first mention.
+  // Adds a value of `name`; its `unit` is shown behind it. Figures are shown in the order of their
+  // first value.
   void Add(absl::string_view name, absl::string_view unit, double value, const Bound& bound = {});
-  // One more value of what limits it on this machine, in the same unit; `raw_name` says what that
-  // is.
+  // Adds a value of the figure's raw limit on this machine, in the same unit. `raw_name` says what
+  // was measured.
   void AddRaw(absl::string_view name, absl::string_view unit, absl::string_view raw_name,
               double value);
-  // The figure could not be measured.
+  // Notes that the figure could not be measured.
   void AddFailure(absl::string_view name, const absl::Status& why);
 
-  // A table for people: bound, median, lowest, highest, raw limit, the median as part of it,
-  // whether the median keeps the bound, and if not, whether that part does that is asked of it.
+  // A table for people. It has bound, median, lowest, highest, raw limit, and the median divided by
+  // the raw limit. It says whether the median keeps the bound; if not, also whether it reaches
+  // `of_raw`.
   std::string Table() const;
   // {"figures":[{"name","unit","values":[…],"median","at_least","at_most","kept","raw_name",
   //   "raw":[…],"raw_median","ratio","of_raw","of_raw_kept","failures":[…]}]}
   std::string Json() const;
-  // Whether every figure was measured. (That a bound is missed is no failure of the program.)
+  // True if every figure was measured, whether it keeps its bound or not.
   bool complete() const;
 
  private:

@@ -42,7 +42,7 @@ TEST(FiguresTest, TheRatioIsOfTheMedians) {
   EXPECT_EQ(Only(figures)["raw_name"], "bare");
 }
 
-TEST(FiguresTest, OnASlowerMachineTheSamePartOfTheRawLimitIsToldAndTheBoundStaysMissed) {
+TEST(FiguresTest, ReachesPartOfLowerRawLimitButMissesBoundOnSlowMachine) {
   Figures figures;
   figures.Add("rate", "/s", 60, {.at_least = 100, .of_raw = 0.5});
   figures.AddRaw("rate", "/s", "bare", 120);

@@ -27,7 +27,7 @@ std::string CpuModel() {
   return "unknown";
 }
 
-// Seconds of all processors that were not idle, since the start of the machine.
+// Seconds in which processors were not idle, summed over all of them, since the machine's start.
 double BusySeconds() {
   std::ifstream in("/proc/stat");
   std::string cpu;

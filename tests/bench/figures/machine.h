@@ -1,4 +1,4 @@
-// The machine that a benchmark runs on, and how much of it others used meanwhile.
+// The machine on which a benchmark runs, and how much of it others used during the run.
 //
 // Threads: one at a time.
 
@@ -21,13 +21,13 @@ struct Machine {
 };
 Machine ThisMachine();
 
-// From its making on.
+// Measures from its construction on.
 class Quietness {
  public:
   Quietness();
-  // Processor time of others, as part of all of the machine's: what was used (or stolen by the
-  // host) and not by this process and its children that have ended. The kernel's own work for us
-  // counts as others': some hundredths are nothing to worry about.
+  // Processor time of others, as part of the machine's whole. It counts time that was used (or
+  // stolen by the host), except by this process and by its children that have ended. The kernel's
+  // work for this process counts as others' time, so a few hundredths mean nothing.
   double OthersShare() const;
   absl::Duration elapsed() const;
 

@@ -31,7 +31,7 @@ absl::Status PassTime(const std::string& data_folder, absl::Duration time) {
   options.data_dir = data_folder;
   const auto store = kv::RocksKvStore::Open(std::move(options), clock);
   if (!store.ok()) return store.status();
-  // Any commit writes down where the clock stands.
+  // Opening a session commits, and every commit stores the clock's time.
   struct Answer {
     absl::Notification given;
     absl::Status status;

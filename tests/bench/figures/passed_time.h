@@ -1,4 +1,4 @@
-// PassTime: the store's clock after hours in which nothing ran, without waiting for them.
+// PassTime: moves a store's clock over hours in which nothing ran, without waiting for them.
 
 #ifndef TESTS_BENCH_FIGURES_PASSED_TIME_H_
 #define TESTS_BENCH_FIGURES_PASSED_TIME_H_
@@ -10,10 +10,10 @@
 
 namespace escapement::bench {
 
-// Opens the store of that folder, which nobody else has open, on a machine whose clocks are so much
-// further, and closes it again: the time of whoever opens it next goes on from there. (The
-// machine's wall clock is behind it then. The store follows that after 10 s, at half pace, if
-// `time` is at most 10 minutes or the kernel says that the clock is synchronised.)
+// Opens the store of that folder as if the machine's clocks were `time` ahead, and closes it again.
+// The next store there goes on from that time. No other process may have the folder open. The
+// machine's wall clock is then behind the store's time. The store follows it after 10 s, at half
+// pace, if `time` is at most 10 minutes or the kernel calls the clock synchronised.
 absl::Status PassTime(const std::string& data_folder, absl::Duration time);
 
 }  // namespace escapement::bench

@@ -55,7 +55,7 @@ uint64_t FolderBytes(const std::string& folder) {
   std::error_code error;
   for (auto entry = std::filesystem::recursive_directory_iterator(folder, error);
        entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
-    // A file may go while it is looked at.
+    // A file may be deleted while its size is read.
     std::error_code gone;
     const uint64_t size = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
     if (!gone) bytes += size;

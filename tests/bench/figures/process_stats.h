@@ -1,4 +1,4 @@
-// What a process uses, as the kernel counts it.
+// The resources that a process uses, as the kernel counts them.
 
 #ifndef TESTS_BENCH_FIGURES_PROCESS_STATS_H_
 #define TESTS_BENCH_FIGURES_PROCESS_STATS_H_
@@ -15,7 +15,7 @@
 
 namespace escapement::bench {
 
-// The value of "name:" in a file of /proc, in its own unit; 0 if there is none.
+// The value of "name:" in a file of /proc, in the file's unit; 0 if there is none.
 uint64_t ProcValue(const std::string& path, absl::string_view name);
 
 // 0 if there is no such process.
@@ -23,11 +23,11 @@ uint64_t ResidentBytesOf(pid_t pid);
 // User and system time of all its threads since its start; 0 if there is no such process.
 double CpuSecondsOf(pid_t pid);
 
-inline constexpr double kQuietShare = 0.1;  // of a core
+inline constexpr double kQuietShare = 0.1;  // part of a core
 inline constexpr absl::Duration kQuietMax = absl::Minutes(1);
-// Returns when what `cpu_seconds` tells has grown by less than `share` in a second: what is left to
-// do (compaction…) is done, and not in the way of what is measured next. DEADLINE_EXCEEDED: it went
-// on for `timeout`.
+// Returns when `cpu_seconds` has grown by less than `share` within a second. Then background work
+// (compaction…) is done and does not disturb the next measurement. DEADLINE_EXCEEDED if that takes
+// longer than `timeout`.
 absl::Status AwaitIdle(absl::FunctionRef<double()> cpu_seconds, double share = kQuietShare,
                        absl::Duration timeout = kQuietMax);
 

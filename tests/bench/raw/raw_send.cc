@@ -100,7 +100,7 @@ double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payl
 
 double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight) {
   const std::string payload(payload_bytes, 'r');
-  // As a delivery's: the lines are one entry of the list.
+  // As in a delivery, the header lines are one entry of the list.
   std::string lines =
       "Content-Type: application/json\r\nUser-Agent: raw\r\nce-specversion: 1.0\r\nce-type: "
       "escapement.trigger.v1\r\n"

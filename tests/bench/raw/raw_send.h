@@ -1,4 +1,4 @@
-// What bare clients do against the same receiver: the raw limits of delivery.
+// Rates of bare clients against the same receiver: the raw limits of delivery.
 
 #ifndef TESTS_BENCH_RAW_RAW_SEND_H_
 #define TESTS_BENCH_RAW_RAW_SEND_H_
@@ -9,10 +9,10 @@
 
 namespace escapement::bench {
 
-// One bidirectional gRPC stream, 4,096 deliveries unanswered at a time: deliveries per second.
+// One bidirectional gRPC stream with 4,096 unanswered deliveries. Returns deliveries per second.
 double RawGrpcStream(const std::string& target, uint64_t deliveries, size_t payload_bytes);
 
-// libcurl multi on one thread, `in_flight` requests at a time with the headers of a delivery:
+// Libcurl multi on one thread, with `in_flight` requests that have a delivery's headers. Returns
 // requests per second.
 double RawCurl(const std::string& origin, uint64_t requests, size_t payload_bytes, int in_flight);
 

@@ -1,5 +1,4 @@
-// What RocksDB alone does with the rows of the platform: the raw limit of durable work on this
-// machine.
+// Rates of RocksDB alone with the platform's rows: the raw limit of durable work on this machine.
 
 #ifndef TESTS_BENCH_RAW_RAW_STORE_H_
 #define TESTS_BENCH_RAW_RAW_STORE_H_
@@ -16,14 +15,14 @@ namespace escapement::bench {
 
 class RawStore {
  public:
-  // In an empty folder.
+  // `folder` is empty.
   explicit RawStore(const std::string& folder);
   ~RawStore();
 
-  // Rows of one-off events with payloads of this size, put in synced batches of 1,000: rows per
-  // second.
+  // Puts rows of one-off events with payloads of this size, in synced batches of 1,000. Returns
+  // rows per second.
   double PutRows(uint64_t rows, size_t payload_bytes);
-  // Each row is put by one synced batch, and its Done record put and itself deleted by a later one:
+  // Puts each row in a synced batch; a later batch deletes it and puts its Done record. Returns
   // rows per second.
   double ChurnRows(uint64_t rows, size_t payload_bytes);
 

@@ -31,7 +31,7 @@ fixtures::LatencyHistogram RawSyncs(const std::string& folder, absl::Duration du
     return pwrite(file, block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()) &&
            fdatasync(file) == 0;
   };
-  if (!write_and_sync()) return took;  // makes its room
+  if (!write_and_sync()) return took;  // allocates the file's space
   const absl::Time end = absl::Now() + duration;
   for (absl::Time at = absl::Now(); at < end; at = std::max(at + kEvery, absl::Now())) {
     absl::SleepFor(at - absl::Now());

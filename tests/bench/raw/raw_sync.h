@@ -1,4 +1,4 @@
-// What the disk does with small synchronous writes: the raw limit of everything that is durable.
+// Small synchronous writes to the disk: the raw limit of everything that is durable.
 
 #ifndef TESTS_BENCH_RAW_RAW_SYNC_H_
 #define TESTS_BENCH_RAW_RAW_SYNC_H_
@@ -10,8 +10,8 @@
 
 namespace escapement::bench {
 
-// For so long, 50 times a second: overwrites 4 KiB of a file of its own in `folder` and syncs it.
-// How long each took, in microseconds; empty if the file cannot be written.
+// For `duration`, 50 times a second, overwrites 4 KiB of a file of its own in `folder` and syncs
+// it. Returns how long each took, in microseconds. Empty if the file cannot be written.
 fixtures::LatencyHistogram RawSyncs(const std::string& folder, absl::Duration duration);
 
 }  // namespace escapement::bench

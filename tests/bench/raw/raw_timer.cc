@@ -10,7 +10,7 @@
 namespace escapement::bench {
 namespace {
 
-// The calling thread, on that processor only.
+// Gives the calling thread real-time priority, and binds it to this processor.
 bool BecomeRealTime(int cpu) {
   cpu_set_t only;
   CPU_ZERO(&only);

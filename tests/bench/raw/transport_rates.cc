@@ -13,7 +13,7 @@
 namespace escapement::bench {
 namespace {
 
-// Results come from many threads and are taken in batches, as the handler's sink does.
+// Takes results from many threads in batches, as the handler's sink does.
 class CountingSink final : public handler::DeliverySink {
  public:
   void OnResult(uint64_t, handler::DeliveryResult result) override {
@@ -22,7 +22,7 @@ class CountingSink final : public handler::DeliverySink {
     if (result.status != handler::DeliveryStatus::kAccepted) ++refused_;
   }
 
-  // Waits for `count` answers in all and returns how many there are.
+  // Waits for `count` answers in all. Returns how many there are.
   uint64_t Await(uint64_t count) {
     const auto enough = [this, count]()
                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return answered_ >= count; };

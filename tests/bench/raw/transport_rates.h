@@ -1,4 +1,4 @@
-// The handler's transports alone, without store and services: deliveries per second.
+// Rates of the handler's transports alone, without store and services, in deliveries per second.
 
 #ifndef TESTS_BENCH_RAW_TRANSPORT_RATES_H_
 #define TESTS_BENCH_RAW_TRANSPORT_RATES_H_
@@ -12,7 +12,7 @@
 namespace escapement::bench {
 
 // Keeps `outstanding` attempts with the transport, sent in batches as the handler does, until
-// `deliveries` were accepted. 0 if one was not.
+// `deliveries` have been accepted. Returns 0 if one was not.
 double TransportRate(handler::DeliveryTransport& transport, const std::string& uri,
                      uint64_t deliveries, size_t payload_bytes, uint64_t outstanding);
 

@@ -15,9 +15,9 @@ namespace escapement::bench {
 namespace {
 
 constexpr uint64_t kBareRowsMax = 1'000'000;
-constexpr uint64_t kLoadedPerShard = 3000;  // below the bound of a lane
-// The handler's: nothing is loaded before. (Measured before the ingest, its memory is that of a
-// handler that has nothing to do.)
+constexpr uint64_t kLoadedPerShard = 3000;  // less than a lane may hold
+// The handler's horizon. Events are due later than that, so it loads nothing before the ingest
+// ends. Memory measured before the ingest is that of an idle handler.
 constexpr absl::Duration kHorizon = absl::Seconds(10);
 constexpr char kRowsInMemory[] = "escapement_handler_rows_in_memory";
 
@@ -90,8 +90,8 @@ absl::StatusOr<Loaded> LoadEvents(PlatformBed::Options options, const ReceiverPr
   if (!took.ok()) return took.status();
   if (absl::Now() > due - kHorizon)
     return absl::DeadlineExceededError("some came within the horizon before all were stored");
-  // What the reads leave behind is given back by then; what is loaded is not touched before it is
-  // due.
+  // By then the memory that the reads used is given back. Loaded rows are not touched before they
+  // are due.
   absl::SleepFor(due - absl::Seconds(1) - absl::Now());
   const auto loaded = bed.Metric("handler", kRowsInMemory);
   if (!loaded.ok()) return loaded.status();

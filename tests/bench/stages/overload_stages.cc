@@ -12,12 +12,12 @@ namespace escapement::bench {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-constexpr double kGoodputLeast = 90;         // % of capacity
+constexpr double kGoodputLeast = 90;         // percent of capacity
 constexpr double kHandlerGrowthMax = 128;    // MiB
-constexpr double kOthersLatenessMax = 1000;  // ms, p99
+constexpr double kOthersLatenessMax = 1000;  // milliseconds, p99
 constexpr double kOthersPerSecond = 1000;
-constexpr double kOnTimePerSecond = 100;  // beside an outage's backlog
-constexpr int kCatchUpMax = 30;           // of each schedule that has missed its occurrences
+constexpr double kOnTimePerSecond = 100;  // events on time beside an outage's backlog
+constexpr int kCatchUpMax = 30;           // for each schedule that has missed occurrences
 constexpr absl::Duration kDrainMax = absl::Minutes(5);
 
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / kMiB; }
@@ -50,7 +50,7 @@ void AddMemory(const std::string& name, const Resident& before, const Resident& 
   figures.Add(name + "handler grew by", "MiB", grown("handler"), {.at_most = kHandlerGrowthMax});
 }
 
-// Of what ended between the first and the last arrival of the flood, others included.
+// Events a second that ended between the flood's first and last arrival, including other events.
 double Goodput(const ReceiverCounts& flood, const std::vector<std::vector<ArrivalTimes>>& others) {
   const absl::Time first = absl::FromUnixMicros(flood.first_wall_micros);
   const absl::Time last = absl::FromUnixMicros(flood.last_wall_micros);
@@ -67,8 +67,8 @@ void AddGoodput(const std::string& name, double capacity, double goodput, Figure
               {.at_least = kGoodputLeast});
 }
 
-// Capacity: of a new platform it is less than of one that has worked, and others' work on this
-// machine comes and goes; so it is measured before and after what it is compared with.
+// A new platform has less capacity than one that has worked for a while, and other work on this
+// machine varies. So capacity is measured before and after the stage.
 absl::StatusOr<double> CapacityBefore(OverloadBed& bed, const OverloadSizes& sizes,
                                       absl::StatusOr<double> (OverloadBed::*rate)(uint64_t)) {
   if (const auto warm = (bed.*rate)(sizes.capacity_events / 10); !warm.ok()) return warm;
@@ -82,8 +82,8 @@ absl::StatusOr<double> CapacityOver(OverloadBed& bed, const OverloadSizes& sizes
   return (before + *after) / 2;
 }
 
-// When the last event that came later than usual arrived, in seconds after `since`; "usual" is
-// twice the p99 of before, 20 ms at least.
+// Seconds after `since` at which the last unusually late event arrived. Unusual is more than twice
+// the p99 of before, and at least 20 ms.
 double SecondsUntilNormal(const std::vector<ArrivalTimes>& arrivals, const LatenessOf& before,
                           absl::Time since) {
   const double usual = std::max(2 * before.p99, 20.0);
@@ -95,7 +95,7 @@ double SecondsUntilNormal(const std::vector<ArrivalTimes>& arrivals, const Laten
   return static_cast<double>(last - absl::ToUnixMicros(since)) / 1e6;
 }
 
-// Both are stored before the traffic begins.
+// The steady load and the spike; both are stored before they begin.
 struct SpikeTraffic {
   SteadyTraffic steady;
   std::unique_ptr<ReceiverProcess> spike;
@@ -129,7 +129,7 @@ absl::StatusOr<SpikeTraffic> StoreSpike(OverloadBed& bed, const OverloadSizes& s
 absl::Status StoreBacklog(OverloadBed& bed, const std::string& target, uint64_t events,
                           Backlog backlog) {
   if (backlog == Backlog::kStoredBefore)
-    // Due as soon as they are stored.
+    // The events are due as soon as they are stored.
     return bed.Ingest(target, events, [](uint64_t) { return absl::Now(); });
   const absl::Time begin = absl::Now() - absl::Hours(1);
   const absl::Duration step = absl::Minutes(59) / static_cast<int64_t>(events);
@@ -137,7 +137,7 @@ absl::Status StoreBacklog(OverloadBed& bed, const std::string& target, uint64_t 
                     [begin, step](uint64_t i) { return begin + step * static_cast<int64_t>(i); });
 }
 
-// They fire each second; the emitter is gone when they are made.
+// The schedules fire each second. The emitter is down when they are made.
 absl::Status CreateMissing(OverloadBed& bed, int schedules, const std::string& target) {
   v1::Schedule schedule;
   schedule.set_cron("* * * * * *");
@@ -251,7 +251,7 @@ absl::Status MeasureOutage(OverloadBed& bed, const OverloadSizes& sizes, Backlog
   if (!fired.ok()) return fired.status();
   const Resident after = OverloadBed::Memory();
   bed.PassUntil(steady->end());
-  bed.Kill({"emitter"});  // the schedules would go on to fire
+  bed.Kill({"emitter"});  // otherwise the schedules would go on firing
   const auto capacity = CapacityOver(bed, sizes, *capacity_before, &OverloadBed::BacklogRate);
   if (!capacity.ok()) return capacity.status();
 
@@ -307,7 +307,7 @@ absl::Status MeasureFlood(OverloadBed& bed, const OverloadSizes& sizes, Flood fl
   if (!counts.ok()) return counts.status();
   if (!ends) bed.PassUntil(steady->end());
   const absl::Time end = ends ? absl::FromUnixMicros(counts->last_wall_micros) : steady->end();
-  // Enough for what was due before the end and is late.
+  // Leaves time for late events that were due before the end.
   bed.PassUntil(end + absl::Seconds(2));
   const Resident peak = bed.TakePeak();
   const auto arrivals = steady->receiver->Arrivals();

@@ -1,8 +1,8 @@
 // The stages of overload. Each takes a platform of its own that has just started, measures the
 // capacity first, and adds its figures with their bounds.
 //
-// The public API serves one tenant: the flood comes from one schedule, one policy or one target,
-// and the others are events to another target.
+// The public API serves one tenant. So the flood comes from one schedule, one policy or one target,
+// and the other events go to another target.
 //
 // Threads: the main thread only.
 
@@ -20,27 +20,27 @@
 namespace escapement::bench {
 
 struct OverloadSizes {
-  // Of each measurement of capacity. A few hundred thousand would flatter it: 32,768 rows are in
-  // memory before they are due, 16,384 need not have ended when the last one arrives, and what is
-  // written is flushed and compacted later.
+  // Events in each measurement of capacity. A few hundred thousand would show too high a rate. Up
+  // to 32,768 rows are in memory before they are due. Up to 16,384 need not have ended when the
+  // last one arrives. Writes are flushed and compacted later.
   uint64_t capacity_events = 500'000;
-  uint64_t spike_seconds = 5;  // how many seconds' worth of ten times the steady load
+  uint64_t spike_seconds = 5;  // the spike has ten times the steady load of so many seconds
   uint64_t backlog_events = 1'000'000;
-  int missing_schedules = 200;  // that fire each second and have missed what the emitter has
+  int missing_schedules = 200;  // they fire each second and miss occurrences without the emitter
   uint64_t flood_events = 1'000'000;
-  absl::Duration steady = absl::Seconds(4);  // before the flood
-  absl::Duration flood = absl::Seconds(12);  // watched, if it does not end
+  absl::Duration steady = absl::Seconds(4);  // steady load before the flood
+  absl::Duration flood = absl::Seconds(12);  // how long a flood is watched if it does not end
 };
 
-// A steady load of a tenth of the capacity to one target; at one instant ten times as much falls
-// due to another, for `spike_seconds` seconds' worth.
+// A steady load of a tenth of the capacity goes to one target. At one instant, events for another
+// target fall due: ten times the steady load of `spike_seconds` seconds.
 absl::Status MeasureSpike(OverloadBed& bed, const OverloadSizes& sizes, Figures& figures);
 
-// Handler and emitter are gone while events fall due; then they come back, and on-time events of
+// Handler and emitter are down while events fall due. Then they return, and on-time events of
 // another target fall due beside the backlog.
 enum class Backlog {
-  kStoredBefore,  // as they fell due
-  kStoredLate,    // when they had been due for up to an hour: it makes them due at once
+  kStoredBefore,  // events are stored before they fall due
+  kStoredLate,    // events are stored up to an hour late; ingest makes them due at once
 };
 absl::Status MeasureOutage(OverloadBed& bed, const OverloadSizes& sizes, Backlog backlog,
                            Figures& figures);
@@ -49,9 +49,9 @@ absl::Status MeasureOutage(OverloadBed& bed, const OverloadSizes& sizes, Backlog
 // target.
 enum class Flood {
   kFast,       // its consumer answers at once
-  kSlow,       // … after 2 s
-  kDead,       // there is none
-  kThrottled,  // … at once, at most 100 at a time by a policy
+  kSlow,       // its consumer answers after 2 s
+  kDead,       // its consumer does not exist
+  kThrottled,  // it answers at once, but a policy lets only 100 out at a time
 };
 absl::Status MeasureFlood(OverloadBed& bed, const OverloadSizes& sizes, Flood flood,
                           Figures& figures);

@@ -16,17 +16,17 @@ namespace escapement::bench {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-// The handler's counter of events whose success is durable.
+// The handler's counter of events with a durable success.
 constexpr char kEndedCounter[] = "escapement_handler_succeeded_total";
 
-// How long after the ingest the events of a stage fall due.
+// How long after the ingest a stage's events fall due.
 constexpr absl::Duration kLead = absl::Seconds(2);
-// Of a stage that measures lateness: the disk is to be done with the ingest, which writes six times
-// as much as the delivery.
+// The same for stages that measure lateness. The disk must be done with the ingest, which writes
+// six times as much as the delivery.
 constexpr absl::Duration kQuietLead = absl::Seconds(15);
 constexpr double kTimersPerSecond = 1000;
-// Time that is left for the ingest of an event: at first, and at least. Twice what the last one
-// took.
+// Time to plan for the ingest of one event: the first guess, and the least. Later it is twice the
+// time of the last ingest.
 constexpr absl::Duration kIngestTimeFirst = absl::Microseconds(30);
 constexpr absl::Duration kIngestTimeMin = absl::Microseconds(15);
 constexpr int kIngestTriesMax = 3;
@@ -54,7 +54,7 @@ absl::StatusOr<double> PathStages::IngestRate(uint64_t events, Ids ids) {
 }
 
 absl::StatusOr<double> PathStages::OneOffRate(const v1::Target& target, uint64_t events) {
-  // All are stored before the first is due.
+  // All events are stored before the first is due.
   const auto stored = StoreBeforeDue(target, events, absl::ZeroDuration(), kLead);
   if (!stored.ok()) return stored.status();
   return RateOfAll(stored->ended_before, events);
@@ -67,7 +67,7 @@ absl::StatusOr<RunResult> PathStages::RunRate(const v1::Target& target, uint64_t
   if (!ended_before.ok()) return ended_before.status();
   const std::string id = absl::StrCat("bench-", ++made_);
   v1::Schedule schedule;
-  schedule.set_cron("0 0 1 1 *");  // fires when it is told to
+  schedule.set_cron("0 0 1 1 *");  // fires only when triggered
   schedule.set_event_count(static_cast<int64_t>(events));
   *schedule.mutable_target() = target;
   schedule.set_payload(std::string(options_.payload_bytes, 'b'));
@@ -88,7 +88,7 @@ absl::StatusOr<Lateness> PathStages::LatenessAt(const v1::Target& target, double
   const auto stored = StoreBeforeDue(target, events, step, kQuietLead);
   if (!stored.ok()) return stored.status();
   const absl::Time begin = stored->begin;
-  // Asking the receiver while it works would make it late.
+  // Sleeps, since questions to the working receiver would make it late.
   absl::SleepFor(begin - absl::Now());
   const double seconds = static_cast<double>(events) / per_second;
   Lateness late;
@@ -124,7 +124,7 @@ absl::StatusOr<PathStages::Stored> PathStages::StoreBeforeDue(const v1::Target& 
     if (!took.ok()) return took.status();
     ingest_time_ = std::max(kIngestTimeMin, 2 * *took / static_cast<int64_t>(events));
     if (absl::Now() < begin) return Stored{begin, *ended_before};
-    // These are no measurement: they go first.
+    // These events came too early for a measurement, so they are delivered first.
     if (const auto counts = AwaitArrivals(events); !counts.ok()) return counts.status();
     const double ended = *ended_before + static_cast<double>(events);
     if (absl::Status status = AwaitEnded(ended, events); !status.ok()) return status;
@@ -187,7 +187,7 @@ void AddLateness(const std::string& name, const Lateness& late, const Bound& p99
   AddMachineLimits(name, late.machine, figures);
   const std::string early = name + "early events";
   figures.Add(early, "", static_cast<double>(late.early), {.at_most = 0});
-  // One in any repetition is one too many.
+  // Reports an early event of any repetition, since the median would hide it.
   if (late.early > 0)
     figures.AddFailure(early, absl::InternalError(absl::StrCat(late.early, " were early")));
 }

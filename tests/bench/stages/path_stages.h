@@ -20,22 +20,22 @@
 
 namespace escapement::bench {
 
-// Of receipts behind the due times, in microseconds.
+// Lateness of receipts, in microseconds after the due times.
 struct Lateness {
   double p50 = 0;
   double p99 = 0;
   double p999 = 0;
   double max = 0;
-  double last = 0;  // the last receipt behind the last due time
+  double last = 0;  // last receipt less last due time
   uint64_t early = 0;
-  // Of a thread of this process that slept until 1,000 instants a second while they fell due.
+  // Lateness of a thread of this process that slept until 1,000 instants a second during the load.
   fixtures::LatencyHistogram timer;
-  MachineLimits machine;  // at that time, of the platform's disk
+  MachineLimits machine;  // limits of the platform's disk and the processors at that time
 };
 
 struct RunResult {
-  double trigger_seconds = 0;  // until the call that set it off was answered: its rows are durable
-  double per_second = 0;       // from the first arrival until the last one's Done is durable
+  double trigger_seconds = 0;  // until the trigger was answered: its rows are durable
+  double per_second = 0;       // from the first arrival until the last Done record is durable
 };
 
 enum class Ids { kServerMade, kClientChosen };
@@ -49,43 +49,43 @@ class PathStages {
   // `bed`, which runs, and `receiver` outlive it.
   PathStages(const Options& options, PlatformBed* bed, ReceiverProcess* receiver);
 
-  // One-off events per second that were acknowledged as durable; none falls due while it is
-  // measured.
+  // One-off events per second that were acknowledged as durable. None falls due during the
+  // measurement.
   absl::StatusOr<double> IngestRate(uint64_t events, Ids ids = Ids::kServerMade);
-  // One-off events that all fall due at one instant: events per second from the first arrival until
-  // the last one's Done record is durable.
+  // All one-off events fall due at one instant. Returns events per second, from the first arrival
+  // until the last Done record is durable.
   absl::StatusOr<double> OneOffRate(const v1::Target& target, uint64_t events);
-  // One run of a schedule with so many events.
+  // One run of a schedule with this many events.
   absl::StatusOr<RunResult> RunRate(const v1::Target& target, uint64_t events);
-  // One-off events due at evenly spread instants, as they arrive.
+  // Lateness of one-off events that are due at evenly spread instants.
   absl::StatusOr<Lateness> LatenessAt(const v1::Target& target, double per_second, uint64_t events);
 
  private:
   struct Stored {
-    absl::Time begin;         // when the first is due
-    double ended_before = 0;  // events that the handlers had ended when none of these was due
+    absl::Time begin;         // when the first event is due
+    double ended_before = 0;  // events that the handlers had ended before any of these was due
   };
-  // Stores one-off events, each due one step after the other, `lead` before the first is due; tries
-  // again if the machine took longer than it did before.
+  // Stores one-off events at a distance of `step`; the first is due `lead` after they are stored.
+  // Tries again if the machine took longer than expected.
   absl::StatusOr<Stored> StoreBeforeDue(const v1::Target& target, uint64_t events,
                                         absl::Duration step, absl::Duration lead);
-  // Waits until so many distinct events have arrived.
+  // Waits until this many distinct events have arrived.
   absl::StatusOr<ReceiverCounts> AwaitArrivals(uint64_t events);
-  // Waits until the handlers have ended so many events in all, durably.
+  // Waits until the handlers have durably ended this many events in all.
   absl::Status AwaitEnded(double ended, uint64_t events);
   absl::StatusOr<double> Ended() const;
-  // Events per second from the first arrival until now, when the last end is known to be durable.
+  // Events per second from the first arrival until now. Call it when the last end is durable.
   absl::StatusOr<double> RateOfAll(double ended_before, uint64_t events);
 
   const Options options_;
   PlatformBed* const bed_;
   ReceiverProcess* const receiver_;
-  uint64_t made_ = 0;           // schedules and ids of clients
-  absl::Duration ingest_time_;  // that one event may take; follows what it took
+  uint64_t made_ = 0;           // number of schedules and client ids made
+  absl::Duration ingest_time_;  // planned time for one event; follows the measured time
 };
 
-// Each percentile of `late` in milliseconds beside the timer's of the same time, and what the disk
-// did; p99 has the bound. Early ones are to be none.
+// Adds each percentile of `late` in milliseconds, beside the timer's and the disk's at the same
+// time. p99 has the bound. No event may be early.
 void AddLateness(const std::string& name, const Lateness& late, const Bound& p99, Figures& figures);
 
 }  // namespace escapement::bench

@@ -18,14 +18,14 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr uint64_t kRawDeliveries = 200'000;
-// The receiver shares the machine: it is not asked often.
+// Polls rarely, since the receiver shares the machine.
 constexpr absl::Duration kPoll = absl::Milliseconds(200);
 constexpr absl::Duration kDrainMax = absl::Minutes(10);
 constexpr double kLateSecondsMin = 0.05;
-constexpr double kTakenOverSeconds = 1;  // what had to wait for another owner
-constexpr double kClaimedWithin = 0.1;   // seconds before its due time a row may be claimed
+constexpr double kTakenOverSeconds = 1;  // a later event had to wait for another owner
+constexpr double kClaimedWithin = 0.1;   // a row may be claimed this many seconds before it is due
 
-// Of arrivals that were late, in seconds after an instant.
+// Arrivals that were late; times are seconds after an instant.
 struct LateSpan {
   uint64_t events = 0;
   double first = 0;
@@ -47,7 +47,7 @@ absl::StatusOr<ReceiverCounts> AwaitArrivals(const ReceiverProcess& receiver, ui
   }
 }
 
-// A platform and a receiver under a steady load, of which one process is killed.
+// A platform and a receiver under a steady load. One of the platform's processes is killed.
 class SteadyLoad {
  public:
   SteadyLoad(const RecoveryOptions& options, int handlers)
@@ -64,7 +64,7 @@ class SteadyLoad {
     return bed_.Start();
   }
 
-  // Stores the load, and returns when it has gone for a while.
+  // Stores the load, and returns when it has run for a while.
   absl::Status Store() {
     events_ = static_cast<uint64_t>(options_.per_second *
                                     absl::ToDoubleSeconds(options_.before + options_.after));
@@ -94,7 +94,7 @@ class SteadyLoad {
     return absl::OkStatus();
   }
 
-  // Waits until all have arrived.
+  // Waits until all events have arrived.
   absl::Status Finish() {
     absl::SleepFor(killed_ + options_.after - absl::Now());
     uint64_t ignored = 0;
@@ -107,7 +107,7 @@ class SteadyLoad {
     return absl::OkStatus();
   }
 
-  // Arrivals later than `seconds` of events due in [from, to) seconds after the kill.
+  // Arrivals more than `seconds` late, of events due in [from, to) seconds after the kill.
   LateSpan LateBy(double seconds, double from, double to) const {
     LateSpan span;
     for (const ArrivalTimes& arrival : arrivals_) {
@@ -121,7 +121,7 @@ class SteadyLoad {
     return span;
   }
 
-  // Beyond this a receipt is late: twice the p99 of before the kill, 50 ms at least.
+  // A receipt counts as late above twice the p99 of before the kill, and at least 50 ms.
   double LateSeconds() const {
     std::vector<double> before;
     for (const ArrivalTimes& arrival : arrivals_) {
@@ -133,7 +133,7 @@ class SteadyLoad {
     return std::max(kLateSecondsMin, 2 * before[before.size() * 99 / 100]);
   }
 
-  // The end of the longest time without any arrival, in seconds after the kill, and its length.
+  // The longest time without any arrival: its end in seconds after the kill, and its length.
   std::pair<double, double> LongestGap() const {
     std::pair<double, double> longest = {0, 0};
     for (size_t i = 1; i < arrivals_.size(); ++i) {
@@ -165,7 +165,7 @@ void AddCounts(const std::string& name, const ReceiverCounts& counts, Figures& f
   figures.Add(name + "events that arrived twice", "", static_cast<double>(counts.duplicates));
   const std::string early = name + "early events";
   figures.Add(early, "", static_cast<double>(counts.early), {.at_most = 0});
-  // One in any repetition is one too many.
+  // Reports an early event of any repetition, since the median would hide it.
   if (counts.early > 0)
     figures.AddFailure(early, absl::InternalError(absl::StrCat(counts.early, " were early")));
 }
@@ -198,7 +198,7 @@ absl::Status MeasureOverdue(const RecoveryOptions& options, bool separate, Figur
       RawGrpcStream((*receiver)->grpc_target(), kRawDeliveries, options.payload_bytes);
   if (absl::Status status = (*receiver)->Clear(); !status.ok()) return status;
 
-  // Beyond the time of the ingest and the horizon; nobody waits for it.
+  // Far enough in the future for the ingest and the horizon; nothing waits for this time.
   const absl::Time begin = absl::Now() + absl::Minutes(1) + absl::Microseconds(200) * events;
   const absl::Duration step = options.down / events;
   const auto took =

@@ -1,5 +1,5 @@
-// The stages of recovery: the platform after an outage, a store that is killed under load, a
-// handler that is.
+// The stages of recovery: the platform after an outage, a store killed under load, and a handler
+// killed under load.
 //
 // Threads: the main thread only.
 
@@ -17,24 +17,24 @@ namespace escapement::bench {
 
 struct RecoveryOptions {
   std::string bin;
-  std::string folder = {};  // made; each call takes a new one
+  std::string folder = {};  // each call uses a new one, which it makes
   uint64_t overdue_events = 1'000'000;
-  double per_second = 2000;                  // of the steady load
-  absl::Duration before = absl::Seconds(5);  // of steady load before the kill
-  absl::Duration after = absl::Seconds(20);  // and behind it
-  absl::Duration down = absl::Hours(1);      // by the store's time
+  double per_second = 2000;                  // rate of the steady load
+  absl::Duration before = absl::Seconds(5);  // steady load before the kill
+  absl::Duration after = absl::Seconds(20);  // steady load after the kill
+  absl::Duration down = absl::Hours(1);      // length of the outage, by the store's time
   absl::Duration delivery_timeout = absl::Seconds(5);
   size_t payload_bytes = 500;
 };
 
-// All processes are killed; one-off events that had been stored before fall due over the time that
-// they are down; all start again.
+// Kills all processes. One-off events that were stored before fall due during the outage. Then all
+// processes start again.
 absl::Status MeasureOverdue(const RecoveryOptions& options, bool separate, Figures& figures);
 
-// The store of five processes is killed under a steady load and started again at once.
+// Kills the store of five processes under a steady load, and starts it again at once.
 absl::Status MeasureStoreRestart(const RecoveryOptions& options, Figures& figures);
 
-// One of two handlers is killed under a steady load, and stays away.
+// Kills one of two handlers under a steady load, and does not restart it.
 absl::Status MeasureTakeover(const RecoveryOptions& options, Figures& figures);
 
 }  // namespace escapement::bench

@@ -220,7 +220,7 @@ absl::StatusOr<FairnessResult> ThrottleStages::Fairness(int64_t large, int64_t s
     return status;
   }
   if (const auto run = api_->TriggerSchedule(large_id); !run.ok()) return run.status();
-  // The large one has the pool for itself for a while.
+  // At first the large schedule has the policy's tokens for itself.
   BatchOptions begun = options;
   begun.events = 4 * concurrent;
   if (const auto ended = AwaitEnded(**receiver, begun); !ended.ok()) return ended.status();

@@ -1,5 +1,5 @@
-// Batches under policies through the public doors, to be measured: real processes, RocksDB, a
-// consumer in a process of its own that gives tokens back over a stream.
+// Measures batches under policies through the public doors: real processes, RocksDB, and a consumer
+// in a process of its own that gives tokens back over a stream.
 //
 // Threads: none of its own; the main thread only (it starts processes).
 
@@ -28,7 +28,7 @@ struct BatchOptions {
   int64_t concurrent = 0;  // the policy's limit; 0: no policy, as for ON_DELIVERY
   v1::Completion completion = v1::ON_RELEASE;
   absl::Duration work = absl::ZeroDuration();
-  double completions_per_second = 0;  // 0: as they come
+  double completions_per_second = 0;  // 0: as fast as they come
   absl::Duration timeout = absl::Seconds(120);
   std::function<void()> when_due = nullptr;  // called once
 };
@@ -36,21 +36,22 @@ struct BatchOptions {
 struct BatchResult {
   WorkCounts work;
   double per_second = 0;          // from the first arrival to the last completion
-  double durable_per_second = 0;  // … until the run's record says that all have succeeded
-  double busy = 0;          // part of `concurrent` that was out, first arrival to last completion
+  double durable_per_second = 0;  // the same, until the run's record says that all have succeeded
+  // Used part of `concurrent`, from the first arrival to the last completion.
+  double busy = 0;
   double took_seconds = 0;  // from the due time to the last completion
 };
 
 struct BigBatchResult {
-  uint64_t rows = 0;  // that its emission left in the store
+  uint64_t rows = 0;  // rows that its emission left in the store
   double per_second = 0;
-  // Resident bytes before it, and the most while it went, by service.
+  // Resident bytes by service: before the batch, and the most during it.
   std::map<std::string, uint64_t> before;
   std::map<std::string, uint64_t> peak;
 };
 
 struct FairnessResult {
-  double mean = 0;  // waits of the small schedule's events, divided by what its fair share gives
+  double mean = 0;  // the small schedule's waits, divided by the wait under a fair share
   double max = 0;
 };
 
@@ -67,15 +68,15 @@ class ThrottleStages {
 
   absl::Status Start();
 
-  // One run by gRPC, due at an instant that is known before.
+  // One run by gRPC, due at an instant that is known in advance.
   absl::StatusOr<BatchResult> Batch(const BatchOptions& options);
 
-  // A batch that waits under a paused policy while its rows are counted, and then goes, no work,
+  // The batch waits under a paused policy while its rows are counted. Then it goes, without work,
   // `concurrent` at once. Separate processes only.
   absl::StatusOr<BigBatchResult> BigBatch(int64_t events, int64_t concurrent);
 
-  // `small` events of one schedule, set off while `large` events of another go out under the same
-  // policy. The fair share of the small one is half of concurrent / work.
+  // Triggers `small` events of one schedule while `large` events of another go out under the same
+  // policy. The small schedule's fair share is half of concurrent / work.
   absl::StatusOr<FairnessResult> Fairness(int64_t large, int64_t small, int64_t concurrent,
                                           absl::Duration work);
 
@@ -85,15 +86,15 @@ class ThrottleStages {
                                                                  bool record) const;
   std::string NewId();
   absl::StatusOr<std::string> CreatePolicy(int64_t concurrent);
-  // Without `due` it fires when it is told to.
+  // Without `due` it fires only when triggered.
   absl::Status CreateSchedule(const std::string& id, const ReceiverProcess& receiver,
                               const std::string& policy, const BatchOptions& options,
                               std::optional<absl::Time> due);
-  // Calls `meanwhile` between looks.
+  // Calls `meanwhile` between its questions.
   absl::StatusOr<WorkCounts> AwaitEnded(const ReceiverProcess& receiver,
                                         const BatchOptions& options,
                                         const std::function<void()>& meanwhile = nullptr);
-  // Waits until the run's record says so; when that was.
+  // Waits until the run's record says so. Returns when that was.
   absl::StatusOr<absl::Time> AwaitSucceeded(const std::string& id, int64_t events);
   absl::StatusOr<uint64_t> AwaitRows(uint64_t before);
 
