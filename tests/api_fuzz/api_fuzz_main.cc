@@ -1,7 +1,7 @@
-// Random calls of the whole public API against a standalone process, for a night.
+// Makes random calls of the whole public API against a standalone process, for a night. Prints a
+// tally and the findings.
 //
-//   api_fuzz_main --bin=FOLDER --seeds=100 --first_seed=1 --calls=2000     a tally, and what was
-//   found
+//   api_fuzz_main --bin=FOLDER --seeds=100 --first_seed=1 --calls=2000
 
 #include <cstdint>
 #include <cstdlib>
@@ -22,7 +22,8 @@ ABSL_FLAG(uint64_t, calls, 2000, "random calls of each seed");
 namespace escapement::api_fuzz {
 namespace {
 
-// What was found, or that the platform did not start.
+// Prints the findings of a seed and returns their number. A platform that does not start or end
+// well counts as one.
 size_t RunSeed(uint64_t seed, std::map<std::string, int>& tally) {
   std::string folder = (std::filesystem::temp_directory_path() / "api_fuzz.XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 1;

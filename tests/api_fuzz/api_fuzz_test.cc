@@ -1,4 +1,5 @@
-// Some seeds against a real process, and answers that are spoilt on purpose: each must be found.
+// Runs some seeds against a real process. Then spoils answers on purpose; each spoilt answer must
+// be found.
 
 #include <cstdlib>
 #include <functional>
@@ -34,7 +35,7 @@ class ApiFuzzTest : public ::testing::Test {
     FuzzRun run(bed_->api(), bed_->OptionsFor(seed, calls));
     return run.Run();
   }
-  // What runs find when every answer passes through `spoil`: of the first seed that finds anything.
+  // The findings of runs whose answers all pass through `spoil`, for the first seed that has any.
   std::vector<std::string> SpoiltBy(WireApi::Spoil spoil) {
     bed_->api().set_spoil(std::move(spoil));
     std::vector<std::string> findings;

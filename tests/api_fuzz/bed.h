@@ -24,7 +24,7 @@ class Bed {
 
   WireApi& api() { return *api_; }
   FuzzRun::Options OptionsFor(uint64_t seed, uint64_t calls);
-  // SIGTERM: how the process ended, "" if as it should.
+  // Sends SIGTERM. Returns "" if the process ended well; otherwise how it ended.
   std::string End();
 
  private:

@@ -22,7 +22,7 @@ using google::protobuf::Message;
 
 constexpr size_t kShownBytesMax = 2000;
 constexpr uint64_t kCallsBetweenChecks = 250;
-constexpr size_t kRequestBytesMax = 8 << 20;  // the transport answers larger ones itself
+constexpr size_t kRequestBytesMax = 8 << 20;  // the transport itself refuses larger requests
 
 std::string Cut(std::string text) {
   if (text.size() <= kShownBytesMax) return text;
@@ -43,7 +43,7 @@ bool Flag(const Message& message, const std::string& name) {
          message.GetReflection()->GetBool(message, field);
 }
 
-// The one field of repeated messages, or nullptr.
+// The message's one field of repeated messages, or nullptr.
 const FieldDescriptor* ItemsOf(const google::protobuf::Descriptor& type) {
   const FieldDescriptor* items = nullptr;
   for (int i = 0; i < type.field_count(); ++i) {
@@ -53,7 +53,7 @@ const FieldDescriptor* ItemsOf(const google::protobuf::Descriptor& type) {
   return items;
 }
 
-// The resource that a request names: at `name`, or at "schedule.name".
+// The resource that a request names in the field `path`: "name" or, for example, "schedule.name".
 std::string NameIn(const Message& request, absl::string_view path) {
   const size_t dot = path.find('.');
   if (dot == path.npos) return StringOf(request, std::string(path));
@@ -133,7 +133,7 @@ void FuzzRun::Unary(const Method& method) {
   const bool damaged = values_.Chance(4);
   if (damaged) bytes = values_.Damage(std::move(bytes));
   if (bytes.size() > kRequestBytesMax) return;
-  const bool readable = request->ParseFromString(bytes);  // as the server reads it
+  const bool readable = request->ParseFromString(bytes);  // whether the server can read it
   const Exchange call = Call(method, {std::move(bytes)}, damaged);
   const bool refused = ErrorReason(FromGrpcStatus(call.answer.status)) == "UNREADABLE_MESSAGE";
   if (refused == readable) Found(call, readable ? "is called unreadable" : "cannot be read");
@@ -170,7 +170,7 @@ void FuzzRun::Learn(const Exchange& call, const Message& request) {
                      absl::StartsWith(method.name(), "List") ||
                      absl::StartsWith(method.name(), "Preview");
   if (Flag(request, "validate_only")) return;
-  // A repeated request gets its first answer, which need not be what holds now.
+  // A repeated request gets its first answer, which may differ from the present state.
   if (!reads && (!first_use || status.code() == absl::StatusCode::kResourceExhausted))
     model_.Forget(named);
   if (!status.ok() || call.answers.empty()) return;
@@ -203,7 +203,7 @@ void FuzzRun::Learn(const Exchange& call, const Message& request) {
   }
 }
 
-// Events with an id of the client's are there once their batch is answered.
+// Events with a client's id exist once their batch is answered.
 void FuzzRun::LearnIngested(const Exchange& call) {
   for (size_t i = 0; i < call.answers.size() && i < call.sent.size(); ++i) {
     const auto* code = call.answers[i]->GetDescriptor()->FindFieldByName("error_code");
@@ -265,7 +265,7 @@ void FuzzRun::CheckList(const Method& method, const std::string& parent) {
   if (items == nullptr || page_size == nullptr || page_token == nullptr || in == nullptr) return;
   std::set<std::string> listed;
   std::string token;
-  std::string collection;  // "…/schedules/", as far as a name was seen
+  std::string collection;  // "…/schedules/", as soon as a name was seen
   Exchange call;
   do {
     auto request = api_.New(type);
@@ -293,7 +293,7 @@ void FuzzRun::CheckList(const Method& method, const std::string& parent) {
     }
     token = StringOf(page, "next_page_token");
   } while (!token.empty());
-  // What a list shows has the names of its parent's collection.
+  // A list holds the names in its parent's collection.
   for (const std::string& name : model_.Names()) {
     const std::string kind = absl::StrCat(parent, "/", items->name(), "/");
     const std::string prefix = collection.empty() ? kind : collection;

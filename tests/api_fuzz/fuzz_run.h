@@ -1,11 +1,11 @@
 // FuzzRun: one seed of random calls of a whole API, judged.
 //
-// Besides what judge.h asks of every answer:
-//   - what was acknowledged is there: a Get shows it with the fields of the answer;
-//   - what was deleted is gone;
+// Besides the checks of judge.h on every answer:
+//   - a Get shows an acknowledged resource with the fields of its answer;
+//   - a deleted resource is gone;
 //   - a list, page by page, has every resource exactly once, as the Gets have it;
 //   - a stream answers every message, or ends with an error;
-//   - a request that is a message of its type is not called unreadable.
+//   - the server does not call a readable request unreadable.
 //
 // Threads: one at a time.
 
@@ -37,16 +37,16 @@ class FuzzRun {
     uint64_t calls = 1000;
     std::vector<std::string> http_uris;
     std::vector<std::string> grpc_uris;
-    size_t findings_max = 20;  // then the run ends
+    size_t findings_max = 20;  // the run ends at this number
     std::function<bool()> alive;
   };
 
   // `api` outlives the run.
   FuzzRun(WireApi& api, Options options);
 
-  // Each finding as a text of several lines: seed, call, method, request, answer.
+  // Returns the findings as texts of several lines: seed, call, method, request, answer.
   const std::vector<std::string>& Run();
-  // Calls of each method by how they ended, e.g. "GetRun NOT_FOUND".
+  // Number of calls by method and result, e.g. "GetRun NOT_FOUND".
   const std::map<std::string, int>& tally() const { return tally_; }
 
  private:
@@ -60,15 +60,14 @@ class FuzzRun {
   };
 
   void Step();
-  // Calls, judges and counts.
+  // Makes the call, judges its answer and counts it.
   Exchange Call(const Method& method, std::vector<std::string> sent, bool damaged = false,
                 size_t cancel_after = 0);
   void Unary(const Method& method);
   void Stream(const Method& method);
   void Learn(const Exchange& call, const google::protobuf::Message& request);
   void LearnIngested(const Exchange& call);
-  // Reads it and compares it with what was acknowledged.
-  // Calls the resource's Get; nullopt if its kind has none.
+  // Calls the resource's Get. Returns nullopt if its kind has none.
   std::optional<Exchange> Get(const std::string& name);
   void CheckThere(const std::string& name);
   void CheckGone(const std::string& name);
@@ -82,7 +81,8 @@ class FuzzRun {
   HostileValues values_;
   Model model_;
   RequestMaker maker_;
-  std::vector<const Method*> drawn_;  // methods, those that create things more than once
+  // Methods to draw from; those that create resources several times.
+  std::vector<const Method*> drawn_;
   std::set<std::string> request_ids_;
   uint64_t call_ = 0;
   std::vector<std::string> findings_;

@@ -109,7 +109,7 @@ std::string HostileValues::Bytes(bool hostile) {
 
 int64_t HostileValues::Integer(const FieldDescriptor& field, bool hostile) {
   const std::string& name = field.name();
-  if (name == "event_count") {  // what is valid is also delivered: no large ones
+  if (name == "event_count") {  // valid counts are really delivered, so they stay small
     return hostile ? OneOf<int64_t>({0, -1, 100'000'001, kInt64Max, kInt64Min})
                    : OneOf<int64_t>({0, 1, 2, 5});
   }

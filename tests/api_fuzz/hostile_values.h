@@ -1,5 +1,6 @@
-// HostileValues: values for a field by its name and type, tame or hostile. Tame ones are what a
-// user would send; hostile ones are at the bounds, beyond them, or not meant for the field.
+// HostileValues: tame or hostile values for a field, by its name and type. A tame value is one that
+// a user would send. A hostile value is at a bound, beyond it, or of a kind that the field does not
+// expect.
 //
 // Threads: one at a time.
 
@@ -20,7 +21,7 @@ namespace escapement::api_fuzz {
 
 class HostileValues {
  public:
-  // `uris` by the name of the message that holds the field uri, e.g. HttpTarget.
+  // `uris`: by name of the message that holds the field uri, e.g. HttpTarget.
   HostileValues(uint64_t seed, std::vector<std::string> http_uris,
                 std::vector<std::string> grpc_uris)
       : random_(seed), http_uris_(std::move(http_uris)), grpc_uris_(std::move(grpc_uris)) {}
@@ -32,13 +33,13 @@ class HostileValues {
     return values[Below(values.size())];
   }
 
-  // An id that was not given before in this run, or one of a few that come again.
+  // An id that is new in this run, or one of a few that are used again.
   std::string Id();
   std::string Text(const google::protobuf::FieldDescriptor& field, bool hostile);
   std::string Bytes(bool hostile);
   int64_t Integer(const google::protobuf::FieldDescriptor& field, bool hostile);
   double Real(bool hostile);
-  // Of a google.protobuf.Timestamp or Duration.
+  // Sets a google.protobuf.Timestamp or Duration.
   void Time(const google::protobuf::FieldDescriptor& field, bool hostile,
             google::protobuf::Message* value);
   // Cuts, changes or lengthens an encoded message.

@@ -28,7 +28,7 @@ bool MayEnd(absl::StatusCode code) {
   }
 }
 
-// Cron expressions may have tabs between their fields, and HTTP headers in their values.
+// Tabs are allowed between fields of cron expressions and in values of HTTP headers.
 bool IsPlain(const FieldDescriptor& field, std::string text) {
   if (field.full_name() == "escapement.v1.HttpTarget.HeadersEntry.value" ||
       field.name() == "cron" || field.name() == "exclusions" ||

@@ -1,4 +1,4 @@
-// What must hold of every answer, whatever the request was. Each function says what is wrong, or
+// Rules for every answer, whatever the request was. Each function says what is wrong, or returns
 // "".
 //
 // Pure.
@@ -13,12 +13,12 @@
 
 namespace escapement::api_fuzz {
 
-// An error must be one that a client can act on: not INTERNAL, UNKNOWN, DATA_LOSS, UNIMPLEMENTED or
-// out of time, with an ErrorInfo, for INVALID_ARGUMENT with its fields, and with plain texts only.
+// A client must be able to act on an error. It may not be INTERNAL, UNKNOWN, DATA_LOSS,
+// UNIMPLEMENTED or DEADLINE_EXCEEDED. It has an ErrorInfo and plain texts; INVALID_ARGUMENT also
+// names the fields.
 std::string JudgeStatus(const grpc::Status& status);
 
-// All strings of an answer are free of control characters, and an error inside it is as of
-// JudgeStatus.
+// No string in an answer may have control characters. Errors inside an answer follow JudgeStatus.
 std::string JudgeTexts(const google::protobuf::Message& answer);
 
 }  // namespace escapement::api_fuzz

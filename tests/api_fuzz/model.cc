@@ -28,7 +28,7 @@ bool Attempted(const Message& event) {
   return field != nullptr && event.GetReflection()->GetInt32(event, field) > 0;
 }
 
-// Fields of `type` that the platform does not change by itself.
+// True if the platform does not change this field of `type` by itself.
 bool Stays(const std::string& type, const std::string& field, bool ended) {
   static const auto* const moving = new std::set<std::string>{
       "state",   "version", "etag",     "update_time",   "next_time",     "warnings",
@@ -66,7 +66,7 @@ std::string Difference(const Message& acknowledged, const Message& read) {
   differencer.ReportDifferencesToString(&words);
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
-    // Lists and batches do not repeat payloads.
+    // Lists and batches leave payloads out.
     const bool left_out =
         field->name() == "payload" &&
         (StringOf(acknowledged, "payload").empty() || StringOf(read, "payload").empty());

@@ -1,4 +1,4 @@
-// Model: what the platform has acknowledged, as far as a client can know it.
+// Model: the state that the platform has acknowledged, as far as a client can know it.
 //
 // Threads: one at a time.
 
@@ -20,30 +20,30 @@ namespace escapement::api_fuzz {
 // The value of a string field, or "" if the message has no such field.
 std::string StringOf(const google::protobuf::Message& message, const std::string& field);
 
-// How `read` breaks what `acknowledged` promised, or "". Only fields that stay as they are while
-// the platform works are compared: all of a policy, the definition of a schedule, an event until it
-// has ended, and of other resources the name.
+// Says how `read` contradicts `acknowledged`, or returns "". It compares only fields that the
+// platform does not change: all of a policy, the definition of a schedule, an event until it has
+// ended, and the name of other resources.
 std::string Difference(const google::protobuf::Message& acknowledged,
                        const google::protobuf::Message& read);
 
 class Model {
  public:
   void Exists(std::unique_ptr<google::protobuf::Message> resource);
-  // It is there, and nothing else is known of it.
+  // The resource exists; its fields are unknown.
   void ExistsByName(const std::string& name);
   void Deleted(const std::string& name);
-  // It may be there or not.
+  // The resource may exist or not.
   void Forget(const std::string& name);
 
   bool Knows(const std::string& name) const { return known_.contains(name); }
   bool IsGone(const std::string& name) const { return gone_.contains(name); }
-  // nullptr if it is not known, or only by name.
+  // nullptr if the resource is unknown, or known only by name.
   const google::protobuf::Message* Find(const std::string& name) const;
-  // Sorted. With a pattern such as "tenants/*/policies/*", or all.
+  // Sorted names that match a pattern such as "tenants/*/policies/*", or all names.
   std::vector<std::string> Names(absl::string_view pattern = "") const;
   const std::set<std::string>& gone() const { return gone_; }
 
-  // Handles that answers gave: tokens, page tokens, request ids.
+  // Keeps handles from answers: tokens, page tokens, request ids.
   void KeepHandles(const google::protobuf::Message& answer);
   const std::vector<std::string>& tokens() const { return tokens_; }
   const std::vector<std::string>& page_tokens() const { return page_tokens_; }

@@ -35,7 +35,7 @@ uint64_t RequestMaker::ChanceOf(const FieldDescriptor& field, int depth) {
     if (name == "page_token" || name == "etag" || name == "filter") return 20;
     if (name == "request_id" || name == "update_mask") return 40;
     if (absl::EndsWith(name, "_count")) return 30;
-    // A request that is a resource itself, such as a preview.
+    // The request itself is a resource, as in a preview.
     if (field.containing_type()->field_count() > 10) return 10;
     return hostility_ == 0 ? 98 : 90;
   }
@@ -50,11 +50,11 @@ uint64_t RequestMaker::ChanceOf(const FieldDescriptor& field, int depth) {
 
 void RequestMaker::Fill(Message* message, const std::string& path, int depth) {
   const auto* type = message->GetDescriptor();
-  if (type->name() == "FieldMask") return;  // filled when its request is done
+  if (type->name() == "FieldMask") return;  // filled when the rest of the request is complete
   for (int i = 0; i < type->real_oneof_decl_count(); ++i) {
     const auto* oneof = type->oneof_decl(i);
     if (!values_.Chance(hostility_ == 50 ? 70 : 97)) continue;
-    // Half of all schedules by cron, as users have them.
+    // Half of all schedules use cron, as users' schedules do.
     const int member =
         values_.Chance(50) ? 0 : static_cast<int>(values_.Below(oneof->field_count()));
     Set(message, oneof->field(member), path, depth);

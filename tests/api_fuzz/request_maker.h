@@ -1,5 +1,5 @@
-// RequestMaker: random requests of any method. Most are nearly right, so that they get past the
-// checks at the door; some are hostile through and through.
+// RequestMaker: random requests for any method. Most are nearly right, so that they pass the first
+// checks. Some are hostile throughout.
 //
 // Threads: one at a time.
 
@@ -27,7 +27,7 @@ class RequestMaker {
 
  private:
   void Fill(google::protobuf::Message* message, const std::string& path, int depth);
-  // Percent of messages that set the field.
+  // Percent of messages that set this field.
   uint64_t ChanceOf(const google::protobuf::FieldDescriptor& field, int depth);
   void Set(google::protobuf::Message* message, const google::protobuf::FieldDescriptor* field,
            const std::string& path, int depth);
@@ -40,10 +40,10 @@ class RequestMaker {
   WireApi& api_;
   const Model& model_;
   HostileValues& values_;
-  // Of the request that is made.
+  // State of the request being made.
   const Method* method_ = nullptr;
-  uint64_t hostility_ = 0;  // percent of its values
-  std::string name_;        // the resource that it names
+  uint64_t hostility_ = 0;  // percent of its values that are hostile
+  std::string name_;        // the resource that the request names
   std::vector<std::string> request_ids_;
 };
 

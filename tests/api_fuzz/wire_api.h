@@ -1,5 +1,5 @@
-// WireApi: the public methods that a server has, found by gRPC reflection, and calls of them by
-// bytes. Nothing here knows a method or a message of the API: a new RPC is found without a change.
+// WireApi: the public methods of a server, found by gRPC reflection, and calls of them by bytes. It
+// knows no method or message of the API, so it finds a new RPC without a change.
 //
 // Threads: one at a time.
 
@@ -25,8 +25,9 @@ namespace escapement::api_fuzz {
 struct Method {
   std::string path;  // "/escapement.v1.RunService/GetRun"
   const google::protobuf::MethodDescriptor* descriptor = nullptr;
-  // From the method's google.api.http: the field that names the resource, and the form of the name,
-  // e.g. "schedule.name" and "tenants/*/schedules/*". Empty if the method has none.
+  // From the method's google.api.http rule: the field with the resource's name, and the form of
+  // that name. For example "schedule.name" and "tenants/*/schedules/*". Empty if the method has
+  // none.
   std::string name_field;
   std::string pattern;
 
@@ -39,15 +40,15 @@ bool Matches(absl::string_view name, absl::string_view pattern);
 
 class WireApi {
  public:
-  // May change an answer before anyone sees it: for tests of those who judge.
+  // May change an answer before anything reads it; for tests of the judges.
   using Spoil = std::function<void(const Method& method, fixtures::RawAnswer& answer)>;
 
-  // The services of `package` that the server at `address` has.
+  // Finds the services of `package` on the server at `address`.
   static absl::StatusOr<std::unique_ptr<WireApi>> Connect(const std::string& address,
                                                           const std::string& package);
 
   const std::vector<Method>& methods() const { return methods_; }
-  // The method Get… that reads resources with such names; nullptr if there is none.
+  // The Get method for resources with such names; nullptr if there is none.
   const Method* GetterOf(absl::string_view name) const;
   std::unique_ptr<google::protobuf::Message> New(const google::protobuf::Descriptor* type);
 

@@ -14,7 +14,7 @@ class Profile:
     def __init__(self, path):
         self.own = collections.Counter()
         self.callers = collections.defaultdict(collections.Counter)
-        self.calls = collections.Counter()  # by (caller, callee)
+        self.calls = collections.Counter()  # call counts by (caller, callee)
         self.object_of = {}
         names = {"ob": {}, "fn": {}}
         here = {"ob": "", "fn": ""}
@@ -49,7 +49,7 @@ class Profile:
     def _name(known, text):
         number, name = NAME.match(text.strip()).groups()
         if name is not None:
-            known[number] = re.sub(r"'\d+$", "", name)  # a recursion's depth
+            known[number] = re.sub(r"'\d+$", "", name)  # removes a recursion's depth
         return known[number]
 
 

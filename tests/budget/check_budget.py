@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 
-sys.dont_write_bytecode = True  # the folder is the source tree's
+sys.dont_write_bytecode = True  # the folder is part of the source tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 

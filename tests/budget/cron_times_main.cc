@@ -1,5 +1,5 @@
 // Prints how many nanoseconds the cron evaluator takes for common and for the worst expressions.
-// Exits with 1 if one is far beyond its bound. Called by tools/dev profile cron.
+// Exits with 1 if a time is far above its bound. tools/dev profile cron runs it.
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +25,7 @@ void Judge(const std::string& text, double nanos, double nanos_max) {
   std::printf("BEYOND ITS BOUND of %.0f ns: %s\n", nanos_max, text.c_str());
 }
 
-// The fastest of some rounds, in nanoseconds a call: other work on the machine only adds.
+// Nanoseconds a call, in the fastest of some rounds: other work on the machine can only add time.
 template <typename Call>
 double Nanoseconds(const Call& call) {
   double best = 1e18;
@@ -57,7 +57,7 @@ double NextCost(const std::string& text, const char* zone_name, const DstPolicy&
   });
 }
 
-// The mean of successive calls that begin in 2026.
+// The mean over successive calls that begin in 2026.
 double MeanNextCost(const CronExpression& e, const char* zone_name) {
   const Zone zone = Zone::Load(zone_name).value();
   const absl::Time begin = absl::FromUnixSeconds(1'790'000'000);
@@ -105,17 +105,17 @@ void MeasureWorst() {
   for (int n = 0; n <= 30; ++n) every_item += ",L-" + std::to_string(n) + "W";
   every_item += " * +SUN,SAT";
   const std::pair<std::string, DstPolicy> cases[] = {
-      {"0 0 31 2 *", {}},                // never
+      {"0 0 31 2 *", {}},                // never fires
       {"0 0 29 2 +MON#5", {}},           // every 28 years
       {"30 2 29 2 +SUN", shift},         // every 28 years
-      {"0 0 0 29 2 * 2196", {}},         // the last one of all
-      {"0 30 2 29 2 +SUN 2199", shift},  // never
-      {every_item, {}},                  // never, and no month is left out
-      {"30 2 8-14 3 +SUN", skip},        // each year in the gap
+      {"0 0 0 29 2 * 2196", {}},         // only the last possible instant
+      {"0 30 2 29 2 +SUN 2199", shift},  // never fires
+      {every_item, {}},                  // never fires, but rules no month out
+      {"30 2 8-14 3 +SUN", skip},        // falls into the gap each year
       {"0 30 2 * 3 * */2", skip},        //
-      {"30 2 31 3,5 +SUN", after},       // in the gap now and then
-      {"30 2 LW * +SUN", shift},         // never
-      {"59 59 23 31 12 * 2199", {}},     // the last second
+      {"30 2 31 3,5 +SUN", after},       // falls into the gap in some years
+      {"30 2 LW * +SUN", shift},         // never fires
+      {"59 59 23 31 12 * 2199", {}},     // only the last second
       {"0 30 2 31W * * 2199", shift},
   };
   for (const char* zone : {"America/New_York", "Africa/Casablanca", "Antarctica/Troll"}) {

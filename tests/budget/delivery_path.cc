@@ -27,7 +27,7 @@ class AcceptingTransport : public handler::DeliveryTransport {
   }
 };
 
-// A schedule with an occurrence that is due.
+// Adds a schedule with an occurrence that is due.
 void AddOccurrence(uint64_t number, absl::Time due, kv::Group* group) {
   const storage::v1::DefinitionRecord definition = AddSchedule(number, "0 3 * * *", group);
   storage::v1::EventRecord event;
@@ -52,7 +52,7 @@ void Commit(HandlerWorld& world, kv::Group group) {
   if (!world.Commit(std::move(group))) std::abort();
 }
 
-// From the start of a handler, which loads what is there, until the last end is durable.
+// Starts a handler, which loads the stored rows, and waits until the last end is durable.
 void Deliver(HandlerWorld& world, uint64_t events) {
   AcceptingTransport transport;
   handler::HandlerService service({}, world.store, world.runtime, transport);

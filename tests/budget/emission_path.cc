@@ -45,7 +45,7 @@ void RunEmissionPath(uint64_t events) {
   }
   emitter::EmitterService service({}, store, runtime);
   service.Start();
-  // They fire at 00:01; rows are written five seconds ahead.
+  // The schedules fire at 00:01; rows are written five seconds ahead.
   const absl::Time begin = world.start_time + absl::Seconds(53);
   runtime.AdvanceBy(begin - runtime.world().Now());
   const auto& rows = store.disk()->families[static_cast<size_t>(kv::ColumnFamily::kEvents)];

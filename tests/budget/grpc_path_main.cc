@@ -1,6 +1,6 @@
 // grpc_path_main RECEIVER EVENTS: the handler's whole path in true time, over RocksKvStore and a
-// gRPC stream to tests/fixtures/receiver (a process that is not counted); for profiles only, since
-// threads and the machine decide what goes together.
+// gRPC stream to tests/fixtures/receiver (a process that is not counted). It is for profiles only,
+// since threads and the machine decide the size of batches.
 
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +25,7 @@
 namespace escapement::budget {
 namespace {
 
-// Starts it; the address of its gRPC port.
+// Starts the receiver. Returns the address of its gRPC port.
 std::string StartReceiver(const std::string& program,
                           std::unique_ptr<integration::ChildProcess>* process) {
   auto started =
@@ -45,7 +45,7 @@ int Run(const std::string& receiver, uint64_t events) {
                                   rig.store().info().layout.queue_shards, address, false))
     rig.Commit(std::move(batch));
   handler::GrpcTransport transport{handler::GrpcTransport::Options()};
-  // The channel is made for the first delivery of all.
+  // Sends one delivery first, so that the channel exists.
   const auto first = std::make_shared<fixtures::CollectingSink>();
   transport.Send(fixtures::MakeAttempts({.uri = address}, 0, 1), first);
   if (!first->Await(1)) return 1;
@@ -66,7 +66,7 @@ int Run(const std::string& receiver, uint64_t events) {
 }  // namespace escapement::budget
 
 int main(int argc, char** argv) {
-  // As in the platform's processes.
+  // The platform's processes do the same.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const uint64_t events = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
   if (events > 0) return escapement::budget::Run(argv[1], events);

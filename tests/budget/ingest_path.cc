@@ -21,7 +21,7 @@ void RunIngestPath(uint64_t events) {
     for (v1::IngestEvent& event : *batches.back().mutable_events())
       event.set_payload(std::string(kPayloadBytes, 'p'));
   }
-  // The first batch stores the delivery that all have in common.
+  // The first batch stores the delivery record that all batches share.
   if (!fixture.Ingest(master::ValidBatch(due, 1)).ok()) std::abort();
   escapement_budget_mark();
   for (v1::IngestRequest& batch : batches) {

@@ -1,4 +1,4 @@
 #include "tests/budget/mark.h"
 
-// An empty asm keeps calls to it from being left out.
+// The empty asm stops the compiler from removing calls.
 __attribute__((noinline)) void escapement_budget_mark() { asm volatile("" ::: "memory"); }

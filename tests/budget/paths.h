@@ -1,6 +1,6 @@
-// The hot paths that have a budget. Each sets up a world of its own, then does the work of `events`
-// events between two marks (mark.h): always the same work in the same order, on virtual time but
-// for the store's. A path that does not come to its end ends the process.
+// The hot paths that have a budget. Each sets up a world of its own. Then it does the work of
+// `events` events between two marks (mark.h), always the same work in the same order. All paths
+// except the store's run on virtual time. A path that does not finish ends the process.
 
 #ifndef TESTS_BUDGET_PATHS_H_
 #define TESTS_BUDGET_PATHS_H_
@@ -9,27 +9,29 @@
 
 namespace escapement::budget {
 
-// An event's row comes into RocksKvStore under a condition, and goes under another with a Done
-// record: 1,000 events a commit, each group decided for itself, one commit at a time.
+// RocksKvStore puts an event's row under a condition. Later it deletes the row under another
+// condition and puts a Done record. A commit has 1,000 events, each in a group of its own, and
+// commits follow one another.
 void RunStorePath(uint64_t events);
 
-// The master's ingest of one-off events, 1,000 a batch, ids made by the server.
+// The master takes one-off events, 1,000 in a batch, and makes their ids.
 void RunIngestPath(uint64_t events);
 
-// The emitter makes one row each of so many schedules that fire in one minute.
+// The emitter writes one row for each of this many schedules that fire in one minute.
 void RunEmissionPath(uint64_t events);
 
-// The handler loads, claims, sends and ends one-off events, of which all are due.
+// The handler loads, claims, sends and ends one-off events that are all due.
 void RunDeliveryPath(uint64_t events);
 
-// The same of occurrences, each of another schedule.
+// The same for occurrences, each from a different schedule.
 void RunOccurrencesPath(uint64_t events);
 
-// The token manager grants, hears of the delivery, and takes the completion, 20 a call, of the runs
-// of eight schedules under one policy with 500 out; `events` is a multiple of eight.
+// The token manager grants, takes the reports of deliveries, and takes completions, 20 in a call.
+// The runs of eight schedules share one policy with 500 events out. `events` is a multiple of
+// eight.
 void RunThrottlePath(uint64_t events);
 
-// The same of rows with one event each, of which all are due.
+// The same for rows with one event each, all of them due.
 void RunThrottledRowsPath(uint64_t events);
 
 }  // namespace escapement::budget

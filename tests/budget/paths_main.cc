@@ -1,4 +1,4 @@
-// paths PATH EVENTS: runs one path; for callgrind (README.md).
+// paths_main PATH EVENTS: runs one path under callgrind (README.md).
 
 #include <cstdint>
 #include <cstdio>
@@ -21,9 +21,9 @@ int main(int argc, char** argv) {
       {"occurrences", RunOccurrencesPath},
       {"throttle", RunThrottlePath},
       {"throttled_rows", RunThrottledRowsPath}};
-  // As in the platform's processes.
+  // The platform's processes do the same.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // It is read once, and would count for the first event.
+  // The zone is loaded once; otherwise its cost would count for the first event.
   if (!cron::Zone::Load("UTC").ok()) return 1;
   const std::string wanted = argc == 3 ? argv[1] : "";
   const uint64_t events = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;

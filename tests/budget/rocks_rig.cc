@@ -18,7 +18,7 @@ RocksRig::RocksRig()
   std::filesystem::remove_all(folder_);
   kv::RocksKvStore::Options options;
   options.data_dir = folder_;
-  // By the machine's clock it would come more often the slower the machine is.
+  // By the real clock the witness would run more often on a slower machine.
   options.witness_interval = absl::Hours(1);
   store_ = *kv::RocksKvStore::Open(std::move(options), runtime_.clock());
   executor_ = runtime_.NewExecutor("budget");

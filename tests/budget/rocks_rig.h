@@ -1,5 +1,5 @@
-// RocksRig: production's embedded store in a folder of its own, and one client of it that commits
-// one after the other.
+// RocksRig: production's embedded store in a folder of its own, with one client that makes one
+// commit after the other.
 
 #ifndef TESTS_BUDGET_ROCKS_RIG_H_
 #define TESTS_BUDGET_ROCKS_RIG_H_
@@ -21,7 +21,7 @@ class RocksRig {
   RocksRig(const RocksRig&) = delete;
   RocksRig& operator=(const RocksRig&) = delete;
 
-  // Waits until it is durable; each group must apply.
+  // Waits until the commit is durable. Every group must apply.
   void Commit(std::vector<kv::Group> groups);
 
   SystemRuntime& runtime() { return runtime_; }

@@ -21,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True  # the folder is the source tree's
+sys.dont_write_bytecode = True  # the folder is part of the source tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import callgrind
 
-GRPC_EVENTS = 4000  # in true time, without a budget
+GRPC_EVENTS = 4000  # runs in true time, without a budget
 
 
 def without_arguments(name):
@@ -45,7 +45,7 @@ def without_arguments(name):
     return re.sub(r" \[clone.*| const$", "", "".join(out)).replace("operator_call", "operator()").strip()
 
 
-# Who wrote a closure: the function before its mark.
+# A closure belongs to the function before its mark.
 CLOSURE = re.compile(
     r"(escapement::(?:[\w~]+::|\(anonymous namespace\)::|<[^<>]*>::)*[\w~]+)\([^{}]*\)(?: const)?::\{lambda")
 
@@ -64,7 +64,7 @@ WORLD = "the path's own world: simulation, store in memory, harness"
 WORLDS = re.compile(
     r"escapement::(sim::|kv::(MemDisk|MemKvStore|PendingWrites|DiskState|ScanDisk)|budget::|"
     r"\w+::(\w*World|\w*Fixture|PoorStore|QuietStore|AcceptingTransport)::)")
-# The first that fits: (kind, pattern of the library's file, pattern of the function's name).
+# The first match counts: (kind, pattern of the library's file, pattern of the function's name).
 LIBRARIES = [
     ("allocation", r"libjemalloc", r"operator (new|delete)|(malloc|free|calloc|realloc)$"),
     ("RocksDB", r"librocksdb", r"rocksdb::"),
@@ -112,7 +112,7 @@ def charged(profile):
         moving = following
         if sum(moving.values()) < profile.total * 1e-5:
             break
-    result.update(moving)  # what goes round in circles
+    result.update(moving)  # cost that still moves in circles among libraries
     return result
 
 

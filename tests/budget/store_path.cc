@@ -15,7 +15,7 @@
 namespace escapement::budget {
 namespace {
 
-// Of each row of a batch: it must be there, goes, and leaves a Done record.
+// Ends each row of a batch: the row must be there; it is deleted, and a Done record is put.
 std::vector<kv::Group> Ends(const std::vector<kv::Group>& puts) {
   std::vector<kv::Group> ends;
   for (const kv::Group& put : puts) {

@@ -1,4 +1,4 @@
-// Events and schedules as the master writes them, for paths that begin with stored ones.
+// Events and schedules as the master writes them, for paths that begin with stored rows.
 
 #ifndef TESTS_BUDGET_STORED_ROWS_H_
 #define TESTS_BUDGET_STORED_ROWS_H_
@@ -16,11 +16,11 @@ namespace escapement::budget {
 inline constexpr size_t kPayloadBytes = 500;
 inline constexpr uint64_t kBatchEvents = 1000;
 
-// To a gRPC consumer, tried once.
+// Delivery to a gRPC consumer, with one attempt.
 storage::v1::DeliveryRecord DeliveryTo(const std::string& uri);
 
-// The rows of `events` events due at `due`, one group each, in batches of one commit; the first
-// group of all is what they share. `client_ids`: each has an id that the client chose.
+// The rows of `events` events due at `due`, one group each, in batches of one commit. The very
+// first group holds what all events share. `client_ids`: clients have chosen the events' ids.
 std::vector<std::vector<kv::Group>> OneOffGroups(uint64_t events, absl::Time due,
                                                  uint32_t queue_shards, const std::string& uri,
                                                  bool client_ids);

@@ -24,7 +24,7 @@ constexpr uint64_t kSchedules = 8;
 constexpr uint64_t kOut = 500;
 constexpr size_t kCompletionsOfCall = 20;
 
-// A handler that delivers everything at once and a consumer that completes it at once.
+// A handler that delivers everything at once, with a consumer that completes it at once.
 class Consumer {
  public:
   explicit Consumer(TokenWorld& world, token_manager::TokenManagerService& service,
@@ -34,7 +34,7 @@ class Consumer {
   }
   ~Consumer() { world_.on_commit = nullptr; }
 
-  // Reports what has been granted as delivered, and gives all tokens back.
+  // Reports all granted events as delivered, and gives all tokens back.
   void Step() {
     if (claims_.empty()) return;
     GrantReportRecord delivered;
@@ -102,7 +102,7 @@ class Consumer {
   uint64_t done_ = 0;
 };
 
-// `rows` rows of `slice` events each, spread over the schedules.
+// Runs `rows` rows of `slice` events each, spread over the schedules.
 void Run(uint64_t rows, uint64_t slice) {
   TokenWorld world;
   const TokenWorld::Schedule schedule{.policy_id = "p"};

@@ -1,6 +1,6 @@
-// One answer of a KvStore that somebody waits for.
+// One answer of a KvStore for which a test waits.
 //
-// Threads: any; the answer may come when nobody waits any more.
+// Threads: any. The answer may come when the test no longer waits.
 
 #ifndef TESTS_CONFORMANCE_AWAITED_H_
 #define TESTS_CONFORMANCE_AWAITED_H_
@@ -27,7 +27,7 @@ class Awaited {
     };
   }
 
-  // DEADLINE_EXCEEDED after half a minute.
+  // Returns DEADLINE_EXCEEDED after half a minute.
   absl::StatusOr<T> Wait() {
     absl::MutexLock lock(&state_->mu);
     auto here = [this] { return state_->answer.has_value(); };

@@ -1,4 +1,4 @@
-// What the suites of kv_*conformance_test.cc share: each case runs over every KvStore.
+// Shared by the suites in kv_*conformance_test.cc: each case runs over every KvStore.
 
 #ifndef TESTS_CONFORMANCE_KV_CONFORMANCE_H_
 #define TESTS_CONFORMANCE_KV_CONFORMANCE_H_

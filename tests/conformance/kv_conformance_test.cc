@@ -1,4 +1,4 @@
-// What every KvStore does, told as sentences.
+// The contract of every KvStore, one sentence for each test.
 
 #include "tests/conformance/kv_conformance.h"
 
@@ -63,7 +63,7 @@ TEST_P(KvConformance, UnchangedSinceNoticesEveryWrite) {
   EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, before - 1)));
   Must({{{}, {Delete(kStates, "k")}}});
   EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kUnchangedSince, "", 0, before)));
-  // Within one commit, too.
+  // Also within one commit.
   const CommitSeq now = rig_->Get({}).value().seq;
   auto result =
       Must({{{}, {Put(kStates, "k", "2")}},
@@ -81,7 +81,8 @@ TEST_P(KvConformance, AfterARestartOnlyTheLatestSequenceCountsAsUnchanged) {
 
 TEST_P(KvConformance, WhatACallerSawNeedsNoSecondLookUntilItChanges) {
   const CommitSeq seen = Must({{{}, {Put(kStates, "k", "1")}}}).seq;
-  // The caller says what it saw; the store believes it while nothing has changed.
+  // The condition has the value that the caller saw; the store trusts it while the key is
+  // unchanged.
   EXPECT_TRUE(Holds(Cond(kStates, "k", Kind::kValueEquals, "1", 0, seen)));
   Must({{{}, {Put(kStates, "k", "2")}}});
   EXPECT_FALSE(Holds(Cond(kStates, "k", Kind::kValueEquals, "1", 0, seen)));
@@ -131,7 +132,7 @@ TEST_P(KvConformance, AGroupThatPutsAKeyAndWritesItAgainIsRefused) {
     return Try(std::move(request)).code();
   };
   const Condition absent = Cond(kEvents, "k", Kind::kAbsent);
-  // As many other keys as make the store look for repeats in another way.
+  // With 100 further keys the store looks for repeated keys in another way.
   for (const int others : {0, 100}) {
     Group group = {{absent, absent}, {Put(kEvents, "k", "1")}};
     for (int i = 0; i < others; ++i)
@@ -142,7 +143,7 @@ TEST_P(KvConformance, AGroupThatPutsAKeyAndWritesItAgainIsRefused) {
       twice.mutations.push_back(second);
       EXPECT_EQ(attempt(std::move(twice)), absl::StatusCode::kInvalidArgument);
     }
-    // An exact repeat loses nothing where nobody wants to be the first.
+    // An exact repeat is allowed if no condition asks for absence.
     Group repeated = group;
     repeated.conditions.clear();
     repeated.mutations.push_back(Put(kEvents, "k", "2"));
@@ -151,14 +152,14 @@ TEST_P(KvConformance, AGroupThatPutsAKeyAndWritesItAgainIsRefused) {
     repeated.mutations.back().value = "1";
     EXPECT_EQ(attempt(std::move(repeated)), absl::StatusCode::kOk);
     Must({{{}, {Delete(kEvents, "k")}}});
-    // A delete and then a put is one replacement.
+    // A delete followed by a put is one replacement.
     Group replaced = group;
     replaced.conditions.clear();
     replaced.mutations.insert(replaced.mutations.begin(), Delete(kEvents, "k"));
     EXPECT_EQ(attempt(std::move(replaced)), absl::StatusCode::kOk);
     EXPECT_EQ(Value(kEvents, "k"), "1");
     Must({{{}, {Delete(kEvents, "k")}}});
-    // The same key of another column family is another key.
+    // The same key in another column family is a different key.
     group.mutations.push_back(Put(kStates, "k", "2"));
     EXPECT_EQ(attempt(std::move(group)), absl::StatusCode::kOk);
     Must({{{}, {Delete(kEvents, "k")}}});
@@ -294,7 +295,7 @@ TEST_P(KvConformance, AScanOfSeveralRangesGoesThroughThemInOrder) {
   EXPECT_TRUE(more(2, then));
   EXPECT_FALSE(more(3, then));
   EXPECT_FALSE(more(4, then));
-  EXPECT_TRUE(more(1, {{"bb", "bc"}}));  // though there is nothing in it
+  EXPECT_TRUE(more(1, {{"bb", "bc"}}));  // although that range is empty
   EXPECT_FALSE(more(2, {{"bb", "bc"}}));
   const auto invalid = [&](ScanRequest request) {
     return absl::IsInvalidArgument(rig_->Scan(std::move(request)).status());
@@ -309,7 +310,7 @@ TEST_P(KvConformance, AScanOfSeveralRangesGoesThroughThemInOrder) {
                        .then = std::vector<KeyRange>(kScanRangesMax + 1, {"c", "c"})}));
 }
 
-// As the children of a schedule are: two hours of a zone have rows, the hours between have none.
+// Like the children of a schedule: two hours of a zone have rows, and the hours between have none.
 TEST_P(KvConformance, RangesOfOnePrefixAndOfSeveralHoldTheirRows) {
   const auto hour = [](char hour) { return std::string("\0\1Z\0\1\0\0\0", 8) + hour + "\7"; };
   const ColumnFamily children = ColumnFamily::kChildren;
@@ -373,7 +374,7 @@ TEST_P(KvConformance, TooLargeIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Try(request)));
 }
 
-// A refusal, not the end of the connection and of its watches.
+// The read is refused; the connection and its watches go on.
 TEST_P(KvConformance, MoreThanAnAnswerHoldsIsRefusedToTheReadAlone) {
   constexpr size_t kValues = 200;
   const std::string value(300'000, 'v');

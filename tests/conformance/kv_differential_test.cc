@@ -1,8 +1,7 @@
-// MemKvStore and RocksKvStore are given the same operations, restarts and crashes among them, at
-// the same instants of one clock, and must answer alike: answers with their times, reads, scans and
-// what watches are told.
+// MemKvStore and RocksKvStore get the same operations, restarts and crashes, at the same instants
+// of one clock. They must give the same answers, stamps, reads, scans and watch events.
 //
-// KV_FUZZ_ROUNDS=100000 KV_FUZZ_SEED=7: longer, and another seed.
+// KV_FUZZ_ROUNDS=100000 KV_FUZZ_SEED=7 runs longer with another seed.
 
 #include <stdlib.h>
 
@@ -64,7 +63,7 @@ class Fuzz {
     if (plan_.Below(40) == 0) Restart(sent);
   }
 
-  // Everything, at the end.
+  // Compares the whole content, at the end.
   void CompareAll() {
     for (size_t i = 0; i < kColumnFamilyCount; ++i) {
       const ScanRequest all{.cf = static_cast<ColumnFamily>(i), .limit = 1 << 20};
@@ -110,14 +109,14 @@ class Fuzz {
     sent.request = plan_.Commit(seq_, clock_.WallNow());
     uint64_t& number = numbers_[sent.session];
     switch (plan_.Below(40)) {
-      case 0:  // of nobody
+      case 0:  // an unknown session
         sent.session = numbers_.size() + 1000;
         sent.request.number = 1;
         break;
-      case 1:  // a number of before with other bytes, or behind the window
+      case 1:  // a former number with another commit, or one behind the window
         sent.request.number = number > 100 ? number - plan_.Below(100) : number;
         break;
-      case 2:  // leaves numbers out
+      case 2:  // skips numbers
         number += plan_.Below(80);
         [[fallthrough]];
       default:
@@ -132,7 +131,7 @@ class Fuzz {
     for (size_t i = 0; i < rocks.size(); ++i) Remember(sent[i], rocks[i]);
   }
 
-  // A commit that has applied is never answered otherwise.
+  // A commit that has applied always gets its first answer again.
   void Remember(const Sent& sent, const std::string& told) {
     ++counts.commits;
     if (sent.session >= numbers_.size() || told.rfind("seq ", 0) != 0) return;
@@ -144,12 +143,12 @@ class Fuzz {
     } else if (it->second.second) {
       ASSERT_EQ(told, it->second.first) << "resent";
     } else {
-      it->second = {told, seq > seq_};  // decided anew after a restart
+      it->second = {told, seq > seq_};  // decided again after a restart
     }
     seq_ = std::max(seq_, seq);
   }
 
-  // The store of the disk ends where it is, somewhere in the burst; the other one crashes there.
+  // The disk's store ends somewhere in the burst. The store in memory crashes at the same place.
   void Crash(const std::vector<Sent>& sent) {
     ++counts.crashes;
     Answers answers = Send(rocks_, sent, 0, sent.size());
@@ -159,7 +158,7 @@ class Fuzz {
     size_t decided = 0;
     while (decided < rocks.size() && rocks[decided] != kUnavailable) ++decided;
     counts.cut_off += rocks.size() - decided;
-    // The last one that was decided becomes durable and is not answered.
+    // In half of the cases the last decided commit becomes durable without being answered.
     const bool kept = decided > 0 && plan_.Below(2) == 0;
     const size_t answered = decided - (kept ? 1 : 0);
     std::vector<std::string> mem = Collect(mem_, Send(mem_, sent, 0, answered));
@@ -183,8 +182,8 @@ class Fuzz {
     Resend(sent, /*untold=*/false);
   }
 
-  // The kept answers for what applied, a new decision for the rest. `untold`: the last commit was
-  // told to nobody by the store that crashed.
+  // Sends the commits again. Applied ones get their first answers, the rest are decided again.
+  // `untold`: the crashed store had not answered the last commit to anyone.
   void Resend(const std::vector<Sent>& sent, bool untold) {
     for (size_t i = 0; i < mem_.logs.size(); ++i) {
       const auto mem = mem_.logs[i].WaitForLag();
@@ -250,9 +249,9 @@ class Fuzz {
   MemSide mem_;
   RocksSide rocks_;
   CommitSeq seq_ = 0;
-  std::vector<uint64_t> numbers_;  // the highest of each session
+  std::vector<uint64_t> numbers_;  // highest number of each session
   std::vector<Sent> old_;
-  // First answers, and whether they were those of something that applied.
+  // First answer of each commit, and whether it applied.
   std::map<std::pair<size_t, uint64_t>, std::pair<std::string, bool>> answers_;
   std::map<size_t, size_t> told_;
 };

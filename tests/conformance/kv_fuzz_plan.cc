@@ -48,7 +48,7 @@ std::string KvFuzzPlan::Value(absl::Time now) {
   switch (Below(8)) {
     case 0:
       return "";
-    case 1:  // larger than watches tell
+    case 1:  // around the largest value that watches deliver
       return std::string(kWatchValueBytesMax - 1 + Below(3), 'x');
     case 2: {
       std::string value;
@@ -98,17 +98,17 @@ Mutation KvFuzzPlan::SomeRange(Group& group) {
   Mutation range;
   range.kind = Mutation::Kind::kDeleteRange;
   switch (Below(4)) {
-    case 0:  // of a claim
+    case 0:  // the range of a claim
       range.cf = ColumnFamily::kInflight;
       range.key = KeyIn(range.cf);
       range.value = range.key + "9";
       return range;
-    case 1:  // a day
+    case 1:  // the range of a day
       range.cf = ColumnFamily::kDone;
       range.key = Day(Below(3));
       range.value = PrefixEnd(range.key);
       return range;
-    default:  // counted, or refused
+    default:  // a range whose rows are counted, or that is refused
       range.cf = Family();
       range.key = KeyIn(range.cf);
       range.value = range.key + "5";

@@ -1,5 +1,5 @@
-// KvFuzzPlan: operations of a seed for stores that are compared. Few keys, so that operations meet;
-// all kinds of conditions, mutations and scans; some of them malformed.
+// KvFuzzPlan: operations from a seed, for stores that are compared. There are few keys, so that
+// operations meet. They use all kinds of conditions, mutations and scans, and some are malformed.
 //
 // Threads: one at a time.
 
@@ -21,19 +21,20 @@ class KvFuzzPlan {
 
   uint64_t Below(uint64_t bound) { return random_() % bound; }
 
-  // Without session and number. `seq` and `now`: of the stores, to be near to.
+  // Without session and number. `seq` and `now`: of the stores; the commit's own values are near
+  // them.
   CommitRequest Commit(CommitSeq seq, absl::Time now);
   ScanRequest Scan();
   std::vector<Key> Keys();
-  // From now on, or from a commit a little back.
+  // Starts now, or a few commits back.
   WatchRequest Watch(CommitSeq seq);
 
  private:
   ColumnFamily Family();
   std::string KeyIn(ColumnFamily cf);
-  // As the children of a schedule have it, of an hour and minute.
+  // A prefix as children of a schedule have it, with an hour and minute.
   std::string ChildPrefix();
-  // Ranges of kChildren, most of them all that has a prefix.
+  // Reads ranges of kChildren; most of them hold all keys with a prefix.
   void ReadPrefixes(ScanRequest& scan);
   std::string Value(absl::Time now);
   CommitSeq Back(CommitSeq seq);
@@ -41,7 +42,7 @@ class KvFuzzPlan {
   Mutation SomeMutation(Group& group, absl::Time now);
   Mutation SomeRange(Group& group);
   Mutation SomeStamp(absl::Time now);
-  // So many rows of one day of kDone that their range is deleted as a whole.
+  // So many rows of one day in kDone that their range is deleted as a whole.
   Group ManyRows(absl::Time now);
 
   std::mt19937_64 random_;

@@ -10,7 +10,7 @@ namespace escapement::kv {
 namespace {
 
 constexpr absl::Duration kLeaseTtl = absl::Milliseconds(100);
-constexpr int kRecentSlotsLog2 = 6;  // so few that keys share them
+constexpr int kRecentSlotsLog2 = 6;  // few slots, so that keys share them
 constexpr size_t kWatchHistoryBytes = 8 << 10;
 constexpr uint64_t kNoSession = 0xdead'0000'0000;
 
@@ -105,7 +105,7 @@ void RocksSide::Open() {
   options.recent_slots_log2 = kRecentSlotsLog2;
   options.watch_history_bytes_max = kWatchHistoryBytes;
   options.block_cache_bytes = 1 << 20;
-  options.write_buffer_bytes = 64 << 10;  // much is written to tables
+  options.write_buffer_bytes = 64 << 10;  // small, so that many tables are written
   options.free_bytes_min = 0;
   store_ = RocksKvStore::Open(std::move(options), clock_).value();
 }

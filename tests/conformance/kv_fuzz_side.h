@@ -1,5 +1,5 @@
-// Both stores as the differential fuzz sees them: on one clock, with small bounds, and with answers
-// as text that can be compared. Sessions go by their index: their numbers are each store's own.
+// Both stores as the differential fuzz uses them: with one clock, small bounds, and answers as text
+// that can be compared. Sessions are named by their index, since each store has its own numbers.
 //
 // Threads: one at a time; the clock may be read from any.
 
@@ -24,7 +24,7 @@ namespace escapement::kv {
 
 inline constexpr absl::string_view kUnavailable = "UNAVAILABLE";
 
-// What the simulation's clock shows, readable by all threads.
+// The time of the simulation's clock, readable by all threads.
 class SharedClock final : public Clock {
  public:
   absl::Duration Elapsed() const override { return absl::Microseconds(elapsed_.load()); }
@@ -39,7 +39,7 @@ class SharedClock final : public Clock {
   std::atomic<int64_t> wall_{0};
 };
 
-// Without messages, which name sessions.
+// Leaves messages out, because they name sessions.
 std::string Tell(const absl::Status& status);
 std::string Tell(const absl::StatusOr<CommitResult>& result);
 std::string Tell(const absl::StatusOr<ScanResult>& result);
@@ -51,7 +51,7 @@ class Side {
  public:
   virtual ~Side() = default;
   virtual KvStore& store() = 0;
-  // Until what was called has been answered, if that is not others' work.
+  // Runs until all calls have been answered, if the store needs a push for that.
   virtual void Settle() {}
   virtual void Restart() = 0;
 
@@ -97,7 +97,7 @@ struct Sent {
 
 using Answers = std::vector<std::future<std::string>>;
 
-// All are under way at once; the answers come in the order of the calls.
+// Sends all commits at once. The answers are in the order of the calls.
 Answers Send(Side& side, const std::vector<Sent>& sent, size_t from, size_t to);
 std::vector<std::string> Collect(Side& side, Answers answers);
 
@@ -130,7 +130,7 @@ class RocksSide final : public Side {
     Close();
     Open();
   }
-  // Ends with the batch that is being written.
+  // Ends after the batch that is being written.
   void Close() { store_.reset(); }
   void Open();
 

@@ -1,6 +1,6 @@
-// The store's process is killed with SIGKILL again and again while clients commit. Whatever it
-// acknowledged must be there afterwards, groups whole, and the commits that survive must be a
-// prefix of their order.
+// The store's process is killed with SIGKILL again and again while clients commit. Afterwards every
+// acknowledged commit must be there, each group as a whole. The surviving commits must be a prefix
+// of their order.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ constexpr int kClients = 3;
 constexpr size_t kWindow = 16;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// The store in a process of its own.
+// The store as a process of its own.
 class Child {
  public:
   explicit Child(const std::string& folder) {
@@ -82,16 +82,16 @@ class Rig final : public KvRig {
   GrpcKvStore store_;
 };
 
-// Commits a pair of keys with each number, many at a time, until the store is gone; goes on with
-// the next one.
+// Commits a pair of keys for each number, with many commits under way, until the store is gone.
+// Then goes on with the next store.
 class Client {
  public:
   explicit Client(int index) : index_(index) {}
 
   void Open(KvRig& rig) { session_ = rig.OpenSession().value().session; }
 
-  // Resends what is unknown, then sends new commits until an answer fails. `on_ack` is called for
-  // each answer.
+  // Sends commits of unknown result again, then new commits until an answer fails. Calls `on_ack`
+  // for each answer.
   void Run(KvStore& store, const std::function<void()>& on_ack) {
     {
       absl::MutexLock lock(&mu_);
@@ -127,7 +127,7 @@ class Client {
   }
 
  private:
-  // Waits until at most `count` are outstanding; false if the store is gone.
+  // Waits until at most `count` commits are under way. Returns false if the store is gone.
   bool Await(size_t count) {
     absl::MutexLock lock(&mu_);
     auto few = [this, count] { return outstanding_ <= count || (failed_ && outstanding_ == 0); };
@@ -165,7 +165,7 @@ class Client {
   const int index_;
   uint64_t session_ = 0;
   uint64_t last_ = 0;
-  std::set<uint64_t> unknown_;  // sent at least once, not known to be answered
+  std::set<uint64_t> unknown_;  // sent at least once, with no answer so far
   absl::Mutex mu_;
   size_t outstanding_ = 0;
   bool failed_ = false;

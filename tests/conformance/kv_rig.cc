@@ -48,7 +48,7 @@ class MemRig final : public KvRig {
 class RocksRig : public KvRig {
  public:
   explicit RocksRig(RigOptions options) : RocksRig(options, NewFolder()) {
-    // Making a database with all its column families takes far longer than copying a new one.
+    // Copying a new database takes far less time than making one with all its column families.
     static const std::string* const made = [] {
       const std::string folder = NewFolder();
       RocksRig rig(RigOptions(), folder);
@@ -96,7 +96,7 @@ class GrpcRig final : public KvRig {
   explicit GrpcRig(RigOptions options) : rocks_(options) { Serve(); }
   ~GrpcRig() override { End(); }
   KvStore& store() override { return *client_; }
-  // The port may change, so the client is new too; its old watches have ended by then.
+  // The port may change, so the client is new, too. The old watches have ended by then.
   void Restart() override {
     server_.reset();
     service_.reset();

@@ -1,5 +1,4 @@
-// KvRig: one kind of KvStore for the conformance suite: the store, its restart, and calls that wait
-// for their answer.
+// KvRig: one kind of KvStore for the conformance suite: the store, its restart, and blocking calls.
 
 #ifndef TESTS_CONFORMANCE_KV_RIG_H_
 #define TESTS_CONFORMANCE_KV_RIG_H_
@@ -20,10 +19,10 @@ class KvRig {
  public:
   virtual ~KvRig() = default;
   virtual KvStore& store() = 0;
-  // Ends the process that serves and starts another one over the same data.
+  // Ends the serving process and starts another one over the same data.
   virtual void Restart() = 0;
 
-  // They wait at most half a minute; DEADLINE_EXCEEDED then.
+  // These calls wait at most half a minute; then they return DEADLINE_EXCEEDED.
   absl::StatusOr<SessionInfo> OpenSession(uint64_t seen_incarnation = 0, CommitSeq seen = 0);
   absl::StatusOr<CommitResult> Commit(CommitRequest request);
   absl::StatusOr<GetResult> Get(std::vector<Key> keys);
@@ -40,11 +39,11 @@ std::unique_ptr<KvRig> NewRocksRig(RigOptions options);
 // GrpcKvStore over a RocksKvStore served in the same process on a loopback port.
 std::unique_ptr<KvRig> NewGrpcRig(RigOptions options);
 
-// What a watch has told.
+// Collects the events of a watch.
 class WatchLog {
  public:
   WatchObserver observer();
-  // Waits until `count` mutations have come, or the watch has lagged, or half a minute.
+  // Waits until `count` mutations have come, the watch has lagged, or half a minute has passed.
   std::vector<WatchedMutation> WaitFor(size_t count);
   std::optional<absl::Status> WaitForLag();
   std::vector<CommitSeq> seqs();
@@ -59,7 +58,7 @@ class WatchLog {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// Short forms.
+// Short names for mutations and conditions.
 Mutation Put(ColumnFamily cf, std::string key, std::string value);
 Mutation Delete(ColumnFamily cf, std::string key);
 Mutation DeleteRange(ColumnFamily cf, std::string begin, std::string end);

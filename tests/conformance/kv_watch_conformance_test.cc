@@ -1,4 +1,4 @@
-// What every KvStore does of watches, told as sentences.
+// The contract of every KvStore for watches, one sentence for each test.
 
 #include <string>
 
@@ -74,7 +74,7 @@ TEST_P(KvWatchConformance, AWatchOfSeveralRangesTellsOfThoseAlone) {
   watch->MoveEnd(0, "b1");
   watch->MoveEnd(1, "c5");
   watch->MoveEnd(3, "f");
-  watch->MoveEnd(4, "g");  // there is none
+  watch->MoveEnd(4, "g");  // there is no such range
   EXPECT_EQ(Keys({.cf = kEvents, .begin = "c", .end = "d"}), "c ");
   Must({{{}, {Delete(kEvents, "b"), Delete(kEvents, "b1"), Delete(kEvents, "c")}},
         {{},
@@ -98,11 +98,11 @@ TEST_P(KvWatchConformance, AWatchOfSeveralRangesTellsOfARangeDeleteThatTouchesOn
   const auto clear = [&](int from, int to) {
     Must({{{}, {DeleteRange(ColumnFamily::kInflight, claim(from), claim(to))}}});
   };
-  clear(0, 2);  // up to the first
+  clear(0, 2);  // up to the first range
   clear(1, 3);
-  clear(4, 6);  // between them
+  clear(4, 6);  // between the ranges
   clear(5, 7);
-  clear(8, 9);  // behind them
+  clear(8, 9);  // behind the last range
   clear(0, 9);
   const auto seen = log.WaitFor(3);
   ASSERT_EQ(seen.size(), 3);

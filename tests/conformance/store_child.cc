@@ -1,5 +1,5 @@
-// A store's process for kv_kill_test: serves the folder given on a loopback port, which it prints,
-// until it is killed or its input ends.
+// The store's process for kv_kill_test. It serves the given folder on a loopback port, which it
+// prints, until it is killed or its input ends.
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
-// ApiClient: the public gRPC API as plain blocking calls, for tests and the demo.
+// ApiClient: the public gRPC API as blocking calls, for tests and the demo.
 //
-// Every call waits for the server to be reachable, at most `timeout`.
+// Every call waits until the server is reachable, at most `timeout`.
 //
 // Threads: any.
 
@@ -26,26 +26,26 @@ class ApiClient {
   explicit ApiClient(const std::string& address, absl::Duration timeout = absl::Seconds(20));
   ~ApiClient();
 
-  // In tenant "default". The id is the last part of the name.
+  // All names are in tenant "default". The id is the last part of the name.
   absl::StatusOr<v1::Schedule> CreateSchedule(const std::string& id, const v1::Schedule& schedule);
   absl::StatusOr<v1::Schedule> GetSchedule(const std::string& id);
   absl::StatusOr<v1::Schedule> PauseSchedule(const std::string& id);
   absl::StatusOr<v1::Schedule> ResumeSchedule(const std::string& id);
-  // [start, end), at most max_occurrences of it.
+  // Backfills at most max_occurrences of [start, end).
   absl::StatusOr<v1::BackfillScheduleResponse> BackfillSchedule(const std::string& id,
                                                                 absl::Time start, absl::Time end,
                                                                 int max_occurrences);
   absl::StatusOr<v1::PreviewScheduleResponse> PreviewSchedule(
       const v1::PreviewScheduleRequest& request);
   absl::Status DeleteSchedule(const std::string& id);
-  // `request_id`, if given, makes it safe to repeat.
+  // A `request_id` makes the call safe to repeat.
   absl::StatusOr<v1::Run> TriggerSchedule(const std::string& id, int64_t event_count = 0,
                                           const std::string& request_id = "");
   // All runs of the schedule.
   absl::StatusOr<std::vector<v1::Run>> ListRuns(const std::string& id);
   absl::StatusOr<v1::Run> GetRun(const std::string& name);
 
-  // In batches; all or the first error.
+  // Creates the events in batches. Returns the first error.
   absl::Status CreateEvents(const std::vector<v1::Event>& events);
   // An event with a client-chosen id.
   absl::StatusOr<v1::Event> CreateEvent(const std::string& event_id, const v1::Event& event);

@@ -30,7 +30,7 @@ int MillisUntil(absl::Time deadline) {
       std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()) + 1));
 }
 
-// Between fork and exec: only calls that are safe there.
+// Runs between fork and exec, so it makes only calls that are safe there.
 [[noreturn]] void RunChild(pid_t parent, int out, int log, char* const* argv, char* const* envp) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> ChildProcess::AwaitLine(absl::string_view prefix,
 }
 
 void ChildProcess::Signal(int signal) {
-  // Not reaped means that the id is still this child's.
+  // The child is not reaped, so the process id is still its own.
   if (!reaped_) kill(pid_, signal);
 }
 

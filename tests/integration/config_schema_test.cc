@@ -1,5 +1,5 @@
-// escapement.config.v1.Config is the schema of config files: it names every setting of every
-// process, and none that is not.
+// escapement.config.v1.Config is the schema of config files. It has exactly the settings of all
+// processes.
 
 #include <cstdlib>
 #include <set>
@@ -17,7 +17,7 @@
 namespace escapement::integration {
 namespace {
 
-// The names that a process prints as its configuration.
+// The names of the settings that a process prints.
 std::set<std::string> SettingsOf(const std::string& service) {
   std::set<std::string> settings;
   std::vector<std::string> arguments = {"--print_config"};

@@ -1,4 +1,4 @@
-// A standalone platform, and escctl run against it.
+// A standalone platform, and escctl commands that run against it.
 
 #ifndef TESTS_INTEGRATION_ESCCTL_FIXTURE_H_
 #define TESTS_INTEGRATION_ESCCTL_FIXTURE_H_
@@ -59,7 +59,7 @@ class EscctlTest : public ::testing::Test {
     said.words = std::string(std::istreambuf_iterator<char>(in), {});
     return said;
   }
-  // Of a command that must succeed.
+  // The output of a command that must succeed.
   nlohmann::json Json(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"-o", "json"});
     const Said said = Run(std::move(arguments));

@@ -48,7 +48,7 @@ TEST_F(EscctlTest, TakesAScheduleThroughItsLife) {
   EXPECT_THAT(deleted.words, HasSubstr("deleted"));
 }
 
-// Its policy lets one event out, whose token nobody gives back.
+// The policy lets one event out, and nobody gives its token back.
 TEST_F(EscctlTest, CancelsARunWhoseEventsWait) {
   Json({"policy", "create", "one", "--max-concurrent", "1"});
   Json({"schedule", "create", "s", "--cron", "0 0 1 1 *", "-n", "50", "--policy", "one", "--http",
@@ -64,7 +64,7 @@ TEST_F(EscctlTest, CancelsARunWhoseEventsWait) {
   ASSERT_EQ(events.size(), 49u);
   EXPECT_EQ(events[0]["reason"], "cancelled");
   EXPECT_EQ(Json({"run", "cancel", run, "--request-id", "r"})["state"], "ACTIVE");
-  // The one that is out ends as its consumer says.
+  // The event that is out ends by its consumer's result.
   const auto usage = Json({"policy", "usage", "one"});
   ASSERT_EQ(usage["holders"].size(), 1u) << usage;
   EXPECT_EQ(Run({"run", "cancel", "s/runs/20300101T000000.000000Z"}).exit_code, 1);
@@ -152,7 +152,7 @@ TEST_F(EscctlTest, GivesTokensBackByHand) {
   const std::string first = usage["holders"][0]["token"];
   const std::string second = usage["holders"][1]["token"];
   EXPECT_THAT(Run({"policy", "usage", "backup"}).data, HasSubstr(first));
-  // Done at once by the owner here, or stored for it.
+  // The owner in this process does it at once, or it is stored for the owner.
   const auto taken = AnyOf("DONE", "STORED");
   const auto status_of = [](const nlohmann::json& results) {
     return results[0]["status"].get<std::string>();
@@ -203,7 +203,7 @@ TEST_F(EscctlTest, PrintsAHostileConsumersWordsWithoutControlCharacters) {
     for (const absl::string_view line : absl::StrSplit(said.data, '\n'))
       EXPECT_FALSE(HasControlCharacters(line)) << absl::CHexEscape(line);
   }
-  // A label that is too long is named in the violation's field.
+  // The violation's field names the label that is too long.
   const Said refused =
       Run({"schedule", "create", "x", "--cron", "@daily", "--grpc", (*consumer)->target(),
            "--label", absl::StrCat(hostile, std::string(100, 'k'), "=v")});

@@ -1,4 +1,5 @@
-// escctl against a real platform: previews, when schedules fire, what becomes of occurrences.
+// escctl against a real platform: previews, the times of schedules, and what becomes of
+// occurrences.
 
 #include <algorithm>
 #include <string>
@@ -54,7 +55,7 @@ TEST_F(EscctlTest, PreviewsWithDataOnStdoutAndWordsOnStderr) {
       nlohmann::json::array(
           {{{"launchExpression", "H:2"}, {"class", "HOUR"}, {"hour", "2"}, {"minute", "30"}}}));
 
-  // The other ways of saying when.
+  // The other ways to give times.
   const auto fields =
       Json({"schedule", "preview", "--cron-field", "hour=3,6,9", "--cron-field", "minute=0",
             "--exclude", "* 6 * * *", "-n", "2", "--from", "2027-01-01T00:00:00Z"});
@@ -120,11 +121,11 @@ TEST_F(EscctlTest, ShowsTheTimesAndPoliciesOfASchedule) {
   EXPECT_EQ(made["maxRuns"], "1000");
   EXPECT_TRUE(made.contains("startTime") && made.contains("endTime") && made.contains("nextTime"));
   EXPECT_FALSE(made.contains("cron"));
-  // Warnings are of create and update alone.
+  // Only create and update return warnings.
   made.erase("warnings");
   EXPECT_EQ(Json({"schedule", "get", "pulse"}), made);
 
-  // The id after the last time, which takes one value only.
+  // The id stands after the last time flag, which takes one value only.
   const auto once = Json({"schedule", "create", "--http", uri, "--at", "2198-01-02T03:04:05Z",
                           "--at", "2197-01-02T03:04:05.5Z", "--at", "+1h", "once"});
   EXPECT_EQ(once["name"], "tenants/default/schedules/once");
@@ -185,7 +186,7 @@ TEST_F(EscctlTest, WarnsOnStderrOfRetriesThatOutlastThePeriod) {
 TEST_F(EscctlTest, BackfillsAPastRangeInParts) {
   Json({"schedule", "create", "nightly", "--cron", "*/5 * * * *", "--start", "+1h", "--http",
         receiver_->origin() + "/hook"});
-  // Before it was made.
+  // The range lies before the schedule was made.
   const absl::Time from = absl::Now() - absl::Hours(3);
   const auto time = [](absl::Time at) {
     return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", at, absl::UTCTimeZone());
@@ -213,7 +214,7 @@ TEST_F(EscctlTest, BackfillsAPastRangeInParts) {
 }
 
 TEST_F(EscctlTest, ShowsWhyARunWasSkipped) {
-  // The first answer takes longer than the test may.
+  // The first answer takes longer than the test may take.
   Json({"schedule", "create", "slow", "--every", "1s", "--overlap", "skip", "--delivery-timeout",
         "10m", "--http", receiver_->origin() + "/hang"});
   receiver_->AwaitRequests(1);

@@ -14,7 +14,7 @@ Health CheckHealth(const std::string& address) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
   grpc::CompletionQueue queue;
-  // HealthCheckRequest{service: ""} is empty; HealthCheckResponse is field 1: 1 = SERVING, 2 =
+  // HealthCheckRequest{service: ""} is empty. HealthCheckResponse has field 1: 1 = SERVING, 2 =
   // NOT_SERVING.
   const grpc::Slice empty;
   auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",

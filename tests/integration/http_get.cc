@@ -15,8 +15,8 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
-// Runs the operation that `start` begins with a completion token, to its end or to the stream's own
-// timeout.
+// Runs the operation that `start` begins with a completion token, until it ends or the stream's own
+// timeout has passed.
 template <typename Start>
 beast::error_code Await(asio::io_context& io, Start start) {
   beast::error_code result;

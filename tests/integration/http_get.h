@@ -1,4 +1,4 @@
-// HttpGet: one GET request on a loopback port, for /metrics, /readyz and a receiver's counters.
+// HttpGet: one GET request to a loopback port, for /metrics, /readyz and a receiver's counters.
 
 #ifndef TESTS_INTEGRATION_HTTP_GET_H_
 #define TESTS_INTEGRATION_HTTP_GET_H_

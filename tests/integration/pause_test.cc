@@ -1,5 +1,5 @@
-// A handler and an emitter that stand still (SIGSTOP) for longer than their leases, while others
-// take over, and then go on as if nothing had happened.
+// A handler or an emitter stands still (SIGSTOP) for longer than its leases. Other processes take
+// over, and then it goes on as if nothing had happened.
 
 #include <poll.h>
 #include <signal.h>
@@ -31,9 +31,9 @@ namespace {
 using fixtures::Receipt;
 
 constexpr char kSource[] = "/tenants/default/schedules/ticks";
-constexpr int kEvents = 20;  // of each second
-// What a handler had claimed when it was stopped: claims are made up to 40 ms ahead, and a pause
-// that the machine itself makes may come between.
+constexpr int kEvents = 20;  // events of each second
+// Bounds the events that a handler had claimed when it was stopped. Claims are made up to 40 ms
+// ahead, and the machine itself may pause the handler, too.
 constexpr int64_t kClaimedAheadMicros = 200'000;
 
 class PauseTest : public ::testing::Test {
@@ -72,7 +72,7 @@ class PauseTest : public ::testing::Test {
     }
     return true;
   }
-  // -1: it cannot be asked.
+  // Returns -1 if the service cannot be asked.
   double MetricOf(const std::string& service, absl::string_view metric) {
     const auto answer = HttpGet(platform_->http_address(service), "/metrics");
     if (!answer.ok()) return -1;
@@ -85,8 +85,8 @@ class PauseTest : public ::testing::Test {
   }
   uint64_t Distinct() { return receipts_.Stats(kSource).distinct; }
 
-  // `service` stands still until "`service`.2" holds all that it held, and as long again as it
-  // takes to deliver two more seconds. Returns the wall time of the stop.
+  // Stops `service` until "`service`.2" holds everything that it held, and then until two more
+  // seconds' events are delivered. Returns the wall time of the stop.
   int64_t Freeze(const std::string& service, absl::string_view held_metric) {
     EXPECT_TRUE(Await([&] { return Distinct() >= 2 * kEvents; }));
     const double all = MetricOf(service, held_metric);
@@ -99,7 +99,7 @@ class PauseTest : public ::testing::Test {
     const uint64_t before = Distinct();
     EXPECT_TRUE(Await([&] { return Distinct() >= before + 2 * kEvents; }));
     platform_->Signal(service, SIGCONT);
-    // It serves again, and finds that it holds nothing any more, or only what it was left since.
+    // It serves again and finds that it has lost its leases. It may have acquired some since.
     EXPECT_TRUE(Await([&] {
       const double held = MetricOf(service, held_metric);
       return held >= 0 && held < all;
@@ -107,7 +107,8 @@ class PauseTest : public ::testing::Test {
     return stopped;
   }
 
-  // Every second between the first and the last one is there and whole, each event under one id.
+  // Expects every second between the first and the last, each with all its events under one id
+  // each.
   void ExpectWhole() {
     const uint64_t before = Distinct();
     EXPECT_TRUE(Await([&] { return Distinct() >= before + 3 * kEvents; }));
@@ -130,7 +131,7 @@ class PauseTest : public ::testing::Test {
     EXPECT_EQ(receipts_.Stats(kSource).changed, 0u);
   }
 
-  // Those that arrived again after they had been accepted.
+  // Receipts of events that had been accepted before.
   std::vector<Receipt> Doubled() {
     std::vector<Receipt> doubled;
     std::set<std::string> accepted;
@@ -147,10 +148,10 @@ class PauseTest : public ::testing::Test {
   std::unique_ptr<ApiClient> api_;
 };
 
-TEST_F(PauseTest, AHandlerThatStoodStillBeyondItsLeaseSendsNothingThatIsAnothersByThen) {
+TEST_F(PauseTest, StoppedHandlerSendsNoEventsOfNewOwnerAfterItsLeaseEnded) {
   const int64_t stopped = Freeze("handler", "escapement_handler_shards_held");
   ExpectWhole();
-  // W1: sent, and stopped before the end was committed.
+  // W1: the event was sent, and the handler stopped before the end was committed.
   for (const Receipt& receipt : Doubled()) {
     EXPECT_LT(receipt.launch_micros, stopped + kClaimedAheadMicros)
         << receipt.event_id << " attempt " << receipt.attempt;

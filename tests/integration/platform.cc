@@ -89,7 +89,7 @@ absl::Status Platform::AwaitReady(const std::string& service, absl::Duration tim
     const auto answer = HttpGet(http_address(service), "/readyz");
     if (answer.ok() && answer->status == 200) return absl::OkStatus();
     last = answer.ok() ? answer->body : answer.status().ToString();
-    // The question is asked again in a while; poll() on nothing is that while.
+    // Waits a little before the next try.
     poll(nullptr, 0, 20);
   } while (absl::Now() < deadline);
   return absl::DeadlineExceededError(absl::StrCat(service, " did not become ready: ", last));

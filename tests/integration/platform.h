@@ -1,8 +1,8 @@
 // Platform: store, master, emitter, handler and token manager as real processes on loopback, with
 // data and logs in one folder.
 //
-// Ports are chosen by the system at the first start and kept over restarts, as those of a real
-// installation are. "handler.2" is a second process of the service "handler", and so on.
+// The system chooses ports at the first start. They stay the same over restarts, as in a real
+// installation. "handler.2" is a second process of the service "handler", and so on.
 //
 // Threads: none of its own; the main thread only (see ChildProcess).
 
@@ -32,32 +32,32 @@ class Platform {
     // Exists; data and logs go below it.
     std::string folder;
     std::map<std::string, std::vector<std::string>> extra_arguments = {};  // by service
-    // By service: instead of the one in `bin`.
+    // Programs by service that replace those in `bin`.
     std::map<std::string, std::string> programs = {};
   };
 
   explicit Platform(Options options);
-  ~Platform();  // kills what runs
+  ~Platform();  // kills processes that still run
 
   // Starts the services in this order and waits until each is ready to be called.
   absl::Status Start(const std::vector<std::string>& services = {"store", "master", "emitter",
                                                                  "handler"});
 
-  // From its next start on the process reaches the store at this address, that of a proxy.
+  // From its next start on the process reaches the store at this address, which is a proxy's.
   void RouteStore(const std::string& name, std::string address);
 
-  // SIGKILL. The service must run.
+  // Sends SIGKILL. The service must run.
   void Kill(const std::string& service);
-  // SIGSTOP, SIGCONT… The service must run.
+  // Sends SIGSTOP, SIGCONT… The service must run.
   void Signal(const std::string& service, int signal);
-  // Starts it again on its former ports and waits for its line, not until it is ready.
+  // Starts the process again on its former ports. Waits for its first line, not until it is ready.
   absl::Status Restart(const std::string& name);
-  // SIGTERM; the exit code.
+  // Sends SIGTERM. Returns the exit code.
   absl::StatusOr<int> Terminate(const std::string& service,
                                 absl::Duration timeout = absl::Seconds(20));
-  // False if it has ended by itself, or was ended.
+  // False if the process has ended, by itself or not.
   bool Runs(const std::string& name);
-  // Of the process that runs.
+  // The id of the running process.
   pid_t pid(const std::string& service) const;
   // Waits until /readyz answers 200.
   absl::Status AwaitReady(const std::string& service, absl::Duration timeout = absl::Seconds(30));

@@ -1,5 +1,5 @@
-// The whole way with real processes: schedules and events through the public API, to an HTTP and a
-// gRPC consumer, while each process is killed in turn.
+// The whole way with real processes: schedules and events go through the public API to an HTTP and
+// a gRPC consumer, while each process is killed in turn.
 
 #include "tests/integration/platform.h"
 
@@ -45,7 +45,7 @@ class PlatformTest : public ::testing::Test {
   void SetUp() override {
     folder_ = ::testing::TempDir() + "/platform.XXXXXX";
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    // Short leases: what a killed process held is taken over soon.
+    // Leases are short, so a killed process is soon replaced.
     platform_ = std::make_unique<Platform>(Platform::Options{
         .bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
         .folder = folder_,
@@ -84,13 +84,13 @@ class PlatformTest : public ::testing::Test {
     schedule.mutable_delivery_timeout()->set_seconds(1);
     schedule.mutable_retry_policy()->set_max_attempts(50);
     schedule.mutable_retry_policy()->mutable_max_backoff()->set_seconds(1);
-    // Until it has got through, though the next second is never far.
+    // Retries an event until it gets through, although the next second is near.
     schedule.mutable_retry_policy()->set_keep(true);
     return schedule;
   }
 
-  // `count` events, `gap` apart, from a second from now on, by HTTP and gRPC in turn. Returns their
-  // instants.
+  // Makes `count` events, `gap` apart, from a second from now on, by HTTP and gRPC in turn. Returns
+  // their instants.
   std::set<int64_t> CreateEvents(int count, absl::Duration gap) {
     std::set<int64_t> instants;
     std::vector<v1::Event> events;
@@ -114,7 +114,7 @@ class PlatformTest : public ::testing::Test {
     return instants;
   }
 
-  // Until `done` or the time is over; whether it came true.
+  // Waits until `done` is true. Returns false if that takes longer than `timeout`.
   bool Await(const std::function<bool()>& done, absl::Duration timeout = absl::Seconds(30)) {
     const absl::Time deadline = absl::Now() + timeout;
     while (!done()) {
@@ -127,7 +127,7 @@ class PlatformTest : public ::testing::Test {
     return Await([&] { return receipts_.Stats(prefix).distinct >= count; });
   }
 
-  // One id for each launch instant, one body for each id, nothing early.
+  // Expects one id for each launch instant, one body for each id, and no early event.
   void ExpectInstants(const std::string& prefix, const std::set<int64_t>& instants) {
     const fixtures::ReceiptStats stats = receipts_.Stats(prefix);
     EXPECT_EQ(stats.early, 0u);
@@ -143,8 +143,8 @@ class PlatformTest : public ::testing::Test {
     EXPECT_EQ(arrived, instants);
   }
 
-  // The platform's own record: every run of the schedule up to the instant is complete, all events
-  // succeeded, `n` each. Returns how many runs that are.
+  // By the platform's own record, every run of the schedule up to the instant is complete, and all
+  // its `n` events succeeded. Returns the number of these runs.
   size_t ExpectRunsComplete(const std::string& schedule, int64_t up_to_micros, int64_t n) {
     std::vector<v1::Run> runs;
     EXPECT_TRUE(Await([&] {
@@ -207,7 +207,7 @@ TEST_F(PlatformTest, LosesNothingWhenEachProcessIsKilledInTurn) {
   const std::set<int64_t> instants = CreateEvents(400, absl::Milliseconds(10));
   uint64_t seen = 0;
   for (const std::string service : {"handler", "emitter", "store", "master"}) {
-    // Work is under way, also since the last kill.
+    // Events are arriving, also since the last kill.
     EXPECT_TRUE(AwaitDistinct("", seen + 20));
     platform_->Kill(service);
     seen = receipts_.Stats().distinct;
@@ -217,8 +217,8 @@ TEST_F(PlatformTest, LosesNothingWhenEachProcessIsKilledInTurn) {
   EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
   ExpectInstants(kEvents, instants);
 
-  // Every second from the first one is there and whole, in the consumer's notes and in the
-  // platform's.
+  // Every second from the first on is there with all its events, in the consumer's notes and in the
+  // platform's record.
   EXPECT_TRUE(AwaitDistinct(Source("ticks"), 100));
   const std::vector<Receipt> seen_ticks = receipts_.List(Source("ticks"));
   ASSERT_FALSE(seen_ticks.empty());
@@ -255,7 +255,7 @@ TEST_F(PlatformTest, StopsAndGoesOnWithoutLossOrRepetition) {
   }
   EXPECT_TRUE(AwaitDistinct(kEvents, instants.size()));
   ExpectInstants(kEvents, instants);
-  // A drain in order leaves nothing claimed, so nothing is sent again.
+  // An orderly drain leaves no claims, so nothing is sent again.
   EXPECT_EQ(receipts_.Stats(kEvents).duplicates, 0u);
 }
 

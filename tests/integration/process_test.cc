@@ -1,5 +1,5 @@
-// What every process has in common: flags, ports, health, metrics, drain. One real process at a
-// time, but for the store that the others need.
+// The common parts of every process: flags, ports, health, metrics, drain. One real process runs at
+// a time, plus the store if it needs one.
 
 #include <signal.h>
 
@@ -84,8 +84,8 @@ TEST_P(ProcessTest, PrintsItsVersionAndConfiguration) {
   EXPECT_EQ(*config->Wait(absl::Seconds(20)), 0);
 }
 
-// A linker may leave common/rpc/grpc_sleep_override out of a program in which everything else
-// works.
+// A linker may leave common/rpc/grpc_sleep_override out of a program, and no other test would
+// notice.
 TEST_P(ProcessTest, LoaderFindsOurSleepBeforeThatOfGrpc) {
   auto child = Run({"--version"}, {"LD_DEBUG=bindings", "LD_BIND_NOW=1"});
   EXPECT_EQ(*child->Wait(absl::Seconds(20)), 0);

@@ -1,4 +1,4 @@
-// escctl store clock, asked of each process that serves StoreService, over the wire.
+// escctl store clock, over the wire, with each process that serves StoreService.
 
 #include <string>
 

@@ -1,10 +1,10 @@
-// Handler, token manager, emitter and store are killed with -9 in turn, at random instants, while a
-// batch goes out under a policy to a consumer that works and gives its tokens back. The consumer
-// itself must never see more distinct events out than the policy allows, but for expiries that the
-// platform has recorded, and the platform's own counts must say that each event ended once.
+// Handler, token manager, emitter and store are killed with -9 in turn, at random instants, during
+// a batch. The batch goes out under a policy to a consumer that works and gives its tokens back.
+// The consumer must never see more distinct events out than the policy allows, except for expiries
+// that the platform has recorded. The platform's own counts must say that each event ended once.
 //
 //   bazel test //tests/integration:throttle_kill_test --test_timeout=3000
-//     --test_arg=--kills=200 --test_arg=--events=200000
+//   --test_arg=--kills=200 --test_arg=--events=200000
 
 #include <poll.h>
 
@@ -92,7 +92,7 @@ class ThrottleKillTest : public ::testing::Test {
 
   void CreateSchedule(const std::string& id, v1::Target target, int64_t events) {
     v1::Schedule schedule;
-    schedule.set_cron("0 0 1 1 *");  // fires when it is told to
+    schedule.set_cron("0 0 1 1 *");  // fires only when triggered
     schedule.set_event_count(events);
     schedule.set_payload("{}");
     schedule.set_policy(policy_);
@@ -107,7 +107,7 @@ class ThrottleKillTest : public ::testing::Test {
     ASSERT_TRUE(run.ok()) << run.status();
   }
 
-  // Until `done`; false if the consumer has seen nothing new for a long time.
+  // Waits until `done` is true. Returns false if the consumer's work stands still for a long time.
   bool Await(const std::function<bool()>& done) {
     uint64_t seen = worker_->Work().ended;
     absl::Time moved = absl::Now();
@@ -121,8 +121,8 @@ class ThrottleKillTest : public ::testing::Test {
     return true;
   }
 
-  // Kills the next victim again and again: each time when a random part of the batch has ended
-  // since, or, one time in four, within a second, while the platform may still be coming back.
+  // Kills the victims in turn. It waits for a random part of the batch to end before each kill. One
+  // time in four it waits less than a second instead, so the platform may still be recovering.
   void KillAll(uint64_t events) {
     std::mt19937 random(absl::GetFlag(FLAGS_seed));
     const int kills = absl::GetFlag(FLAGS_kills);
@@ -142,7 +142,7 @@ class ThrottleKillTest : public ::testing::Test {
     EXPECT_LT(worker_->Work().ended, events) << "the last kill came after the end";
   }
 
-  // The platform's record of the run, once it is complete.
+  // Waits until the platform's record of the run is complete, and checks it.
   void ExpectRunAddsUp(const std::string& id, int64_t n) {
     v1::Run run;
     EXPECT_TRUE(Await([&] {

@@ -1,6 +1,8 @@
-// What throttled schedules promise through the public doors, with real processes and without
-// faults: the event that tells of a run's end, a window that drops what it could not send, and a
-// policy that stays while it is in use. (Faults: throttle_kill_test.)
+// The promises of throttled schedules through the public doors, with real processes and without
+// faults (throttle_kill_test has the faults):
+// - an event reports a run's end;
+// - a window drops unsent events;
+// - a policy stays while it is in use.
 
 #include <poll.h>
 
@@ -51,7 +53,7 @@ class ThrottleTest : public ::testing::Test {
     platform_ = std::make_unique<Platform>(
         Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
                           .folder = folder});
-    // Accepts everything and gives no token back but by Complete.
+    // The consumer accepts everything. Only Complete gives a token back.
     http_ = *fixtures::HttpReceiver::Start({.kept_requests_max = 100}, &receipts_);
     const absl::Status status = platform_->Start(kServices);
     ASSERT_TRUE(status.ok()) << status;
@@ -77,7 +79,8 @@ class ThrottleTest : public ::testing::Test {
     return name.ok() ? *name : "";
   }
 
-  // Its events go to /to/{id}, the event of its end to /ended/{id}. It fires when it is told to.
+  // Events go to /to/{id}, the event for the run's end to /ended/{id}. The schedule fires only when
+  // triggered.
   v1::Schedule Definition(const std::string& id, int64_t event_count, const std::string& policy) {
     v1::Schedule schedule;
     schedule.set_cron("0 0 1 1 *");
@@ -89,7 +92,7 @@ class ThrottleTest : public ::testing::Test {
     return schedule;
   }
 
-  // Makes the schedule and one run of it; the run's name.
+  // Makes the schedule and triggers one run. Returns the run's name.
   std::string Run(const std::string& id, const v1::Schedule& schedule) {
     const auto created = api_->CreateSchedule(id, schedule);
     EXPECT_TRUE(created.ok()) << created.status();
@@ -109,7 +112,8 @@ class ThrottleTest : public ::testing::Test {
     return requests;
   }
 
-  // What the event of the end of the run of `id` says. Nothing else has been told of it.
+  // Waits for the event that reports the end of `id`'s run, and returns its content. It must be the
+  // only such event.
   nlohmann::json AwaitEnd(const std::string& id) {
     EXPECT_TRUE(Await([&] { return !RequestsTo("/ended/" + id).empty(); })) << id;
     const auto requests = RequestsTo("/ended/" + id);
@@ -127,7 +131,7 @@ class ThrottleTest : public ::testing::Test {
     return run.ok() ? *run : v1::Run();
   }
 
-  // The token of the first event that came to `path`.
+  // Waits for the first event that comes to `path`, and returns its token.
   std::string AwaitToken(const std::string& path) {
     EXPECT_TRUE(Await([&] { return !RequestsTo(path).empty(); })) << path;
     const auto requests = RequestsTo(path);
@@ -139,7 +143,7 @@ class ThrottleTest : public ::testing::Test {
     EXPECT_EQ(completer_->Stats().done, 1u);
   }
 
-  // Soon it can be, and then it is not there any more.
+  // Expects that the policy can be deleted soon, and then no longer exists.
   void ExpectIsDeleted(const std::string& policy) {
     absl::Status status;
     EXPECT_TRUE(Await([&] {
@@ -149,7 +153,7 @@ class ThrottleTest : public ::testing::Test {
     EXPECT_EQ(policies_->Delete(policy).code(), absl::StatusCode::kNotFound);
   }
 
-  // Until `done` or the time is over; whether it came true.
+  // Waits until `done` is true. Returns false if that takes too long.
   bool Await(const std::function<bool()>& done) {
     const absl::Time deadline = absl::Now() + absl::Seconds(30);
     while (!done()) {
@@ -168,7 +172,8 @@ class ThrottleTest : public ::testing::Test {
 };
 
 TEST_F(ThrottleTest, TheEndOfARunIsToldOnceWithItsCounts) {
-  // With a policy and without, several events and one. Each end is told after those before it.
+  // With and without a policy, with several events and with one. Each end is reported after those
+  // before it.
   v1::Schedule granted = Definition("granted", 3, CreatePolicy("two", 2));
   granted.set_completion(v1::ON_DELIVERY);
   const std::vector<std::pair<std::string, v1::Schedule>> schedules = {
@@ -228,13 +233,13 @@ TEST_F(ThrottleTest, APolicyIsDeletedOnlyWhenNothingUsesItAnyMore) {
   EXPECT_EQ(ErrorReason(policies_->Delete(policy)), "POLICY_HAS_SCHEDULES");
   const absl::Status deleted = api_->DeleteSchedule("batch");
   ASSERT_TRUE(deleted.ok()) << deleted;
-  // What is out at the consumer stays out.
+  // The deleted schedule's event still holds its token.
   EXPECT_EQ(ErrorReason(policies_->Delete(policy)), "POLICY_HAS_HELD_TOKENS");
   Complete(token);
   ExpectIsDeleted(policy);
 }
 
-TEST_F(ThrottleTest, WhatADeletedScheduleHasWaitingKeepsThePolicyOnlyUntilItsTurnComes) {
+TEST_F(ThrottleTest, RowsOfDeletedScheduleKeepThePolicyOnlyUntilTheirTurn) {
   const std::string policy = CreatePolicy("single", 1);
   Run("batch", Definition("batch", 3, policy));
   const std::string token = AwaitToken("/to/batch");

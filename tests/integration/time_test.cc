@@ -1,4 +1,4 @@
-// What schedules do with time, through the public API, with real processes: intervals, lists of
+// Time features of schedules through the public API, with real processes: intervals, lists of
 // instants, exclusions, misfires after a downtime and a pause, backfill, overlaps, the preview.
 
 #include "absl/time/time.h"
@@ -125,7 +125,7 @@ TEST_F(TimeTest, IntervalsAndListsFireAtTheirInstants) {
     return api_->GetSchedule("list")->state() == v1::Schedule::FINISHED &&
            api_->GetSchedule("every")->state() == v1::Schedule::FINISHED;
   }));
-  // Each whole second after the anchor, from the creation to the end, once.
+  // Each whole second after the anchor, from the creation to the end, fires once.
   EXPECT_TRUE(Await([&] {
     const std::set<int64_t> micros = LaunchMicros("every");
     return !micros.empty() && *micros.rbegin() == absl::ToUnixMicros(anchor + absl::Seconds(7));
@@ -138,7 +138,8 @@ TEST_F(TimeTest, IntervalsAndListsFireAtTheirInstants) {
   EXPECT_EQ(receipts_.Stats().early, 0u);
 }
 
-// Every second from the first run to the last is in the list, as fired or with the reason why not.
+// True if the list has every second from the first run to the last, either fired or with the reason
+// for a skip.
 bool HasEverySecond(const std::vector<v1::Run>& runs) {
   if (runs.empty()) return false;
   int64_t seconds = 0;
@@ -149,7 +150,7 @@ bool HasEverySecond(const std::vector<v1::Run>& runs) {
 
 bool WasSkipped(const v1::Run& run) { return run.state() == v1::Run::SKIPPED; }
 
-TEST_F(TimeTest, AfterADowntimeThePolicyDecidesAndEveryOccurrenceIsAccountedFor) {
+TEST_F(TimeTest, MisfirePolicyDecidesAfterADowntimeAndNoOccurrenceIsMissing) {
   v1::Schedule schedule = To("/ticks");
   schedule.set_cron("* * * * * *");
   schedule.mutable_misfire_policy()->mutable_threshold()->set_seconds(1);
@@ -163,13 +164,13 @@ TEST_F(TimeTest, AfterADowntimeThePolicyDecidesAndEveryOccurrenceIsAccountedFor)
   EXPECT_TRUE(Await([&] { return Arrived("all") >= 2 && Arrived("skip") >= 2; }));
   platform_->Kill("emitter");
   const absl::Time killed = absl::Now();
-  // What was emitted ahead, and eight seconds more.
+  // Longer than the emitter plans ahead, by eight seconds.
   EXPECT_TRUE(Await([&] { return absl::Now() > killed + absl::Seconds(13); }));
   const absl::Status restarted = platform_->Restart("emitter");
   ASSERT_TRUE(restarted.ok()) << restarted;
   const absl::Time back = absl::Now();
   for (const std::string id : {"latest", "skip", "all"}) {
-    // The run that is being delivered just now may not be in the list.
+    // The run being delivered now may be missing from the list.
     std::vector<v1::Run> runs;
     EXPECT_TRUE(Await([&] {
       runs = Runs(id);
@@ -180,7 +181,7 @@ TEST_F(TimeTest, AfterADowntimeThePolicyDecidesAndEveryOccurrenceIsAccountedFor)
     std::copy_if(runs.begin(), runs.end(), std::back_inserter(skipped), WasSkipped);
     ASSERT_FALSE(skipped.empty()) << id;
     for (const v1::Run& run : skipped) EXPECT_EQ(run.skip_reason(), "misfire");
-    // The older ones are in one record; of the latest three each has its own.
+    // One record counts the older ones. The latest three have a record each if they were skipped.
     EXPECT_GT(skipped.front().occurrence_count(), 1) << id;
     const size_t single = id == "all" ? 0 : id == "latest" ? 2 : 3;
     EXPECT_EQ(skipped.size(), 1 + single) << id;
@@ -213,7 +214,7 @@ TEST_F(TimeTest, AResumeFollowsTheMisfirePolicyAndABackfillFiresTheRest) {
   const auto in_range = [&](int64_t second) {
     return absl::FromUnixSeconds(second) >= begin && absl::FromUnixSeconds(second) < resumed;
   };
-  // What had been emitted before the pause has a run, whose event was skipped.
+  // Occurrences that had been emitted before the pause have runs whose events were skipped.
   EXPECT_GE(std::count_if(runs.begin(), runs.end(), WasSkipped), 2);
   int64_t missing = 0;
   for (int64_t second = absl::ToUnixSeconds(begin); second <= absl::ToUnixSeconds(resumed);
@@ -229,7 +230,8 @@ TEST_F(TimeTest, AResumeFollowsTheMisfirePolicyAndABackfillFiresTheRest) {
   }
   EXPECT_GE(missing, 7);
 
-  // In parts of three, until the range is done; a second time everything is there.
+  // The backfill fires three at a time, until the range is done. A second call finds everything
+  // fired.
   absl::Time start = begin;
   int64_t fired = 0;
   for (int calls = 0; calls < 100; ++calls) {
@@ -268,7 +270,7 @@ TEST_F(TimeTest, RunsDoNotOverlapWhereThePolicySaysSo) {
     EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [](const v1::Run& run) {
       return run.state() == v1::Run::SKIPPED && run.skip_reason() == "overlap";
     })) << id;
-    // One after the other: no arrival before the former one was answered.
+    // Runs follow one another: no arrival comes before the former one was answered.
     std::vector<int64_t> arrivals;
     for (const Receipt& receipt : receipts_.List("/tenants/default/schedules/" + id))
       arrivals.push_back(receipt.monotonic_micros);

@@ -1,8 +1,8 @@
-// The occurrences of cron expressions, for comparison with other programs.
+// Prints occurrences of cron expressions, to compare with other programs.
 //
-// Reads lines of "expression<TAB>zone<TAB>after<TAB>count" (`after` in Unix seconds), writes for
-// each a line of at most `count` occurrences strictly after `after`, as "unix/NOTE" (evaluator.h;
-// the note may be empty) separated by spaces; or "refused<TAB>reason".
+// Reads lines of "expression<TAB>zone<TAB>after<TAB>count", with `after` in Unix seconds. For each
+// it writes a line of at most `count` occurrences strictly after `after`, as "unix/NOTE"
+// (evaluator.h; the note may be empty) separated by spaces; or "refused<TAB>reason".
 
 #include <charconv>
 #include <iostream>

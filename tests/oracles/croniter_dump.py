@@ -26,13 +26,13 @@ def translate(expression):
         return expression, False
     fields = expression.split()
     if len(fields) == 7:
-        return None  # a year
-    seconds = [fields.pop(0)] if len(fields) == 6 else []  # go last
+        return None  # croniter has no field for years
+    seconds = [fields.pop(0)] if len(fields) == 6 else []  # croniter has seconds as the last field
     if len(fields) != 5:
         return expression, False
     minute, hour, day, month, weekday = fields
     if re.search(r"w|l-", day, re.I):
-        return None  # the nearest weekday, days before the last
+        return None  # croniter has no nearest weekday, nor days before the last
     if weekday in ("+*", "+?"):
         return None
     both = weekday.startswith("+")
@@ -50,14 +50,15 @@ def dump(expression, zone, instants):
     starts = [datetime.datetime.fromtimestamp(after, tz) for after in instants]
     try:
         runs = croniter(text, starts[0], day_or=not both)
-    except (CroniterError, ValueError, KeyError, NameError) as error:  # the last by a slip of its own
+    # croniter raises NameError by a mistake of its own.
+    except (CroniterError, ValueError, KeyError, NameError) as error:
         return "refused\t" + " ".join(str(error).split())
     found = []
     for start in starts:
         try:
             found.append("%d" % runs.get_next(float, start_time=start))
         except CroniterBadDateError:
-            found.append("none")  # within its 50 years, which take long to search
+            found.append("none")  # none within its 50 years, which take long to search
             break
     return " ".join(found)
 

@@ -21,7 +21,7 @@ HIGHEST = dict(second=59, minute=59, hour=23, day=31, month=12, weekday=7, year=
 LOWEST = dict(day=1, month=1, year=1970)
 FIELDS = ["second", "minute", "hour", "day", "month", "weekday", "year"]
 
-END = calendar.timegm((2200, 1, 1, 0, 0, 0))  # beyond it we have no occurrence
+END = calendar.timegm((2200, 1, 1, 0, 0, 0))  # we have no occurrence after this
 YEAR = 365.2425 * 86400
 
 
@@ -90,7 +90,7 @@ def loose(expression):
 
 class Croniter:
     name = "croniter"
-    horizon = 49 * YEAR  # what lies further away than its 50 calendar years it does not find
+    horizon = 49 * YEAR  # it finds nothing more than 50 calendar years away
 
     def why_only_theirs_refuses(self, expression):
         if wraps(expression, weekday_but=r"-(0|SUN)(/|$)"):
@@ -167,7 +167,7 @@ class Croniter:
             return []
         nth, plain = self.weekdays(fields)
         if len(plain | {day for day, _ in nth}) == 7:
-            return []  # as `*`
+            return []  # means the same as `*`
         only_nth = ",".join(f"{day}#{k}" for day, k in sorted(nth))
         days = dict(fields, weekday="+" + only_nth if nth else "*")
         weekdays = dict(fields, day="*")

@@ -13,12 +13,12 @@ import os
 import subprocess
 import sys
 
-sys.dont_write_bytecode = True  # the folder is the source tree's
+sys.dont_write_bytecode = True  # the folder is part of the source tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 try:
-    import croniter  # noqa: F401 (only asked whether it is there)
+    import croniter  # noqa: F401 (only checks that it is installed)
     import pytz
 except ImportError as error:
     sys.exit(f"oracles_test: {error}: tools/setup installs python3-croniter, which this test needs")
@@ -28,10 +28,10 @@ import random_cases
 
 REFUSED = "refused"
 CASES, SEED = 7000, 20261121
-COMPARED_MIN = 0.7  # of the cases, with each oracle: neither refuses, and it has words for the expression
-AGREE_MIN = 0.85  # of the steps, whatever the classes explain
-MOVED_HOURS_MAX = 24  # from a change of the offset, of what is explained by it
-EXAMPLES_MAX = 15  # shown of what fails
+COMPARED_MIN = 0.7  # least part of the cases that each oracle can express and both accept
+AGREE_MIN = 0.85  # least part of the steps that agree, whether or not a class explains the rest
+MOVED_HOURS_MAX = 24  # only differences this near to a change of the offset may be explained by it
+EXAMPLES_MAX = 15  # failures that are shown
 
 
 def run(name, command, lines):
@@ -99,7 +99,7 @@ def make_cases(count, seed, offsets):
     changes = {zone: [c for c in offsets.changes(zone) if first <= c < last] for zone in random_cases.ZONES}
     generator = random_cases.Generator(seed, changes)
     cases = [generator.case() for _ in range(count)]
-    # One instant in UTC is enough for what is only accepted or refused.
+    # For an expression that is only accepted or refused, one instant in UTC is enough.
     return cases + random_cases.FIXED + [random_cases.Case(text, "UTC", 1_266_000_000, 3) for text in random_cases.REFUSALS]
 
 
@@ -107,10 +107,10 @@ class Judge:
     def __init__(self, dialect, ours, offsets):
         self.dialect, self.ours, self.offsets = dialect, ours, offsets
         self.counts = collections.Counter()
-        self.examples = {}  # class → what was seen first
+        self.examples = {}  # class → first example
         self.failures = []
         self.compared = self.steps = 0
-        self.open_steps = []  # (case, after, our instant, their instant)
+        self.open_steps = []  # unexplained steps: (case, after, our instant, their instant)
 
     def name(self, name, example):
         self.counts[name] += 1

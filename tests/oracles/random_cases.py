@@ -3,16 +3,17 @@
 import collections
 import random
 
-# after: Unix seconds; the occurrences asked for are strictly after it.
+# `after` is in Unix seconds; occurrences are strictly after it.
 Case = collections.namedtuple("Case", "expression zone after count")
 
 DAY = 86400
 MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
 WEEKDAYS = "SUN MON TUE WED THU FRI SAT".split()
 
-# Zones whose rules of these years all databases know. Among them: gaps of half an hour (Lord Howe), of a day (Apia), at
-# midnight (Sao Paulo, Beirut, Asuncion), odd offsets (St Johns, Kathmandu), permanent changes (Caracas, Moscow), four
-# changes a year (Casablanca), two hours (Troll).
+# Zones whose rules for these years are the same in all databases. They have gaps of half an hour
+# (Lord Howe), of a day (Apia) and at midnight (Sao Paulo, Beirut, Asuncion), odd offsets (St Johns,
+# Kathmandu), permanent changes (Caracas, Moscow), four changes a year (Casablanca) and changes of
+# two hours (Troll).
 ZONES = """America/New_York Europe/Berlin Australia/Lord_Howe Pacific/Apia America/Sao_Paulo Asia/Beirut America/Asuncion
 America/St_Johns Asia/Kathmandu America/Caracas Europe/Moscow Africa/Casablanca Antarctica/Troll Europe/Dublin
 Pacific/Auckland Asia/Tehran America/Havana Asia/Amman Australia/Adelaide America/Los_Angeles""".split()
@@ -75,7 +76,7 @@ class Generator:
         show = lambda v: names[v - low] if names and v - low < len(names) and random_.random() < 0.4 else str(v)
         a, b = pick(), random_.randint(low, high)
         if random_.random() < 0.85 and a > b:
-            a, b = b, a  # few ranges wrap
+            a, b = b, a  # only few ranges wrap
         step = random_.randint(1, high_step or min(high, 20))
         kind = random_.randrange(8)
         if kind == 0:
@@ -122,20 +123,21 @@ class Generator:
                                f"{a}-{a + 40}/{random_.randint(1, 9)}"])
 
 
-# Changes that are no daylight saving: Apia leaves out 30 December 2011, Kwajalein 21 August 1993 (a day each).
+# Changes that are not daylight saving: Apia skips 30 December 2011, and Kwajalein skips 21 August
+# 1993 (a day each).
 FIXED = [
     Case(expression, zone, after, 3)
     for zone, after in [("Pacific/Apia", 1325152800 - 86400 * 2), ("Pacific/Kwajalein", 745934400 - 86400 * 2)]
     for expression in ["0 12 * * *", "0 0 * * *", "30 23 * * *", "0 12 30 12 *", "0 12 21 8 *", "0 */6 * * *", "0 0 21,30 * *",
                        "0 12 L * *", "0 9 * * FRI", "0 9 * * SAT", "* 3 30 * *"]
-] + [Case("@yearly", "UTC", 7_226_582_400 + DAY, 3)]  # 2199-01-02: the end of our years
+] + [Case("@yearly", "UTC", 7_226_582_400 + DAY, 3)]  # 2199-01-02: near the end of our years
 
 # Lists of all values, on the nights in which New York's clocks change in 2021.
 FIXED += [Case(expression, "America/New_York", after, 5)
           for expression in ["0-59 2 * * *", "30 0-23 * * *", "0-59 1 * * *", "0,30 0-23 * * *"]
           for after in (1615694400, 1636257600)]
 
-# Of which it matters only who refuses them.
+# For these it only matters which program refuses them.
 REFUSALS = """
 60 * * * *|* 24 * * *|* * 0 * *|* * 32 * *|* * * 0 *|* * * 13 *|* * * * 8|60 * * * * *|* * * *|* * * * * * * *|*/0 * * * *
 */60 * * * *|* */24 * * *|* * */32 * *|* * * */13 *|* * * * */8|5/60 * * * *|1-5/60 * * * *|,1 * * * *|1,,2 * * * *|1, * * * *

@@ -1,9 +1,9 @@
-// Ten years × all zones × the 200 expressions of expressions.txt: the occurrences that the index
-// emits over windows cut at random are those of the evaluator, each exactly once.
+// Ten years × all zones × the 200 expressions of expressions.txt. The index emits over windows that
+// are cut at random. Its occurrences must be those of the evaluator, each exactly once.
 //
-// As a test it takes every offset change of the ten years with all expressions around it, for one
-// zone of each group with equal rules in these years, and random stretches. In full (each of the
-// zones, whole ten years, all expressions; hours):
+// As a test it covers every offset change of the ten years with all expressions around it, and
+// random stretches. It takes one zone of each group with equal rules in these years. The full run
+// takes hours (all zones, the whole ten years, all expressions):
 //   bazel run //tests/oracles:ten_years_test -- --full [--shard=K/N]
 
 #include <algorithm>
@@ -40,7 +40,7 @@
 namespace escapement::emitter {
 namespace {
 
-// These ten years hold a skipped day (Apia 2011), changes of half an hour, changes at midnight and
+// These ten years have a skipped day (Apia 2011), changes of half an hour, changes at midnight and
 // three 29 Februaries.
 const absl::Time kBegin = absl::FromCivil(absl::CivilDay(2006, 6, 1), absl::UTCTimeZone());
 const absl::Time kEnd = absl::FromCivil(absl::CivilDay(2016, 6, 1), absl::UTCTimeZone());
@@ -109,7 +109,7 @@ struct Emitted {
   std::string id;
 };
 
-// One expression and its occurrences, found by the evaluator alone from the beginning on.
+// One expression and its occurrences, computed by the evaluator alone from the beginning.
 class Whole {
  public:
   Whole(std::string text, const cron::Zone& zone, const cron::DstPolicy& policy, absl::Time begin)
@@ -121,7 +121,8 @@ class Whole {
 
   const std::string& text() const { return text_; }
 
-  // Takes what was emitted of it in a window that ends at `end`, in order. Empty if that is right.
+  // Checks what was emitted for the expression, in order, in a window that ends at `end`. Returns
+  // "" if it is right.
   std::string Take(const std::vector<Emitted>& emitted, absl::Time end, size_t& occurrences) {
     for (const Emitted& e : emitted) {
       if (!next_.has_value() || e.instant != next_->instant) return Wrong("emitted", e.instant);
@@ -169,8 +170,8 @@ class Index {
     }
   }
 
-  // Emits [cuts.front(), cuts.back()) window by window. False, with a failure, if that is not what
-  // the evaluator says.
+  // Emits [cuts.front(), cuts.back()) window by window. Returns false, with a test failure, if the
+  // evaluator disagrees.
   bool Check(const std::vector<absl::Time>& cuts, size_t& occurrences) const {
     std::vector<Whole> wholes;
     for (const std::string& text : expressions_) wholes.emplace_back(text, zone_, policy_, cuts[0]);
@@ -214,7 +215,7 @@ class Index {
     }
   }
 
-  // What the emitter does in [begin, end), by expression, in order.
+  // The emitter's occurrences in [begin, end), by expression, in order.
   std::vector<std::vector<Emitted>> Emit(absl::Time begin, absl::Time end) const {
     std::vector<std::vector<Emitted>> emitted(expressions_.size());
     const ChildRanges ranges = RangesToRead(0, in_use_, begin, end);
@@ -246,15 +247,15 @@ class Index {
   std::map<std::string, Child> children_;
 };
 
-// begin, end and cuts between them, windows of a millisecond to `longest`: short ones are as
-// frequent as long ones.
+// Returns begin, cuts and end. The windows between them last from a millisecond to `longest`; short
+// ones are as frequent as long ones.
 std::vector<absl::Time> RandomCuts(absl::Time begin, absl::Time end, absl::Duration longest,
                                    Random& random) {
   std::vector<absl::Time> cuts = {begin};
   while (cuts.back() < end) {
     absl::Duration length = longest * (static_cast<double>(1 + Below(random, 1000)) / 1000);
     for (int64_t halves = Below(random, 8); halves > 0; --halves) length /= 2;
-    // Windows of the emitter end at whole seconds; others find the same.
+    // The emitter's windows end at whole seconds; other windows must give the same result.
     if (Below(random, 4) != 0) length = absl::Ceil(length, absl::Seconds(1));
     cuts.push_back(std::min(end, cuts.back() + std::max(length, absl::Milliseconds(1))));
   }
@@ -278,7 +279,7 @@ class TenYearsTest : public ::testing::Test {
     ASSERT_GT(names_.size(), 500u);
   }
 
-  // All changes of the zone, with all expressions around each.
+  // Checks all changes of the zone, with all expressions around each.
   void CheckChanges(const cron::Zone& zone, Random& random) {
     const Index automatic(expressions_, zone, {}), other(expressions_, zone, RandomPolicy(random));
     for (const cron::OffsetChange& change : ChangesOf(zone)) {

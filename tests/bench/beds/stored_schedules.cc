@@ -57,7 +57,7 @@ When FiresAt(absl::CivilDay day, int hour, int second_hour, int minute, int64_t 
   }
 }
 
-// Calls `start` and waits for its one answer.
+// One answer: gives a callback for it, and waits.
 template <typename T>
 class Answer {
  public:
