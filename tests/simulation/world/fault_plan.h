@@ -1,6 +1,6 @@
-// The faults of a run, drawn from the seed. Services and the store crash, restart in order, or pause
-// beyond their leases. The store forgets sessions, and its wall clock leaps. Networks have one-way
-// partitions, and times in which they lose, double and delay messages.
+// The faults of a run, drawn from the seed. Services and the store crash, restart in order, or
+// pause beyond their leases. The store forgets sessions, and its wall clock leaps. Networks have
+// one-way partitions, and times in which they lose, double and delay messages.
 //
 // Threads: the world's.
 
