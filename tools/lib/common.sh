@@ -14,8 +14,8 @@ bazel_with() {
   "${program[@]}" "$@"
 }
 
-# The paths whose English is checked: all but tests/, whose comments are still to be rewritten.
-english_paths=(services common proto docs tools .ci README.md)
+# The paths whose English is checked.
+english_paths=(services common proto docs tests tools .ci README.md)
 
 # Builds the given targets and sets $bin to the folder of the results.
 build_programs() {
