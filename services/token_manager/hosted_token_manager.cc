@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/service/lease_flags.h"
-#include "services/token_manager/metrics.h"
 
 namespace escapement::token_manager {
 namespace {

@@ -29,6 +29,7 @@ Condition CheckpointIs(std::string key, absl::Time value) {
 Mutation PutCheckpoint(std::string key, absl::Time value) {
   return kv::Put(ColumnFamily::kCheckpoints, std::move(key), EncodeCheckpoint(value));
 }
+
 }  // namespace
 
 EmissionLoop::EmissionLoop(kv::KvClient& client, std::shared_ptr<Executor> executor,
@@ -230,8 +231,7 @@ void EmissionLoop::Plan() {
   const bool little = Perturb(client_.runtime(), Site::kEmitterPlansLittleAhead);
   const absl::Time target = PlannedTo(now, little ? options_.ahead / 2 : options_.ahead);
   Ids ids, readable;
-  std::vector<absl::Time>
-      emitted;  // emitted_to as the plan writes it; InfinitePast: the plan leaves it
+  std::vector<absl::Time> emitted;  // emitted_to in the plan; InfinitePast: unchanged
   kv::Commit commit;
   for (auto& [partition, state] : partitions_) {
     if (!state.loaded || !options_.leases.valid(partition)) continue;

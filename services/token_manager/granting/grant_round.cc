@@ -396,9 +396,8 @@ bool CancelsSingleRuns(const RowJudgement& judged) {
 // Up to the first row that may stay; where CancelRun has cancelled runs, past such rows.
 bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Round& round) {
   bool any = false;
-  for (const auto& [key, waiting] : group.rows()) {
-    if (waiting.busy()) continue;
-    WaitingRow& row = *policy.waiting.RowOf(key);
+  for (const auto& [key, row] : group.rows()) {
+    if (row.busy()) continue;
     if (actions_.full()) break;
     // Schedules of rows to come are not read for this alone.
     const bool due = row.due() <= round.now;
@@ -417,7 +416,7 @@ bool GrantRound::JudgeGroup(PolicyState& policy, const RowGroup& group, const Ro
     }
     any = true;
     if (!actions_.PartKnown(policy, row)) break;
-    actions_.Add(policy, key, row, judged);
+    actions_.Add(policy, key, *policy.waiting.RowOf(key), judged);
   }
   return any;
 }

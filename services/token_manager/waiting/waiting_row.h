@@ -22,7 +22,7 @@
 //   kActing              AbortAction           kQueued or kToJudge
 //   kActing, kReading    Replace               kQueued or kToJudge
 //   kToJudge             PassJudgement         kQueued
-//   kQueued              BringUp               kToJudge
+//   kQueued, kToJudge    BringUp               kToJudge
 //   kQueued, kToJudge,   BeginReading          kReading
 //     kActing
 //   any but kGranting    Remove                (not in memory)

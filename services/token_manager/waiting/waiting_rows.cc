@@ -133,7 +133,7 @@ void WaitingRows::DropEmptyGroup(const GroupKey& key) {
   if (group == groups_.end() || !group->second.rows_.empty() || group->second.has_more() ||
       group->second.opens_ != absl::InfiniteFuture())
     return;
-  SetLook(key, group->second, absl::InfiniteFuture());
+  Reschedule(looks_, key, group->second.look_, absl::InfiniteFuture());
   groups_.erase(group);
 }
 
@@ -149,7 +149,8 @@ void WaitingRows::Enqueue(const std::string& key, WaitingRow& row) {
   } else {
     queue_.Add(SliceOf(key, row, grant_lead_));
   }
-  if (group.look_ == absl::InfiniteFuture()) SetLook(group_key, group, row.due_ + kWaitsLong);
+  if (group.look_ == absl::InfiniteFuture())
+    Reschedule(looks_, group_key, group.look_, row.due_ + kWaitsLong);
 }
 
 void WaitingRows::Withhold(const std::string& key, WaitingRow& row) {
@@ -276,8 +277,9 @@ std::optional<std::string> WaitingRows::BeginReadOn(const GroupKey& key, uint64_
 }
 
 void WaitingRows::OnReadFailed(const GroupKey& key) {
-  CHECK(AwaitsScan(key, groups_.at(key).scan_));
-  groups_.at(key).extent_ = Extent::kCut;
+  RowGroup& group = groups_.at(key);
+  CHECK(group.extent_ == Extent::kReadingOn);
+  group.extent_ = Extent::kCut;
 }
 
 void WaitingRows::OnRead(const GroupKey& key, const kv::ScanResult& rows, size_t group_rows_max,
@@ -360,7 +362,7 @@ std::vector<std::string> WaitingRows::Leave(const GroupKey& key, RowGroup& group
   }
   group.left_before_ = std::max(group.left_before_, KeyAfter(left.back()));
   group.passing_ = true;
-  SetOpens(key, group, std::min(group.opens_, std::max(opens, opens_from)));
+  Reschedule(openings_, key, group.opens_, std::min(group.opens_, std::max(opens, opens_from)));
   return left;
 }
 
@@ -373,7 +375,7 @@ std::vector<GroupKey> WaitingRows::TakeOpened(absl::Time now) {
     // that has not come to the group's end must come to it before another one begins.
     if (group.passing_ || std::any_of(group.rows_.begin(), group.rows_.end(),
                                       [](const auto& row) { return row.second.busy(); })) {
-      SetOpens(key, group, now + grant_lead_ + kOpenAgain);
+      Reschedule(openings_, key, group.opens_, now + grant_lead_ + kOpenAgain);
       continue;
     }
     CutAt(group, WaitingGroupPrefix(policy_shard_, policy_, key.first, key.second));
@@ -381,7 +383,7 @@ std::vector<GroupKey> WaitingRows::TakeOpened(absl::Time now) {
     group.left_before_.clear();
     group.left_ = nullptr;
     group.passing_ = true;
-    SetOpens(key, group, absl::InfiniteFuture());
+    Reschedule(openings_, key, group.opens_, absl::InfiniteFuture());
     opened.push_back(key);
   }
   return opened;
@@ -391,14 +393,14 @@ std::vector<GroupKey> WaitingRows::TakeLooks(absl::Time now) {
   std::vector<GroupKey> due;
   while (!looks_.empty() && looks_.begin()->first <= now) {
     due.push_back(looks_.begin()->second);
-    SetLook(due.back(), groups_.at(due.back()), absl::InfiniteFuture());
+    Reschedule(looks_, due.back(), groups_.at(due.back()).look_, absl::InfiniteFuture());
   }
   return due;
 }
 
 void WaitingRows::LookLater(const GroupKey& key, absl::Time at) {
   const auto group = groups_.find(key);
-  if (group != groups_.end()) SetLook(key, group->second, at);
+  if (group != groups_.end()) Reschedule(looks_, key, group->second.look_, at);
 }
 
 std::shared_ptr<const RowSource> WaitingRows::LongWaiting(const GroupKey& key) const {
@@ -415,7 +417,7 @@ void WaitingRows::BringUp(const GroupKey& key, absl::Time now) {
   RowGroup& group = groups_.at(key);
   const bool some_left = group.opens_ != absl::InfiniteFuture();
   group.brought_up_ = some_left || group.has_more();
-  if (some_left) SetOpens(key, group, now);
+  if (some_left) Reschedule(openings_, key, group.opens_, now);
   for (auto& [row_key, row] : group.rows_) {
     if (row.busy() || !WaitsLong(row)) continue;
     row.judged_ = false;
@@ -424,16 +426,11 @@ void WaitingRows::BringUp(const GroupKey& key, absl::Time now) {
   }
 }
 
-void WaitingRows::SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens) {
-  openings_.erase({group.opens_, key});
-  group.opens_ = opens;
-  if (opens != absl::InfiniteFuture()) openings_.insert({opens, key});
-}
-
-void WaitingRows::SetLook(const GroupKey& key, RowGroup& group, absl::Time look) {
-  looks_.erase({group.look_, key});
-  group.look_ = look;
-  if (look != absl::InfiniteFuture()) looks_.insert({look, key});
+void WaitingRows::Reschedule(GroupTimes& index, const GroupKey& key, absl::Time& time,
+                             absl::Time to) {
+  index.erase({time, key});
+  time = to;
+  if (to != absl::InfiniteFuture()) index.insert({to, key});
 }
 
 void WaitingRows::AddClosing(const std::string& key, WaitingRow& row) {

@@ -10,10 +10,11 @@
 //
 // A row's state and its transitions: waiting_row.h. A group is read like this:
 //
-//   extent       meaning                                   by
-//   kWhole       all rows are in memory                    Add; OnRead of the last rows
-//   kCut         rows from `end` on are in the store only  CutAt, Add beyond the bound,
-//   OnReadFailed kReadingOn   they are being read                       BeginReadOn
+//   extent       meaning                                   becomes so by
+//   kWhole       all rows are in memory                    Add, OnRead
+//   kCut         rows from `end` on are in the store only  Add, OnRead, OnReadFailed, CutIfFull,
+//                                                          TakeOpened
+//   kReadingOn   they are being read                       BeginReadOn
 //
 // Threads: one. Pure: the caller reads and writes the store.
 
@@ -86,7 +87,6 @@ class WaitingRows {
 
   // --- reading ---
   bool empty() const { return groups_.empty(); }
-  size_t rows() const { return rows_; }
   const std::map<GroupKey, RowGroup>& groups() const { return groups_; }
   // nullptr: no row of the group is in memory, or known to be in the store.
   const RowGroup* GroupOf(const GroupKey& key) const {
@@ -200,8 +200,10 @@ class WaitingRows {
   std::vector<std::string> Leave(const GroupKey& key, RowGroup& group,
                                  std::vector<std::pair<absl::Time, std::string>> rows,
                                  absl::Time opens_from);
-  void SetOpens(const GroupKey& key, RowGroup& group, absl::Time opens);
-  void SetLook(const GroupKey& key, RowGroup& group, absl::Time look);
+  using GroupTimes = std::set<std::pair<absl::Time, GroupKey>>;
+  // Moves the group from `time` to `to` in an index of groups by time, and sets `time`. A group at
+  // InfiniteFuture is in no index.
+  static void Reschedule(GroupTimes& index, const GroupKey& key, absl::Time& time, absl::Time to);
   void AddClosing(const std::string& key, WaitingRow& row);
   void RemoveClosing(const std::string& key, WaitingRow& row);
   RowGroup* MutableGroup(const std::string& row_key);
@@ -214,8 +216,8 @@ class WaitingRows {
   std::map<GroupKey, RowGroup> groups_;
   size_t rows_ = 0;
   std::set<std::pair<int64_t, std::string>> closings_;  // windows that do not finish late
-  std::set<std::pair<absl::Time, GroupKey>> openings_;  // groups with left rows
-  std::set<std::pair<absl::Time, GroupKey>> looks_;     // groups with rows that wait long
+  GroupTimes openings_;                                 // groups with left rows
+  GroupTimes looks_;                                    // groups with rows that wait long
 };
 
 }  // namespace escapement::token_manager
