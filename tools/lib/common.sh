@@ -14,9 +14,6 @@ bazel_with() {
   "${program[@]}" "$@"
 }
 
-# The paths whose English is checked.
-english_paths=(services common proto docs tests tools .ci README.md)
-
 # Builds the given targets and sets $bin to the folder of the results.
 build_programs() {
   bazel_with build --symlink_prefix=/ --noshow_progress --ui_event_filters=-info,-debug,-warning "$@"
