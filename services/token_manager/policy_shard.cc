@@ -306,13 +306,13 @@ void PolicyShard::Commit(Round& round) {
   const bool may_grant = !state_->ready.empty() || !resends_.empty();
   acted_last_ = !row_actions_.empty() && !(acted_last_ && may_grant);
   if (acted_last_) {
-    row_actions_.Build(round, &groups);
+    row_actions_.Build(round, groups);
   } else {
     granting_->Build(round, resends_);
-    has_grants_ = granting_->Close(round, &grants);
+    has_grants_ = granting_->draft().Close(round, grants);
   }
   for (auto& [uid, put] : counts) {
-    if (!granting_->counted().contains(uid)) round.base.mutations.push_back(std::move(put));
+    if (!granting_->draft().counted().contains(uid)) round.base.mutations.push_back(std::move(put));
   }
   has_base_ = !round.base.mutations.empty();
   if (has_base_) commit->groups.push_back(std::move(round.base));
@@ -379,9 +379,9 @@ void PolicyShard::Finish(const kv::CommitResult& result) {
   row_actions_.OnCommitted(applied);
   if (has_grants_) {
     if (result.verdicts.back().applied) {
-      granting_->Applied();
+      granting_->draft().Applied();
     } else {
-      granting_->Refused(result.verdicts.back().failed_condition, resends_);
+      granting_->draft().Refused(result.verdicts.back().failed_condition, resends_);
     }
   }
   granting_.reset();

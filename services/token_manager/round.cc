@@ -55,7 +55,7 @@ std::map<Uid, kv::Mutation> CloseBase(ShardState& state, Round& round) {
     if (!policy->implicit()) counts.emplace(uid, CountsPut(*policy, round.micros));
   }
   for (const std::string& key : round.parts) PutPart(state, key, round.base);
-  AddEnds(round.ends, state.core.layout.queue_shards, &round.base.mutations);
+  AddEnds(round.ends, state.core.layout.queue_shards, round.base.mutations);
   return counts;
 }
 

@@ -4,10 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/micros.h"
 #include "common/records/retry_end.h"
 #include "common/runtime/perturb.h"
-#include "common/storage/inflight_table.h"
 #include "services/token_manager/judging/record_reader.h"
 #include "services/token_manager/limits.h"
 #include "services/token_manager/waiting/window_plan.h"
@@ -19,11 +17,7 @@ constexpr uint64_t kGrantEventsMax = 64;              // events of one grant
 constexpr uint64_t kGrantEventsMaxOnDelivery = 1024;  // nobody gives those back one by one
 constexpr uint64_t kVisitEventsMax = 1024;  // events of one policy before the next one's turn
 constexpr size_t kVisitsMax = 10'000;       // visits of one round
-// A claim goes to one queue shard; so much of a round goes there before the next one's turn.
-constexpr uint64_t kClaimEventsTurn = 256;
-constexpr int kClaimEntriesTurn = 64;
-constexpr size_t kClaimBytesMax = 1 << 20;
-constexpr size_t kFetchingMax = 2000;  // schedules of one policy
+constexpr size_t kFetchingMax = 2000;       // schedules of one policy
 // Policies of the shard with a record being read. More of them would be judged again after each
 // read.
 constexpr size_t kPoliciesFetchingMax = 2000;
@@ -41,10 +35,11 @@ GrantRound::GrantRound(ShardState& state, RowActions& actions)
       events_max_(Perturb(state.core.runtime, Site::kTokensGrantOfOne)
                       ? 1
                       : state.core.options.grant_events_max),
-      claim_events_turn_(
-          Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
+      draft_(state) {}
 
-bool GrantRound::Full() const { return events_ >= events_max_ || made_.size() >= kGrantRowsMax; }
+bool GrantRound::Full() const {
+  return draft_.events() >= events_max_ || draft_.grants() >= kGrantRowsMax;
+}
 
 void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   std::deque<Resend> waiting = std::exchange(resends, {});
@@ -73,7 +68,7 @@ void GrantRound::Build(Round& round, std::deque<Resend>& resends) {
   }
 }
 
-GrantRound::Visited GrantRound::Visit(PolicyState& policy, Round& round) {
+GrantRound::Visited GrantRound::Visit(PolicyState& policy, const Round& round) {
   policy.grant_next = absl::InfiniteFuture();
   if (policy.waiting.queue().empty() || !policy.known) return Visited::kDone;
   JudgeChanged(policy, round);
@@ -135,7 +130,7 @@ std::string GrantRound::PassedOver(const PolicyState& policy, const Uid& schedul
 }
 
 uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint64_t tokens,
-                          Round& round) {
+                          const Round& round) {
   const std::string key = turn.slice->key;
   uint64_t count = std::min(turn.count, tokens);
   WaitingRow* row = policy.waiting.RowOf(key);
@@ -172,13 +167,13 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   }
   const std::string& target = judged.definition->target_key;
   count = std::min(
-      {count, state_.core.backoff.Allowed(target, round.now), events_max_ - events_,
+      {count, state_.core.backoff.Allowed(target, round.now), events_max_ - draft_.events(),
        row->source()->event.throttle().on_release() ? kGrantEventsMax : kGrantEventsMaxOnDelivery});
   if (count == 0) {
     state_.aside[target].insert(policy.uid);
     return 0;
   }
-  Claim* claim = OpenClaim(round.now);
+  GrantDraft::Claim* claim = draft_.OpenClaim(round.now);
   if (claim == nullptr) {
     no_room_ = true;
     return 0;
@@ -186,120 +181,11 @@ uint64_t GrantRound::Take(PolicyState& policy, const FairQueue::Turn& turn, uint
   count = std::min(count, state_.core.queue_shards.Room(claim->queue_shard, round.now));
   state_.core.metrics.wait_seconds.Observe(
       std::max(0.0, absl::ToDoubleSeconds(round.now - turn.slice->due)), count);
-  Make(policy, key, *row, count, judged, *claim, round);
+  draft_.Make(policy, key, *row, count, judged, *claim, round);
   return count;
 }
 
-GrantRound::Claim* GrantRound::OpenClaim(absl::Time now, std::optional<uint16_t> theirs) {
-  const QueueShards& shards = state_.core.queue_shards;
-  if (!claims_.empty()) {
-    Claim& open = claims_.back();
-    const bool turn_over =
-        open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
-    if (open.bytes < kClaimBytesMax &&
-        (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
-        (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
-      return &open;
-  }
-  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
-  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now)) shard = theirs;
-  if (!shard.has_value()) return nullptr;
-  state_.last_queue_shard = *shard;
-  claims_.push_back(
-      {.queue_shard = *shard, .number = GrantedClaimNumber(state_.shard, ++state_.used.claims)});
-  return &claims_.back();
-}
-
-void GrantRound::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
-                      const RowJudgement& judged, Claim& claim, Round& round) {
-  const TokenManagerOptions& options = state_.core.options;
-  const int64_t due = ToMicros(row.due());
-  // Its key is in use as long as the row is there.
-  const bool key_stays = row.taken() == 0 && count < row.count();
-  Grant grant{.epoch = state_.lease.epoch,
-              .number = ++state_.used.grants,
-              .source = row.source(),
-              .claimed_version = judged.definition->record->version(),
-              .grant_micros = round.micros,
-              .send_before_micros = ToMicros(round.now + options.send_within),
-              .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
-              .return_due_micros = key_stays ? due - 1 : due,
-              .queue_shard = claim.queue_shard,
-              .claim_epoch = state_.lease.epoch,
-              .claim_number = claim.number,
-              .holders = {{.first = row.first() + row.taken(), .count = count}}};
-  AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
-  RequireState(row.source()->uid, *judged.state);
-  RequirePolicy(policy);
-  if (!row.source()->part_key.empty()) state_.parts.Pin(row.source()->part_key);
-  rate_before_.try_emplace(policy.uid, policy.rate);
-  policy.rate.Take(count, round.now);
-  state_.core.backoff.OnGranted(judged.definition->target_key, count,
-                                {state_.lease.index, grant.epoch, grant.number}, round.now);
-  Count(policy, grant, count, round);
-  made_.push_back({.policy = policy.uid,
-                   .grant = {grant.epoch, grant.number},
-                   .row_key = key,
-                   .count = count,
-                   .target = judged.definition->target_key});
-  rows_.try_emplace(key, policy.uid);
-  policy.grants.Add(std::move(grant));
-  policy.waiting.Grant(key, row, count);
-  events_ += count;
-}
-
-void GrantRound::AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant,
-                          std::string event_key, storage::v1::EventRecord event, uint64_t first,
-                          uint64_t count) {
-  claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
-  claim.events += count;
-  claim.timeout_max =
-      std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
-  auto& entry = *claim.record.add_entries();
-  entry.set_event_key(std::move(event_key));
-  *entry.mutable_event() = std::move(event);
-  entry.set_claimed_version(grant.claimed_version);
-  auto& range = *entry.add_ranges();
-  range.set_first(first);
-  range.set_count(count);
-  auto& ref = *entry.mutable_grant();
-  ref.set_policy_shard(state_.shard);
-  ref.set_policy_uid(std::string(policy.uid.bytes()));
-  ref.set_epoch(grant.epoch);
-  ref.set_number(grant.number);
-  ref.set_send_before_micros(grant.send_before_micros);
-}
-
-void GrantRound::RequireState(const Uid& schedule, const CachedState& state) {
-  if (!states_required_.insert(schedule).second) return;
-  group_.conditions.push_back(StateUnchanged(schedule, state));
-  condition_of_.push_back(schedule);
-  of_policy_.push_back(false);
-}
-
-void GrantRound::RequirePolicy(const PolicyState& policy) {
-  if (policy.implicit() || !policies_required_.insert(policy.uid).second) return;
-  group_.conditions.push_back(policy.RecordUnchanged());
-  condition_of_.push_back(policy.uid);
-  of_policy_.push_back(true);
-}
-
-void GrantRound::Count(PolicyState& policy, const Grant& grant, uint64_t count, Round& round) {
-  counted_.insert(policy.uid);
-  policy.counts.set_granted(policy.counts.granted() + count);
-  policy.granted_rate.Add(count, round.micros);
-  const std::string& part_key = grant.source->part_key;
-  if (part_key.empty()) return;
-  storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
-  if (part == nullptr) return;  // PartKnown was asked
-  parts_before_.try_emplace(part_key, *part);
-  // An event with an attempt was counted when it was first granted.
-  if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
-  part->set_running(part->running() + count);
-  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
-}
-
-bool GrantRound::Resume(const Resend& resend, Round& round) {
+bool GrantRound::Resume(const Resend& resend, const Round& round) {
   PolicyState* policy = state_.Find(resend.policy);
   const Grant* grant = policy == nullptr ? nullptr : policy->grants.Find(resend.grant);
   if (grant == nullptr) return true;
@@ -316,28 +202,12 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
     return true;
   for (const HeldRange& range : policy->grants.Held(resend.grant, resend.first, resend.count)) {
     if (range.delivered_micros != 0) continue;
-    Claim* claim = OpenClaim(round.now, grant->queue_shard);
+    GrantDraft::Claim* claim = draft_.OpenClaim(round.now, grant->queue_shard);
     if (claim == nullptr) {
       no_room_ = true;
       return false;
     }
-    reclaimed_.try_emplace({policy->uid, resend.grant},
-                           FormerClaim{.queue_shard = grant->queue_shard,
-                                       .epoch = grant->claim_epoch,
-                                       .number = grant->claim_number,
-                                       .send_before_micros = grant->send_before_micros});
-    policy->grants.Reclaim(resend.grant, claim->queue_shard, state_.lease.epoch, claim->number,
-                           ToMicros(round.now + state_.core.options.send_within));
-    grant = policy->grants.Find(resend.grant);
-    storage::v1::EventRecord event = grant->source->event;
-    event.set_count(range.count);
-    if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
-    AddEntry(*claim, *policy, *grant, ReturnedKey(state_.shard, policy->uid, *grant, range.first),
-             std::move(event), range.first, range.count);
-    RequireState(grant->source->uid, *judged.state);
-    resumed_.push_back(
-        {.policy = policy->uid, .grant = resend.grant, .first = range.first, .count = range.count});
-    events_ += range.count;
+    draft_.MakeAgain(*policy, resend.grant, range, *judged.state, *claim, round);
   }
   state_.Plan(*policy);
   return true;
@@ -346,7 +216,7 @@ bool GrantRound::Resume(const Resend& resend, Round& round) {
 // A policy that is not there, is paused, has no token free or has used up its rate grants nothing.
 // Rows of schedules that are elsewhere by now, that have another priority or are gone must not wait
 // for it.
-void GrantRound::JudgeOnly(PolicyState& policy, Round& round) {
+void GrantRound::JudgeOnly(PolicyState& policy, const Round& round) {
   if (round.now < policy.judge_next) {
     policy.grant_next = policy.judge_next;
     return;

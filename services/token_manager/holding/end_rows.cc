@@ -35,7 +35,7 @@ bool Continues(const EndedRange& a, const EndedRange& b) {
 }
 
 void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
-             std::vector<kv::Mutation>* mutations) {
+             std::vector<kv::Mutation>& mutations) {
   const EventRecord& event = end.source->event;
   storage::v1::DoneRecord done = DoneRecordOf(event);
   done.set_count(slice.count);
@@ -46,14 +46,13 @@ void PutDone(const EndedRange& end, uint16_t shard, const IndexSlice& slice,
   done.set_complete_time_micros(end.complete_micros);
   if (end.version != 0) done.set_version(end.version);
   done.set_output(end.output);
-  mutations->push_back(
-      {.cf = ColumnFamily::kDone,
-       .key = EncodeDoneKey({.shard = shard,
-                             .day = DoneDay(FromMicros(event.launch_time_micros())),
-                             .uid = end.source->uid,
-                             .occurrence = end.source->occurrence,
-                             .first = slice.first}),
-       .value = done.SerializeAsString()});
+  mutations.push_back({.cf = ColumnFamily::kDone,
+                       .key = EncodeDoneKey({.shard = shard,
+                                             .day = DoneDay(FromMicros(event.launch_time_micros())),
+                                             .uid = end.source->uid,
+                                             .occurrence = end.source->occurrence,
+                                             .first = slice.first}),
+                       .value = done.SerializeAsString()});
 }
 
 EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t attempts,
@@ -69,7 +68,7 @@ EventRecord RecordOfOne(const RowSource& source, uint64_t version, uint32_t atte
 }
 
 void PutDeadLetter(const EndedRange& end, const RunIdentity& run, uint64_t index,
-                   std::vector<kv::Mutation>* mutations) {
+                   std::vector<kv::Mutation>& mutations) {
   storage::v1::DeadLetterRecord letter;
   letter.set_uid(std::string(end.source->uid.bytes()));
   letter.set_occurrence(end.source->occurrence);
@@ -77,10 +76,10 @@ void PutDeadLetter(const EndedRange& end, const RunIdentity& run, uint64_t index
   *letter.mutable_event() = RecordOfOne(*end.source, end.version, end.attempts, end.reason);
   letter.set_reason(end.reason);
   letter.set_schedule_id(end.schedule_id);
-  mutations->push_back({.cf = ColumnFamily::kDeadLetters,
-                        .key = DeadLetterKey(end.source->event.tenant(),
-                                             FromMicros(end.complete_micros), run.EventId(index)),
-                        .value = letter.SerializeAsString()});
+  mutations.push_back({.cf = ColumnFamily::kDeadLetters,
+                       .key = DeadLetterKey(end.source->event.tenant(),
+                                            FromMicros(end.complete_micros), run.EventId(index)),
+                       .value = letter.SerializeAsString()});
 }
 
 std::string KeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& source, uint64_t first,
@@ -97,7 +96,7 @@ std::string KeyOf(uint16_t policy_shard, const Uid& policy, const RowSource& sou
 }  // namespace
 
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
-             std::vector<kv::Mutation>* mutations) {
+             std::vector<kv::Mutation>& mutations) {
   std::sort(ends.begin(), ends.end(), [](const EndedRange& a, const EndedRange& b) {
     return std::tie(a.source->uid, a.source->occurrence, a.first) <
            std::tie(b.source->uid, b.source->occurrence, b.first);

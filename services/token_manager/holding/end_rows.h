@@ -35,7 +35,7 @@ struct EndedRange {
 // Done records: contiguous alike events of a run together, but never across the slices of the queue
 // shards; of failures one for each event, with its dead letter. Sorts `ends`.
 void AddEnds(std::vector<EndedRange>& ends, uint32_t queue_shards,
-             std::vector<kv::Mutation>* mutations);
+             std::vector<kv::Mutation>& mutations);
 
 struct WaitingPut {
   std::string key;

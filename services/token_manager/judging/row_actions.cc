@@ -124,7 +124,7 @@ bool RowActions::CloseWindow(PolicyState& policy, const std::string& key, Waitin
   return true;
 }
 
-void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
+void RowActions::Build(const Round& round, std::vector<kv::Group>& groups) {
   std::map<Uid, Group> by_schedule;
   for (size_t n = 0; n < kActionsMax && !pending_.empty(); ++n) {
     RowAction action = std::move(pending_.front());
@@ -140,7 +140,7 @@ void RowActions::Build(const Round& round, std::vector<kv::Group>* groups) {
     kv::Group out;
     for (RowAction& action : group.actions) AddTo(group, action, round, out);
     for (const auto& [key, before] : group.parts_before) PutPart(state_, key, out);
-    groups->push_back(std::move(out));
+    groups.push_back(std::move(out));
     committing_.push_back(std::move(group));
   }
 }
@@ -182,7 +182,7 @@ void RowActions::AddTo(Group& group, RowAction& action, const Round& round, kv::
     case RowAction::Kind::kMove: {
       const size_t begin = out.mutations.size();
       AddMovedRow(SourceOf(*action.definition->record), row.Record(), row.source()->occurrence,
-                  row.first(), row.due(), state_.core.layout, round.now, &out.mutations);
+                  row.first(), row.due(), state_.core.layout, round.now, out.mutations);
       for (size_t i = begin; i < out.mutations.size(); ++i) {
         if (out.mutations[i].cf == ColumnFamily::kWaiting)
           group.moved_to.push_back(out.mutations[i].key);
@@ -205,7 +205,7 @@ void RowActions::End(Group& group, const WaitingRow& row, storage::v1::OutcomeKi
                                    .complete_micros = round.micros,
                                    .reason = action.reason}};
   if (action.definition != nullptr) ends[0].schedule_id = action.definition->record->schedule_id();
-  AddEnds(ends, state_.core.layout.queue_shards, &out.mutations);
+  AddEnds(ends, state_.core.layout.queue_shards, out.mutations);
   if (row.source()->part_key.empty()) return;
   storage::v1::RunPartRecord* part = state_.parts.Find(row.source()->part_key);
   if (part == nullptr) return;  // PartKnown was asked

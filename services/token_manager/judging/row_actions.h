@@ -62,7 +62,7 @@ class RowActions {
   bool PartKnown(PolicyState& policy, const WaitingRow& row);
 
   // Adds groups to the commit. They must be followed by OnCommitted, or the shard dropped.
-  void Build(const Round& round, std::vector<kv::Group>* groups);
+  void Build(const Round& round, std::vector<kv::Group>& groups);
   // `applied`: of each of Build's groups, in order.
   void OnCommitted(const std::vector<bool>& applied);
 

@@ -1,0 +1,275 @@
+#include "services/token_manager/granting/grant_draft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/micros.h"
+#include "common/runtime/perturb.h"
+#include "common/storage/inflight_table.h"
+#include "services/token_manager/judging/record_reader.h"
+
+namespace escapement::token_manager {
+namespace {
+
+// A claim goes to one queue shard; so much of a round goes there before the next one's turn.
+constexpr uint64_t kClaimEventsTurn = 256;
+constexpr int kClaimEntriesTurn = 64;
+constexpr size_t kClaimBytesMax = 1 << 20;
+
+}  // namespace
+
+using kv::ColumnFamily;
+using kv::Mutation;
+
+GrantDraft::GrantDraft(ShardState& state)
+    : state_(state),
+      claim_events_turn_(
+          Perturb(state.core.runtime, Site::kTokensClaimOfOneGrant) ? 1 : kClaimEventsTurn) {}
+
+GrantDraft::Claim* GrantDraft::OpenClaim(absl::Time now, std::optional<uint16_t> theirs) {
+  const QueueShards& shards = state_.core.queue_shards;
+  if (!claims_.empty()) {
+    Claim& open = claims_.back();
+    const bool turn_over =
+        open.events >= claim_events_turn_ || open.record.entries_size() >= kClaimEntriesTurn;
+    if (open.bytes < kClaimBytesMax &&
+        (open.queue_shard == theirs || shards.Room(open.queue_shard, now) > 0) &&
+        (!turn_over || shards.NextWithRoom(open.queue_shard, now) == open.queue_shard))
+      return &open;
+  }
+  std::optional<uint16_t> shard = shards.NextWithRoom(state_.last_queue_shard, now);
+  if (!shard.has_value() && theirs.has_value() && shards.Live(*theirs, now)) shard = theirs;
+  if (!shard.has_value()) return nullptr;
+  state_.last_queue_shard = *shard;
+  claims_.push_back(
+      {.queue_shard = *shard, .number = GrantedClaimNumber(state_.shard, ++state_.used.claims)});
+  return &claims_.back();
+}
+
+void GrantDraft::Make(PolicyState& policy, const std::string& key, WaitingRow& row, uint64_t count,
+                      const RowJudgement& judged, Claim& claim, const Round& round) {
+  const TokenManagerOptions& options = state_.core.options;
+  const int64_t due = ToMicros(row.due());
+  // Its key is in use as long as the row is there.
+  const bool key_stays = row.taken() == 0 && count < row.count();
+  Grant grant{.epoch = state_.lease.epoch,
+              .number = ++state_.used.grants,
+              .source = row.source(),
+              .claimed_version = judged.definition->record->version(),
+              .grant_micros = round.micros,
+              .send_before_micros = ToMicros(round.now + options.send_within),
+              .delivery_timeout_micros = absl::ToInt64Microseconds(judged.definition->timeout),
+              .return_due_micros = key_stays ? due - 1 : due,
+              .queue_shard = claim.queue_shard,
+              .claim_epoch = state_.lease.epoch,
+              .claim_number = claim.number,
+              .holders = {{.first = row.first() + row.taken(), .count = count}}};
+  AddEntry(claim, policy, grant, key, row.Record(), row.first() + row.taken(), count);
+  RequireState(row.source()->uid, *judged.state);
+  RequirePolicy(policy);
+  if (!row.source()->part_key.empty()) state_.parts.Pin(row.source()->part_key);
+  rate_before_.try_emplace(policy.uid, policy.rate);
+  policy.rate.Take(count, round.now);
+  state_.core.backoff.OnGranted(judged.definition->target_key, count,
+                                {state_.lease.index, grant.epoch, grant.number}, round.now);
+  Count(policy, grant, count, round);
+  made_.push_back({.policy = policy.uid,
+                   .grant = {grant.epoch, grant.number},
+                   .row_key = key,
+                   .count = count,
+                   .target = judged.definition->target_key});
+  rows_.try_emplace(key, policy.uid);
+  policy.grants.Add(std::move(grant));
+  policy.waiting.Grant(key, row, count);
+  events_ += count;
+}
+
+void GrantDraft::MakeAgain(PolicyState& policy, GrantSet::Key name, const HeldRange& range,
+                           const CachedState& schedule, Claim& claim, const Round& round) {
+  const Grant& former = *policy.grants.Find(name);
+  reclaimed_.try_emplace({policy.uid, name},
+                         FormerClaim{.queue_shard = former.queue_shard,
+                                     .epoch = former.claim_epoch,
+                                     .number = former.claim_number,
+                                     .send_before_micros = former.send_before_micros});
+  policy.grants.Reclaim(name, claim.queue_shard, state_.lease.epoch, claim.number,
+                        ToMicros(round.now + state_.core.options.send_within));
+  const Grant& grant = *policy.grants.Find(name);
+  storage::v1::EventRecord event = grant.source->event;
+  event.set_count(range.count);
+  if (event.has_throttle()) event.mutable_throttle()->set_taken(0);
+  AddEntry(claim, policy, grant, ReturnedKey(state_.shard, policy.uid, grant, range.first),
+           std::move(event), range.first, range.count);
+  RequireState(grant.source->uid, schedule);
+  resumed_.push_back(
+      {.policy = policy.uid, .grant = name, .first = range.first, .count = range.count});
+  events_ += range.count;
+}
+
+void GrantDraft::AddEntry(Claim& claim, const PolicyState& policy, const Grant& grant,
+                          std::string event_key, storage::v1::EventRecord event, uint64_t first,
+                          uint64_t count) {
+  claim.bytes += event_key.size() + 256 + event.ByteSizeLong();
+  claim.events += count;
+  claim.timeout_max =
+      std::max(claim.timeout_max, absl::Microseconds(grant.delivery_timeout_micros));
+  auto& entry = *claim.record.add_entries();
+  entry.set_event_key(std::move(event_key));
+  *entry.mutable_event() = std::move(event);
+  entry.set_claimed_version(grant.claimed_version);
+  auto& range = *entry.add_ranges();
+  range.set_first(first);
+  range.set_count(count);
+  auto& ref = *entry.mutable_grant();
+  ref.set_policy_shard(state_.shard);
+  ref.set_policy_uid(std::string(policy.uid.bytes()));
+  ref.set_epoch(grant.epoch);
+  ref.set_number(grant.number);
+  ref.set_send_before_micros(grant.send_before_micros);
+}
+
+void GrantDraft::RequireState(const Uid& schedule, const CachedState& state) {
+  if (!states_required_.insert(schedule).second) return;
+  group_.conditions.push_back(StateUnchanged(schedule, state));
+  condition_of_.push_back(schedule);
+  of_policy_.push_back(false);
+}
+
+void GrantDraft::RequirePolicy(const PolicyState& policy) {
+  if (policy.implicit() || !policies_required_.insert(policy.uid).second) return;
+  group_.conditions.push_back(policy.RecordUnchanged());
+  condition_of_.push_back(policy.uid);
+  of_policy_.push_back(true);
+}
+
+void GrantDraft::Count(PolicyState& policy, const Grant& grant, uint64_t count,
+                       const Round& round) {
+  counted_.insert(policy.uid);
+  policy.counts.set_granted(policy.counts.granted() + count);
+  policy.granted_rate.Add(count, round.micros);
+  const std::string& part_key = grant.source->part_key;
+  if (part_key.empty()) return;
+  storage::v1::RunPartRecord* part = state_.parts.Find(part_key);
+  if (part == nullptr) return;  // PartKnown was asked
+  parts_before_.try_emplace(part_key, *part);
+  // An event with an attempt was counted when it was first granted.
+  if (grant.source->event.attempts() == 0) part->set_granted(part->granted() + count);
+  part->set_running(part->running() + count);
+  if (part->first_grant_time_micros() == 0) part->set_first_grant_time_micros(round.micros);
+}
+
+void GrantDraft::PutRows(const Round& round) {
+  for (const auto& [key, uid] : rows_) {
+    const WaitingRow* row = state_.Find(uid)->waiting.RowOf(key);
+    if (row->left() == 0) {
+      group_.mutations.push_back(
+          {.cf = ColumnFamily::kWaiting, .kind = Mutation::Kind::kDelete, .key = key});
+    } else {
+      group_.mutations.push_back(
+          {.cf = ColumnFamily::kWaiting, .key = key, .value = row->Record().SerializeAsString()});
+    }
+  }
+  for (const Made& made : made_) {
+    const PolicyState& policy = *state_.Find(made.policy);
+    PutGrant(policy, *policy.grants.Find(made.grant), group_);
+  }
+  for (const auto& [name, former] : reclaimed_) {
+    const PolicyState& policy = *state_.Find(name.first);
+    if (const Grant* grant = policy.grants.Find(name.second)) PutGrant(policy, *grant, group_);
+  }
+  for (const Uid& uid : counted_) {
+    PolicyState& policy = *state_.Find(uid);
+    if (!policy.implicit()) group_.mutations.push_back(CountsPut(policy, round.micros));
+  }
+  for (const auto& [key, before] : parts_before_) PutPart(state_, key, group_);
+  for (Claim& claim : claims_) {
+    claim.record.set_claim_time_micros(round.micros);
+    claim.record.set_delivery_timeout_max_micros(absl::ToInt64Microseconds(claim.timeout_max));
+    group_.mutations.push_back(
+        {.cf = ColumnFamily::kInflight,
+         .key = EncodeClaimKey(
+             {.shard = claim.queue_shard, .epoch = state_.lease.epoch, .number = claim.number}),
+         .value = claim.record.SerializeAsString()});
+  }
+}
+
+bool GrantDraft::Close(const Round& round, kv::Group& out) {
+  if (claims_.empty()) return false;
+  PutRows(round);
+  out = std::exchange(group_, {});
+  claims_.clear();
+  return true;
+}
+
+void GrantDraft::Applied() {
+  TokenManagerMetrics& metrics = state_.core.metrics;
+  metrics.granted.Increment(events_);
+  for (const Resend& resend : resumed_) metrics.resent.Increment(resend.count);
+  for (const auto& [key, uid] : rows_) {
+    PolicyState& policy = *state_.Find(uid);
+    const WaitingRow* row = policy.waiting.RowOf(key);
+    if (row == nullptr) continue;
+    const GroupKey group{row->priority(), row->source()->uid};
+    if (row->left() == 0) state_.NoteDeleted(key, row->read_seq());
+    state_.MayReadOn(policy, group);
+    Settle(policy, key);
+    state_.MakeReady(policy);
+    state_.Plan(policy);
+  }
+}
+
+void GrantDraft::Settle(PolicyState& policy, const std::string& key) {
+  if (policy.waiting.SettleGrant(key)) state_.ReadBack(policy, key);
+}
+
+void GrantDraft::Refused(uint16_t failed_condition, std::deque<Resend>& resends) {
+  state_.core.metrics.grants_refused.Increment();
+  for (size_t i = 0; i < condition_of_.size(); ++i) {
+    if (failed_condition < condition_of_.size() && i != failed_condition) continue;
+    if (!of_policy_[i]) {
+      state_.core.cache.ForgetState(condition_of_[i]);
+    } else if (PolicyState* policy = state_.Find(condition_of_[i])) {
+      RecordReader::ReadAgain(state_, *policy);
+    }
+  }
+  for (const auto& [name, former] : reclaimed_) {
+    if (PolicyState* policy = state_.Find(name.first))
+      policy->grants.Reclaim(name.second, former.queue_shard, former.epoch, former.number,
+                             former.send_before_micros);
+  }
+  for (auto made = made_.rbegin(); made != made_.rend(); ++made) TakeBack(*made);
+  for (const auto& [uid, rate] : rate_before_) {
+    PolicyState& policy = *state_.Find(uid);
+    policy.rate = rate;
+    // With the limits of now.
+    if (policy.record.has_value())
+      policy.rate.SetLimits(policy.record->max_per_second(), policy.record->burst(),
+                            state_.core.client.NowLow());
+  }
+  for (const auto& [key, before] : parts_before_) {
+    if (storage::v1::RunPartRecord* part = state_.parts.Find(key)) *part = before;
+  }
+  for (const Uid& uid : counted_) {
+    state_.counts_due.insert(uid);
+    PolicyState& policy = *state_.Find(uid);
+    state_.MakeReady(policy);
+    state_.Plan(policy);
+  }
+  resends.insert(resends.end(), resumed_.begin(), resumed_.end());
+  for (const auto& [key, uid] : rows_) Settle(*state_.Find(uid), key);
+}
+
+void GrantDraft::TakeBack(const Made& made) {
+  PolicyState& policy = *state_.Find(made.policy);
+  if (const Grant* grant = policy.grants.Find(made.grant)) {
+    const std::string part_key = grant->source->part_key;
+    if (!part_key.empty()) state_.parts.Unpin(part_key);
+  }
+  policy.grants.Forget(made.grant);
+  policy.counts.set_granted(policy.counts.granted() -
+                            std::min(policy.counts.granted(), made.count));
+  policy.waiting.Ungrant(made.row_key, made.count);
+  state_.core.backoff.OnProbeVoid(made.target, state_.core.client.NowLow());
+}
+
+}  // namespace escapement::token_manager
