@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/status/return_if_error.h"
 
 namespace escapement {
 namespace {
@@ -162,12 +163,10 @@ absl::StatusOr<Filter> ParseFilter(absl::string_view text) {
   return Parser(text).Parse();
 }
 
-absl::Status CheckComparisons(const Filter& filter,
-                              absl::FunctionRef<absl::Status(const FilterComparison&)> check) {
-  if (filter.kind == Filter::Kind::kComparison) return check(filter.comparison);
-  for (const Filter& operand : filter.operands) {
-    if (absl::Status status = CheckComparisons(operand, check); !status.ok()) return status;
-  }
+absl::Status BindComparisons(Filter& filter,
+                             absl::FunctionRef<absl::Status(FilterComparison&)> bind) {
+  if (filter.kind == Filter::Kind::kComparison) return bind(filter.comparison);
+  for (Filter& operand : filter.operands) RETURN_IF_ERROR(BindComparisons(operand, bind));
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace escapement {
 
@@ -38,6 +39,9 @@ struct FilterComparison {
   std::string field;  // a-z, 0-9, '_', '.'; not empty
   FilterOperator op = FilterOperator::kEqual;
   std::string value;  // without its quotes
+  // The value as the function given to BindComparisons understands it.
+  int64_t number = 0;
+  absl::Time time = {};
 };
 
 // A tree of conditions.
@@ -55,9 +59,10 @@ struct Filter {
 // above; its message is for users and has no details.
 absl::StatusOr<Filter> ParseFilter(absl::string_view text);
 
-// Runs `check` on the comparisons from left to right and returns the first error.
-absl::Status CheckComparisons(const Filter& filter,
-                              absl::FunctionRef<absl::Status(const FilterComparison&)> check);
+// Runs `bind`, which may set `number` and `time`, on the comparisons from left to right and returns
+// the first error.
+absl::Status BindComparisons(Filter& filter,
+                             absl::FunctionRef<absl::Status(FilterComparison&)> bind);
 
 // Evaluates the filter; `holds` evaluates one comparison.
 bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterComparison&)> holds);

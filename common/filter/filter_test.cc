@@ -2,8 +2,11 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace escapement {
@@ -98,14 +101,25 @@ TEST(Filter, HoldsAsItsOperandsDo) {
   EXPECT_TRUE(holds("b>a AND b>=b AND NOT b<b"));
 }
 
-TEST(Filter, ChecksEachComparison) {
-  const auto check = [](const FilterComparison& comparison) {
-    return comparison.field == "a" ? absl::OkStatus()
-                                   : absl::InvalidArgumentError(comparison.field);
+TEST(Filter, BindsEachComparisonOnce) {
+  const auto bind = [](FilterComparison& comparison) {
+    if (comparison.field != "a") return absl::InvalidArgumentError(comparison.field);
+    return absl::SimpleAtoi(comparison.value, &comparison.number)
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError(comparison.value);
   };
-  EXPECT_TRUE(CheckComparisons(*ParseFilter("a=1 AND NOT (a=2 OR a=3)"), check).ok());
-  EXPECT_EQ(CheckComparisons(*ParseFilter("a=1 AND NOT (a=2 OR b=3) AND c=1"), check).message(),
-            "b");
+  Filter filter = *ParseFilter("a=1 AND NOT (a=2 OR a=3)");
+  ASSERT_TRUE(BindComparisons(filter, bind).ok());
+  std::vector<int64_t> numbers;
+  const auto note = [&](const FilterComparison& comparison) {
+    numbers.push_back(comparison.number);
+    return comparison.number == 1;
+  };
+  EXPECT_TRUE(FilterHolds(filter, note));
+  EXPECT_THAT(numbers, testing::ElementsAre(1, 2, 3));
+
+  Filter unknown = *ParseFilter("a=1 AND NOT (a=2 OR b=3) AND c=1");
+  EXPECT_EQ(BindComparisons(unknown, bind).message(), "b");
 }
 
 }  // namespace

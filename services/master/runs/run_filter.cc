@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -16,17 +16,7 @@ constexpr absl::string_view kState = "state";
 constexpr absl::string_view kNominalTime = "nominal_time";
 constexpr absl::string_view kCompleteTime = "complete_time";
 
-bool ReadTime(absl::string_view text, absl::Time* time) {
-  return absl::ParseTime(absl::RFC3339_full, text, time, nullptr);
-}
-
-absl::Time TimeOf(const FilterComparison& comparison) {
-  absl::Time time;
-  ReadTime(comparison.value, &time);
-  return time;
-}
-
-absl::Status Check(const FilterComparison& comparison) {
+absl::Status Bind(FilterComparison& comparison) {
   if (comparison.field == kState) {
     v1::Run::State state;
     if (!v1::Run::State_Parse(comparison.value, &state) || state == v1::Run::STATE_UNSPECIFIED) {
@@ -34,35 +24,35 @@ absl::Status Check(const FilterComparison& comparison) {
     }
     if (comparison.op != FilterOperator::kEqual && comparison.op != FilterOperator::kNotEqual)
       return absl::InvalidArgumentError("state takes only = and !=");
+    comparison.number = state;
     return absl::OkStatus();
   }
   if (comparison.field == kNominalTime || comparison.field == kCompleteTime) {
-    absl::Time time;
-    if (ReadTime(comparison.value, &time)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        comparison.field, R"( must be a time such as "2026-11-25T00:00:00Z", in quotes)"));
+    if (!absl::ParseTime(absl::RFC3339_full, comparison.value, &comparison.time, nullptr)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          comparison.field, R"( must be a time such as "2026-11-25T00:00:00Z", in quotes)"));
+    }
+    return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown field ", comparison.field, "; use ",
                                                  kState, ", ", kNominalTime, " or ",
                                                  kCompleteTime));
 }
 
-int Order(absl::Time a, absl::Time b) { return a < b ? -1 : a > b ? 1 : 0; }
-
-// Times of runs are whole microseconds.
-absl::Time ToTime(const google::protobuf::Timestamp& time) {
-  return FromMicros(*TimestampMicros(time));
+template <typename T>
+int Order(T a, T b) {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 bool Holds(const v1::Run& run, const FilterComparison& comparison) {
   if (comparison.field == kState) {
-    const bool same = v1::Run::State_Name(run.state()) == comparison.value;
-    return Compares(same ? 0 : 1, comparison.op);
+    return Compares(Order<int64_t>(run.state(), comparison.number), comparison.op);
   }
-  if (comparison.field == kNominalTime)
-    return Compares(Order(ToTime(run.nominal_time()), TimeOf(comparison)), comparison.op);
-  return run.has_complete_time() &&
-         Compares(Order(ToTime(run.complete_time()), TimeOf(comparison)), comparison.op);
+  const bool nominal = comparison.field == kNominalTime;
+  if (!nominal && !run.has_complete_time()) return false;
+  const auto& time = nominal ? run.nominal_time() : run.complete_time();
+  // Times of runs are whole microseconds.
+  return Compares(Order(FromMicros(*TimestampMicros(time)), comparison.time), comparison.op);
 }
 
 // Nominal times [begin, end); none if begin >= end.
@@ -73,7 +63,7 @@ struct Range {
 
 Range RangeOf(const FilterComparison& comparison) {
   if (comparison.field != kNominalTime) return {};
-  const absl::Time time = TimeOf(comparison);
+  const absl::Time time = comparison.time;
   const absl::Time after = time + absl::Microseconds(1);
   switch (comparison.op) {
     case FilterOperator::kEqual:
@@ -108,7 +98,7 @@ Range RangeOf(const Filter& filter) {
 absl::StatusOr<RunFilter> RunFilter::Read(absl::string_view text) {
   absl::StatusOr<Filter> filter = ParseFilter(text);
   if (!filter.ok()) return InvalidField("filter", filter.status().message());
-  if (absl::Status status = CheckComparisons(*filter, &Check); !status.ok())
+  if (absl::Status status = BindComparisons(*filter, &Bind); !status.ok())
     return InvalidField("filter", status.message());
   RunFilter read;
   const Range range = RangeOf(*filter);
