@@ -1,6 +1,6 @@
-#include "services/master/requests/proto_time.h"
+#include "common/base/proto_time.h"
 
-namespace escapement::master {
+namespace escapement {
 namespace {
 constexpr int64_t kMicros = 1'000'000;
 constexpr int64_t kYear1 = -62'135'596'800;
@@ -25,15 +25,15 @@ std::optional<int64_t> TimestampMicrosDown(const google::protobuf::Timestamp& ti
   return timestamp.seconds() * kMicros + timestamp.nanos() / kNanosOfMicro;
 }
 
-void SetTimestamp(int64_t micros, google::protobuf::Timestamp* timestamp) {
+void SetTimestamp(int64_t micros, google::protobuf::Timestamp& timestamp) {
   int64_t seconds = micros / kMicros;
   int64_t rest = micros % kMicros;
   if (rest < 0) {
     rest += kMicros;
     --seconds;
   }
-  timestamp->set_seconds(seconds);
-  timestamp->set_nanos(static_cast<int32_t>(rest * 1000));
+  timestamp.set_seconds(seconds);
+  timestamp.set_nanos(static_cast<int32_t>(rest * 1000));
 }
 
 std::optional<absl::Duration> ToDuration(const google::protobuf::Duration& duration) {
@@ -50,9 +50,9 @@ int64_t MicrosUp(absl::Duration duration) {
   return absl::ToInt64Microseconds(absl::Ceil(duration, absl::Microseconds(1)));
 }
 
-void SetDuration(int64_t micros, google::protobuf::Duration* duration) {
-  duration->set_seconds(micros / kMicros);
-  duration->set_nanos(static_cast<int32_t>(micros % kMicros * 1000));
+void SetDuration(int64_t micros, google::protobuf::Duration& duration) {
+  duration.set_seconds(micros / kMicros);
+  duration.set_nanos(static_cast<int32_t>(micros % kMicros * 1000));
 }
 
-}  // namespace escapement::master
+}  // namespace escapement

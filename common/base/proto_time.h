@@ -1,7 +1,7 @@
 // Times and durations of the public messages ↔ microseconds and absl. Pure.
 
-#ifndef SERVICES_MASTER_REQUESTS_PROTO_TIME_H_
-#define SERVICES_MASTER_REQUESTS_PROTO_TIME_H_
+#ifndef COMMON_BASE_PROTO_TIME_H_
+#define COMMON_BASE_PROTO_TIME_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
-namespace escapement::master {
+namespace escapement {
 
 // nullopt if it is outside the years 1 to 9999 or its nanos are malformed. Rounds up to
 // microseconds: what is due at a time must not happen before it, and the inclusive start and the
@@ -18,15 +18,15 @@ namespace escapement::master {
 std::optional<int64_t> TimestampMicros(const google::protobuf::Timestamp& timestamp);
 // As TimestampMicros, but rounds down: for "strictly after" a time.
 std::optional<int64_t> TimestampMicrosDown(const google::protobuf::Timestamp& timestamp);
-void SetTimestamp(int64_t micros, google::protobuf::Timestamp* timestamp);
+void SetTimestamp(int64_t micros, google::protobuf::Timestamp& timestamp);
 
 // nullopt if it is malformed or longer than protobuf's 10,000 years. Exact, for comparing with
 // bounds.
 std::optional<absl::Duration> ToDuration(const google::protobuf::Duration& duration);
 // Rounds up, so that no wait is shorter than asked for.
 int64_t MicrosUp(absl::Duration duration);
-void SetDuration(int64_t micros, google::protobuf::Duration* duration);
+void SetDuration(int64_t micros, google::protobuf::Duration& duration);
 
-}  // namespace escapement::master
+}  // namespace escapement
 
-#endif  // SERVICES_MASTER_REQUESTS_PROTO_TIME_H_
+#endif  // COMMON_BASE_PROTO_TIME_H_

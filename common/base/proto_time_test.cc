@@ -1,11 +1,11 @@
-#include "services/master/requests/proto_time.h"
+#include "common/base/proto_time.h"
 
 #include <cstdint>
 #include <optional>
 
 #include "gtest/gtest.h"
 
-namespace escapement::master {
+namespace escapement {
 namespace {
 
 google::protobuf::Timestamp TimeOf(int64_t seconds, int32_t nanos) {
@@ -41,4 +41,4 @@ TEST(ProtoTime, DurationsAreExactUntilTheyAreStoredAndThenRoundedUp) {
 }
 
 }  // namespace
-}  // namespace escapement::master
+}  // namespace escapement

@@ -69,10 +69,10 @@ std::vector<absl::Time> ChildInstants(const cron::Timetable& timetable, absl::Ti
 
 void AddInstantChildren(const OccurrenceSource& source, const cron::Timetable& timetable,
                         absl::Time from, const kv::Layout& layout, const std::string& record,
-                        std::vector<kv::Mutation>* out) {
+                        std::vector<kv::Mutation>& out) {
   for (const absl::Time instant : ChildInstants(timetable, from)) {
     const InstantChildKey key = {PartitionOf(source.uid, layout.partitions), instant, source.uid};
-    out->push_back(kv::Put(kv::ColumnFamily::kChildren, EncodeInstantChildKey(key), record));
+    out.push_back(kv::Put(kv::ColumnFamily::kChildren, EncodeInstantChildKey(key), record));
   }
 }
 
@@ -130,7 +130,7 @@ std::optional<cron::Place> PlaceOf(const ChildKey& key) {
 }
 
 void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Timetable& timetable,
-                 absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+                 absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>& out) {
   const OccurrenceSource source = SourceOf(definition);
   storage::v1::ChildRecord record;
   record.set_version(source.version);
@@ -157,29 +157,29 @@ void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Ti
     const ChildKey key = ChildKeyOf(source.uid, timetable.spec().zone.name(), place, layout);
     record.set_hours(place.hour == kAnyHour ? expression.hours : 0);
     record.set_minutes(place.minute == kAnyMinute ? expression.minutes : 0);
-    out->push_back(
+    out.push_back(
         kv::Put(kv::ColumnFamily::kChildren, EncodeChildKey(key), record.SerializeAsString()));
     in_use.insert(ExpressionPrefix(key.expression));
   }
   for (const std::string& key : in_use) {
-    out->push_back(kv::Put(kv::ColumnFamily::kInUse, key, std::string()));
+    out.push_back(kv::Put(kv::ColumnFamily::kInUse, key, std::string()));
   }
-  out->push_back(kv::Put(kv::ColumnFamily::kCheckpoints,
-                         InUseMarkKey(PartitionOf(source.uid, layout.partitions)),
-                         KeyWriter().Id(source.uid).U64(source.version).Time(from).Take()));
+  out.push_back(kv::Put(kv::ColumnFamily::kCheckpoints,
+                        InUseMarkKey(PartitionOf(source.uid, layout.partitions)),
+                        KeyWriter().Id(source.uid).U64(source.version).Time(from).Take()));
 }
 
 void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time emitted_to,
-                    const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+                    const kv::Layout& layout, std::vector<kv::Mutation>& out) {
   if (!timetable.calendar()) {
     for (const absl::Time instant : ChildInstants(timetable, emitted_to)) {
       const InstantChildKey key = {PartitionOf(uid, layout.partitions), instant, uid};
-      out->push_back(kv::Delete(kv::ColumnFamily::kChildren, EncodeInstantChildKey(key)));
+      out.push_back(kv::Delete(kv::ColumnFamily::kChildren, EncodeInstantChildKey(key)));
     }
     return;
   }
   for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
-    out->push_back(
+    out.push_back(
         kv::Delete(kv::ColumnFamily::kChildren,
                    EncodeChildKey(ChildKeyOf(uid, timetable.spec().zone.name(), place, layout))));
   }

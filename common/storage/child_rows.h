@@ -52,13 +52,13 @@ std::optional<cron::Place> PlaceOf(const ChildKey& key);
 // `out`. `timetable` is TimetableOf(definition). `from` is the later of planned_to and now: an
 // occurrence due before it was emitted with the change, or does not fire.
 void AddChildren(const storage::v1::DefinitionRecord& definition, const cron::Timetable& timetable,
-                 absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>* out);
+                 absl::Time from, const kv::Layout& layout, std::vector<kv::Mutation>& out);
 
 // Appends deletes of all children of the uid that AddChildren made for this timetable. Everything
 // before `emitted_to` must have been emitted. The in_use keys stay: the emitter removes those
 // without a child.
 void RemoveChildren(const cron::Timetable& timetable, const Uid& uid, absl::Time emitted_to,
-                    const kv::Layout& layout, std::vector<kv::Mutation>* out);
+                    const kv::Layout& layout, std::vector<kv::Mutation>& out);
 
 }  // namespace escapement
 

@@ -82,7 +82,7 @@ absl::Duration JitterOf(const std::string& event_id, absl::Duration jitter) {
 }
 
 void AddLaunch(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-               const kv::Layout& layout, std::vector<kv::Mutation>* out) {
+               const kv::Layout& layout, std::vector<kv::Mutation>& out) {
   storage::v1::LaunchRecord record;
   record.set_tenant(source.tenant);
   record.set_schedule_id(source.schedule_id);
@@ -94,7 +94,7 @@ void AddLaunch(const OccurrenceSource& source, const EmittedOccurrence& occurren
   record.set_run_overlap(source.run_overlap);
   const LaunchKey key = {PartitionOf(source.uid, layout.partitions), occurrence.launch_time,
                          source.uid, occurrence.id};
-  out->push_back(
+  out.push_back(
       Put(kv::ColumnFamily::kCheckpoints, EncodeLaunchKey(key), record.SerializeAsString()));
 }
 
@@ -104,19 +104,18 @@ bool WaitsForLaunch(const OccurrenceSource& source, const EmittedOccurrence& occ
 
 // All events of the run wait as one row.
 void AddWaiting(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-                const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+                const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out) {
   storage::v1::EventRecord record = RecordOf(source, occurrence, source.event_count, now);
   record.set_priority(source.priority);
   *record.mutable_throttle() =
       ThrottleOf(source, occurrence.window_begin.value_or(occurrence.launch_time));
   const WaitingKey key = WaitingKeyOf(record, source.uid, occurrence.id, /*first=*/0,
                                       occurrence.launch_time, layout.policy_shards);
-  out->push_back(
-      Put(kv::ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString()));
+  out.push_back(Put(kv::ColumnFamily::kWaiting, EncodeWaitingKey(key), record.SerializeAsString()));
 }
 
 void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrence, absl::Time now,
-              uint16_t shard, const IndexSlice& slice, std::vector<kv::Mutation>* out) {
+              uint16_t shard, const IndexSlice& slice, std::vector<kv::Mutation>& out) {
   EventKey key;
   key.shard = shard;
   key.lane = LaneFor(source.priority, occurrence.launch_time, now);
@@ -124,12 +123,12 @@ void AddSlice(const OccurrenceSource& source, const EmittedOccurrence& occurrenc
   key.uid = source.uid;
   key.occurrence = occurrence.id;
   key.first = slice.first;
-  out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key),
-                     RecordOf(source, occurrence, slice.count, now).SerializeAsString()));
+  out.push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key),
+                    RecordOf(source, occurrence, slice.count, now).SerializeAsString()));
 }
 
 void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-            const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+            const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out) {
   storage::v1::RunRecord record;
   record.set_tenant(source.tenant);
   record.set_schedule_id(source.schedule_id);
@@ -139,8 +138,8 @@ void AddRun(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
   record.set_emit_time_micros(ToMicros(now));
   record.set_has_on_complete(source.run_kept);
   const RunKey run{source.uid, occurrence.id};
-  out->push_back(Put(kv::ColumnFamily::kRuns, EncodeRunKey(run), record.SerializeAsString()));
-  out->push_back(
+  out.push_back(Put(kv::ColumnFamily::kRuns, EncodeRunKey(run), record.SerializeAsString()));
+  out.push_back(
       Put(kv::ColumnFamily::kCheckpoints,
           ActiveRunKey(PartitionOf(source.uid, layout.partitions), run.uid, run.occurrence),
           std::string()));
@@ -198,7 +197,7 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now) {
 }
 
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-                       const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+                       const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out) {
   if (WaitsForLaunch(source, occurrence)) return AddLaunch(source, occurrence, layout, out);
   AddLaunchedRows(source, occurrence, layout, now, out);
 }
@@ -237,7 +236,7 @@ kv::Mutation SkippedOccurrences(const OccurrenceSource& source, const EmittedOcc
 }
 
 void AddLaunchedRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-                     const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+                     const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out) {
   if (source.event_count > 1 || source.run_kept) AddRun(source, occurrence, layout, now, out);
   if (source.throttle.has_value()) return AddWaiting(source, occurrence, layout, now, out);
   if (source.event_count <= 1) {
@@ -263,7 +262,7 @@ size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layo
 
 void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row,
                  const std::string& occurrence, uint64_t first, absl::Time due_time,
-                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out) {
+                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out) {
   storage::v1::EventRecord moved = row;
   const uint64_t begin = first + row.throttle().taken();
   const uint64_t end = first + row.count();
@@ -277,7 +276,7 @@ void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row
     moved.set_count(end - begin);
     const WaitingKey key =
         WaitingKeyOf(moved, to.uid, occurrence, begin, due_time, layout.policy_shards);
-    out->push_back(
+    out.push_back(
         Put(kv::ColumnFamily::kWaiting, EncodeWaitingKey(key), moved.SerializeAsString()));
     return;
   }
@@ -293,7 +292,7 @@ void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row
     key.occurrence = occurrence;
     key.first = slice.first;
     moved.set_count(slice.count);
-    out->push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), moved.SerializeAsString()));
+    out.push_back(Put(kv::ColumnFamily::kEvents, EncodeEventKey(key), moved.SerializeAsString()));
   }
 }
 

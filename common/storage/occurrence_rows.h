@@ -90,10 +90,10 @@ uint8_t LaneFor(uint8_t priority, absl::Time launch_time, absl::Time now);
 // Appends puts of the occurrence's rows to `out`. With an overlap policy and no trigger, that is
 // only the launch record.
 void AddOccurrenceRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-                       const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+                       const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out);
 // The same without regard to the overlap policy, for a caller that has already decided about it.
 void AddLaunchedRows(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
-                     const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+                     const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out);
 
 // The Done record of an occurrence that never had rows: skipped for `reason`.
 kv::Mutation SkippedOccurrence(const OccurrenceSource& source, const EmittedOccurrence& occurrence,
@@ -114,7 +114,7 @@ size_t OccurrenceRowCount(const OccurrenceSource& source, const kv::Layout& layo
 // length, it begins now.
 void AddMovedRow(const OccurrenceSource& to, const storage::v1::EventRecord& row,
                  const std::string& occurrence, uint64_t first, absl::Time due_time,
-                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>* out);
+                 const kv::Layout& layout, absl::Time now, std::vector<kv::Mutation>& out);
 
 }  // namespace escapement
 

@@ -44,7 +44,7 @@ std::vector<Mutation> Rows(uint64_t event_count, absl::Time launch_time) {
                     {.id = "20260301T030000-0-Asia~Kolkata",
                      .nominal_time = launch_time,
                      .launch_time = launch_time},
-                    kLayout, kNow, &rows);
+                    kLayout, kNow, rows);
   return rows;
 }
 
@@ -103,7 +103,7 @@ TEST(OccurrenceRowsTest, OccurrenceRowCountIsTheNumberOfRows) {
         source.run_kept = run_kept;
         std::vector<Mutation> rows;
         AddOccurrenceRows(source, {.id = "o", .nominal_time = kNow, .launch_time = kNow}, kLayout,
-                          kNow, &rows);
+                          kNow, rows);
         EXPECT_EQ(rows.size(), OccurrenceRowCount(source, kLayout)) << event_count << throttled;
       }
     }
@@ -117,7 +117,7 @@ TEST(OccurrenceRowsTest, OverlapPolicyDelaysRowsToLaunchUnlessTriggered) {
   EmittedOccurrence occurrence = {
       .id = "o", .nominal_time = kNow, .launch_time = kNow + absl::Seconds(2)};
   std::vector<Mutation> rows;
-  AddOccurrenceRows(source, occurrence, kLayout, kNow, &rows);
+  AddOccurrenceRows(source, occurrence, kLayout, kNow, rows);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].cf, ColumnFamily::kCheckpoints);
   const auto key = DecodeLaunchKey(rows[0].key);
@@ -129,8 +129,8 @@ TEST(OccurrenceRowsTest, OverlapPolicyDelaysRowsToLaunchUnlessTriggered) {
   EXPECT_EQ(FromMicros(launch.nominal_time_micros()), kNow);
   // The launch writes the rows that would have been written without an overlap policy.
   std::vector<Mutation> launched, wanted;
-  AddLaunchedRows(SourceOf(source.uid, launch), occurrence, kLayout, kNow, &launched);
-  AddLaunchedRows(source, occurrence, kLayout, kNow, &wanted);
+  AddLaunchedRows(SourceOf(source.uid, launch), occurrence, kLayout, kNow, launched);
+  AddLaunchedRows(source, occurrence, kLayout, kNow, wanted);
   ASSERT_EQ(launched.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_EQ(launched[i].key, wanted[i].key);
@@ -138,7 +138,7 @@ TEST(OccurrenceRowsTest, OverlapPolicyDelaysRowsToLaunchUnlessTriggered) {
   }
   occurrence.triggered = true;
   rows.clear();
-  AddOccurrenceRows(source, occurrence, kLayout, kNow, &rows);
+  AddOccurrenceRows(source, occurrence, kLayout, kNow, rows);
   EXPECT_EQ(rows.size(), wanted.size());
 }
 
@@ -182,7 +182,7 @@ TEST(OccurrenceRowsTest, AMovedRowKeepsTheBeginOfItsWindow) {
       row.mutable_throttle()->set_window_begin_micros(ToMicros(*begin));
     }
     std::vector<Mutation> rows;
-    AddMovedRow(to, row, "o", /*first=*/0, launched, kLayout, kNow, &rows);
+    AddMovedRow(to, row, "o", /*first=*/0, launched, kLayout, kNow, rows);
     storage::v1::EventRecord moved;
     EXPECT_EQ(rows.size(), 1u);
     EXPECT_TRUE(moved.ParseFromString(rows.at(0).value));
@@ -233,12 +233,12 @@ TEST(ChildRowsTest, AnIntervalHasOneChildUnderItsNextInstant) {
   definition.mutable_timing()->set_max_runs(10);
   const cron::Timetable timetable = TimetableOf(definition, kNow + absl::Minutes(15)).value();
   std::vector<Mutation> put, remove;
-  AddChildren(definition, timetable, kNow + absl::Seconds(1), kLayout, &put);
+  AddChildren(definition, timetable, kNow + absl::Seconds(1), kLayout, put);
   ASSERT_EQ(put.size(), 1u) << "nothing in in_use";
   const auto key = DecodeInstantChildKey(put[0].key);
   ASSERT_TRUE(key.has_value());
   EXPECT_EQ(key->instant, kNow + absl::Seconds(90));
-  RemoveChildren(timetable, key->uid, kNow + absl::Seconds(80), kLayout, &remove);
+  RemoveChildren(timetable, key->uid, kNow + absl::Seconds(80), kLayout, remove);
   ASSERT_EQ(remove.size(), 1u);
   EXPECT_EQ(remove[0].key, put[0].key);
   // The child has the end at which max_runs is used up, and the definition's zone.
@@ -250,7 +250,7 @@ TEST(ChildRowsTest, AnIntervalHasOneChildUnderItsNextInstant) {
   EXPECT_EQ(of_child->spec().zone.name(), "Asia/Kolkata");
   EXPECT_EQ(of_child->Enumerate(kNow, absl::InfiniteFuture(), 100).size(), 10u);
   put.clear();
-  AddChildren(definition, timetable, kNow + absl::Minutes(15), kLayout, &put);
+  AddChildren(definition, timetable, kNow + absl::Minutes(15), kLayout, put);
   EXPECT_TRUE(put.empty()) << "it has none any more";
 }
 
@@ -261,12 +261,12 @@ TEST(ChildRowsTest, ListHasOneChildForEachRemainingInstant) {
     definition.mutable_timing()->add_times_micros(ToMicros(kNow + absl::Seconds(i)));
   const cron::Timetable timetable = TimetableOf(definition).value();
   std::vector<Mutation> put, remove;
-  AddChildren(definition, timetable, kNow + absl::Seconds(2), kLayout, &put);
+  AddChildren(definition, timetable, kNow + absl::Seconds(2), kLayout, put);
   ASSERT_EQ(put.size(), 3u);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(DecodeInstantChildKey(put[i].key)->instant, kNow + absl::Seconds(2 + i));
   RemoveChildren(timetable, DecodeInstantChildKey(put[0].key)->uid, kNow + absl::Seconds(3),
-                 kLayout, &remove);
+                 kLayout, remove);
   ASSERT_EQ(remove.size(), 2u) << "the first has been emitted";
   EXPECT_EQ(remove[1].key, put[2].key);
 }
@@ -276,8 +276,8 @@ TEST(ChildRowsTest, ChildrenReadBackAsTheirPlacesAndAreAllRemoved) {
   ASSERT_TRUE(timetable.ok()) << timetable.status();
   const Uid uid = Uid::FromHalves(1, 2);
   std::vector<Mutation> put, remove;
-  AddChildren(Definition(1), *timetable, kNow, kLayout, &put);
-  RemoveChildren(*timetable, uid, kNow, kLayout, &remove);
+  AddChildren(Definition(1), *timetable, kNow, kLayout, put);
+  RemoveChildren(*timetable, uid, kNow, kLayout, remove);
   ASSERT_EQ(put.size(), 3u + 1u + 1u);  // three hours of one LaunchExpression, its in_use key, and
                                         // the mark
   std::vector<cron::Place> places;

@@ -64,7 +64,7 @@ EventRowBuilder::EventRowBuilder(Options options)
   row_.set_run_count(1);
 }
 
-void EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
+void EventRowBuilder::Add(const NewEvent& event, kv::Group& group) {
   const bool client_chosen = !event.client_id.empty();
   key_.lane = static_cast<uint8_t>(event.priority);
   // A late event is due now. So its Done record belongs to the day on which it could first be sent.
@@ -87,7 +87,7 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
   row_.set_launch_time_micros(launch_micros);
   row_.set_payload(event.payload.data(), event.payload.size());
 
-  kv::Mutation& put = group->mutations.emplace_back();
+  kv::Mutation& put = group.mutations.emplace_back();
   put.cf = kv::ColumnFamily::kEvents;
   put.key = EncodeEventKey(key_);
   row_.SerializeToString(&put.value);
@@ -96,12 +96,12 @@ void EventRowBuilder::Add(const NewEvent& event, kv::Group* group) {
     name.set_event_key(put.key);
     name.set_launch_time_micros(launch_micros);
     std::string name_key = EventNameKey(options_.tenant, event.client_id);
-    group->conditions.push_back({.cf = kv::ColumnFamily::kEventNames,
-                                 .key = name_key,
-                                 .kind = kv::Condition::Kind::kAbsent});
-    group->mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
-                                .key = std::move(name_key),
-                                .value = name.SerializeAsString()});
+    group.conditions.push_back({.cf = kv::ColumnFamily::kEventNames,
+                                .key = name_key,
+                                .kind = kv::Condition::Kind::kAbsent});
+    group.mutations.push_back({.cf = kv::ColumnFamily::kEventNames,
+                               .key = std::move(name_key),
+                               .value = name.SerializeAsString()});
   }
 }
 

@@ -68,7 +68,7 @@ class EventRowBuilder {
   explicit EventRowBuilder(Options options);
 
   // Adds the event to `group`.
-  void Add(const NewEvent& event, kv::Group* group);
+  void Add(const NewEvent& event, kv::Group& group);
   // The id of the event that was added last.
   std::string event_id() const { return OneOffEventId(EncodeEventKey(key_), row_); }
 

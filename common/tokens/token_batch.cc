@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
 #include "common/base/printable_text.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/waiting_table.h"
 #include "common/tokens/limits.h"
@@ -134,14 +135,9 @@ absl::Status CheckTokens(const v1::ExtendTokensRequest& request) {
   FieldViolations violations;
   CheckHandles(request.tokens(), violations);
   if (request.has_hold()) {
-    const google::protobuf::Duration& hold = request.hold();
-    // Compare whole seconds first: they cannot overflow.
-    const bool in_bounds =
-        hold.nanos() >= 0 && hold.nanos() < 1'000'000'000 &&
-        hold.seconds() >= absl::ToInt64Seconds(kTokenHoldMin) &&
-        (hold.seconds() < absl::ToInt64Seconds(kTokenHoldMax) ||
-         (hold.seconds() == absl::ToInt64Seconds(kTokenHoldMax) && hold.nanos() == 0));
-    if (!in_bounds) violations.Add("hold", "must be from 1s to 30 days");
+    const std::optional<absl::Duration> hold = ToDuration(request.hold());
+    if (!hold.has_value() || *hold < kTokenHoldMin || *hold > kTokenHoldMax)
+      violations.Add("hold", "must be from 1s to 30 days");
   }
   return violations.ToStatus();
 }
@@ -161,8 +157,7 @@ TokenBatch ReadTokens(const TokenMint& mint, const v1::ReleaseTokensRequest& req
 
 TokenBatch ReadTokens(const TokenMint& mint, const v1::ExtendTokensRequest& request) {
   BatchReader reader(mint, request.tokens_size());
-  const int64_t hold_micros =
-      request.hold().seconds() * 1'000'000 + (request.hold().nanos() + 999) / 1000;
+  const int64_t hold_micros = MicrosUp(*ToDuration(request.hold()));
   for (const std::string& token : request.tokens())
     reader.Add(token, {.kind = Report::EXTENDED, .hold_micros = hold_micros});
   return reader.Take();

@@ -108,7 +108,7 @@ class StoreGrpc::Connection final
     return [outlet = outlet_, id](absl::StatusOr<T> result) {
       const size_t bytes = BytesOf(result);
       outlet->Send(id, bytes, kNoBound,
-                   [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(result), answer); });
+                   [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(result), *answer); });
     };
   }
 
@@ -168,7 +168,7 @@ void StoreGrpc::Connection::Take(wire::StoreCall& call) {
       break;
     case wire::StoreCall::CALL_NOT_SET:
       outlet_->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
-        kv::ToWire(absl::InvalidArgumentError("a call this store does not know"), answer);
+        kv::ToWire(absl::InvalidArgumentError("a call this store does not know"), *answer);
       });
       break;
   }
@@ -182,17 +182,17 @@ void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
     size_t bytes = 32;
     for (const auto& mutation : batch.mutations)
       bytes += 16 + mutation.key.size() + mutation.value.size();
-    auto fill = [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(batch), answer); };
+    auto fill = [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(batch), *answer); };
     if (outlet->Send(id, bytes, kBacklogBytesMax, fill)) return;
     *lagged = true;
     outlet->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
-      kv::ToWire(absl::ResourceExhaustedError("the watcher does not keep up"), answer);
+      kv::ToWire(absl::ResourceExhaustedError("the watcher does not keep up"), *answer);
     });
   };
   observer.on_lagged = [outlet = outlet_, id, lagged](absl::Status why) {
     if (*lagged) return;
     *lagged = true;
-    outlet->Send(id, 64, kNoBound, [&](wire::StoreAnswer* answer) { kv::ToWire(why, answer); });
+    outlet->Send(id, 64, kNoBound, [&](wire::StoreAnswer* answer) { kv::ToWire(why, *answer); });
   };
   watches_[id] = store_.OpenWatch(std::move(request), std::move(observer));
 }

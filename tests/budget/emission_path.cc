@@ -35,7 +35,7 @@ void RunEmissionPath(uint64_t events) {
       kv::Group& group = commit.groups.emplace_back();
       const storage::v1::DefinitionRecord definition = AddSchedule(i++, "1 * * * *", &group);
       AddChildren(definition, TimetableOf(definition).value(), runtime.world().Now(), kLayout,
-                  &group.mutations);
+                  group.mutations);
     }
     bool applied = false;
     client.CommitAsync(std::move(commit), executor, [&](absl::StatusOr<kv::CommitResult> result) {

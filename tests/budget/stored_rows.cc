@@ -38,7 +38,7 @@ std::vector<std::vector<kv::Group>> OneOffGroups(uint64_t events, absl::Time due
                  .payload = payload,
                  .definition_hash = &interned.hash,
                  .priority = 5},
-                &batches.back().emplace_back());
+                batches.back().emplace_back());
   }
   return batches;
 }

@@ -201,10 +201,10 @@ class Index {
     kv::Layout layout;
     layout.partitions = 1;
     std::vector<kv::Mutation> rows;
-    AddChildren(definition, TimetableOf(definition).value(), kBegin, layout, &rows);
+    AddChildren(definition, TimetableOf(definition).value(), kBegin, layout, rows);
     for (const kv::Mutation& row : rows) {
       if (row.cf == kv::ColumnFamily::kInUse) {
-        EXPECT_TRUE(AddInUse(row.key, &in_use_));
+        EXPECT_TRUE(AddInUse(row.key, in_use_));
       }
       if (row.cf != kv::ColumnFamily::kChildren) continue;
       Child child;

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/proto_time.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/target_flags.h"
@@ -71,7 +72,7 @@ void AddCreate(CLI::App& group, Session& session) {
   o->target.Add(*command);
   command->callback([o, &session] {
     v1::CreateEventRequest request;
-    if (auto status = o->target.Apply(request.mutable_event()); !status.ok()) {
+    if (auto status = o->target.Apply(*request.mutable_event()); !status.ok()) {
       return session.FailUsage(status.message());
     }
     if (!ParseDue(o->due, request.mutable_event()->mutable_due_time())) {
@@ -114,27 +115,31 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
 
 // Reads the next batch of lines. Each line is an Event in JSON, whose eventId is the client-chosen
 // id. Returns false on a bad line and sets `*error`. An empty batch means the end.
-bool ReadBatch(std::istream& in, int64_t* line_number, v1::IngestRequest* batch,
-               std::string* error) {
+bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
+               std::string& error) {
   std::string line;
   size_t bytes = 0;
-  while (batch->events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes &&
+  while (batch.events_size() < kIngestBatchEvents && bytes < kIngestBatchBytes &&
          std::getline(in, line)) {
-    ++*line_number;
+    ++line_number;
     if (line.empty()) continue;
     bytes += line.size();
     v1::Event parsed;
     const auto status = google::protobuf::util::JsonStringToMessage(line, &parsed);
     if (!status.ok()) {
-      *error = absl::StrCat("line ", *line_number, ": ", status.ToString());
+      error = absl::StrCat("line ", line_number, ": ", status.ToString());
       return false;
     }
-    v1::IngestEvent* event = batch->add_events();
+    v1::IngestEvent* event = batch.add_events();
     event->set_event_id(parsed.event_id());
-    // Round up, as the server does.
-    event->set_due_time_micros(parsed.has_due_time() ? parsed.due_time().seconds() * 1'000'000 +
-                                                           (parsed.due_time().nanos() + 999) / 1000
-                                                     : 0);
+    if (parsed.has_due_time()) {
+      const std::optional<int64_t> micros = TimestampMicros(parsed.due_time());
+      if (!micros.has_value()) {
+        error = absl::StrCat("line ", line_number, ": due_time is not a valid time");
+        return false;
+      }
+      event->set_due_time_micros(*micros);
+    }
     event->set_payload(std::move(*parsed.mutable_payload()));
     parsed.clear_event_id();
     parsed.clear_due_time();
@@ -177,7 +182,7 @@ void Ingest(Session& session, std::istream& in, const v1::Event& defaults) {
   bool open = true;
   while (open) {
     v1::IngestRequest batch;
-    if (!ReadBatch(in, &line_number, &batch, &error) || batch.events_size() == 0) break;
+    if (!ReadBatch(in, line_number, batch, error) || batch.events_size() == 0) break;
     if (sent == 0) {
       batch.set_parent(session.parent());
       *batch.mutable_defaults() = defaults;
@@ -218,7 +223,7 @@ void AddIngest(CLI::App& group, Session& session) {
   o->defaults.Add(*command);
   command->callback([o, &session] {
     v1::Event defaults;
-    if (auto status = o->defaults.Apply(&defaults); !status.ok())
+    if (auto status = o->defaults.Apply(defaults); !status.ok())
       return session.FailUsage(status.message());
     if (o->file == "-") return Ingest(session, std::cin, defaults);
     std::ifstream in(o->file);

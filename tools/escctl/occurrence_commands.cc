@@ -77,7 +77,7 @@ void AddPreviewCommand(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::PreviewScheduleRequest request;
     const absl::Time now = absl::Now();
-    if (auto status = o->timing.Apply(now, &request); !status.ok())
+    if (auto status = o->timing.Apply(now, request); !status.ok())
       return session.FailUsage(status.message());
     if (!o->from.empty()) {
       auto from = ParseTimeFlag("--from", o->from, now);

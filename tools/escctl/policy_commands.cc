@@ -92,37 +92,37 @@ struct Limits {
     command.add_option("--display-name", display_name, "text for people");
   }
 
-  absl::Status Apply(ThrottlePolicy* policy, std::vector<std::string>* fields) const {
+  absl::Status Apply(ThrottlePolicy& policy, std::vector<std::string>& fields) const {
     if (!file.empty()) {
       auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
       if (!text.ok()) return text.status();
-      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, policy);
+      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &policy);
       if (!parsed.ok())
         return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
     }
-    const auto set = [fields](const auto& value, const char* field, auto&& setter) {
+    const auto set = [&fields](const auto& value, const char* field, auto&& setter) {
       if (!value.has_value()) return;
       setter(*value);
-      fields->push_back(field);
+      fields.push_back(field);
     };
-    set(max_concurrent, "max_concurrent", [&](int64_t v) { policy->set_max_concurrent(v); });
-    set(max_per_second, "max_per_second", [&](double v) { policy->set_max_per_second(v); });
-    set(burst, "burst", [&](int64_t v) { policy->set_burst(v); });
+    set(max_concurrent, "max_concurrent", [&](int64_t v) { policy.set_max_concurrent(v); });
+    set(max_per_second, "max_per_second", [&](double v) { policy.set_max_per_second(v); });
+    set(burst, "burst", [&](int64_t v) { policy.set_burst(v); });
     // CLI11 has checked that they are values, in upper case.
     set(on_expiry, "on_expiry", [&](const std::string& v) {
       ThrottlePolicy::OnExpiry parsed{};
-      if (ThrottlePolicy::OnExpiry_Parse(v, &parsed)) policy->set_on_expiry(parsed);
+      if (ThrottlePolicy::OnExpiry_Parse(v, &parsed)) policy.set_on_expiry(parsed);
     });
     set(fairness, "fairness", [&](const std::string& v) {
       ThrottlePolicy::Fairness parsed{};
-      if (ThrottlePolicy::Fairness_Parse(v, &parsed)) policy->set_fairness(parsed);
+      if (ThrottlePolicy::Fairness_Parse(v, &parsed)) policy.set_fairness(parsed);
     });
-    set(display_name, "display_name", [&](const std::string& v) { policy->set_display_name(v); });
+    set(display_name, "display_name", [&](const std::string& v) { policy.set_display_name(v); });
     if (!hold_timeout.has_value()) return absl::OkStatus();
     auto hold = ParseDurationFlag("--hold-timeout", *hold_timeout);
     if (!hold.ok()) return hold.status();
-    *policy->mutable_hold_timeout() = *hold;
-    fields->push_back("hold_timeout");
+    *policy.mutable_hold_timeout() = *hold;
+    fields.push_back("hold_timeout");
     return absl::OkStatus();
   }
 };
@@ -144,7 +144,7 @@ void AddCreate(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::CreatePolicyRequest request;
     std::vector<std::string> fields;
-    if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
+    if (auto status = o->limits.Apply(*request.mutable_policy(), fields); !status.ok())
       return session.FailUsage(status.message());
     request.set_parent(session.parent());
     request.set_policy_id(o->id);
@@ -168,7 +168,7 @@ void AddUpdate(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::UpdatePolicyRequest request;
     std::vector<std::string> fields;
-    if (auto status = o->limits.Apply(request.mutable_policy(), &fields); !status.ok())
+    if (auto status = o->limits.Apply(*request.mutable_policy(), fields); !status.ok())
       return session.FailUsage(status.message());
     // A file replaces every field that can change: it needs no mask.
     if (o->limits.file.empty()) {

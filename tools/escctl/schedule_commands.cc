@@ -74,29 +74,29 @@ struct Definition {
     throttle.Add(command);
   }
 
-  absl::Status Apply(const Session& session, v1::Schedule* schedule,
-                     std::vector<std::string>* fields) const {
+  absl::Status Apply(const Session& session, v1::Schedule& schedule,
+                     std::vector<std::string>& fields) const {
     if (!file.empty()) {
       auto text = TextOrFile(absl::StrCat("@", file == "-" ? "/dev/stdin" : file));
       if (!text.ok()) return text.status();
-      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, schedule);
+      const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &schedule);
       if (!parsed.ok())
         return absl::InvalidArgumentError(absl::StrCat(file, ": ", parsed.ToString()));
     }
     if (!display_name.empty()) {
-      schedule->set_display_name(display_name);
-      fields->push_back("display_name");
+      schedule.set_display_name(display_name);
+      fields.push_back("display_name");
     }
     if (auto status = timing.Apply(absl::Now(), schedule, fields); !status.ok()) return status;
     if (event_count > 0) {
-      schedule->set_event_count(event_count);
-      fields->push_back("event_count");
+      schedule.set_event_count(event_count);
+      fields.push_back("event_count");
     }
     if (!labels.empty()) {
       auto pairs = ParsePairs("--label", labels);
       if (!pairs.ok()) return pairs.status();
-      for (const auto& [key, value] : *pairs) (*schedule->mutable_labels())[key] = value;
-      fields->push_back("labels");
+      for (const auto& [key, value] : *pairs) (*schedule.mutable_labels())[key] = value;
+      fields.push_back("labels");
     }
     const auto policy_name = [&session](const std::string& policy) {
       return session.FullName("policies", policy);
@@ -123,7 +123,7 @@ void AddCreate(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::CreateScheduleRequest request;
     std::vector<std::string> fields;
-    if (auto status = o->definition.Apply(session, request.mutable_schedule(), &fields);
+    if (auto status = o->definition.Apply(session, *request.mutable_schedule(), fields);
         !status.ok()) {
       return session.FailUsage(status.message());
     }
@@ -153,7 +153,7 @@ void AddUpdate(CLI::App& group, Session& session) {
   command->callback([o, &session] {
     v1::UpdateScheduleRequest request;
     std::vector<std::string> fields;
-    if (auto status = o->definition.Apply(session, request.mutable_schedule(), &fields);
+    if (auto status = o->definition.Apply(session, *request.mutable_schedule(), fields);
         !status.ok()) {
       return session.FailUsage(status.message());
     }

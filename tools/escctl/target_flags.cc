@@ -31,63 +31,63 @@ void TargetFlags::Add(CLI::App& command) {
 }
 
 template <typename Message>
-absl::Status TargetFlags::ApplyTo(Message* message, std::vector<std::string>* fields) const {
+absl::Status TargetFlags::ApplyTo(Message& message, std::vector<std::string>& fields) const {
   if (!http_.empty()) {
-    auto* http = message->mutable_target()->mutable_http();
+    auto* http = message.mutable_target()->mutable_http();
     http->set_uri(http_);
     http->set_method(method_);
     auto headers = ParsePairs("--header", headers_);
     if (!headers.ok()) return headers.status();
     for (const auto& [name, value] : *headers) (*http->mutable_headers())[name] = value;
-    fields->push_back("target");
+    fields.push_back("target");
   } else if (!grpc_.empty()) {
-    message->mutable_target()->mutable_grpc()->set_uri(grpc_);
-    fields->push_back("target");
+    message.mutable_target()->mutable_grpc()->set_uri(grpc_);
+    fields.push_back("target");
   }
   if (!payload_.empty()) {
     auto payload = TextOrFile(payload_);
     if (!payload.ok()) return payload.status();
-    message->set_payload(*std::move(payload));
-    fields->push_back("payload");
+    message.set_payload(*std::move(payload));
+    fields.push_back("payload");
   }
   if (!content_type_.empty()) {
-    message->set_content_type(content_type_);
-    fields->push_back("content_type");
+    message.set_content_type(content_type_);
+    fields.push_back("content_type");
   }
   if (!delivery_timeout_.empty()) {
     auto timeout = ParseDurationFlag("--delivery-timeout", delivery_timeout_);
     if (!timeout.ok()) return timeout.status();
-    *message->mutable_delivery_timeout() = *timeout;
-    fields->push_back("delivery_timeout");
+    *message.mutable_delivery_timeout() = *timeout;
+    fields.push_back("delivery_timeout");
   }
   if (priority_ >= 0) {
-    message->set_priority(priority_);
-    fields->push_back("priority");
+    message.set_priority(priority_);
+    fields.push_back("priority");
   }
   return ApplyRetry(message, fields);
 }
 
 template <typename Message>
-absl::Status TargetFlags::ApplyRetry(Message* message, std::vector<std::string>* fields) const {
+absl::Status TargetFlags::ApplyRetry(Message& message, std::vector<std::string>& fields) const {
   if (max_attempts_ > 0) {
-    message->mutable_retry_policy()->set_max_attempts(max_attempts_);
-    fields->push_back("retry_policy.max_attempts");
+    message.mutable_retry_policy()->set_max_attempts(max_attempts_);
+    fields.push_back("retry_policy.max_attempts");
   }
   if (!min_backoff_.empty()) {
     auto backoff = ParseDurationFlag("--min-backoff", min_backoff_);
     if (!backoff.ok()) return backoff.status();
-    *message->mutable_retry_policy()->mutable_min_backoff() = *backoff;
-    fields->push_back("retry_policy.min_backoff");
+    *message.mutable_retry_policy()->mutable_min_backoff() = *backoff;
+    fields.push_back("retry_policy.min_backoff");
   }
   if (!max_backoff_.empty()) {
     auto backoff = ParseDurationFlag("--max-backoff", max_backoff_);
     if (!backoff.ok()) return backoff.status();
-    *message->mutable_retry_policy()->mutable_max_backoff() = *backoff;
-    fields->push_back("retry_policy.max_backoff");
+    *message.mutable_retry_policy()->mutable_max_backoff() = *backoff;
+    fields.push_back("retry_policy.max_backoff");
   }
   if (retry_keep_.has_value()) {
-    message->mutable_retry_policy()->set_keep(*retry_keep_);
-    fields->push_back("retry_policy.keep");
+    message.mutable_retry_policy()->set_keep(*retry_keep_);
+    fields.push_back("retry_policy.keep");
   }
   return absl::OkStatus();
 }
@@ -103,13 +103,13 @@ void TargetFlags::AddRetryKeep(CLI::App& command) {
       ->excludes(keep);
 }
 
-absl::Status TargetFlags::Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const {
+absl::Status TargetFlags::Apply(v1::Schedule& schedule, std::vector<std::string>& fields) const {
   return ApplyTo(schedule, fields);
 }
 
-absl::Status TargetFlags::Apply(v1::Event* event) const {
+absl::Status TargetFlags::Apply(v1::Event& event) const {
   std::vector<std::string> fields;
-  return ApplyTo(event, &fields);
+  return ApplyTo(event, fields);
 }
 
 absl::StatusOr<google::protobuf::Duration> ParseDurationFlag(const std::string& name,

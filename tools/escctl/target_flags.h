@@ -20,14 +20,14 @@ class TargetFlags {
   void AddRetryKeep(CLI::App& command);  // only for schedules
 
   // Writes the given flags into a Schedule or an Event and appends the mask paths that it set.
-  absl::Status Apply(v1::Schedule* schedule, std::vector<std::string>* fields) const;
-  absl::Status Apply(v1::Event* event) const;
+  absl::Status Apply(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+  absl::Status Apply(v1::Event& event) const;
 
  private:
   template <typename Message>
-  absl::Status ApplyTo(Message* message, std::vector<std::string>* fields) const;
+  absl::Status ApplyTo(Message& message, std::vector<std::string>& fields) const;
   template <typename Message>
-  absl::Status ApplyRetry(Message* message, std::vector<std::string>* fields) const;
+  absl::Status ApplyRetry(Message& message, std::vector<std::string>& fields) const;
 
   std::string http_;
   std::string method_;

@@ -22,60 +22,60 @@ void ThrottleFlags::Add(CLI::App& command) {
       ->excludes(http);
 }
 
-absl::Status ThrottleFlags::ApplyWindow(v1::Schedule* schedule,
-                                        std::vector<std::string>* fields) const {
+absl::Status ThrottleFlags::ApplyWindow(v1::Schedule& schedule,
+                                        std::vector<std::string>& fields) const {
   if (window_.has_value() && window_->empty()) {
     if (pacing_.has_value() || on_close_.has_value())
       return absl::InvalidArgumentError("--pacing and --on-close need a window");
-    schedule->clear_window();
-    fields->push_back("window");
+    schedule.clear_window();
+    fields.push_back("window");
     return absl::OkStatus();
   }
   if (window_.has_value()) {
     auto duration = ParseDurationFlag("--window", *window_);
     if (!duration.ok()) return duration.status();
-    *schedule->mutable_window()->mutable_duration() = *duration;
-    fields->push_back("window.duration");
+    *schedule.mutable_window()->mutable_duration() = *duration;
+    fields.push_back("window.duration");
   }
   if (pacing_.has_value()) {
     v1::Window::Pacing pacing;
     if (!v1::Window::Pacing_Parse(EnumName(*pacing_), &pacing))
       return NoSuchValue("--pacing", *pacing_, "soonest, even");
-    schedule->mutable_window()->set_pacing(pacing);
-    fields->push_back("window.pacing");
+    schedule.mutable_window()->set_pacing(pacing);
+    fields.push_back("window.pacing");
   }
   if (on_close_.has_value()) {
     v1::Window::OnClose on_close;
     if (!v1::Window::OnClose_Parse(EnumName(*on_close_), &on_close))
       return NoSuchValue("--on-close", *on_close_, "finish-late, drop, carry-over");
-    schedule->mutable_window()->set_on_close(on_close);
-    fields->push_back("window.on_close");
+    schedule.mutable_window()->set_on_close(on_close);
+    fields.push_back("window.on_close");
   }
   return absl::OkStatus();
 }
 
 absl::Status ThrottleFlags::Apply(const std::function<std::string(const std::string&)>& policy_name,
-                                  v1::Schedule* schedule, std::vector<std::string>* fields) const {
+                                  v1::Schedule& schedule, std::vector<std::string>& fields) const {
   if (policy_.has_value()) {
-    schedule->set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
-    fields->push_back("policy");
+    schedule.set_policy(policy_->empty() ? std::string() : policy_name(*policy_));
+    fields.push_back("policy");
   }
   if (absl::Status status = ApplyWindow(schedule, fields); !status.ok()) return status;
   if (completion_.has_value()) {
     v1::Completion completion;
     if (!v1::Completion_Parse(EnumName(*completion_), &completion))
       return NoSuchValue("--completion", *completion_, "on-delivery, on-release");
-    schedule->set_completion(completion);
-    fields->push_back("completion");
+    schedule.set_completion(completion);
+    fields.push_back("completion");
   }
   if (!on_complete_http_.has_value() && !on_complete_grpc_.has_value()) return absl::OkStatus();
-  schedule->clear_on_complete();
+  schedule.clear_on_complete();
   if (!on_complete_http_.value_or("").empty()) {
-    schedule->mutable_on_complete()->mutable_http()->set_uri(*on_complete_http_);
+    schedule.mutable_on_complete()->mutable_http()->set_uri(*on_complete_http_);
   } else if (!on_complete_grpc_.value_or("").empty()) {
-    schedule->mutable_on_complete()->mutable_grpc()->set_uri(*on_complete_grpc_);
+    schedule.mutable_on_complete()->mutable_grpc()->set_uri(*on_complete_grpc_);
   }
-  fields->push_back("on_complete");
+  fields.push_back("on_complete");
   return absl::OkStatus();
 }
 

@@ -21,10 +21,10 @@ class ThrottleFlags {
   // Writes the given flags into the schedule and appends the mask paths that it set; an empty text
   // clears its field. `policy_name` turns an id into a policy's full name.
   absl::Status Apply(const std::function<std::string(const std::string&)>& policy_name,
-                     v1::Schedule* schedule, std::vector<std::string>* fields) const;
+                     v1::Schedule& schedule, std::vector<std::string>& fields) const;
 
  private:
-  absl::Status ApplyWindow(v1::Schedule* schedule, std::vector<std::string>* fields) const;
+  absl::Status ApplyWindow(v1::Schedule& schedule, std::vector<std::string>& fields) const;
 
   std::optional<std::string> policy_;
   std::optional<std::string> window_;

@@ -28,8 +28,8 @@ Parsed Parse(Strings arguments) {
   parsed.schedule.set_policy("former");
   parsed.schedule.mutable_on_complete()->mutable_http()->set_uri("http://former/");
   parsed.schedule.mutable_window()->set_pacing(v1::Window::EVEN);
-  parsed.status = flags.Apply([](const std::string& id) { return "full/" + id; }, &parsed.schedule,
-                              &parsed.fields);
+  parsed.status = flags.Apply([](const std::string& id) { return "full/" + id; }, parsed.schedule,
+                              parsed.fields);
   return parsed;
 }
 

@@ -25,19 +25,19 @@ class TimingFlags {
   // Writes the given flags into the schedule and appends the mask paths that it set; an empty text
   // clears its field. A flag that says when the schedule fires (--cron, --cron-field, --every,
   // --at) replaces such fields of the schedule. "now" and "+90s" are relative to `now`.
-  absl::Status Apply(absl::Time now, v1::Schedule* schedule,
-                     std::vector<std::string>* fields) const;
-  absl::Status Apply(absl::Time now, v1::PreviewScheduleRequest* request) const;
+  absl::Status Apply(absl::Time now, v1::Schedule& schedule,
+                     std::vector<std::string>& fields) const;
+  absl::Status Apply(absl::Time now, v1::PreviewScheduleRequest& request) const;
 
  private:
-  absl::Status ApplyWhen(absl::Time now, v1::Schedule* schedule,
-                         std::vector<std::string>* fields) const;
-  absl::Status ApplyCronFields(v1::Schedule* schedule, std::vector<std::string>* fields) const;
-  absl::Status ApplyRange(absl::Time now, v1::Schedule* schedule,
-                          std::vector<std::string>* fields) const;
-  absl::Status ApplyDst(v1::Schedule* schedule, std::vector<std::string>* fields) const;
-  absl::Status ApplyMisfire(v1::Schedule* schedule, std::vector<std::string>* fields) const;
-  absl::Status ApplyOthers(v1::Schedule* schedule, std::vector<std::string>* fields) const;
+  absl::Status ApplyWhen(absl::Time now, v1::Schedule& schedule,
+                         std::vector<std::string>& fields) const;
+  absl::Status ApplyCronFields(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+  absl::Status ApplyRange(absl::Time now, v1::Schedule& schedule,
+                          std::vector<std::string>& fields) const;
+  absl::Status ApplyDst(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+  absl::Status ApplyMisfire(v1::Schedule& schedule, std::vector<std::string>& fields) const;
+  absl::Status ApplyOthers(v1::Schedule& schedule, std::vector<std::string>& fields) const;
 
   std::string cron_;
   std::vector<std::string> cron_fields_;

@@ -34,8 +34,8 @@ Parsed Parse(const Strings& arguments, const std::string& former = "") {
   app.parse(static_cast<int>(argv.size()), argv.data());
   Parsed parsed;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(former, &parsed.schedule));
-  parsed.status = flags.Apply(kNow, &parsed.schedule, &parsed.fields);
-  if (parsed.status.ok()) parsed.status = target.Apply(&parsed.schedule, &parsed.fields);
+  parsed.status = flags.Apply(kNow, parsed.schedule, parsed.fields);
+  if (parsed.status.ok()) parsed.status = target.Apply(parsed.schedule, parsed.fields);
   return parsed;
 }
 
@@ -126,7 +126,7 @@ TEST(TimingFlags, RepeatedFlagDoesNotTakeAFollowingName) {
   app.parse(static_cast<int>(std::size(argv)), argv);
   EXPECT_EQ(id, "nightly");
   v1::PreviewScheduleRequest request;
-  ASSERT_TRUE(flags.Apply(kNow, &request).ok());
+  ASSERT_TRUE(flags.Apply(kNow, request).ok());
   EXPECT_EQ(request.times_size(), 2);
   EXPECT_EQ(request.exclusions_size(), 1);
 }
@@ -167,7 +167,7 @@ TEST(TimingFlags, PreviewHasOnlyItsOwnFlags) {
                         "+24h",   "--exclude", "* 4 * * *", "--time-zone", "Asia/Tokyo"};
   app.parse(static_cast<int>(std::size(argv)), argv);
   v1::PreviewScheduleRequest request;
-  ASSERT_TRUE(flags.Apply(kNow, &request).ok());
+  ASSERT_TRUE(flags.Apply(kNow, request).ok());
   EXPECT_EQ(request.ShortDebugString(),
             "interval { every { seconds: 7200 } } time_zone: \"Asia/Tokyo\" schedule_start_time { "
             "seconds: 1800000000 } schedule_end_time { seconds: 1800086400 } exclusions: \"* 4 * * "

@@ -64,7 +64,7 @@ class GrpcKvStore::Stream final
     watches_.emplace(id, std::move(gate));
     wire::StoreCall* call = outgoing_.Next(request.begin.size() + request.end.size())->add_calls();
     call->set_call_id(id);
-    ToWire(request, call->mutable_open_watch());
+    ToWire(request, *call->mutable_open_watch());
     WriteNext();
     return id;
   }
@@ -268,23 +268,23 @@ void GrpcKvStore::Commit(std::shared_ptr<const CommitRequest> request,
       bytes += mutation.key.size() + mutation.value.size();
   }
   core_->Call<CommitResult>(bytes, std::move(done), CommitFromWire, [&](wire::StoreCall* call) {
-    ToWire(*request, call->mutable_commit());
+    ToWire(*request, *call->mutable_commit());
   });
 }
 
 void GrpcKvStore::MultiGet(std::vector<Key> keys, Callback<GetResult> done) {
   core_->Call<GetResult>(32 * keys.size(), std::move(done), GetFromWire,
-                         [&](wire::StoreCall* call) { ToWire(keys, call->mutable_multi_get()); });
+                         [&](wire::StoreCall* call) { ToWire(keys, *call->mutable_multi_get()); });
 }
 
 void GrpcKvStore::Scan(ScanRequest request, Callback<ScanResult> done) {
   core_->Call<ScanResult>(64, std::move(done), ScanFromWire,
-                          [&](wire::StoreCall* call) { ToWire(request, call->mutable_scan()); });
+                          [&](wire::StoreCall* call) { ToWire(request, *call->mutable_scan()); });
 }
 
 void GrpcKvStore::AskClock(ClockCall call, Callback<ClockState> done) {
   core_->Call<ClockState>(64, std::move(done), ClockFromWire,
-                          [&](wire::StoreCall* out) { ToWire(call, out->mutable_clock()); });
+                          [&](wire::StoreCall* out) { ToWire(call, *out->mutable_clock()); });
 }
 
 std::unique_ptr<Watch> GrpcKvStore::OpenWatch(WatchRequest request, WatchObserver observer) {

@@ -18,13 +18,13 @@ Kind KindFromWire(uint32_t kind) {
   return static_cast<Kind>(kind > 0xff ? 0xff : kind);
 }
 
-void ConditionToWire(const Condition& condition, wire::KvCondition* out) {
-  out->set_cf(static_cast<uint32_t>(condition.cf));
-  out->set_key(condition.key);
-  out->set_kind(static_cast<uint32_t>(condition.kind));
-  if (!condition.value.empty()) out->set_value(condition.value);
-  out->set_number(condition.number);
-  out->set_since(condition.since);
+void ConditionToWire(const Condition& condition, wire::KvCondition& out) {
+  out.set_cf(static_cast<uint32_t>(condition.cf));
+  out.set_key(condition.key);
+  out.set_kind(static_cast<uint32_t>(condition.kind));
+  if (!condition.value.empty()) out.set_value(condition.value);
+  out.set_number(condition.number);
+  out.set_since(condition.since);
 }
 
 Condition ConditionFromWire(wire::KvCondition& in) {
@@ -38,13 +38,13 @@ Condition ConditionFromWire(wire::KvCondition& in) {
   return condition;
 }
 
-void MutationToWire(const Mutation& mutation, wire::KvMutation* out) {
-  out->set_cf(static_cast<uint32_t>(mutation.cf));
-  out->set_kind(static_cast<uint32_t>(mutation.kind));
-  out->set_key(mutation.key);
-  if (!mutation.value.empty()) out->set_value(mutation.value);
-  out->set_stamp_offset(mutation.stamp_offset);
-  out->set_stamp_add_micros(absl::ToInt64Microseconds(mutation.stamp_add));
+void MutationToWire(const Mutation& mutation, wire::KvMutation& out) {
+  out.set_cf(static_cast<uint32_t>(mutation.cf));
+  out.set_kind(static_cast<uint32_t>(mutation.kind));
+  out.set_key(mutation.key);
+  if (!mutation.value.empty()) out.set_value(mutation.value);
+  out.set_stamp_offset(mutation.stamp_offset);
+  out.set_stamp_add_micros(absl::ToInt64Microseconds(mutation.stamp_add));
 }
 
 Mutation MutationFromWire(wire::KvMutation& in) {
@@ -94,16 +94,17 @@ std::vector<KeyRange> RangesFromWire(google::protobuf::RepeatedPtrField<wire::Kv
 
 }  // namespace
 
-void ToWire(const CommitRequest& request, wire::CommitCall* call) {
-  call->set_session(request.session);
-  call->set_number(request.number);
-  for (const Condition& condition : request.fence) ConditionToWire(condition, call->add_fence());
-  call->mutable_groups()->Reserve(static_cast<int>(request.groups.size()));
+void ToWire(const CommitRequest& request, wire::CommitCall& call) {
+  call.set_session(request.session);
+  call.set_number(request.number);
+  for (const Condition& condition : request.fence) ConditionToWire(condition, *call.add_fence());
+  call.mutable_groups()->Reserve(static_cast<int>(request.groups.size()));
   for (const Group& group : request.groups) {
-    wire::KvGroup* out = call->add_groups();
+    wire::KvGroup* out = call.add_groups();
     for (const Condition& condition : group.conditions)
-      ConditionToWire(condition, out->add_conditions());
-    for (const Mutation& mutation : group.mutations) MutationToWire(mutation, out->add_mutations());
+      ConditionToWire(condition, *out->add_conditions());
+    for (const Mutation& mutation : group.mutations)
+      MutationToWire(mutation, *out->add_mutations());
   }
 }
 
@@ -128,9 +129,9 @@ CommitRequest FromWire(wire::CommitCall& call) {
   return request;
 }
 
-void ToWire(const std::vector<Key>& keys, wire::MultiGetCall* call) {
+void ToWire(const std::vector<Key>& keys, wire::MultiGetCall& call) {
   for (const Key& key : keys) {
-    wire::KvKey* out = call->add_keys();
+    wire::KvKey* out = call.add_keys();
     out->set_cf(static_cast<uint32_t>(key.cf));
     out->set_key(key.key);
   }
@@ -144,15 +145,15 @@ std::vector<Key> FromWire(wire::MultiGetCall& call) {
   return keys;
 }
 
-void ToWire(const ScanRequest& request, wire::ScanCall* call) {
-  call->set_cf(static_cast<uint32_t>(request.cf));
-  call->set_begin(request.begin);
-  call->set_end(request.end);
-  call->set_limit(request.limit);
-  call->set_bytes_max(request.bytes_max);
-  call->set_reverse(request.reverse);
-  call->set_keys_only(request.keys_only);
-  RangesToWire(request.then, call->mutable_then());
+void ToWire(const ScanRequest& request, wire::ScanCall& call) {
+  call.set_cf(static_cast<uint32_t>(request.cf));
+  call.set_begin(request.begin);
+  call.set_end(request.end);
+  call.set_limit(request.limit);
+  call.set_bytes_max(request.bytes_max);
+  call.set_reverse(request.reverse);
+  call.set_keys_only(request.keys_only);
+  RangesToWire(request.then, call.mutable_then());
 }
 
 ScanRequest FromWire(wire::ScanCall& call) {
@@ -168,13 +169,13 @@ ScanRequest FromWire(wire::ScanCall& call) {
   return request;
 }
 
-void ToWire(const WatchRequest& request, wire::OpenWatchCall* call) {
-  call->set_cf(static_cast<uint32_t>(request.cf));
-  call->set_begin(request.begin);
-  call->set_end(request.end);
-  call->set_from_seq(request.from_seq);
-  call->set_excluded_session(request.excluded_session);
-  RangesToWire(request.then, call->mutable_then());
+void ToWire(const WatchRequest& request, wire::OpenWatchCall& call) {
+  call.set_cf(static_cast<uint32_t>(request.cf));
+  call.set_begin(request.begin);
+  call.set_end(request.end);
+  call.set_from_seq(request.from_seq);
+  call.set_excluded_session(request.excluded_session);
+  RangesToWire(request.then, call.mutable_then());
 }
 
 WatchRequest FromWire(wire::OpenWatchCall& call) {
@@ -188,15 +189,15 @@ WatchRequest FromWire(wire::OpenWatchCall& call) {
   return request;
 }
 
-void ToWire(const absl::Status& status, wire::StoreAnswer* answer) {
-  answer->set_status_code(static_cast<uint32_t>(status.code()));
+void ToWire(const absl::Status& status, wire::StoreAnswer& answer) {
+  answer.set_status_code(static_cast<uint32_t>(status.code()));
   const absl::string_view message = status.message();
-  answer->set_status_message(message.data(), message.size());
+  answer.set_status_message(message.data(), message.size());
 }
 
-void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer) {
+void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer& answer) {
   if (!info.ok()) return ToWire(info.status(), answer);
-  wire::SessionAnswer* out = answer->mutable_session();
+  wire::SessionAnswer* out = answer.mutable_session();
   out->set_session(info->session);
   out->set_incarnation(info->incarnation);
   out->set_seq(info->seq);
@@ -204,9 +205,9 @@ void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer) 
   PaceToWire(info->pace, out);
 }
 
-void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answer) {
+void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer& answer) {
   if (!result.ok()) return ToWire(result.status(), answer);
-  wire::CommitAnswer* out = answer->mutable_commit();
+  wire::CommitAnswer* out = answer.mutable_commit();
   out->set_seq(result->seq);
   out->set_store_time_micros(ToMicros(result->store_time));
   PaceToWire(result->pace, out);
@@ -219,9 +220,9 @@ void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answe
   }
 }
 
-void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer* answer) {
+void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer& answer) {
   if (!result.ok()) return ToWire(result.status(), answer);
-  wire::MultiGetAnswer* out = answer->mutable_multi_get();
+  wire::MultiGetAnswer* out = answer.mutable_multi_get();
   for (auto& value : result->values) {
     auto* v = out->add_values();
     v->set_present(value.has_value());
@@ -231,9 +232,9 @@ void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer* answer) {
   out->set_store_time_micros(ToMicros(result->store_time));
 }
 
-void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer* answer) {
+void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer& answer) {
   if (!result.ok()) return ToWire(result.status(), answer);
-  wire::ScanAnswer* out = answer->mutable_scan();
+  wire::ScanAnswer* out = answer.mutable_scan();
   out->mutable_entries()->Reserve(static_cast<int>(result->entries.size()));
   for (Entry& entry : result->entries) {
     auto* e = out->add_entries();
@@ -245,8 +246,8 @@ void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer* answer) {
   out->set_store_time_micros(ToMicros(result->store_time));
 }
 
-void ToWire(WatchBatch batch, wire::StoreAnswer* answer) {
-  wire::KvWatchBatch* out = answer->mutable_watch_batch();
+void ToWire(WatchBatch batch, wire::StoreAnswer& answer) {
+  wire::KvWatchBatch* out = answer.mutable_watch_batch();
   out->set_seq(batch.seq);
   out->set_store_time_micros(ToMicros(batch.store_time));
   for (WatchedMutation& mutation : batch.mutations) {
@@ -258,12 +259,12 @@ void ToWire(WatchBatch batch, wire::StoreAnswer* answer) {
   }
 }
 
-void ToWire(const ClockCall& call, wire::ClockCall* out) {
+void ToWire(const ClockCall& call, wire::ClockCall& out) {
   if (call.host.has_value()) {
-    out->set_boot_id(call.host->boot_id);
-    out->set_wall_micros(ToMicros(call.host->wall));
+    out.set_boot_id(call.host->boot_id);
+    out.set_wall_micros(ToMicros(call.host->wall));
   }
-  out->set_confirm(call.confirm);
+  out.set_confirm(call.confirm);
 }
 
 ClockCall FromWire(wire::ClockCall& in) {
@@ -274,9 +275,9 @@ ClockCall FromWire(wire::ClockCall& in) {
   return call;
 }
 
-void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer* answer) {
+void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer& answer) {
   if (!state.ok()) return ToWire(state.status(), answer);
-  wire::ClockAnswer* out = answer->mutable_clock();
+  wire::ClockAnswer* out = answer.mutable_clock();
   out->set_store_time_micros(ToMicros(state->store_time));
   PaceToWire(state->pace, out);
   out->set_disagreement_micros(absl::ToInt64Microseconds(state->disagreement));

@@ -24,25 +24,25 @@ namespace escapement::kv {
 
 namespace wire = ::escapement::internal::v1;
 
-void ToWire(const CommitRequest& request, wire::CommitCall* call);
+void ToWire(const CommitRequest& request, wire::CommitCall& call);
 CommitRequest FromWire(wire::CommitCall& call);
-void ToWire(const std::vector<Key>& keys, wire::MultiGetCall* call);
+void ToWire(const std::vector<Key>& keys, wire::MultiGetCall& call);
 std::vector<Key> FromWire(wire::MultiGetCall& call);
-void ToWire(const ScanRequest& request, wire::ScanCall* call);
+void ToWire(const ScanRequest& request, wire::ScanCall& call);
 ScanRequest FromWire(wire::ScanCall& call);
-void ToWire(const WatchRequest& request, wire::OpenWatchCall* call);
+void ToWire(const WatchRequest& request, wire::OpenWatchCall& call);
 WatchRequest FromWire(wire::OpenWatchCall& call);
 
-void ToWire(const ClockCall& call, wire::ClockCall* out);
+void ToWire(const ClockCall& call, wire::ClockCall& out);
 ClockCall FromWire(wire::ClockCall& call);
 
-void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer* answer);
-void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer* answer);
-void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer* answer);
-void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer* answer);
-void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer* answer);
-void ToWire(WatchBatch batch, wire::StoreAnswer* answer);
-void ToWire(const absl::Status& status, wire::StoreAnswer* answer);
+void ToWire(const absl::StatusOr<SessionInfo>& info, wire::StoreAnswer& answer);
+void ToWire(const absl::StatusOr<CommitResult>& result, wire::StoreAnswer& answer);
+void ToWire(absl::StatusOr<GetResult> result, wire::StoreAnswer& answer);
+void ToWire(absl::StatusOr<ScanResult> result, wire::StoreAnswer& answer);
+void ToWire(const absl::StatusOr<ClockState>& state, wire::StoreAnswer& answer);
+void ToWire(WatchBatch batch, wire::StoreAnswer& answer);
+void ToWire(const absl::Status& status, wire::StoreAnswer& answer);
 
 absl::Status StatusFromWire(const wire::StoreAnswer& answer);
 absl::StatusOr<SessionInfo> SessionFromWire(wire::StoreAnswer& answer);

@@ -32,14 +32,14 @@ absl::Time EndOf(const storage::v1::ChildRecord& record) {
 }  // namespace
 
 void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::string& zone,
-                        std::string* out) {
+                        std::string& out) {
   constexpr absl::string_view kEnd("\0", 1);
-  absl::StrAppend(out, zone, kEnd, record.cron(), kEnd);
+  absl::StrAppend(&out, zone, kEnd, record.cron(), kEnd);
   if (!record.has_timing()) return;
   const storage::v1::TimingRecord& timing = record.timing();
-  absl::StrAppend(out, timing.gap(), ",", timing.fold(), ",", timing.interval().every_micros(), ",",
-                  timing.interval().anchor_micros());
-  for (const std::string& exclusion : timing.exclusions()) absl::StrAppend(out, kEnd, exclusion);
+  absl::StrAppend(&out, timing.gap(), ",", timing.fold(), ",", timing.interval().every_micros(),
+                  ",", timing.interval().anchor_micros());
+  for (const std::string& exclusion : timing.exclusions()) absl::StrAppend(&out, kEnd, exclusion);
 }
 
 cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record) {
@@ -56,7 +56,7 @@ bool OfList(const storage::v1::ChildRecord& record) {
 absl::StatusOr<const ChildEvaluator::Calendar*> ChildEvaluator::CalendarOf(
     const std::string& zone, const storage::v1::ChildRecord& record) {
   calendar_key_.clear();
-  AppendTimetableKey(record, zone, &calendar_key_);
+  AppendTimetableKey(record, zone, calendar_key_);
   if (const auto it = calendars_.find(calendar_key_); it != calendars_.end())
     return it->second.get();
   absl::StatusOr<cron::Timetable> timetable = TimetableOf(record, zone);

@@ -84,7 +84,7 @@ class ChildEvaluator {
 // A child's timetable as bytes, without its start and end. Two children with equal bytes fire at
 // the same instants, except for lists.
 void AppendTimetableKey(const storage::v1::ChildRecord& record, const std::string& zone,
-                        std::string* out);
+                        std::string& out);
 
 // `timetable` with the start and end that a child has.
 cron::Timetable Bounded(const cron::Timetable& timetable, const storage::v1::ChildRecord& record);

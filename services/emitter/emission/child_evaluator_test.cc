@@ -34,7 +34,7 @@ struct Child {
 
 std::vector<Child> Children(const storage::v1::DefinitionRecord& definition, absl::Time from) {
   std::vector<kv::Mutation> rows;
-  AddChildren(definition, TimetableOf(definition).value(), from, kv::Layout(), &rows);
+  AddChildren(definition, TimetableOf(definition).value(), from, kv::Layout(), rows);
   std::vector<Child> children;
   for (const kv::Mutation& row : rows) {
     if (row.cf != kv::ColumnFamily::kChildren) continue;

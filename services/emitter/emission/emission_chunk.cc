@@ -148,33 +148,33 @@ void EmissionChunk::Take(DueChild child, size_t mutations, const std::string& zo
   DueSchedule& schedule = schedules_[it->second];
   schedule.uid = child.source.uid;
   schedule.children.push_back(std::move(child));
-  if (timetable != nullptr) PlanLate(zone, *timetable, &schedule);
+  if (timetable != nullptr) PlanLate(zone, *timetable, schedule);
 }
 
 void EmissionChunk::PlanLate(const std::string& zone, const cron::Timetable& timetable,
-                             DueSchedule* schedule) {
+                             DueSchedule& schedule) {
   const cron::MisfirePolicy policy = MisfirePolicyOf(record_.misfire());
   if (!catch_up_->MayMiss(options_.begin, policy.threshold)) return;
-  if (schedule->plan != nullptr || schedule->unplanned != nullptr) return;
+  if (schedule.plan != nullptr || schedule.unplanned != nullptr) return;
   const absl::Time from = FromMicros(record_.from_micros());
   std::string key;
   if (OfList(record_)) {
-    key = absl::StrCat(schedule->uid.bytes(), record_.version(), ",", record_.from_micros());
+    key = absl::StrCat(schedule.uid.bytes(), record_.version(), ",", record_.from_micros());
   } else {
-    AppendTimetableKey(record_, zone, &key);
+    AppendTimetableKey(record_, zone, key);
     absl::StrAppend(&key, absl::string_view("\0", 1), record_.timing().start_micros(), ",",
                     record_.timing().end_micros(), ",", record_.misfire().action(), ",",
                     record_.misfire().threshold_micros(), ",", record_.misfire().max_catch_up(),
                     ",", from > catch_up_->begin() ? record_.from_micros() : 0);
   }
-  schedule->plan = catch_up_->Find(key);
-  if (schedule->plan != nullptr) return;
+  schedule.plan = catch_up_->Find(key);
+  if (schedule.plan != nullptr) return;
   if (!OfList(record_)) {
-    schedule->plan = catch_up_->Make(std::move(key), Bounded(timetable, record_), policy, from);
+    schedule.plan = catch_up_->Make(std::move(key), Bounded(timetable, record_), policy, from);
     return;
   }
   ++lists_to_plan_;
-  schedule->unplanned = std::make_unique<UnplannedList>(UnplannedList{std::move(key), record_});
+  schedule.unplanned = std::make_unique<UnplannedList>(UnplannedList{std::move(key), record_});
 }
 
 std::vector<kv::Key> EmissionChunk::DefinitionsToRead() const {
@@ -207,15 +207,14 @@ void EmissionChunk::SetDefinitions(const kv::GetResult& result) {
   lists_to_plan_ = 0;
 }
 
-void EmissionChunk::FindSummary(const kv::Layout& layout, DueSchedule* schedule) {
-  if (schedule->plan == nullptr || !schedule->plan->summary.has_value()) return;
-  for (const DueChild& child : schedule->children) {
+void EmissionChunk::FindSummary(const kv::Layout& layout, DueSchedule& schedule) {
+  if (schedule.plan == nullptr || !schedule.plan->summary.has_value()) return;
+  for (const DueChild& child : schedule.children) {
     for (const EmittedOccurrence& o : child.occurrences) {
-      if (!schedule->plan->InSummary(o.nominal_time)) continue;
-      schedule->summary =
-          ToEmitted(child.source, schedule->plan->timetable, *schedule->plan->summary);
-      schedule->summary_key =
-          SkippedOccurrence(child.source, *schedule->summary, kMisfire, layout, absl::UnixEpoch())
+      if (!schedule.plan->InSummary(o.nominal_time)) continue;
+      schedule.summary = ToEmitted(child.source, schedule.plan->timetable, *schedule.plan->summary);
+      schedule.summary_key =
+          SkippedOccurrence(child.source, *schedule.summary, kMisfire, layout, absl::UnixEpoch())
               .key;
       return;
     }
@@ -228,7 +227,7 @@ std::vector<kv::Key> EmissionChunk::StatesToRead() {
   for (const DueSchedule& schedule : schedules_)
     keys.push_back({ColumnFamily::kStates, StateKey(schedule.uid)});
   for (DueSchedule& schedule : schedules_) {
-    FindSummary(options_.layout, &schedule);
+    FindSummary(options_.layout, schedule);
     if (!schedule.summary.has_value()) continue;
     schedule.summary_read = keys.size();
     keys.push_back({ColumnFamily::kDone, schedule.summary_key});
@@ -245,69 +244,67 @@ bool EmissionChunk::Moved(const DueChild& child, const EmittedOccurrence& occurr
          building.covered_to <= options_.rules->made_to();
 }
 
-void EmissionChunk::BuildOccurrences(const DueChild& child, Building* building) const {
-  const LatePlan* plan = building->schedule.plan.get();
-  EmissionCounts& counts = building->counts;
+void EmissionChunk::BuildOccurrences(const DueChild& child, Building& building) const {
+  const LatePlan* plan = building.schedule.plan.get();
+  EmissionCounts& counts = building.counts;
   for (const EmittedOccurrence& o : child.occurrences) {
-    const bool moved = Moved(child, o, *building);
-    if (o.nominal_time < building->covered_to && !moved) continue;
+    const bool moved = Moved(child, o, building);
+    if (o.nominal_time < building.covered_to && !moved) continue;
     // An occurrence that was moved into the past was not missed: no plan reaches back that far.
     if (plan == nullptr || moved || plan->misfire.Fires(o.nominal_time)) {
-      AddOccurrenceRows(child.source, o, options_.layout, building->now,
-                        &building->group.mutations);
+      AddOccurrenceRows(child.source, o, options_.layout, building.now, building.group.mutations);
       ++counts.occurrences;
       counts.events += child.source.event_count;
-      if (LaneFor(0, o.launch_time, building->now) == kLaneCatchUp) ++counts.late;
+      if (LaneFor(0, o.launch_time, building.now) == kLaneCatchUp) ++counts.late;
       continue;
     }
     ++counts.skipped;
     if (plan->InSummary(o.nominal_time)) {
-      if (!building->first_summarised || o.nominal_time < building->first_summarised->nominal_time)
-        building->first_summarised = o;
-      ++building->summarised.occurrences;
-      building->summarised.last = std::max(building->summarised.last, o.nominal_time);
+      if (!building.first_summarised || o.nominal_time < building.first_summarised->nominal_time)
+        building.first_summarised = o;
+      ++building.summarised.occurrences;
+      building.summarised.last = std::max(building.summarised.last, o.nominal_time);
     } else {
-      building->group.mutations.push_back(
-          SkippedOccurrence(child.source, o, kMisfire, options_.layout, building->now));
+      building.group.mutations.push_back(
+          SkippedOccurrence(child.source, o, kMisfire, options_.layout, building.now));
     }
   }
 }
 
-void EmissionChunk::BuildChild(const DueChild& child, Building* building) const {
+void EmissionChunk::BuildChild(const DueChild& child, Building& building) const {
   // The version does not fire: the change of the schedule deletes the child of a cron expression.
-  if (!building->fires && !child.instant && !child.expired) return;
-  std::vector<Mutation>& mutations = building->group.mutations;
-  if (building->fires && !child.expired) BuildOccurrences(child, building);
-  const bool moves = building->fires && !child.moved_key.empty();
+  if (!building.fires && !child.instant && !child.expired) return;
+  std::vector<Mutation>& mutations = building.group.mutations;
+  if (building.fires && !child.expired) BuildOccurrences(child, building);
+  const bool moves = building.fires && !child.moved_key.empty();
   if (child.instant || child.expired)
     mutations.push_back(kv::Delete(ColumnFamily::kChildren, child.key));
   if (moves) {
     mutations.push_back(kv::Put(ColumnFamily::kChildren, child.moved_key, child.value));
   }
-  if ((child.instant || child.expired) && !moves) ++building->counts.removed;
-  ++building->counts.children;
-  building->group.conditions.push_back(
+  if ((child.instant || child.expired) && !moves) ++building.counts.removed;
+  ++building.counts.children;
+  building.group.conditions.push_back(
       kv::ValueIs(ColumnFamily::kChildren, child.key, child.value, child.seq));
 }
 
 void EmissionChunk::BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq,
-                                 Building* building, std::vector<Condition>* fence) const {
-  const DueSchedule& schedule = building->schedule;
+                                 Building& building, std::vector<Condition>& fence) const {
+  const DueSchedule& schedule = building.schedule;
   EmittedOccurrence first = *schedule.summary;
   std::optional<Counted> counted = CountedIn(read);
   // Only the emitter writes or deletes the record until the window has passed.
   const bool begun = first.nominal_time < options_.begin;
   if (!counted || (begun && !read)) {
-    first = *building->first_summarised;
+    first = *building.first_summarised;
     counted = Counted();
   } else {
-    fence->push_back(read ? kv::ValueIs(ColumnFamily::kDone, schedule.summary_key, *read, seq)
-                          : kv::Absent(ColumnFamily::kDone, schedule.summary_key));
+    fence.push_back(read ? kv::ValueIs(ColumnFamily::kDone, schedule.summary_key, *read, seq)
+                         : kv::Absent(ColumnFamily::kDone, schedule.summary_key));
   }
-  building->group.mutations.push_back(SkippedOccurrences(
-      schedule.children[0].source, first, counted->occurrences + building->summarised.occurrences,
-      std::max(counted->last, building->summarised.last), kMisfire, options_.layout,
-      building->now));
+  building.group.mutations.push_back(SkippedOccurrences(
+      schedule.children[0].source, first, counted->occurrences + building.summarised.occurrences,
+      std::max(counted->last, building.summarised.last), kMisfire, options_.layout, building.now));
 }
 
 EmissionChunk::Groups EmissionChunk::Build(const kv::GetResult& states) {
@@ -327,10 +324,10 @@ EmissionChunk::Groups EmissionChunk::Build(const kv::GetResult& states) {
                       .summarised = {},
                       .first_summarised = std::nullopt};
     building.group.conditions.push_back(StateAsRead(schedule.uid, value, state, states.seq));
-    for (const DueChild& child : schedule.children) BuildChild(child, &building);
+    for (const DueChild& child : schedule.children) BuildChild(child, building);
     if (building.counts.children == 0) continue;
     if (building.summarised.occurrences > 0)
-      BuildSummary(states.values[schedule.summary_read], states.seq, &building, &out.fence);
+      BuildSummary(states.values[schedule.summary_read], states.seq, building, out.fence);
     out.groups.push_back(std::move(building.group));
     out.counts.push_back(building.counts);
   }

@@ -121,16 +121,16 @@ class EmissionChunk {
   // Takes the child in; `timetable` is as ChildOccurrences says.
   void Take(DueChild child, size_t mutations, const std::string& zone,
             const cron::Timetable* timetable);
-  void PlanLate(const std::string& zone, const cron::Timetable& timetable, DueSchedule* schedule);
-  static void FindSummary(const kv::Layout& layout, DueSchedule* schedule);
+  void PlanLate(const std::string& zone, const cron::Timetable& timetable, DueSchedule& schedule);
+  static void FindSummary(const kv::Layout& layout, DueSchedule& schedule);
 
   // The parts from which a schedule's group is built.
   struct Building;
-  void BuildChild(const DueChild& child, Building* building) const;
-  void BuildOccurrences(const DueChild& child, Building* building) const;
+  void BuildChild(const DueChild& child, Building& building) const;
+  void BuildOccurrences(const DueChild& child, Building& building) const;
   // `read`: what the schedule's summary was read as.
-  void BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq, Building* building,
-                    std::vector<kv::Condition>* fence) const;
+  void BuildSummary(const std::optional<std::string>& read, kv::CommitSeq seq, Building& building,
+                    std::vector<kv::Condition>& fence) const;
   bool Moved(const DueChild& child, const EmittedOccurrence& occurrence,
              const Building& building) const;
 

@@ -51,7 +51,7 @@ class EmissionChunkTest : public ::testing::Test {
 
   static std::vector<kv::Entry> Children(const DefinitionRecord& definition, absl::Time from) {
     std::vector<Mutation> rows;
-    AddChildren(definition, TimetableOf(definition).value(), from, kLayout, &rows);
+    AddChildren(definition, TimetableOf(definition).value(), from, kLayout, rows);
     std::vector<kv::Entry> children;
     for (const Mutation& row : rows) {
       if (row.cf == ColumnFamily::kChildren) children.push_back({row.key, row.value});

@@ -354,7 +354,7 @@ void EmissionLoop::ReadInUse(uint32_t partition, uint64_t generation, absl::Time
                  Partition* state = self->Find(partition, generation);
                  if (state == nullptr || !result.ok()) return;
                  for (const kv::Entry& entry : result->entries) {
-                   if (!AddInUse(entry.key, found.get())) self->metrics_.records_broken.Increment();
+                   if (!AddInUse(entry.key, *found)) self->metrics_.records_broken.Increment();
                  }
                  if (result->more && !result->entries.empty()) {
                    self->ReadInUse(partition, generation, target, std::move(mark),

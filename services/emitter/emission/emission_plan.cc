@@ -31,12 +31,12 @@ absl::Time WindowEnd(absl::Time emitted_to, absl::Time planned_to) {
   return std::min(planned_to, emitted_to + kWindowMax);
 }
 
-bool AddInUse(absl::string_view in_use_key, InUse* in_use) {
+bool AddInUse(absl::string_view in_use_key, InUse& in_use) {
   const auto key = DecodeExpressionKey(in_use_key);
   if (!key) return false;
   const auto expression = cron::LaunchExpression::Of(key->expression_class, key->date_value);
   if (!expression) return false;
-  (*in_use)[key->zone].insert(*expression);
+  in_use[key->zone].insert(*expression);
   return true;
 }
 

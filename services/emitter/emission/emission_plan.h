@@ -33,7 +33,7 @@ absl::Time WindowEnd(absl::Time emitted_to, absl::Time planned_to);
 // LaunchExpressions in use, by zone.
 using InUse = std::map<std::string, std::set<cron::LaunchExpression>>;
 // Adds what an in_use key says. False if the key is malformed.
-bool AddInUse(absl::string_view in_use_key, InUse* in_use);
+bool AddInUse(absl::string_view in_use_key, InUse& in_use);
 
 using kv::KeyRange;  // always in `children`
 

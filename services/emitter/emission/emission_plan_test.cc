@@ -35,10 +35,10 @@ struct Indexed {
 Indexed Index(const storage::v1::DefinitionRecord& definition, absl::Time from) {
   Indexed indexed;
   std::vector<kv::Mutation> rows;
-  AddChildren(definition, TimetableOf(definition).value(), from, kv::Layout(), &rows);
+  AddChildren(definition, TimetableOf(definition).value(), from, kv::Layout(), rows);
   for (kv::Mutation& row : rows) {
     if (row.cf == kv::ColumnFamily::kInUse) {
-      EXPECT_TRUE(AddInUse(row.key, &indexed.in_use));
+      EXPECT_TRUE(AddInUse(row.key, indexed.in_use));
     }
     if (row.cf != kv::ColumnFamily::kChildren) continue;
     if (const auto key = DecodeChildKey(row.key)) indexed.partition = key->expression.partition;
@@ -104,7 +104,7 @@ TEST(EmissionPlanTest, AZoneThatIsNotKnownIsReported) {
   InUse in_use;
   in_use["Mars/Olympus_Mons"].insert(cron::LaunchExpression{});
   EXPECT_EQ(RangesToRead(0, in_use, At(0, 0, 0), At(1, 0, 0)).unknown_zones.size(), 1u);
-  EXPECT_FALSE(AddInUse("x", &in_use));
+  EXPECT_FALSE(AddInUse("x", in_use));
 }
 
 TEST(EmissionPlanTest, InstantsAreReadUpToTheEndOfTheWindow) {

@@ -104,7 +104,7 @@ void LaunchBatch::AddOutcome(const Basis& basis, const Launch& launch,
   EmittedOccurrence occurrence = ToEmitted(launch.key, launch.record);
   // The window of a run that was held back begins when it is launched.
   occurrence.window_begin = std::max(occurrence.launch_time, now_);
-  AddLaunchedRows(SourceOf(*basis.definition->record), occurrence, layout_, now_, &group.mutations);
+  AddLaunchedRows(SourceOf(*basis.definition->record), occurrence, layout_, now_, group.mutations);
   for (const Mutation& row : group.mutations) {
     if (row.cf == ColumnFamily::kWaiting)
       Require(group, decided.checks, Check::kRow, kv::Absent(row.cf, row.key));

@@ -276,7 +276,7 @@ void RunCloser::CloseEnded() {
       continue;
     }
     run.closing = true;
-    AddGroup(key, *run_key, std::move(record), run, &closing);
+    AddGroup(key, *run_key, std::move(record), run, closing);
   }
   ReadTargets();
   if (!ended_.empty()) CloseSoon(kCloseEvery);
@@ -293,9 +293,9 @@ void RunCloser::CloseEnded() {
 }
 
 void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
-                         storage::v1::RunRecord record, const Run& run, Closing* closing) {
-  if (run.on_complete != nullptr && closing->interned.insert(run.on_complete->hash).second)
-    closing->commit.groups.push_back(InternGroup(*run.on_complete));
+                         storage::v1::RunRecord record, const Run& run, Closing& closing) {
+  if (run.on_complete != nullptr && closing.interned.insert(run.on_complete->hash).second)
+    closing.commit.groups.push_back(InternGroup(*run.on_complete));
   const absl::Time now = client_.NowLow();
   kv::Group group;
   kv::Condition as_read;
@@ -315,11 +315,11 @@ void RunCloser::AddGroup(const std::string& key, const RunKey& run_key,
       ActiveRunKey(static_cast<uint16_t>(run.partition), run_key.uid, run_key.occurrence);
   if (run.on_complete != nullptr) {
     AddRunEndEvent(record, run_key, run.counts, *run.on_complete, options_.layout.queue_shards, now,
-                   &group);
+                   group);
   }
-  closing->runs.push_back(
-      {.key = key, .group = closing->commit.groups.size(), .told = run.on_complete != nullptr});
-  closing->commit.groups.push_back(std::move(group));
+  closing.runs.push_back(
+      {.key = key, .group = closing.commit.groups.size(), .told = run.on_complete != nullptr});
+  closing.commit.groups.push_back(std::move(group));
 }
 
 void RunCloser::OnClosed(const std::vector<Closing::Closed>& runs,

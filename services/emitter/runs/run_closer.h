@@ -98,7 +98,7 @@ class RunCloser : public std::enable_shared_from_this<RunCloser> {
   void CloseSoon(absl::Duration delay);
   void CloseEnded();
   void AddGroup(const std::string& key, const RunKey& run_key, storage::v1::RunRecord record,
-                const Run& run, Closing* closing);
+                const Run& run, Closing& closing);
   void OnClosed(const std::vector<Closing::Closed>& runs,
                 const absl::StatusOr<kv::CommitResult>& result);
   void ReadTargets();

@@ -76,7 +76,7 @@ std::string RunEndPayload(const storage::v1::RunRecord& record, absl::string_vie
 
 void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
                     const RunCounts& counts, const InternedDelivery& interned,
-                    uint32_t queue_shards, absl::Time now, kv::Group* group) {
+                    uint32_t queue_shards, absl::Time now, kv::Group& group) {
   const std::string id = RunEndEventId(record.tenant(), run);
   const std::string payload = RunEndPayload(record, run.occurrence, counts);
   NewEvent event;

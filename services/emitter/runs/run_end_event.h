@@ -48,7 +48,7 @@ std::string RunEndPayload(const storage::v1::RunRecord& record, absl::string_vie
 // is delivered, `interned`, is stored by a group before (InternGroup).
 void AddRunEndEvent(const storage::v1::RunRecord& record, const RunKey& run,
                     const RunCounts& counts, const InternedDelivery& interned,
-                    uint32_t queue_shards, absl::Time now, kv::Group* group);
+                    uint32_t queue_shards, absl::Time now, kv::Group& group);
 
 }  // namespace escapement::emitter
 

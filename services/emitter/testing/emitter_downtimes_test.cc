@@ -29,9 +29,9 @@ class RandomDowntimes : public EmitterWorld, public ::testing::WithParamInterfac
                 absl::Seconds(1 + Draw(2) * 50 + Draw(10)));
     const bool bounded = Draw(4) == 0;
     const absl::Time end = Now() + absl::Seconds(1 + Draw(7200));
-    const auto adjust = [&](DefinitionRecord* definition) {
+    const auto adjust = [&](DefinitionRecord& definition) {
       policy(definition);
-      if (bounded) definition->mutable_timing()->set_end_micros(ToMicros(end));
+      if (bounded) definition.mutable_timing()->set_end_micros(ToMicros(end));
     };
     switch (Draw(3)) {
       case 0:

@@ -17,23 +17,23 @@ using kv::ColumnFamily;
 class EmitterFaultTest : public EmitterWorld {
  protected:
   void AddUsualSchedules() {
-    const auto fire_all = [](storage::v1::DefinitionRecord* definition) {
-      definition->mutable_misfire()->set_max_catch_up(100'000);
+    const auto fire_all = [](storage::v1::DefinitionRecord& definition) {
+      definition.mutable_misfire()->set_max_catch_up(100'000);
     };
     for (const char* cron : {"*/2 * * * * *", "*/7 * * * * *", "* * * * *", "*/30 * * * * *"}) {
       AddSchedule(cron, "UTC", 1, fire_all);
       AddSchedule(cron, "Asia/Kathmandu", 5, fire_all);
     }
-    AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord* definition) {
+    AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord& definition) {
       fire_all(definition);
-      definition->mutable_timing()->mutable_interval()->set_every_micros(1'700'000);
-      definition->mutable_timing()->mutable_interval()->set_anchor_micros(
+      definition.mutable_timing()->mutable_interval()->set_every_micros(1'700'000);
+      definition.mutable_timing()->mutable_interval()->set_anchor_micros(
           ToMicros(Now() + absl::Seconds(1)));
     });
-    AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord* definition) {
+    AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord& definition) {
       fire_all(definition);
       for (int i = 1; i < 100; ++i) {
-        definition->mutable_timing()->add_times_micros(
+        definition.mutable_timing()->add_times_micros(
             ToMicros(Now() + absl::Seconds(1) + absl::Milliseconds(700) * i * i));
       }
     });
@@ -196,7 +196,7 @@ TEST_F(EmitterFaultTest, WindowOfSeveralCommitsSurvivesDeathBetweenThem) {
                                .value = schedule.state.SerializeAsString()});
     static const cron::Timetable* const timetable =
         new cron::Timetable(TimetableOf(schedule.definition).value());
-    AddChildren(schedule.definition, *timetable, start, layout_, &group.mutations);
+    AddChildren(schedule.definition, *timetable, start, layout_, group.mutations);
   }
   for (std::vector<kv::Group>& groups : commits) Commit(std::move(groups));
   size_t chunks = 0;

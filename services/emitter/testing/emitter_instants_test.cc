@@ -61,8 +61,8 @@ TEST_F(EmitterInstantsTest, WhatIsNotDueIsNotRead) {
 
 TEST_F(EmitterInstantsTest, AScheduleThatHasEndedLeavesNoChildren) {
   const auto until = [&](absl::Duration after) {
-    return [=](DefinitionRecord* definition) {
-      definition->mutable_timing()->set_end_micros(ToMicros(kStart + after));
+    return [=](DefinitionRecord& definition) {
+      definition.mutable_timing()->set_end_micros(ToMicros(kStart + after));
     };
   };
   const Uid cron = AddSchedule("*/10 * * * * *", "UTC", 1, until(absl::Minutes(2)));
@@ -163,14 +163,14 @@ class ChangeOfClocks : public EmitterInstantsTest {
 // Elapsed time knows no clocks on walls; exclusions do.
 TEST_F(ChangeOfClocks, AnIntervalGoesOnEvenly) {
   const absl::Time start = Now();
-  const auto in_berlin = [](DefinitionRecord* definition) {
-    definition->set_time_zone("Europe/Berlin");
+  const auto in_berlin = [](DefinitionRecord& definition) {
+    definition.set_time_zone("Europe/Berlin");
   };
   const Uid even = AddInterval(absl::Minutes(10), start + absl::Seconds(5), in_berlin);
   const Uid excluded =
-      AddInterval(absl::Minutes(10), start + absl::Seconds(5), [&](DefinitionRecord* definition) {
+      AddInterval(absl::Minutes(10), start + absl::Seconds(5), [&](DefinitionRecord& definition) {
         in_berlin(definition);
-        definition->mutable_timing()->add_exclusions("* 3 * * *");  // 01:00Z to 02:00Z
+        definition.mutable_timing()->add_exclusions("* 3 * * *");  // 01:00Z to 02:00Z
       });
   StartEmitter("a");
   Advance(absl::Hours(3) + absl::Seconds(1));

@@ -184,7 +184,7 @@ TEST_F(EmitterMisfireTest, AnEmitterThatDiesBetweenTheChunksOfALateWindow) {
                                .key = StateKey(uid),
                                .value = schedule.state.SerializeAsString()});
     AddChildren(schedule.definition, TimetableOf(schedule.definition).value(), made, layout_,
-                &group.mutations);
+                group.mutations);
   }
   for (std::vector<kv::Group>& groups : commits) Commit(std::move(groups));
   Advance(absl::Minutes(30));

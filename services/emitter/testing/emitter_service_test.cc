@@ -102,8 +102,8 @@ TEST_F(EmitterServiceTest, AMillionEventsAreOneRowForEachShard) {
 
 TEST_F(EmitterServiceTest, AMillionThrottledEventsAreOneRowThatWaits) {
   const Uid uid =
-      AddSchedule("10 1 0 * * *", "UTC", 1'000'000, [](storage::v1::DefinitionRecord* definition) {
-        storage::v1::ThrottleRecord* throttle = definition->mutable_throttle();
+      AddSchedule("10 1 0 * * *", "UTC", 1'000'000, [](storage::v1::DefinitionRecord& definition) {
+        storage::v1::ThrottleRecord* throttle = definition.mutable_throttle();
         throttle->set_policy_id("p");
         throttle->set_on_release(true);
         throttle->mutable_window()->set_duration_micros(60'000'000);
@@ -144,8 +144,8 @@ TEST_F(EmitterServiceTest, AMillionThrottledEventsAreOneRowThatWaits) {
 
 // With on_complete a run of one event has a record too.
 TEST_F(EmitterServiceTest, TheEndOfARunOfOneEventIsTold) {
-  AddSchedule("10 1 0 * * *", "UTC", 1, [](storage::v1::DefinitionRecord* definition) {
-    definition->mutable_on_complete()->mutable_target()->mutable_http()->set_uri("http://h/done");
+  AddSchedule("10 1 0 * * *", "UTC", 1, [](storage::v1::DefinitionRecord& definition) {
+    definition.mutable_on_complete()->mutable_target()->mutable_http()->set_uri("http://h/done");
   });
   StartEmitter("a");
   Advance(absl::Seconds(72));
@@ -217,7 +217,7 @@ TEST_F(EmitterServiceTest, WhatNobodyUsesAnyMoreIsNotKeptInUse) {
   EXPECT_EQ(Disk(ColumnFamily::kInUse).size(), 2u);
   kv::Group remove;
   RemoveChildren(TimetableOf(schedules_[uid].definition).value(), uid, Now(), layout_,
-                 &remove.mutations);
+                 remove.mutations);
   Commit({remove});
   schedules_.erase(uid);
   Advance(absl::Minutes(5));

@@ -252,7 +252,7 @@ TEST_F(EmitterTzdataTest, AWindowThatWasBegunIsFinishedByTheRulesItWasBegunWith)
                                .key = StateKey(uid),
                                .value = schedule.state.SerializeAsString()});
     AddChildren(schedule.definition, TimetableOf(schedule.definition).value(), start, layout_,
-                &group.mutations);
+                group.mutations);
   }
   for (std::vector<kv::Group>& groups : commits) Commit(std::move(groups));
   StartOld("old");

@@ -130,7 +130,7 @@ void EmitterWorld::Commit(std::vector<kv::Group> groups) {
 
 Uid EmitterWorld::AddSchedule(const std::string& cron, const std::string& zone,
                               uint64_t event_count,
-                              const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
+                              const std::function<void(storage::v1::DefinitionRecord&)>& adjust) {
   const Uid uid = StableHash128(absl::StrCat("schedule ", ++uids_));
   Schedule& schedule = schedules_[uid];
   storage::v1::DefinitionRecord& definition = schedule.definition;
@@ -142,7 +142,7 @@ Uid EmitterWorld::AddSchedule(const std::string& cron, const std::string& zone,
   definition.set_time_zone(zone);
   definition.set_event_count(event_count);
   definition.set_priority(5);
-  if (adjust) adjust(&definition);
+  if (adjust) adjust(definition);
   schedule.state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
   schedule.state.set_version(1);
   schedule.state.set_change_count(1);
@@ -171,17 +171,17 @@ Uid EmitterWorld::AddSchedule(const std::string& cron, const std::string& zone,
   }
   for (const cron::Occurrence& o : timetable.Enumerate(Now(), from, 1000)) {
     const OccurrenceSource source = SourceOf(definition);
-    AddOccurrenceRows(source, ToEmitted(source, timetable, o), layout_, Now(), &group.mutations);
+    AddOccurrenceRows(source, ToEmitted(source, timetable, o), layout_, Now(), group.mutations);
   }
-  AddChildren(definition, timetable, from, layout_, &group.mutations);
+  AddChildren(definition, timetable, from, layout_, group.mutations);
   Commit({group});
   return uid;
 }
 
 Uid EmitterWorld::AddInterval(absl::Duration every, absl::Time anchor,
-                              const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
-  return AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord* definition) {
-    auto* interval = definition->mutable_timing()->mutable_interval();
+                              const std::function<void(storage::v1::DefinitionRecord&)>& adjust) {
+  return AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord& definition) {
+    auto* interval = definition.mutable_timing()->mutable_interval();
     interval->set_every_micros(absl::ToInt64Microseconds(every));
     interval->set_anchor_micros(ToMicros(anchor));
     if (adjust) adjust(definition);
@@ -189,20 +189,20 @@ Uid EmitterWorld::AddInterval(absl::Duration every, absl::Time anchor,
 }
 
 Uid EmitterWorld::AddList(const std::vector<absl::Time>& times,
-                          const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
-  return AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord* definition) {
+                          const std::function<void(storage::v1::DefinitionRecord&)>& adjust) {
+  return AddSchedule("", "UTC", 1, [&](storage::v1::DefinitionRecord& definition) {
     for (const absl::Time time : times)
-      definition->mutable_timing()->add_times_micros(ToMicros(time));
+      definition.mutable_timing()->add_times_micros(ToMicros(time));
     if (adjust) adjust(definition);
   });
 }
 
-std::function<void(storage::v1::DefinitionRecord*)> EmitterWorld::Misfire(
+std::function<void(storage::v1::DefinitionRecord&)> EmitterWorld::Misfire(
     storage::v1::MisfireKind action, uint32_t max_catch_up, absl::Duration threshold) {
-  return [=](storage::v1::DefinitionRecord* definition) {
-    definition->mutable_misfire()->set_action(action);
-    definition->mutable_misfire()->set_max_catch_up(max_catch_up);
-    definition->mutable_misfire()->set_threshold_micros(absl::ToInt64Microseconds(threshold));
+  return [=](storage::v1::DefinitionRecord& definition) {
+    definition.mutable_misfire()->set_action(action);
+    definition.mutable_misfire()->set_max_catch_up(max_catch_up);
+    definition.mutable_misfire()->set_threshold_micros(absl::ToInt64Microseconds(threshold));
   };
 }
 
@@ -225,7 +225,7 @@ kv::Group EmitterWorld::UpdateGroup(const Uid& uid) {
   kv::Group group;
   group.mutations.push_back(
       kv::Put(ColumnFamily::kStates, StateKey(uid), schedule.state.SerializeAsString()));
-  AddChildren(schedule.definition, timetable, planned, layout_, &group.mutations);
+  AddChildren(schedule.definition, timetable, planned, layout_, group.mutations);
   return group;
 }
 
@@ -253,7 +253,7 @@ bool EmitterWorld::TryUpdate(const Uid& uid) {
       std::max(Checkpoint(EmittedToKey(partition)), FromMicros(schedule.state.covered_to_micros()));
   const absl::Time from = std::max({Now(), covered, planned});
   const cron::Timetable timetable = TimetableOf(schedule.definition).value();
-  RemoveChildren(timetable, uid, covered, layout_, &group.mutations);
+  RemoveChildren(timetable, uid, covered, layout_, group.mutations);
   const OccurrenceSource former = SourceOf(schedule.definition);
   storage::v1::DefinitionRecord definition = schedule.definition;
   definition.set_version(definition.version() + 1);
@@ -263,9 +263,9 @@ bool EmitterWorld::TryUpdate(const Uid& uid) {
   state.set_covered_to_micros(ToMicros(from));
   for (const cron::Occurrence& o : timetable.Enumerate(covered, from, 10'000)) {
     const OccurrenceSource source = o.instant < Now() ? former : SourceOf(definition);
-    AddOccurrenceRows(source, ToEmitted(source, timetable, o), layout_, Now(), &group.mutations);
+    AddOccurrenceRows(source, ToEmitted(source, timetable, o), layout_, Now(), group.mutations);
   }
-  AddChildren(definition, timetable, from, layout_, &group.mutations);
+  AddChildren(definition, timetable, from, layout_, group.mutations);
   group.mutations.push_back(
       kv::Put(ColumnFamily::kStates, StateKey(uid), state.SerializeAsString()));
   group.mutations.push_back(kv::Put(ColumnFamily::kDefinitions, DefinitionKey(uid, state.version()),

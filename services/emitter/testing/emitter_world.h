@@ -60,13 +60,13 @@ class EmitterWorld : public ::testing::Test {
   // `adjust` may set further fields of the definition.
   Uid AddSchedule(const std::string& cron, const std::string& zone = "UTC",
                   uint64_t event_count = 1,
-                  const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+                  const std::function<void(storage::v1::DefinitionRecord&)>& adjust = nullptr);
   Uid AddInterval(absl::Duration every, absl::Time anchor,
-                  const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+                  const std::function<void(storage::v1::DefinitionRecord&)>& adjust = nullptr);
   Uid AddList(const std::vector<absl::Time>& times,
-              const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+              const std::function<void(storage::v1::DefinitionRecord&)>& adjust = nullptr);
   // To adjust with.
-  static std::function<void(storage::v1::DefinitionRecord*)> Misfire(
+  static std::function<void(storage::v1::DefinitionRecord&)> Misfire(
       storage::v1::MisfireKind action, uint32_t max_catch_up, absl::Duration threshold);
   // How many the schedule has in the index.
   size_t ChildrenOf(const Uid& uid) const;

@@ -194,10 +194,10 @@ TEST_F(LaunchLoopTest, AfterAnUpdateTheNewVersionDecides) {
   Begin();
   AdvanceWithRuns(absl::Seconds(11), absl::Minutes(5));
   for (const Uid& uid : {kept, gone, allowed}) EXPECT_EQ(Waiting(uid), Names({10}));
-  Update(kept, [](storage::v1::DefinitionRecord* d) { d->set_event_count(3); });
-  Update(gone, [](storage::v1::DefinitionRecord* d) { d->set_cron("5 5 5 * * *"); });
+  Update(kept, [](storage::v1::DefinitionRecord& d) { d.set_event_count(3); });
+  Update(gone, [](storage::v1::DefinitionRecord& d) { d.set_cron("5 5 5 * * *"); });
   Update(allowed,
-         [](storage::v1::DefinitionRecord* d) { d->set_run_overlap(RUN_OVERLAP_KIND_ALLOW); });
+         [](storage::v1::DefinitionRecord& d) { d.set_run_overlap(RUN_OVERLAP_KIND_ALLOW); });
   Advance(kLateMax);
   EXPECT_EQ(Waiting(kept), Names({10}));
   EXPECT_EQ(SkippedNames(gone, "superseded"), Names({10}));
@@ -294,8 +294,8 @@ TEST_F(LaunchLoopTest, WhatHasBeenLaunchedAlreadyGoesWithoutAnOutcome) {
 // The token manager would know only the former row.
 TEST_F(LaunchLoopTest, WhileARowOfAFormerVersionWaitsInItsPlaceNothingIsLaunched) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_SKIP, 3,
-                                 [](storage::v1::DefinitionRecord* definition) {
-                                   definition->mutable_throttle()->set_policy_id("gpu");
+                                 [](storage::v1::DefinitionRecord& definition) {
+                                   definition.mutable_throttle()->set_policy_id("gpu");
                                  });
   Begin();
   AdvanceWithRuns(absl::Seconds(7), absl::Seconds(1));
@@ -304,7 +304,7 @@ TEST_F(LaunchLoopTest, WhileARowOfAFormerVersionWaitsInItsPlaceNothingIsLaunched
   kv::Group group;
   AddLaunchedRows(SourceOf(schedules_[uid].definition),
                   {.id = At(absl::Seconds(10)), .nominal_time = due, .launch_time = due}, layout_,
-                  Now(), &group.mutations);
+                  Now(), group.mutations);
   std::erase_if(group.mutations,
                 [](const kv::Mutation& m) { return m.cf != ColumnFamily::kWaiting; });
   ASSERT_EQ(group.mutations.size(), 1u);
@@ -325,8 +325,8 @@ TEST_F(LaunchLoopTest, WhileARowOfAFormerVersionWaitsInItsPlaceNothingIsLaunched
 
 TEST_F(LaunchLoopTest, TheWindowOfABufferedRunBeginsWhenItIsLaunched) {
   const Uid uid = AddOverlapping(
-      kEveryTen, RUN_OVERLAP_KIND_BUFFER_ONE, 1, [](storage::v1::DefinitionRecord* definition) {
-        storage::v1::WindowRecord& window = *definition->mutable_throttle()->mutable_window();
+      kEveryTen, RUN_OVERLAP_KIND_BUFFER_ONE, 1, [](storage::v1::DefinitionRecord& definition) {
+        storage::v1::WindowRecord& window = *definition.mutable_throttle()->mutable_window();
         window.set_duration_micros(5'000'000);
         window.set_on_close(storage::v1::ON_CLOSE_KIND_DROP);
       });
@@ -347,13 +347,13 @@ TEST_F(LaunchLoopTest, TheWindowOfABufferedRunBeginsWhenItIsLaunched) {
 // A run of a version with jitter may be due only after a later one of a version without.
 TEST_F(LaunchLoopTest, UpdateThatRemovesJitterKeepsTheOrderOfRuns) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
-                                 [](storage::v1::DefinitionRecord* definition) {
-                                   definition->mutable_timing()->set_jitter_micros(90'000'000);
+                                 [](storage::v1::DefinitionRecord& definition) {
+                                   definition.mutable_timing()->set_jitter_micros(90'000'000);
                                  });
   Begin();
   AdvanceWithRuns(absl::Minutes(1), absl::Seconds(1));
-  Update(uid, [](storage::v1::DefinitionRecord* definition) {
-    definition->mutable_timing()->clear_jitter_micros();
+  Update(uid, [](storage::v1::DefinitionRecord& definition) {
+    definition.mutable_timing()->clear_jitter_micros();
   });
   const absl::Time updated = Now();
   AdvanceWithRuns(absl::Minutes(2), absl::Seconds(1));
@@ -377,8 +377,8 @@ TEST_F(LaunchLoopTest, RecordsOfALaterTimeDoNotStandInTheWay) {
   std::vector<Uid> later;
   for (int i = 0; i < 5; ++i) {
     later.push_back(AddOverlapping("* * * * * *", RUN_OVERLAP_KIND_SKIP, 1,
-                                   [](storage::v1::DefinitionRecord* definition) {
-                                     definition->mutable_timing()->set_jitter_micros(100'000'000);
+                                   [](storage::v1::DefinitionRecord& definition) {
+                                     definition.mutable_timing()->set_jitter_micros(100'000'000);
                                    }));
   }
   Begin();
@@ -424,8 +424,8 @@ TEST_F(LaunchLoopTest, RecordsOfPausedSchedulesDoNotStandInTheWay) {
 
 TEST_F(LaunchLoopTest, JitterPutsOffTheLaunchAndIsNoPartOfTheName) {
   const Uid uid = AddOverlapping(kEveryTen, RUN_OVERLAP_KIND_CANCEL_PREVIOUS, 1,
-                                 [](storage::v1::DefinitionRecord* definition) {
-                                   definition->mutable_timing()->set_jitter_micros(45'000'000);
+                                 [](storage::v1::DefinitionRecord& definition) {
+                                   definition.mutable_timing()->set_jitter_micros(45'000'000);
                                  });
   Begin();
   AdvanceWithRuns(absl::Minutes(3), absl::Minutes(1));

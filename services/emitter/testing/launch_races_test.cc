@@ -24,7 +24,7 @@ constexpr char kOtherTimes[] = "59 * * * * *";
 class LaunchRacesTest : public LaunchWorld {
  protected:
   void ChangeTo(const Uid& uid, const std::string& cron) {
-    Update(uid, [&](storage::v1::DefinitionRecord* definition) { definition->set_cron(cron); });
+    Update(uid, [&](storage::v1::DefinitionRecord& definition) { definition.set_cron(cron); });
   }
   // As the master does it that changes back to the occurrence so long after start_.
   void PutRecord(const Uid& uid, absl::Duration after_start) {
@@ -32,7 +32,7 @@ class LaunchRacesTest : public LaunchWorld {
     kv::Group group;
     AddOccurrenceRows(SourceOf(schedules_[uid].definition),
                       {.id = At(after_start), .nominal_time = due, .launch_time = due}, layout_,
-                      Now(), &group.mutations);
+                      Now(), group.mutations);
     Commit({group});
   }
   bool Launched(const Uid& uid, absl::Duration after_start) const {

@@ -27,9 +27,9 @@ void LaunchWorld::Begin() {
 
 Uid LaunchWorld::AddOverlapping(const std::string& cron, storage::v1::RunOverlapKind policy,
                                 uint64_t event_count,
-                                const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
-  return AddSchedule(cron, "UTC", event_count, [&](storage::v1::DefinitionRecord* definition) {
-    definition->set_run_overlap(policy);
+                                const std::function<void(storage::v1::DefinitionRecord&)>& adjust) {
+  return AddSchedule(cron, "UTC", event_count, [&](storage::v1::DefinitionRecord& definition) {
+    definition.set_run_overlap(policy);
     if (adjust) adjust(definition);
   });
 }
@@ -50,8 +50,8 @@ void LaunchWorld::SetState(const Uid& uid, storage::v1::ScheduleStateKind kind) 
 }
 
 void LaunchWorld::Update(const Uid& uid,
-                         const std::function<void(storage::v1::DefinitionRecord*)>& adjust) {
-  if (adjust) adjust(&schedules_[uid].definition);
+                         const std::function<void(storage::v1::DefinitionRecord&)>& adjust) {
+  if (adjust) adjust(schedules_[uid].definition);
   kv::Group group = UpdateGroup(uid);
   const storage::v1::DefinitionRecord& definition = schedules_[uid].definition;
   group.mutations.push_back(kv::Put(ColumnFamily::kDefinitions,
@@ -65,7 +65,7 @@ void LaunchWorld::AddTriggeredRun(const Uid& uid, const std::string& occurrence)
   kv::Group group;
   AddOccurrenceRows(
       source, {.id = occurrence, .nominal_time = Now(), .launch_time = Now(), .triggered = true},
-      layout_, Now(), &group.mutations);
+      layout_, Now(), group.mutations);
   Commit({group});
 }
 

@@ -26,13 +26,13 @@ class LaunchWorld : public EmitterWorld {
 
   Uid AddOverlapping(const std::string& cron, storage::v1::RunOverlapKind policy,
                      uint64_t event_count = 1,
-                     const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+                     const std::function<void(storage::v1::DefinitionRecord&)>& adjust = nullptr);
 
   // Another state of the schedule, as the master writes it.
   void SetState(const Uid& uid, storage::v1::ScheduleStateKind kind);
   // A new version of the definition; what it adds before planned_to is not emitted.
   void Update(const Uid& uid,
-              const std::function<void(storage::v1::DefinitionRecord*)>& adjust = nullptr);
+              const std::function<void(storage::v1::DefinitionRecord&)>& adjust = nullptr);
   // The state as it is stored.
   storage::v1::StateRecord StoredState(const Uid& uid) const;
 

@@ -217,7 +217,7 @@ void ClaimLoop::EndUnclaimed(absl::Time now, QueuedRow row, ResolvedRow&& resolv
   if (kind == EndKind::kMove) {
     const EventKey& key = resolved.entry.key;
     AddMovedRow(SourceOf(*judged.definition->record), resolved.entry.event, key.occurrence,
-                key.first, key.due_time, state_.core.layout, now, &moved);
+                key.first, key.due_time, state_.core.layout, now, moved);
   }
   ends_.AddRow({.entry = std::move(resolved.entry),
                 .payload = std::move(resolved.payload),

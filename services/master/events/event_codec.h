@@ -17,10 +17,10 @@ namespace escapement::master {
 
 // Checks Event.due_time; `field` is its path.
 std::optional<int64_t> ReadDueTime(const v1::Event& event, absl::string_view field,
-                                   FieldViolations* violations);
-void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations* violations);
+                                   FieldViolations& violations);
+void CheckDueMicros(int64_t due_micros, absl::string_view field, FieldViolations& violations);
 void CheckClientEventId(absl::string_view event_id, absl::string_view field,
-                        FieldViolations* violations);
+                        FieldViolations& violations);
 
 // As shown to users. `definition` may be null (not known any more).
 v1::Event ShowWaitingEvent(const std::string& name, const storage::v1::EventRecord& row,

@@ -6,11 +6,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/requests/request_reader.h"
 #include "services/master/requests/resource_name.h"
 
@@ -24,15 +24,15 @@ class EventAdder {
              CreationPlan* plan)
       : options_(options), single_(single), cache_(cache), plan_(plan), builder_(options) {}
 
-  void Add(const v1::CreateEventRequest& request, int index, kv::Group* group,
-           FieldViolations* violations) {
+  void Add(const v1::CreateEventRequest& request, int index, kv::Group& group,
+           FieldViolations& violations) {
     const std::string prefix = single_ ? "" : absl::StrCat("requests[", index, "].");
     const std::string field = absl::StrCat(prefix, "event");
-    const size_t before = violations->size();
+    const size_t before = violations.size();
     CheckClientEventId(request.event_id(), absl::StrCat(prefix, "event_id"), violations);
     CheckIdIsNew(request.event_id(), index, violations);
     if (!request.has_event()) {
-      violations->Add(field, "is required");
+      violations.Add(field, "is required");
       return;
     }
     const v1::Event& event = request.event();
@@ -46,23 +46,23 @@ class EventAdder {
     fresh.payload = event.payload();
     fresh.definition_hash = &interned.hash;
     fresh.priority = ReadPriority(event, field, violations);
-    if (violations->size() > before) return;
+    if (violations.size() > before) return;
     fresh.nominal_micros = *due;
     Store(interned);
     builder_.Add(fresh, group);
     const std::string id = builder_.event_id();
     const std::string name = EventName{options_.tenant, id}.ToString();
-    plan_->names_by_condition.resize(group->conditions.size(), name);
+    plan_->names_by_condition.resize(group.conditions.size(), name);
     Show(event, *due, name, id, delivery, fresh.priority);
   }
 
  private:
-  void CheckIdIsNew(const std::string& event_id, int index, FieldViolations* violations) {
+  void CheckIdIsNew(const std::string& event_id, int index, FieldViolations& violations) {
     if (event_id.empty()) return;
     const auto [it, added] = index_of_id_.emplace(event_id, index);
     if (added) return;
-    violations->Add(absl::StrCat("requests[", index, "].event_id"),
-                    absl::StrCat("repeats requests[", it->second, "].event_id"));
+    violations.Add(absl::StrCat("requests[", index, "].event_id"),
+                   absl::StrCat("repeats requests[", it->second, "].event_id"));
   }
 
   void Store(const InternedDelivery& interned) {
@@ -78,10 +78,10 @@ class EventAdder {
     v1::Event* event = plan_->response.add_events();
     event->set_name(name);
     event->set_event_id(id);
-    SetTimestamp(due_micros, event->mutable_due_time());
+    SetTimestamp(due_micros, *event->mutable_due_time());
     event->set_priority(static_cast<int32_t>(priority));
     event->set_state(v1::PENDING);
-    WriteDelivery(delivery, event);
+    WriteDelivery(delivery, *event);
     if (single_) event->set_payload(given.payload());
   }
 
@@ -95,13 +95,13 @@ class EventAdder {
 
 // Checked before the batch is stored: its client must be able to receive the answer.
 void CheckBytes(const v1::BatchCreateEventsRequest& batch,
-                const v1::BatchCreateEventsResponse& response, FieldViolations* violations) {
+                const v1::BatchCreateEventsResponse& response, FieldViolations& violations) {
   if (const size_t bytes = batch.ByteSizeLong(); bytes > kBatchBytesMax) {
-    violations->Add("requests", absl::StrCat("have ", bytes, " bytes together; at most ",
-                                             kBatchBytesMax, " are allowed"));
+    violations.Add("requests", absl::StrCat("have ", bytes, " bytes together; at most ",
+                                            kBatchBytesMax, " are allowed"));
   } else if (const size_t answer = response.ByteSizeLong(); answer > kAnswerBytesMax) {
-    violations->Add("requests", absl::StrCat("would need an answer of ", answer, " bytes; at most ",
-                                             kAnswerBytesMax, " are allowed"));
+    violations.Add("requests", absl::StrCat("would need an answer of ", answer, " bytes; at most ",
+                                            kAnswerBytesMax, " are allowed"));
   }
 }
 
@@ -198,13 +198,13 @@ absl::StatusOr<CreationPlan> PlanCreation(const v1::BatchCreateEventsRequest& ba
       violations.Add(absl::StrCat("requests[", i, "].parent"),
                      "must be the parent of the batch, or empty");
     }
-    adder.Add(request, i, &group, &violations);
+    adder.Add(request, i, group, violations);
   }
-  if (!single) CheckBytes(batch, plan.response, &violations);
+  if (!single) CheckBytes(batch, plan.response, violations);
   if (absl::Status status = violations.ToStatus(); !status.ok()) return status;
   if (mark.active()) {
     kv::Group remembered;
-    mark.AddTo(plan.response, options.now, &remembered);
+    mark.AddTo(plan.response, options.now, remembered);
     group.conditions[0] = std::move(remembered.conditions[0]);
     group.mutations.push_back(std::move(remembered.mutations[0]));
   }

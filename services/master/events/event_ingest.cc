@@ -25,7 +25,7 @@ class DeliverySet {
  public:
   DeliverySet(const InternCache& cache, kv::Commit* commit) : cache_(cache), commit_(commit) {}
 
-  Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations* violations) {
+  Delivery Read(const v1::Event& event, absl::string_view field, FieldViolations& violations) {
     Delivery delivery;
     delivery.priority = ReadPriority(event, field, violations);
     InternedDelivery interned = Intern(ReadDelivery(event, field, violations));
@@ -60,10 +60,10 @@ v1::Event Overridden(const v1::Event& defaults, const v1::Event& overrides) {
   return event;
 }
 
-void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violations,
-                size_t* bytes) {
-  *bytes += event.payload().size();
-  if (event.has_overrides()) *bytes += event.overrides().ByteSizeLong();
+void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations& violations,
+                size_t& bytes) {
+  bytes += event.payload().size();
+  if (event.has_overrides()) bytes += event.overrides().ByteSizeLong();
   // The field's path is only spelt out for what is wrong.
   if (event.payload().size() > kPayloadBytesMax) {
     CheckPayload(event.payload(), absl::StrCat("events[", index, "].payload"), violations);
@@ -77,18 +77,18 @@ void CheckEvent(const v1::IngestEvent& event, int index, FieldViolations* violat
   }
 }
 
-absl::Status CheckBatch(const v1::IngestRequest& request, size_t* bytes) {
+absl::Status CheckBatch(const v1::IngestRequest& request, size_t& bytes) {
   FieldViolations violations;
   if (request.events().empty() || request.events_size() > kIngestEventsMax) {
     violations.Add("events", absl::StrCat("must hold 1 to ", kIngestEventsMax, " events"));
     return violations.ToStatus();
   }
   for (int i = 0; i < request.events_size() && violations.size() < kViolationsShown; ++i) {
-    CheckEvent(request.events(i), i, &violations, bytes);
+    CheckEvent(request.events(i), i, violations, bytes);
   }
-  if (*bytes > kBatchBytesMax) {
+  if (bytes > kBatchBytesMax) {
     violations.Add("events",
-                   absl::StrCat("payloads and overrides have ", *bytes, " bytes together; at most ",
+                   absl::StrCat("payloads and overrides have ", bytes, " bytes together; at most ",
                                 kBatchBytesMax, " are allowed"));
   }
   return violations.ToStatus();
@@ -116,7 +116,7 @@ void InternCache::Clear() {
 absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool return_ids,
                                       EventRowBuilder::Options options, const InternCache& cache) {
   IngestPlan plan;
-  if (absl::Status status = CheckBatch(request, &plan.payload_bytes); !status.ok()) return status;
+  if (absl::Status status = CheckBatch(request, plan.payload_bytes); !status.ok()) return status;
   const int64_t now_micros = ToMicros(options.now);
   FieldViolations violations;
   DeliverySet deliveries(cache, &plan.commit);
@@ -131,9 +131,9 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     Delivery own;
     if (event.has_overrides()) {
       own = deliveries.Read(Overridden(request.defaults(), event.overrides()),
-                            absl::StrCat("events[", i, "].overrides"), &violations);
+                            absl::StrCat("events[", i, "].overrides"), violations);
     } else if (!defaults.has_value()) {
-      defaults = deliveries.Read(request.defaults(), "defaults", &violations);
+      defaults = deliveries.Read(request.defaults(), "defaults", violations);
     }
     if (deliveries.bytes() > kBatchBytesMax) {
       violations.Add("events", absl::StrCat("distinct deliveries must have at most ",
@@ -148,10 +148,10 @@ absl::StatusOr<IngestPlan> PlanIngest(const v1::IngestRequest& request, bool ret
     fresh.definition_hash = &delivery.hash;
     fresh.priority = delivery.priority;
     if (!event.event_id().empty()) {
-      builder.Add(fresh, &client_chosen.emplace_back());
+      builder.Add(fresh, client_chosen.emplace_back());
       continue;
     }
-    builder.Add(fresh, &server_made);
+    builder.Add(fresh, server_made);
     if (return_ids) plan.event_ids.push_back(builder.event_id());
     ++plan.server_made_count;
   }

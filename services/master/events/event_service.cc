@@ -38,7 +38,7 @@ void EventService::CreateEvent(v1::CreateEventRequest request, Done<v1::Event> d
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   RequestMark mark(*tenant, "CreateEvent", request.request_id(), request);
@@ -57,7 +57,7 @@ void EventService::BatchCreateEvents(v1::BatchCreateEventsRequest request,
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   RequestMark mark(*tenant, "BatchCreateEvents", request.request_id(), request);
@@ -87,7 +87,7 @@ void EventService::CancelEvent(v1::CancelEventRequest request, Done<v1::Event> d
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<EventName> name = ParseEventName(request.name(), "name");
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   if (!name.ok()) return context_.Refuse(name.status(), std::move(done));
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   RequestMark mark(name->tenant, "CancelEvent", request.request_id(), request);

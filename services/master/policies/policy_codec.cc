@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "google/protobuf/util/field_mask_util.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/codec/schedule_codec.h"
 
@@ -17,67 +17,67 @@ namespace {
 
 using google::protobuf::util::FieldMaskUtil;
 
-void ReadLimits(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord* record,
-                FieldViolations* violations) {
+void ReadLimits(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord& record,
+                FieldViolations& violations) {
   const int64_t concurrent = policy.max_concurrent();
   const double rate = policy.max_per_second();
   const int64_t burst = policy.burst();
-  const size_t before = violations->size();
+  const size_t before = violations.size();
   if (concurrent < 0 || concurrent > kMaxConcurrentMax) {
-    violations->Add("policy.max_concurrent",
-                    absl::StrCat("must be from 1 to ", kMaxConcurrentMax, ", or 0 for no limit"));
+    violations.Add("policy.max_concurrent",
+                   absl::StrCat("must be from 1 to ", kMaxConcurrentMax, ", or 0 for no limit"));
   }
   // Written so that NaN is refused.
   const bool rate_valid = rate == 0 || (rate >= kMaxPerSecondMin && rate <= kMaxPerSecondMax);
   if (!rate_valid) {
-    violations->Add("policy.max_per_second",
-                    absl::StrCat("must be from ", kMaxPerSecondMin, " to ",
-                                 static_cast<int64_t>(kMaxPerSecondMax), ", or 0 for no limit"));
+    violations.Add("policy.max_per_second",
+                   absl::StrCat("must be from ", kMaxPerSecondMin, " to ",
+                                static_cast<int64_t>(kMaxPerSecondMax), ", or 0 for no limit"));
   }
-  if (violations->size() == before && concurrent == 0 && rate == 0) {
-    violations->Add("policy.max_concurrent", "is required if max_per_second is not set");
+  if (violations.size() == before && concurrent == 0 && rate == 0) {
+    violations.Add("policy.max_concurrent", "is required if max_per_second is not set");
   }
   if (burst < 0 || burst > kBurstMax) {
-    violations->Add("policy.burst", absl::StrCat("must be from 1 to ", kBurstMax));
+    violations.Add("policy.burst", absl::StrCat("must be from 1 to ", kBurstMax));
   } else if (burst > 0 && rate == 0) {
-    violations->Add("policy.burst", "may only be set together with max_per_second");
+    violations.Add("policy.burst", "may only be set together with max_per_second");
   }
-  if (violations->size() > before) return;
-  record->set_max_concurrent(static_cast<uint64_t>(concurrent));
-  record->set_max_per_second(rate);
-  if (rate > 0) record->set_burst(static_cast<uint64_t>(burst == 0 ? kBurstDefault : burst));
+  if (violations.size() > before) return;
+  record.set_max_concurrent(static_cast<uint64_t>(concurrent));
+  record.set_max_per_second(rate);
+  if (rate > 0) record.set_burst(static_cast<uint64_t>(burst == 0 ? kBurstDefault : burst));
 }
 
-void ReadHold(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord* record,
-              FieldViolations* violations) {
+void ReadHold(const v1::ThrottlePolicy& policy, storage::v1::PolicyRecord& record,
+              FieldViolations& violations) {
   const auto hold = policy.has_hold_timeout() ? ToDuration(policy.hold_timeout())
                                               : std::make_optional(kHoldTimeoutDefault);
   if (!hold.has_value() || *hold < kHoldTimeoutMin || *hold > kHoldTimeoutMax) {
-    violations->Add("policy.hold_timeout",
-                    absl::StrCat("must be from ", absl::FormatDuration(kHoldTimeoutMin), " to ",
-                                 absl::FormatDuration(kHoldTimeoutMax)));
+    violations.Add("policy.hold_timeout",
+                   absl::StrCat("must be from ", absl::FormatDuration(kHoldTimeoutMin), " to ",
+                                absl::FormatDuration(kHoldTimeoutMax)));
   } else {
-    record->set_hold_timeout_micros(MicrosUp(*hold));
+    record.set_hold_timeout_micros(MicrosUp(*hold));
   }
   if (!v1::ThrottlePolicy::OnExpiry_IsValid(policy.on_expiry())) {
-    violations->Add("policy.on_expiry", "must be RECLAIM or HOLD");
+    violations.Add("policy.on_expiry", "must be RECLAIM or HOLD");
   }
-  record->set_hold_on_expiry(policy.on_expiry() == v1::ThrottlePolicy::HOLD);
+  record.set_hold_on_expiry(policy.on_expiry() == v1::ThrottlePolicy::HOLD);
   if (!v1::ThrottlePolicy::Fairness_IsValid(policy.fairness())) {
-    violations->Add("policy.fairness", "must be BY_SCHEDULE or FIFO");
+    violations.Add("policy.fairness", "must be BY_SCHEDULE or FIFO");
   }
-  record->set_fifo(policy.fairness() == v1::ThrottlePolicy::FIFO);
+  record.set_fifo(policy.fairness() == v1::ThrottlePolicy::FIFO);
 }
 
 // Fields that only the server sets, and the name.
-void KeepOutputOnly(const v1::ThrottlePolicy& from, v1::ThrottlePolicy* to) {
-  to->set_name(from.name());
-  to->set_state(from.state());
-  to->set_pause_reason(from.pause_reason());
-  to->set_etag(from.etag());
-  to->set_version(from.version());
-  *to->mutable_create_time() = from.create_time();
-  *to->mutable_update_time() = from.update_time();
+void KeepOutputOnly(const v1::ThrottlePolicy& from, v1::ThrottlePolicy& to) {
+  to.set_name(from.name());
+  to.set_state(from.state());
+  to.set_pause_reason(from.pause_reason());
+  to.set_etag(from.etag());
+  to.set_version(from.version());
+  *to.mutable_create_time() = from.create_time();
+  *to.mutable_update_time() = from.update_time();
 }
 
 google::protobuf::FieldMask FieldsSetIn(const v1::ThrottlePolicy& patch) {
@@ -93,10 +93,10 @@ google::protobuf::FieldMask FieldsSetIn(const v1::ThrottlePolicy& patch) {
 absl::StatusOr<storage::v1::PolicyRecord> ReadPolicy(const v1::ThrottlePolicy& policy) {
   FieldViolations violations;
   storage::v1::PolicyRecord record;
-  CheckShownText("policy.display_name", policy.display_name(), kDisplayNameCharsMax, &violations);
+  CheckShownText("policy.display_name", policy.display_name(), kDisplayNameCharsMax, violations);
   record.set_display_name(policy.display_name());
-  ReadLimits(policy, &record, &violations);
-  ReadHold(policy, &record, &violations);
+  ReadLimits(policy, record, violations);
+  ReadHold(policy, record, violations);
   if (!violations.empty()) return violations.ToStatus();
   return record;
 }
@@ -125,7 +125,7 @@ absl::StatusOr<v1::ThrottlePolicy> ApplyPolicyMask(const v1::ThrottlePolicy& cur
     FieldMaskUtil::MergeMessageTo(patch, paths, replace, &result);
     if (result.max_per_second() == 0 && !burst_given) result.clear_burst();
   }
-  KeepOutputOnly(current, &result);
+  KeepOutputOnly(current, result);
   return result;
 }
 
@@ -136,7 +136,7 @@ v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record) {
   policy.set_max_concurrent(static_cast<int64_t>(record.max_concurrent()));
   policy.set_max_per_second(record.max_per_second());
   policy.set_burst(static_cast<int64_t>(record.burst()));
-  SetDuration(record.hold_timeout_micros(), policy.mutable_hold_timeout());
+  SetDuration(record.hold_timeout_micros(), *policy.mutable_hold_timeout());
   policy.set_on_expiry(record.hold_on_expiry() ? v1::ThrottlePolicy::HOLD
                                                : v1::ThrottlePolicy::RECLAIM);
   policy.set_fairness(record.fifo() ? v1::ThrottlePolicy::FIFO : v1::ThrottlePolicy::BY_SCHEDULE);
@@ -144,8 +144,8 @@ v1::ThrottlePolicy ShowPolicy(const storage::v1::PolicyRecord& record) {
   policy.set_pause_reason(record.pause_reason());
   policy.set_etag(PolicyEtag(record));
   policy.set_version(static_cast<int64_t>(record.version()));
-  SetTimestamp(record.create_time_micros(), policy.mutable_create_time());
-  SetTimestamp(record.update_time_micros(), policy.mutable_update_time());
+  SetTimestamp(record.create_time_micros(), *policy.mutable_create_time());
+  SetTimestamp(record.update_time_micros(), *policy.mutable_update_time());
   return policy;
 }
 

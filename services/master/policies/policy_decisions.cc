@@ -28,22 +28,22 @@ std::string KeyOf(const PolicyInput& input) {
   return PolicyKey(input.name.tenant, input.name.policy);
 }
 
-void RequireUnchanged(const PolicyInput& input, PolicyDecision* decision) {
-  decision->group.conditions.push_back({.cf = ColumnFamily::kPolicies,
-                                        .key = KeyOf(input),
-                                        .kind = kv::Condition::Kind::kValueEquals,
-                                        .value = input.bytes});
-  decision->refusals.push_back(absl::OkStatus());
+void RequireUnchanged(const PolicyInput& input, PolicyDecision& decision) {
+  decision.group.conditions.push_back({.cf = ColumnFamily::kPolicies,
+                                       .key = KeyOf(input),
+                                       .kind = kv::Condition::Kind::kValueEquals,
+                                       .value = input.bytes});
+  decision.refusals.push_back(absl::OkStatus());
 }
 
 void RequireEmpty(ColumnFamily cf, std::string begin, std::string end, absl::Status refusal,
-                  PolicyDecision* decision) {
-  decision->group.conditions.push_back({.cf = cf,
-                                        .key = std::move(begin),
-                                        .kind = kv::Condition::Kind::kRangeCount,
-                                        .value = std::move(end),
-                                        .number = 0});
-  decision->refusals.push_back(std::move(refusal));
+                  PolicyDecision& decision) {
+  decision.group.conditions.push_back({.cf = cf,
+                                       .key = std::move(begin),
+                                       .kind = kv::Condition::Kind::kRangeCount,
+                                       .value = std::move(end),
+                                       .number = 0});
+  decision.refusals.push_back(std::move(refusal));
 }
 
 // Completes the decision: `next` is stored and shown.
@@ -63,7 +63,7 @@ PolicyDecision Store(const PolicyInput& input, storage::v1::PolicyRecord next,
 
 PolicyDecision Replace(const PolicyInput& input, storage::v1::PolicyRecord next) {
   PolicyDecision decision;
-  RequireUnchanged(input, &decision);
+  RequireUnchanged(input, decision);
   return Store(input, std::move(next), std::move(decision));
 }
 
@@ -101,15 +101,15 @@ absl::StatusOr<PolicyDecision> DecideDeletePolicy(const PolicyInput& input,
   const Uid uid = PolicyUid(input.name.tenant, input.name.policy);
   const uint16_t shard = PolicyShardOf(uid, input.layout.policy_shards);
   PolicyDecision decision;
-  RequireUnchanged(input, &decision);
+  RequireUnchanged(input, decision);
   const std::string users = PolicyUserPrefix(uid);
   RequireEmpty(ColumnFamily::kPolicies, users, PrefixEnd(users), PolicyHasSchedules(name),
-               &decision);
+               decision);
   const std::string waiting = WaitingPolicyPrefix(shard, uid);
   RequireEmpty(ColumnFamily::kWaiting, waiting, PrefixEnd(waiting), PolicyHasWaiting(name),
-               &decision);
+               decision);
   RequireEmpty(ColumnFamily::kGrants, GrantsBegin(shard, uid), GrantsEnd(shard, uid),
-               PolicyHasHolders(name), &decision);
+               PolicyHasHolders(name), decision);
   decision.group.mutations.push_back(
       {.cf = ColumnFamily::kPolicies, .kind = kv::Mutation::Kind::kDelete, .key = KeyOf(input)});
   decision.group.mutations.push_back({.cf = ColumnFamily::kGrants,

@@ -41,7 +41,7 @@ absl::StatusOr<PolicyChange> ChangeOf(absl::string_view method, absl::string_vie
                                       FieldViolations violations,
                                       absl::StatusOr<PolicyDecision> (*decide)(const PolicyInput&,
                                                                                const Request&)) {
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   absl::StatusOr<PolicyName> parsed = ParsePolicyName(name, field);
   if (!parsed.ok() && parsed.status().code() != absl::StatusCode::kInvalidArgument)
     return parsed.status();
@@ -97,7 +97,7 @@ void PolicyService::CreatePolicy(v1::CreatePolicyRequest request, Done<v1::Throt
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   if (!request.policy_id().empty() && !IsPolicyId(request.policy_id())) {
     violations.Add(
         "policy_id",
@@ -183,7 +183,7 @@ void PolicyService::DeletePolicy(v1::DeletePolicyRequest request,
 void PolicyService::PausePolicy(v1::PausePolicyRequest request, Done<v1::ThrottlePolicy> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   FieldViolations violations;
-  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, &violations);
+  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, violations);
   absl::StatusOr<PolicyChange> change = ChangeOf<v1::ThrottlePolicy>(
       "PausePolicy", request.name(), "name", request, std::move(violations), &DecidePausePolicy);
   if (!change.ok()) return context_.Refuse(change.status(), std::move(done));

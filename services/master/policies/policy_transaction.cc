@@ -57,7 +57,7 @@ class Transaction : public std::enable_shared_from_this<Transaction> {
     if (change_.validate_only) return done_(std::move(decision->response));
     decision_ = *std::move(decision);
     // Its condition is the last one: what refuses the change is said first.
-    change_.mark.AddTo(*decision_.response, now, &decision_.group);
+    change_.mark.AddTo(*decision_.response, now, decision_.group);
     kv::Commit commit;
     commit.groups.push_back(std::move(decision_.group));
     context_.client.CommitAsync(

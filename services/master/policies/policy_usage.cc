@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/key_codec.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/policy_table.h"
@@ -21,7 +22,6 @@
 #include "services/master/limits.h"
 #include "services/master/policies/policy_codec.h"
 #include "services/master/policies/policy_waiters.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -31,14 +31,14 @@ using kv::ColumnFamily;
 constexpr uint32_t kRowsOfOneScan = 1000;
 
 void ShowCounts(const storage::v1::PolicyCountsRecord& counts, absl::Time now,
-                v1::PolicyUsage* usage) {
-  usage->set_held_count(static_cast<int64_t>(counts.held()));
-  usage->set_granted_count(static_cast<int64_t>(counts.granted()));
-  usage->set_released_count(static_cast<int64_t>(counts.released()));
-  usage->set_expired_count(static_cast<int64_t>(counts.expired()));
+                v1::PolicyUsage& usage) {
+  usage.set_held_count(static_cast<int64_t>(counts.held()));
+  usage.set_granted_count(static_cast<int64_t>(counts.granted()));
+  usage.set_released_count(static_cast<int64_t>(counts.released()));
+  usage.set_expired_count(static_cast<int64_t>(counts.expired()));
   if (now - FromMicros(counts.measure_time_micros()) > kUsageRatesValid) return;
-  usage->set_grants_per_second(counts.grants_per_second());
-  usage->set_releases_per_second(counts.releases_per_second());
+  usage.set_grants_per_second(counts.grants_per_second());
+  usage.set_releases_per_second(counts.releases_per_second());
 }
 
 class UsageRead : public std::enable_shared_from_this<UsageRead> {
@@ -75,7 +75,7 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       return done_(BrokenRecord(query_.name.ToString()));
     }
     *page_.usage.mutable_policy() = ShowPolicy(policy);
-    ShowCounts(counts, now_, &page_.usage);
+    ShowCounts(counts, now_, page_.usage);
     const HolderPosition& begin = query_.begin;
     ReadGrants(begin.epoch == 0 && begin.number == 0
                    ? GrantsBegin(shard_, uid_)
@@ -135,13 +135,13 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
                  const storage::v1::GrantRecord::Holders& range, uint64_t index) {
     v1::PolicyUsage::Holder* holder = page_.usage.add_holders();
     events_.push_back({Uid::FromBytes(grant.uid()), grant.occurrence(), index});
-    SetTimestamp(grant.grant_time_micros(), holder->mutable_grant_time());
+    SetTimestamp(grant.grant_time_micros(), *holder->mutable_grant_time());
     SetDuration(std::max<int64_t>(ToMicros(now_) - grant.grant_time_micros(), 0),
-                holder->mutable_age());
+                *holder->mutable_age());
     if (range.delivered_time_micros() != 0)
-      SetTimestamp(range.delivered_time_micros(), holder->mutable_delivered_time());
+      SetTimestamp(range.delivered_time_micros(), *holder->mutable_delivered_time());
     if (range.expire_time_micros() != 0)
-      SetTimestamp(range.expire_time_micros(), holder->mutable_expire_time());
+      SetTimestamp(range.expire_time_micros(), *holder->mutable_expire_time());
     holder->set_overdue(range.overdue());
     if (grant.event().throttle().on_release()) holder->set_token(mint_->Handle({id, index}));
   }
@@ -221,11 +221,11 @@ class UsageRead : public std::enable_shared_from_this<UsageRead> {
       if (names_[waiter.schedule].has_value())
         shown->set_schedule(names_[waiter.schedule]->ToString());
       shown->set_waiting_count(static_cast<int64_t>(waiter.count));
-      SetTimestamp(ToMicros(waiter.oldest), shown->mutable_oldest_due_time());
+      SetTimestamp(ToMicros(waiter.oldest), *shown->mutable_oldest_due_time());
     }
     usage.set_waiting_count(static_cast<int64_t>(tally_.count()));
     if (tally_.count() > 0)
-      SetTimestamp(ToMicros(tally_.oldest()), usage.mutable_oldest_waiter_time());
+      SetTimestamp(ToMicros(tally_.oldest()), *usage.mutable_oldest_waiter_time());
     done_(std::move(page_));
   }
 

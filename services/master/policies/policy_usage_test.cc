@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/grant_table.h"
 #include "common/storage/policy_table.h"
@@ -16,7 +17,6 @@
 #include "common/tokens/token_handle.h"
 #include "gtest/gtest.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/testing/master_world.h"
 
 namespace escapement::master {
@@ -88,9 +88,9 @@ class PolicyUsageTest : public ::testing::Test {
     grant.mutable_event()->mutable_throttle()->set_on_release(on_release);
     return grant;
   }
-  static storage::v1::GrantRecord::Holders* AddHolders(storage::v1::GrantRecord* grant,
+  static storage::v1::GrantRecord::Holders* AddHolders(storage::v1::GrantRecord& grant,
                                                        uint64_t first, uint64_t count) {
-    auto* holders = grant->add_holders();
+    auto* holders = grant.add_holders();
     holders->set_first(first);
     holders->set_count(count);
     return holders;
@@ -158,8 +158,8 @@ TEST_F(PolicyUsageTest, CountsAreShownAndRatesOnlyWhileTheyAreFresh) {
 TEST_F(PolicyUsageTest, AHolderIsNamedWithItsTimesAndTheTokenThatReleasesIt) {
   NameSchedule(1, "nightly");
   storage::v1::GrantRecord grant = Grant(1);
-  AddHolders(&grant, 4, 1);
-  auto* delivered = AddHolders(&grant, 6, 2);
+  AddHolders(grant, 4, 1);
+  auto* delivered = AddHolders(grant, 6, 2);
   delivered->set_delivered_time_micros(ToMicros(now_ - absl::Seconds(20)));
   delivered->set_expire_time_micros(ToMicros(now_ - absl::Seconds(1)));
   delivered->set_overdue(true);
@@ -187,7 +187,7 @@ TEST_F(PolicyUsageTest, AHolderIsNamedWithItsTimesAndTheTokenThatReleasesIt) {
 TEST_F(PolicyUsageTest, WhatEndsByItsDeliveryHasNoTokenToGiveBack) {
   NameSchedule(1, "nightly");
   storage::v1::GrantRecord grant = Grant(1, /*on_release=*/false);
-  AddHolders(&grant, 0, 1);
+  AddHolders(grant, 0, 1);
   PutGrant(1, 1, grant);
   ASSERT_EQ(Usage().holders_size(), 1);
   EXPECT_EQ(Usage().holders(0).token(), "");
@@ -199,7 +199,7 @@ TEST_F(PolicyUsageTest, HoldersComePageByPageInTheOrderOfTheirGrants) {
   for (uint64_t number = 1; number <= 4; ++number) {
     storage::v1::GrantRecord grant = Grant(1);
     for (uint64_t first : {number * 100, number * 100 + 50}) {
-      AddHolders(&grant, first, 3);
+      AddHolders(grant, first, 3);
       for (uint64_t i = 0; i < 3; ++i) {
         wanted.push_back(
             absl::StrCat("tenants/default/schedules/s/runs/20260101T000000Z/events/", first + i));
@@ -227,7 +227,7 @@ TEST_F(PolicyUsageTest, AGrantThatEndedBetweenTwoPagesHidesNothingOfTheNextOne) 
   NameSchedule(1, "s");
   for (uint64_t number = 1; number <= 2; ++number) {
     storage::v1::GrantRecord grant = Grant(1);
-    AddHolders(&grant, 0, 3);
+    AddHolders(grant, 0, 3);
     PutGrant(2, number, grant);
   }
   const v1::PolicyUsage page = Usage(2);

@@ -2,12 +2,12 @@
 
 #include <string>
 
+#include "common/base/proto_time.h"
 #include "escapement/v1/policy_service.pb.h"
 #include "escapement/v1/resources.pb.h"
 #include "escapement/v1/run_service.pb.h"
 #include "escapement/v1/schedule_service.pb.h"
 #include "gtest/gtest.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -48,21 +48,21 @@ TEST(PageBudget, RunsHoldersAndOccurrencesStayBelowItAtAnyPageSize) {
   run.set_skip_reason("misfire");
   for (auto time : {&v1::Run::mutable_nominal_time, &v1::Run::mutable_complete_time,
                     &v1::Run::mutable_eta, &v1::Run::mutable_last_nominal_time})
-    SetTimestamp(int64_t{1} << 60, (run.*time)());
+    SetTimestamp(int64_t{1} << 60, *(run.*time)());
   v1::PolicyUsage::Holder holder;
   holder.set_event(name);
   holder.set_token(std::string(200, 't'));
   for (auto time : {&v1::PolicyUsage::Holder::mutable_grant_time,
                     &v1::PolicyUsage::Holder::mutable_delivered_time,
                     &v1::PolicyUsage::Holder::mutable_expire_time})
-    SetTimestamp(int64_t{1} << 60, (holder.*time)());
-  SetDuration(int64_t{1} << 60, holder.mutable_age());
+    SetTimestamp(int64_t{1} << 60, *(holder.*time)());
+  SetDuration(int64_t{1} << 60, *holder.mutable_age());
   holder.set_overdue(true);
   v1::PreviewScheduleResponse::Occurrence occurrence;
   occurrence.set_local_time(std::string(40, 'l'));
   occurrence.set_note(std::string(40, 'n'));
   occurrence.set_occurrence(std::string(100, 'o'));
-  SetTimestamp(int64_t{1} << 60, occurrence.mutable_time());
+  SetTimestamp(int64_t{1} << 60, *occurrence.mutable_time());
   for (const google::protobuf::MessageLite* item :
        {static_cast<const google::protobuf::MessageLite*>(&run),
         static_cast<const google::protobuf::MessageLite*>(&holder),

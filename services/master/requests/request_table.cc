@@ -31,16 +31,16 @@ absl::StatusOr<bool> RequestMark::Replay(const std::optional<std::string>& row,
 }
 
 void RequestMark::AddTo(const google::protobuf::MessageLite& response, absl::Time now,
-                        kv::Group* group) const {
+                        kv::Group& group) const {
   if (!active()) return;
   storage::v1::RequestRecord record;
   record.set_method(method_);
   record.set_request_hash(std::string(request_hash_.bytes()));
   record.set_response(response.SerializeAsString());
   record.set_time_micros(ToMicros(now));
-  group->conditions.push_back(
+  group.conditions.push_back(
       {.cf = kv::ColumnFamily::kRequests, .key = key_, .kind = kv::Condition::Kind::kAbsent});
-  group->mutations.push_back(
+  group.mutations.push_back(
       {.cf = kv::ColumnFamily::kRequests, .key = key_, .value = record.SerializeAsString()});
 }
 

@@ -34,7 +34,7 @@ class RequestMark {
                               google::protobuf::MessageLite* response) const;
 
   // Adds the row and the condition that it is absent.
-  void AddTo(const google::protobuf::MessageLite& response, absl::Time now, kv::Group* group) const;
+  void AddTo(const google::protobuf::MessageLite& response, absl::Time now, kv::Group& group) const;
 
  private:
   std::string key_;

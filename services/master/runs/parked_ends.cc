@@ -12,19 +12,19 @@ using kv::ColumnFamily;
 using ConditionKind = kv::Condition::Kind;
 
 absl::Status ParkedEnds::End(const ParkedRow& parked, storage::v1::OutcomeKind outcome,
-                             absl::string_view reason, kv::Group* group) {
+                             absl::string_view reason, kv::Group& group) {
   const storage::v1::EventRecord& row = parked.row;
   storage::v1::DoneRecord done = DoneRecordOf(row);
   done.set_outcome(outcome);
   done.set_reason(std::string(reason));
   done.set_complete_time_micros(ToMicros(now_));
-  group->conditions.push_back(
+  group.conditions.push_back(
       {.cf = ColumnFamily::kParked, .key = parked.entry.key, .kind = ConditionKind::kPresent});
-  group->mutations.push_back(
+  group.mutations.push_back(
       {.cf = ColumnFamily::kParked, .kind = kv::Mutation::Kind::kDelete, .key = parked.entry.key});
   for (const auto& [shard, slice] : SlicesOf(parked, layout_)) {
     done.set_count(slice.count);
-    group->mutations.push_back(
+    group.mutations.push_back(
         {.cf = ColumnFamily::kDone,
          .key = EncodeDoneKey({.shard = shard,
                                .day = DoneDay(FromMicros(row.launch_time_micros())),
@@ -53,16 +53,16 @@ absl::Status ParkedEnds::End(const ParkedRow& parked, storage::v1::OutcomeKind o
   return absl::OkStatus();
 }
 
-void ParkedEnds::PutRunParts(kv::Group* group) const {
+void ParkedEnds::PutRunParts(kv::Group& group) const {
   for (const auto& [key, part] : parts_) {
     const auto stored = stored_.find(key);
     const bool present = stored != stored_.end() && stored->second.has_value();
-    group->conditions.push_back(
+    group.conditions.push_back(
         {.cf = ColumnFamily::kRunParts,
          .key = key,
          .kind = present ? ConditionKind::kValueEquals : ConditionKind::kAbsent,
          .value = present ? *stored->second : std::string()});
-    group->mutations.push_back(
+    group.mutations.push_back(
         {.cf = ColumnFamily::kRunParts, .key = key, .value = part.SerializeAsString()});
   }
 }

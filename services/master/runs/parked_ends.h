@@ -31,9 +31,9 @@ class ParkedEnds {
   // Adds to the group: the row goes, its events have Done records. Condition: the row is present.
   // `outcome` is SKIPPED or CANCELLED. DATA_LOSS if the run's part cannot be read.
   absl::Status End(const ParkedRow& parked, storage::v1::OutcomeKind outcome,
-                   absl::string_view reason, kv::Group* group);
+                   absl::string_view reason, kv::Group& group);
   // Writes the parts that End has changed. Condition: they are as they were read.
-  void PutRunParts(kv::Group* group) const;
+  void PutRunParts(kv::Group& group) const;
 
  private:
   const StoredRunParts& stored_;

@@ -186,10 +186,10 @@ absl::StatusOr<Decision> Decide(const ChangeInput& input, const RunName& name,
   ParkedEnds ends(run.parts, input.layout, input.now);
   for (const ParkedRow& parked : run.parked) {
     absl::Status status =
-        ends.End(parked, storage::v1::OUTCOME_KIND_CANCELLED, kCancelledByUser, &group);
+        ends.End(parked, storage::v1::OUTCOME_KIND_CANCELLED, kCancelledByUser, group);
     if (!status.ok()) return status;
   }
-  ends.PutRunParts(&group);
+  ends.PutRunParts(group);
   decision.partial = !run.parked.empty();
   return decision;
 }

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "services/master/events/event_codec.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -45,16 +45,16 @@ v1::Run::State EndedState(const v1::Run& run) {
 }
 
 // The run of one occurrence, all of whose events were skipped.
-void SetSkipped(const std::string& reason, v1::Run* shown) {
-  shown->set_skip_reason(reason);
-  shown->set_occurrence_count(1);
-  *shown->mutable_last_nominal_time() = shown->nominal_time();
+void SetSkipped(const std::string& reason, v1::Run& shown) {
+  shown.set_skip_reason(reason);
+  shown.set_occurrence_count(1);
+  *shown.mutable_last_nominal_time() = shown.nominal_time();
 }
 
 v1::Run ShowSkippedRun(const RunName& name, const storage::v1::DoneRecord& done) {
   v1::Run shown;
   shown.set_name(name.ToString());
-  SetTimestamp(done.nominal_time_micros(), shown.mutable_nominal_time());
+  SetTimestamp(done.nominal_time_micros(), *shown.mutable_nominal_time());
   shown.set_event_count(Count(done.run_count()));
   shown.set_version(Count(done.version()));
   shown.set_state(v1::Run::SKIPPED);
@@ -62,9 +62,9 @@ v1::Run ShowSkippedRun(const RunName& name, const storage::v1::DoneRecord& done)
   const uint64_t occurrences = std::max<uint64_t>(done.skipped_occurrences(), 1);
   shown.set_occurrence_count(Count(occurrences));
   SetTimestamp(occurrences > 1 ? done.last_nominal_time_micros() : done.nominal_time_micros(),
-               shown.mutable_last_nominal_time());
+               *shown.mutable_last_nominal_time());
   shown.set_skipped_count(Count(done.run_count() * occurrences));
-  SetTimestamp(done.complete_time_micros(), shown.mutable_complete_time());
+  SetTimestamp(done.complete_time_micros(), *shown.mutable_complete_time());
   return shown;
 }
 
@@ -74,7 +74,7 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
                 const storage::v1::RunPartRecord& counts, absl::Time now) {
   v1::Run shown;
   shown.set_name(name.ToString());
-  SetTimestamp(run.nominal_time_micros(), shown.mutable_nominal_time());
+  SetTimestamp(run.nominal_time_micros(), *shown.mutable_nominal_time());
   shown.set_event_count(Count(run.event_count()));
   shown.set_version(Count(run.version()));
   shown.set_succeeded_count(Count(counts.succeeded()));
@@ -86,11 +86,11 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
   shown.set_granted_count(Count(counts.granted()));
   shown.set_delivered_count(Count(counts.delivered()));
   shown.set_running_count(Count(counts.running()));
-  if (const auto eta = EtaMicros(run, counts, now)) SetTimestamp(*eta, shown.mutable_eta());
+  if (const auto eta = EtaMicros(run, counts, now)) SetTimestamp(*eta, *shown.mutable_eta());
   if (run.complete_time_micros() != 0)
-    SetTimestamp(run.complete_time_micros(), shown.mutable_complete_time());
+    SetTimestamp(run.complete_time_micros(), *shown.mutable_complete_time());
   shown.set_state(run.complete_time_micros() != 0 ? EndedState(shown) : v1::Run::ACTIVE);
-  if (shown.state() == v1::Run::SKIPPED) SetSkipped(counts.skip_reason(), &shown);
+  if (shown.state() == v1::Run::SKIPPED) SetSkipped(counts.skip_reason(), shown);
   return shown;
 }
 
@@ -99,7 +99,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   shown.set_name(name.ToString());
   shown.set_event_count(1);
   if (event.row.has_value()) {
-    SetTimestamp(event.row->nominal_time_micros(), shown.mutable_nominal_time());
+    SetTimestamp(event.row->nominal_time_micros(), *shown.mutable_nominal_time());
     shown.set_version(Count(event.row->version()));
     shown.set_state(v1::Run::ACTIVE);
     // The row says how many had begun before the present one.
@@ -112,7 +112,7 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   }
   const storage::v1::DoneRecord& done = *event.done;
   if (done.run_skipped()) return ShowSkippedRun(name, done);
-  SetTimestamp(done.nominal_time_micros(), shown.mutable_nominal_time());
+  SetTimestamp(done.nominal_time_micros(), *shown.mutable_nominal_time());
   shown.set_version(Count(done.version()));
   shown.set_succeeded_count(done.outcome() == storage::v1::OUTCOME_KIND_SUCCEEDED);
   shown.set_failed_count(done.outcome() == storage::v1::OUTCOME_KIND_FAILED);
@@ -120,29 +120,28 @@ v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event) {
   shown.set_cancelled_count(done.outcome() == storage::v1::OUTCOME_KIND_CANCELLED);
   shown.set_expired_count(done.outcome() == storage::v1::OUTCOME_KIND_EXPIRED);
   shown.set_retry_count(std::max<int64_t>(0, Count(done.attempts()) - 1));
-  SetTimestamp(done.complete_time_micros(), shown.mutable_complete_time());
+  SetTimestamp(done.complete_time_micros(), *shown.mutable_complete_time());
   shown.set_state(EndedState(shown));
-  if (shown.state() == v1::Run::SKIPPED) SetSkipped(done.reason(), &shown);
+  if (shown.state() == v1::Run::SKIPPED) SetSkipped(done.reason(), shown);
   return shown;
 }
 
-void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum) {
-  sum->set_succeeded(sum->succeeded() + part.succeeded());
-  sum->set_failed(sum->failed() + part.failed());
-  sum->set_skipped(sum->skipped() + part.skipped());
-  sum->set_cancelled(sum->cancelled() + part.cancelled());
-  sum->set_expired(sum->expired() + part.expired());
-  sum->set_retries(sum->retries() + part.retries());
-  sum->set_granted(sum->granted() + part.granted());
-  sum->set_delivered(sum->delivered() + part.delivered());
-  sum->set_running(sum->running() + part.running());
-  if (!part.skip_reason().empty()) sum->set_skip_reason(part.skip_reason());
+void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum) {
+  sum.set_succeeded(sum.succeeded() + part.succeeded());
+  sum.set_failed(sum.failed() + part.failed());
+  sum.set_skipped(sum.skipped() + part.skipped());
+  sum.set_cancelled(sum.cancelled() + part.cancelled());
+  sum.set_expired(sum.expired() + part.expired());
+  sum.set_retries(sum.retries() + part.retries());
+  sum.set_granted(sum.granted() + part.granted());
+  sum.set_delivered(sum.delivered() + part.delivered());
+  sum.set_running(sum.running() + part.running());
+  if (!part.skip_reason().empty()) sum.set_skip_reason(part.skip_reason());
   const int64_t first = part.first_grant_time_micros();
-  if (first != 0 &&
-      (sum->first_grant_time_micros() == 0 || first < sum->first_grant_time_micros())) {
-    sum->set_first_grant_time_micros(first);
+  if (first != 0 && (sum.first_grant_time_micros() == 0 || first < sum.first_grant_time_micros())) {
+    sum.set_first_grant_time_micros(first);
   }
-  sum->set_last_end_time_micros(std::max(sum->last_end_time_micros(), part.last_end_time_micros()));
+  sum.set_last_end_time_micros(std::max(sum.last_end_time_micros(), part.last_end_time_micros()));
 }
 
 v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,

@@ -24,7 +24,7 @@ v1::Run ShowRun(const RunName& name, const storage::v1::RunRecord& run,
 // Shows a run of one event, or an occurrence that was skipped as a whole (any n). One of `done` and
 // `row` is set.
 v1::Run ShowSingleRun(const RunName& name, const SingleEvent& event);
-void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord* sum);
+void AddCounts(const storage::v1::RunPartRecord& part, storage::v1::RunPartRecord& sum);
 
 // An event of a run.
 v1::Event ShowEndedRunEvent(const RunName& run, const RunIdentity& identity, uint64_t index,

@@ -168,7 +168,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
       for (const auto& occurrence : definition.timetable.Enumerate(
                now_ - kActiveBehind - source.jitter, now_ + kActiveAhead, kActiveMax)) {
         EmittedOccurrence emitted = ToEmitted(source, definition.timetable, occurrence);
-        AddQueueKeys(source, emitted.id, emitted.launch_time, &keys);
+        AddQueueKeys(source, emitted.id, emitted.launch_time, keys);
         asked_.push_back(std::move(emitted.id));
       }
     }
@@ -180,7 +180,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
   void AddQueueKeys(const OccurrenceSource& source, const std::string& occurrence, absl::Time due,
-                    std::vector<kv::Key>* keys) const {
+                    std::vector<kv::Key>& keys) const {
     EventKey key;
     const std::string event_id = RunIdentity(source.tenant, source.uid, occurrence).EventId(0);
     key.shard = ShardOfEventId(event_id, context_.layout.queue_shards);
@@ -189,7 +189,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     key.occurrence = occurrence;
     for (const uint8_t lane : {source.priority, kLaneCatchUp}) {
       key.lane = lane;
-      keys->push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
+      keys.push_back({ColumnFamily::kEvents, EncodeEventKey(key)});
     }
   }
 
@@ -324,7 +324,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
         for (size_t end = next_part + parts_each; next_part < end; ++next_part) {
           const std::optional<std::string>& bytes = parts[next_part];
           storage::v1::RunPartRecord part;
-          if (bytes.has_value() && part.ParseFromString(*bytes)) AddCounts(part, &sum);
+          if (bytes.has_value() && part.ParseFromString(*bytes)) AddCounts(part, sum);
         }
         shown = ShowRun(name, *run.record, sum, now_);
       } else {

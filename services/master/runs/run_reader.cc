@@ -77,7 +77,7 @@ class RunRead : public std::enable_shared_from_this<RunRead> {
     for (const kv::Entry& entry : parts->entries) {
       storage::v1::RunPartRecord part;
       if (!part.ParseFromString(entry.value)) return done_(BrokenRecord("a part of a run"));
-      AddCounts(part, &run_.counts);
+      AddCounts(part, run_.counts);
     }
     done_(std::move(run_));
   }

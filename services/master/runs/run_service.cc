@@ -199,7 +199,7 @@ void RunService::CancelRun(v1::CancelRunRequest request, Done<v1::Run> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   absl::StatusOr<RunName> name = ParseRunName(request.name(), "name");
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   if (!name.ok() && violations.empty()) return context_.Refuse(name.status(), std::move(done));
   violations.AddStatus("", name.status());
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));

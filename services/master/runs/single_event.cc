@@ -62,10 +62,10 @@ class Search : public std::enable_shared_from_this<Search> {
                                                           .first = 0})});
     }
     done_keys_ = keys.size();
-    AddQueueKeys(nominal, &keys);
+    AddQueueKeys(nominal, keys);
     // Runs that were triggered are due at their nominal time, others later.
     const absl::Time launch = LaunchTimeOf(source_, occurrence_, nominal);
-    if (launch != nominal) AddQueueKeys(launch, &keys);
+    if (launch != nominal) AddQueueKeys(launch, keys);
     context_.client.MultiGet(std::move(keys), context_.executor,
                              [self = shared_from_this()](absl::StatusOr<kv::GetResult> result) {
                                self->OnKeys(std::move(result));
@@ -73,7 +73,7 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
  private:
-  void AddQueueKeys(absl::Time due, std::vector<kv::Key>* keys) const {
+  void AddQueueKeys(absl::Time due, std::vector<kv::Key>& keys) const {
     for (uint8_t lane = 0; lane < kLaneCount; ++lane) {
       const std::string key = EncodeEventKey({.shard = shard_,
                                               .lane = lane,
@@ -81,13 +81,13 @@ class Search : public std::enable_shared_from_this<Search> {
                                               .uid = uid_,
                                               .occurrence = occurrence_,
                                               .first = 0});
-      keys->push_back({ColumnFamily::kEvents, key});
-      keys->push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+      keys.push_back({ColumnFamily::kEvents, key});
+      keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
     }
     if (!source_.throttle.has_value()) return;
     const std::string key = EncodeWaitingKey(KeyWhileWaiting(due));
-    keys->push_back({ColumnFamily::kWaiting, key});
-    keys->push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
+    keys.push_back({ColumnFamily::kWaiting, key});
+    keys.push_back({ColumnFamily::kParked, ParkedKey(uid_, key)});
   }
 
   WaitingKey KeyWhileWaiting(absl::Time due) const {

@@ -27,14 +27,14 @@ bool Fires(cron::TimetableSpec spec) {
 
 }  // namespace
 
-void FillAnchor(Definition* definition, absl::Time schedule_create_time) {
-  if (!definition->anchor_missing) return;
-  definition->anchor_missing = false;
+void FillAnchor(Definition& definition, absl::Time schedule_create_time) {
+  if (!definition.anchor_missing) return;
+  definition.anchor_missing = false;
   const int64_t anchor = ToMicros(schedule_create_time);
-  definition->record.mutable_timing()->mutable_interval()->set_anchor_micros(anchor);
-  cron::TimetableSpec spec = definition->timetable.spec();
+  definition.record.mutable_timing()->mutable_interval()->set_anchor_micros(anchor);
+  cron::TimetableSpec spec = definition.timetable.spec();
   spec.anchor = FromMicros(anchor);
-  definition->timetable = cron::Timetable(std::move(spec));
+  definition.timetable = cron::Timetable(std::move(spec));
 }
 
 absl::Status CheckFires(const Definition& definition, const TimingFields& fields) {

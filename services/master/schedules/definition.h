@@ -38,7 +38,7 @@ struct TimingFields {
 
 // Sets the anchor of an interval that was given without one, and its timetable; leaves everything
 // else as it is, so it may be called of any definition, and again.
-void FillAnchor(Definition* definition, absl::Time schedule_create_time);
+void FillAnchor(Definition& definition, absl::Time schedule_create_time);
 
 // INVALID_ARGUMENT, reason IMPOSSIBLE_EXPRESSION, if it has no occurrence at all; the field is that
 // which leaves none ("schedule.cron", "schedule.exclusions"). ReadSchedule asks it already of

@@ -33,21 +33,21 @@ uint64_t RunsUsedAt(const storage::v1::StateRecord& state, const Definition& def
          std::min(state.runs_used(), CountIn(definition.timetable, now, counted_to));
 }
 
-void LimitRuns(uint64_t used, absl::Time from, absl::Time counted_to, Definition* definition,
-               storage::v1::StateRecord* state) {
-  state->clear_finish_micros();
-  state->clear_runs_used();
-  const uint64_t max_runs = definition->record.timing().max_runs();
+void LimitRuns(uint64_t used, absl::Time from, absl::Time counted_to, Definition& definition,
+               storage::v1::StateRecord& state) {
+  state.clear_finish_micros();
+  state.clear_runs_used();
+  const uint64_t max_runs = definition.record.timing().max_runs();
   if (max_runs == 0) return;
   const size_t left = max_runs - std::min(used, max_runs);
   const std::vector<cron::Occurrence> last =
-      definition->timetable.Enumerate(from, absl::InfiniteFuture(), left);
+      definition.timetable.Enumerate(from, absl::InfiniteFuture(), left);
   if (last.size() == left) {
     const absl::Time finish = last.empty() ? from : last.back().instant + absl::Microseconds(1);
-    state->set_finish_micros(ToMicros(finish));
-    definition->timetable = EndingAt(definition->timetable, finish);
+    state.set_finish_micros(ToMicros(finish));
+    definition.timetable = EndingAt(definition.timetable, finish);
   }
-  state->set_runs_used(used + CountIn(definition->timetable, from, counted_to));
+  state.set_runs_used(used + CountIn(definition.timetable, from, counted_to));
 }
 
 }  // namespace escapement::master

@@ -33,8 +33,8 @@ uint64_t RunsUsedAt(const storage::v1::StateRecord& state, const Definition& def
 
 // Ends `definition` after what is left of its max_runs, from `from` on, where `used` have counted
 // before; notes this in `state`, with the count before `counted_to` (at least `from`).
-void LimitRuns(uint64_t used, absl::Time from, absl::Time counted_to, Definition* definition,
-               storage::v1::StateRecord* state);
+void LimitRuns(uint64_t used, absl::Time from, absl::Time counted_to, Definition& definition,
+               storage::v1::StateRecord& state);
 
 }  // namespace escapement::master
 

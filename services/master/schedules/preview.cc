@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/description.h"
 #include "common/cron/launch_expression.h"
 #include "common/cron/zone.h"
 #include "common/status/errors.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/schedules/codec/timing_codec.h"
 #include "services/master/schedules/schedule_warnings.h"
 #include "services/master/schedules/upcoming.h"
@@ -76,18 +76,18 @@ std::string PlacePart(uint8_t part) {
 }
 
 void AddChildren(const cron::Timetable& timetable, absl::Time now,
-                 v1::PreviewScheduleResponse* response) {
+                 v1::PreviewScheduleResponse& response) {
   if (!timetable.calendar()) {
     // An interval stands under its next instant, a list under each that is to come.
     const size_t max = timetable.spec().times.empty() ? 1 : timetable.spec().times.size();
     for (size_t i = UpcomingOf(timetable, now, max, kPreviewCandidatesMax).occurrences.size();
          i > 0; --i)
-      response->add_children()->set_class_("INSTANT");
+      response.add_children()->set_class_("INSTANT");
     return;
   }
   for (const cron::Place& place : cron::ChildPlaces(*timetable.spec().cron)) {
-    if (response->children_size() == kPreviewChildrenMax) return;
-    v1::PreviewScheduleResponse::Child* child = response->add_children();
+    if (response.children_size() == kPreviewChildrenMax) return;
+    v1::PreviewScheduleResponse::Child* child = response.add_children();
     child->set_launch_expression(cron::DescribeLaunchExpression(place));
     child->set_class_(std::string(cron::LaunchClassName(place.expression.launch_class)));
     child->set_hour(PlacePart(place.hour));
@@ -104,7 +104,7 @@ struct Wanted {
 absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Time now) {
   FieldViolations violations;
   Wanted wanted;
-  ReadTiming(request, &wanted.definition, &violations);
+  ReadTiming(request, wanted.definition, violations);
   wanted.from = now;
   if (request.has_from_time()) {
     if (const auto micros = TimestampMicrosDown(request.from_time()); micros.has_value()) {
@@ -118,7 +118,7 @@ absl::StatusOr<Wanted> Read(const v1::PreviewScheduleRequest& request, absl::Tim
     violations.Add("count", absl::StrCat("must be from 1 to ", kPreviewCountMax));
   wanted.count = static_cast<size_t>(std::clamp(count, 1, kPreviewCountMax));
   if (!violations.empty()) return violations.ToStatus();
-  FillAnchor(&wanted.definition, now);
+  FillAnchor(wanted.definition, now);
   if (absl::Status fires = CheckFires(wanted.definition, PreviewFields()); !fires.ok())
     return fires;
   absl::Status fires =
@@ -141,12 +141,12 @@ absl::StatusOr<v1::PreviewScheduleResponse> Preview(const v1::PreviewScheduleReq
       UpcomingOf(timetable, from + absl::Nanoseconds(1), count, kPreviewCandidatesMax);
   for (const cron::Occurrence& o : upcoming.occurrences) {
     v1::PreviewScheduleResponse::Occurrence* shown = response.add_occurrences();
-    SetTimestamp(ToMicros(o.instant), shown->mutable_time());
+    SetTimestamp(ToMicros(o.instant), *shown->mutable_time());
     shown->set_local_time(LocalTime(o.instant, timetable.spec().zone));
     shown->set_note(std::string(cron::NoteName(o.note)));
     shown->set_occurrence(timetable.IdOf(o));
   }
-  AddChildren(timetable, now, &response);
+  AddChildren(timetable, now, response);
   if (!upcoming.complete) {
     response.add_warnings(absl::StrCat("not all occurrences are shown: more than ",
                                        kPreviewCandidatesMax, " were looked at"));

@@ -105,10 +105,10 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
   PageBudget budget_;
 };
 
-bool ReadRecord(const std::string& bytes, StoredSchedule* stored) {
-  if (!stored->record.ParseFromString(bytes) || stored->record.uid().size() != Uid::kBytes)
+bool ReadRecord(const std::string& bytes, StoredSchedule& stored) {
+  if (!stored.record.ParseFromString(bytes) || stored.record.uid().size() != Uid::kBytes)
     return false;
-  stored->uid = Uid::FromBytes(stored->record.uid());
+  stored.uid = Uid::FromBytes(stored.record.uid());
   return true;
 }
 
@@ -124,7 +124,7 @@ void ReadSchedule(MasterContext& context, ScheduleName name,
         if (!result.ok()) return done(StoreFailed(result.status()));
         if (!result->values[0].has_value()) return done(NotFound(name));
         std::vector<StoredSchedule> one(1);
-        if (!ReadRecord(*result->values[0], &one[0])) return done(BrokenRecord(name));
+        if (!ReadRecord(*result->values[0], one[0])) return done(BrokenRecord(name));
         auto on_details = [name = std::move(name),
                            done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
           if (!read.ok()) return done(read.status());
@@ -155,7 +155,7 @@ void ReadSchedules(MasterContext& context, std::string tenant, std::string begin
           reader.Text();
           const std::string id = reader.Text();
           StoredSchedule stored;
-          if (!reader.done() || !ReadRecord(entry.value, &stored))
+          if (!reader.done() || !ReadRecord(entry.value, stored))
             return done(BrokenRecord("a schedule"));
           // The last one read begins the next page, unless nothing follows it.
           const bool last = &entry == &result->entries.back();

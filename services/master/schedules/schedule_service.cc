@@ -6,13 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/runtime/perturb.h"
 #include "common/status/errors.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
 #include "services/master/requests/page_budget.h"
 #include "services/master/requests/page_token.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/requests/request_table.h"
 #include "services/master/requests/resource_name.h"
 #include "services/master/schedules/changes/backfill_decision.h"
@@ -37,7 +37,7 @@ absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_v
                                         absl::StatusOr<Decision> (*decide)(const ChangeInput&,
                                                                            const Request&)) {
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   absl::StatusOr<ScheduleName> parsed = ParseScheduleName(name, field);
   if (!parsed.ok() && parsed.status().code() != absl::StatusCode::kInvalidArgument)
     return parsed.status();
@@ -56,23 +56,22 @@ v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
 }
 
 void ReadBound(bool given, const google::protobuf::Timestamp& time, const char* field,
-               absl::Time* bound, FieldViolations* violations) {
+               absl::Time& bound, FieldViolations& violations) {
   const std::optional<int64_t> micros = TimestampMicros(time);
   if (!given) {
-    violations->Add(field, "is required");
+    violations.Add(field, "is required");
   } else if (!micros.has_value()) {
-    violations->Add(field, "is not a valid time in the years 1 to 9999");
+    violations.Add(field, "is not a valid time in the years 1 to 9999");
   } else {
-    *bound = FromMicros(*micros);
+    bound = FromMicros(*micros);
   }
 }
 
 absl::StatusOr<BackfillRange> ReadRange(const v1::BackfillScheduleRequest& request) {
   FieldViolations violations;
   BackfillRange range;
-  ReadBound(request.has_start_time(), request.start_time(), "start_time", &range.begin,
-            &violations);
-  ReadBound(request.has_end_time(), request.end_time(), "end_time", &range.end, &violations);
+  ReadBound(request.has_start_time(), request.start_time(), "start_time", range.begin, violations);
+  ReadBound(request.has_end_time(), request.end_time(), "end_time", range.end, violations);
   if (violations.empty() && range.end <= range.begin)
     violations.Add("end_time", "must be after start_time");
   const int32_t max = request.max_occurrences();
@@ -98,7 +97,7 @@ void ScheduleService::CreateSchedule(v1::CreateScheduleRequest request, Done<v1:
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
   FieldViolations violations;
-  CheckRequestId(request.request_id(), &violations);
+  CheckRequestId(request.request_id(), violations);
   if (!request.schedule_id().empty() && !IsScheduleId(request.schedule_id())) {
     violations.Add(
         "schedule_id",
@@ -198,7 +197,7 @@ void ScheduleService::DeleteSchedule(v1::DeleteScheduleRequest request,
 void ScheduleService::PauseSchedule(v1::PauseScheduleRequest request, Done<v1::Schedule> done) {
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   FieldViolations violations;
-  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, &violations);
+  CheckShownText("reason", request.reason(), kPauseReasonCharsMax, violations);
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
   absl::StatusOr<ScheduleChange> change =
       ChangeOf<v1::Schedule>("PauseSchedule", request.name(), "name", request, &DecidePause);

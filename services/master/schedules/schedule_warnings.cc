@@ -51,7 +51,7 @@ absl::Duration PeriodMin(const cron::TimetableSpec& spec) {
   return spec.cron->seconds == 1 ? absl::Minutes(1) : absl::Seconds(1);
 }
 
-void AddPeriodWarnings(const Definition& definition, absl::Time now, Warnings* warnings) {
+void AddPeriodWarnings(const Definition& definition, absl::Time now, Warnings& warnings) {
   const storage::v1::RetryRecord& retry = definition.record.delivery().retry();
   const bool retries = retry.max_attempts() > 1 && !retry.keep();
   const absl::Duration jitter = absl::Microseconds(definition.record.timing().jitter_micros());
@@ -61,14 +61,14 @@ void AddPeriodWarnings(const Definition& definition, absl::Time now, Warnings* w
   const std::optional<absl::Duration> period = ShortestPeriod(definition.timetable, now);
   if (!period.has_value()) return;
   if (retries && span > *period) {
-    warnings->push_back(
+    warnings.push_back(
         absl::StrCat("retries can last ", absl::FormatDuration(span),
                      ", longer than the shortest period of ", absl::FormatDuration(*period),
                      ": an event is not retried after the next occurrence is due, unless "
                      "retry_policy.keep is set"));
   }
   if (jitter >= *period) {
-    warnings->push_back(absl::StrCat(
+    warnings.push_back(absl::StrCat(
         "jitter of up to ", absl::FormatDuration(jitter), " is not below the shortest period of ",
         absl::FormatDuration(*period), ": runs may launch in another order"));
   }
@@ -88,7 +88,7 @@ std::vector<int> NamedDays(const std::string& cron) {
   return days;
 }
 
-void AddMissingDays(const Definition& definition, Warnings* warnings) {
+void AddMissingDays(const Definition& definition, Warnings& warnings) {
   if (!definition.timetable.calendar()) return;
   const uint32_t months = definition.timetable.spec().cron->months;
   for (const int day : NamedDays(definition.record.cron())) {
@@ -98,11 +98,11 @@ void AddMissingDays(const Definition& definition, Warnings* warnings) {
         missing.push_back(kMonths[month]);
     }
     if (!missing.empty()) {
-      warnings->push_back(
+      warnings.push_back(
           absl::StrCat("never on the ", day, day == 31 ? "st" : "th", " in ", ListOf(missing)));
     }
     if (day == 29 && (months >> 2 & 1) != 0)
-      warnings->push_back("on 29 February only in leap years");
+      warnings.push_back("on 29 February only in leap years");
   }
 }
 
@@ -127,7 +127,7 @@ std::vector<absl::Time> MatchesOf(const cron::TimetableSpec& spec, absl::Time be
 }
 
 // One sentence per change of the offset and fixed time of day that it meets.
-void AddOffsetChanges(const cron::Timetable& timetable, absl::Time now, Warnings* warnings) {
+void AddOffsetChanges(const cron::Timetable& timetable, absl::Time now, Warnings& warnings) {
   const cron::TimetableSpec& spec = timetable.spec();
   if (!timetable.calendar() || spec.cron->periodic) return;
   const absl::TimeZone utc = absl::UTCTimeZone();
@@ -161,7 +161,7 @@ void AddOffsetChanges(const cron::Timetable& timetable, absl::Time now, Warnings
     }
     if (found.size() == kOffsetWarningsMax) break;
   }
-  warnings->insert(warnings->end(), found.begin(), found.end());
+  warnings.insert(warnings.end(), found.begin(), found.end());
 }
 
 // Asks which occurrences an exclusion meets, by leaping from the next occurrence to the next civil
@@ -210,34 +210,34 @@ class ExclusionProbe {
   int probes_ = 0;
 };
 
-void AddIdleExclusions(const Definition& definition, absl::Time now, Warnings* warnings) {
+void AddIdleExclusions(const Definition& definition, absl::Time now, Warnings& warnings) {
   const auto& texts = definition.record.timing().exclusions();
   const auto& exclusions = definition.timetable.spec().exclusions;
   ExclusionProbe probe(definition.timetable, now);
   for (size_t i = 0; i < exclusions.size() && i < static_cast<size_t>(texts.size()); ++i) {
     if (probe.MatchesNone(exclusions[i])) {
-      warnings->push_back(absl::StrCat("the exclusion \"", texts[static_cast<int>(i)],
-                                       "\" matches no occurrence of the next year"));
+      warnings.push_back(absl::StrCat("the exclusion \"", texts[static_cast<int>(i)],
+                                      "\" matches no occurrence of the next year"));
     }
   }
 }
 
-void AddIdlePolicies(const Definition& definition, absl::Time now, Warnings* warnings) {
+void AddIdlePolicies(const Definition& definition, absl::Time now, Warnings& warnings) {
   const storage::v1::TimingRecord& timing = definition.record.timing();
   const cron::TimetableSpec& spec = definition.timetable.spec();
   if (spec.policy != cron::DstPolicy() && !spec.zone.NextChange(now).has_value()) {
-    warnings->push_back(absl::StrCat("dst_policy has no effect: the offset of ", spec.zone.name(),
-                                     " does not change"));
+    warnings.push_back(absl::StrCat("dst_policy has no effect: the offset of ", spec.zone.name(),
+                                    " does not change"));
   }
   const storage::v1::RetryRecord& retry = definition.record.delivery().retry();
   if (retry.keep() && retry.max_attempts() <= 1)
-    warnings->push_back("retry_policy.keep has no effect: there is only one attempt");
+    warnings.push_back("retry_policy.keep has no effect: there is only one attempt");
   if (timing.times_micros().empty()) return;
   const auto times = static_cast<uint64_t>(timing.times_micros_size());
   if (timing.max_runs() >= times)
-    warnings->push_back(absl::StrCat("max_runs has no effect: there are ", times, " times"));
+    warnings.push_back(absl::StrCat("max_runs has no effect: there are ", times, " times"));
   if (times == 1 && definition.record.run_overlap() != storage::v1::RUN_OVERLAP_KIND_ALLOW)
-    warnings->push_back("overlap_policy has no effect: there is only one time");
+    warnings.push_back("overlap_policy has no effect: there is only one time");
 }
 
 }  // namespace
@@ -258,11 +258,11 @@ absl::Duration RetrySpanMax(const storage::v1::DeliveryRecord& delivery) {
 
 std::vector<std::string> WarningsOf(const Definition& definition, absl::Time now) {
   Warnings warnings;
-  AddPeriodWarnings(definition, now, &warnings);
-  AddMissingDays(definition, &warnings);
-  AddOffsetChanges(definition.timetable, now, &warnings);
-  AddIdleExclusions(definition, now, &warnings);
-  AddIdlePolicies(definition, now, &warnings);
+  AddPeriodWarnings(definition, now, warnings);
+  AddMissingDays(definition, warnings);
+  AddOffsetChanges(definition.timetable, now, warnings);
+  AddIdleExclusions(definition, now, warnings);
+  AddIdlePolicies(definition, now, warnings);
   if (!CheckFiresAfter(definition, now).ok()) warnings.push_back("every occurrence has passed");
   return warnings;
 }

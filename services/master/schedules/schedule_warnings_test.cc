@@ -26,7 +26,7 @@ Definition Defined(const std::string& text) {
       << text;
   absl::StatusOr<ScheduleDraft> draft = ReadSchedule(schedule, "default");
   EXPECT_TRUE(draft.ok()) << text << draft.status();
-  FillAnchor(&draft->definition, kNow);
+  FillAnchor(draft->definition, kNow);
   return draft->definition;
 }
 

@@ -24,10 +24,10 @@ void ExpectRefused(const absl::Status& status, const std::string& field) {
   EXPECT_EQ(FieldViolationsOf(status)[0].first, field);
 }
 
-void AddLargeHeaders(v1::Target* target, int i) {
-  target->mutable_http()->set_uri(absl::StrCat("http://h/", i));
+void AddLargeHeaders(v1::Target& target, int i) {
+  target.mutable_http()->set_uri(absl::StrCat("http://h/", i));
   for (int h = 0; h < 32; ++h)
-    (*target->mutable_http()->mutable_headers())[absl::StrCat("X-", h)] = std::string(4096, 'v');
+    (*target.mutable_http()->mutable_headers())[absl::StrCat("X-", h)] = std::string(4096, 'v');
 }
 
 TEST(EventBounds, ABatchWithOneIdTwiceIsRefusedAndTheSecondNamed) {
@@ -113,7 +113,7 @@ TEST(EventBounds, ABatchWhoseAnswerIsTooLargeIsRefusedBeforeItIsStored) {
   v1::BatchCreateEventsRequest batch = EmptyBatch();
   for (int i = 0; i < 40; ++i) {
     *batch.add_requests() = ValidEvent(fixture.Now());
-    AddLargeHeaders(batch.mutable_requests(i)->mutable_event()->mutable_target(), 0);
+    AddLargeHeaders(*batch.mutable_requests(i)->mutable_event()->mutable_target(), 0);
   }
   ASSERT_LT(batch.ByteSizeLong(), kBatchBytesMax);
   ExpectRefused(fixture.Call(&EventApi::BatchCreateEvents, batch).status(), "requests");
@@ -129,7 +129,7 @@ TEST(EventBounds, OverridesThatMakeTooManyLargeDeliveriesAreRefused) {
   MasterWorld fixture;
   const std::string before = fixture.Dump();
   v1::IngestRequest batch = ValidBatch(fixture.Now(), 500);
-  AddLargeHeaders(batch.mutable_defaults()->mutable_target(), 0);
+  AddLargeHeaders(*batch.mutable_defaults()->mutable_target(), 0);
   for (int i = 0; i < batch.events_size(); ++i)
     batch.mutable_events(i)->mutable_overrides()->set_content_type(absl::StrCat("text/", i));
   ExpectRefused(fixture.Ingest(batch).status(), "events");

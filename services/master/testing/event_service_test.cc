@@ -39,7 +39,7 @@ std::string FirstField(const absl::Status& status) {
 }
 
 // As the handler: a claim of the row, with the shard's mark.
-void Claim(MasterWorld* fixture, const EventKey& key) {
+void Claim(MasterWorld& fixture, const EventKey& key) {
   storage::v1::ClaimRecord claim;
   claim.add_entries()->set_event_key(EncodeEventKey(key));
   claim.mutable_entries(0)->set_row_stays(true);
@@ -51,7 +51,7 @@ void Claim(MasterWorld* fixture, const EventKey& key) {
                              .key = EncodeClaimKey({key.shard, 1, 1}),
                              .value = claim.SerializeAsString()});
   group.mutations.push_back({.cf = ColumnFamily::kMeta, .key = ClaimMarkKey(key.shard)});
-  fixture->Commit({group});
+  fixture.Commit({group});
 }
 
 TEST(EventService, ACreatedEventIsOneRowAndOneInternedDefinition) {
@@ -293,7 +293,7 @@ TEST(EventService, CancelEndsAWaitingEvent) {
 TEST(EventService, AClaimedEventIsRunningAndCannotBeCancelled) {
   MasterWorld fixture;
   ASSERT_TRUE(fixture.Call(&EventApi::CreateEvent, ValidEvent(fixture.Now(), "e")).ok());
-  Claim(&fixture, fixture.Events()[0].first);
+  Claim(fixture, fixture.Events()[0].first);
   const std::string before = fixture.Dump();
   const auto cancelled =
       fixture.Call(&EventApi::CancelEvent, CancelRequest("tenants/default/events/e"));

@@ -6,10 +6,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/children_table.h"
 #include "common/tokens/token_handle.h"
 #include "gtest/gtest.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 
@@ -152,7 +152,7 @@ v1::CreateEventRequest ValidEvent(absl::Time due, const std::string& id) {
   v1::CreateEventRequest request;
   request.set_parent("tenants/default");
   request.set_event_id(id);
-  SetTimestamp(ToMicros(due), request.mutable_event()->mutable_due_time());
+  SetTimestamp(ToMicros(due), *request.mutable_event()->mutable_due_time());
   request.mutable_event()->mutable_target()->mutable_grpc()->set_uri("dns:///localhost:50051");
   request.mutable_event()->set_payload("payload");
   return request;

@@ -81,7 +81,7 @@ TEST(RunOrder, NewestFirstIsTheReverseForEveryPageSize) {
 // Names of a zone are its civil times, those of triggered runs are UTC: neither order is that of
 // time once both are there, or once the zone was changed.
 TEST(RunOrder, ItIsThatOfTimeWhateverTheRunsAreNamedAfter) {
-  RunWorld bench(1, [](v1::Schedule* schedule) { schedule->set_time_zone("Asia/Kolkata"); });
+  RunWorld bench(1, [](v1::Schedule& schedule) { schedule.set_time_zone("Asia/Kolkata"); });
   v1::UpdateScheduleRequest update;
   update.mutable_schedule()->set_name(kParent);
   update.mutable_schedule()->set_time_zone("America/Los_Angeles");
@@ -104,7 +104,7 @@ TEST(RunOrder, ItIsThatOfTimeWhateverTheRunsAreNamedAfter) {
 }
 
 TEST(RunOrder, ATriggeredRunIsTheNewest) {
-  RunWorld bench(2, [](v1::Schedule* schedule) { schedule->set_time_zone("Asia/Kolkata"); });
+  RunWorld bench(2, [](v1::Schedule& schedule) { schedule.set_time_zone("Asia/Kolkata"); });
   bench.fixture.runtime.AdvanceBy(absl::Hours(1));
   EndNamed(bench, Calendar(bench.start + absl::Minutes(30), "Asia/Kolkata"),
            bench.start + absl::Minutes(30));

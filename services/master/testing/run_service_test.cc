@@ -172,8 +172,8 @@ TEST(RunService, EventsOfARunAreListedByIndexThroughRangesRetriesAndShards) {
 }
 
 TEST(RunService, ARunOfOneWithARecordIsShownOnceWithItsEventAndWhatItGave) {
-  RunWorld bench(1, [](v1::Schedule* schedule) {
-    schedule->mutable_on_complete()->mutable_http()->set_uri("http://h/done");
+  RunWorld bench(1, [](v1::Schedule& schedule) {
+    schedule.mutable_on_complete()->mutable_http()->set_uri("http://h/done");
   });
   const absl::Time due = absl::FromUnixSeconds(absl::ToUnixSeconds(bench.start) + 5);
   const std::string id = bench.Emit(due, 1);

@@ -46,8 +46,8 @@ TEST(RunSkipped, ASkippedOccurrenceIsARunOfItsOwnWhateverItsEvents) {
     bool throttled;
   };
   for (const auto& [n, throttled] : std::vector<Case>{{1, false}, {8, false}, {8, true}}) {
-    RunWorld bench(n, [&](v1::Schedule* schedule) {
-      if (throttled) schedule->set_policy("tenants/default/policies/p");
+    RunWorld bench(n, [&](v1::Schedule& schedule) {
+      if (throttled) schedule.set_policy("tenants/default/policies/p");
     });
     const absl::Time first = bench.start + absl::Minutes(1);
     const absl::Time last = bench.start + absl::Minutes(40);
@@ -90,8 +90,8 @@ TEST(RunSkipped, ASkippedOccurrenceIsARunOfItsOwnWhateverItsEvents) {
 }
 
 TEST(RunSkipped, RunsThatAreNamedByTheirInstantAreListedAndFound) {
-  RunWorld bench(1, [](v1::Schedule* schedule) {
-    schedule->mutable_interval()->mutable_every()->set_seconds(36000);
+  RunWorld bench(1, [](v1::Schedule& schedule) {
+    schedule.mutable_interval()->mutable_every()->set_seconds(36000);
   });
   Strings wanted;
   for (int hour = 2; hour < 60; hour += 10) {
@@ -114,9 +114,9 @@ TEST(RunSkipped, RunsThatAreNamedByTheirInstantAreListedAndFound) {
 
 TEST(RunSkipped, ARunIsFoundWhereItsJitterHasBroughtIt) {
   for (const int n : {1, 8}) {
-    RunWorld bench(n, [](v1::Schedule* schedule) {
-      schedule->set_cron("59 59 23 * * *");
-      schedule->mutable_jitter()->set_seconds(86400);
+    RunWorld bench(n, [](v1::Schedule& schedule) {
+      schedule.set_cron("59 59 23 * * *");
+      schedule.mutable_jitter()->set_seconds(86400);
     });
     const OccurrenceSource source = SourceIn(bench);
     // Just before midnight: it is launched on the next day.
@@ -128,7 +128,7 @@ TEST(RunSkipped, ARunIsFoundWhereItsJitterHasBroughtIt) {
     ASSERT_GT(DoneDay(launch), DoneDay(time));
     kv::Group group;
     EmittedOccurrence occurrence{.id = id, .nominal_time = time, .launch_time = launch};
-    AddOccurrenceRows(source, occurrence, bench.fixture.layout, time, &group.mutations);
+    AddOccurrenceRows(source, occurrence, bench.fixture.layout, time, group.mutations);
     bench.fixture.Commit({group});
     ASSERT_TRUE(bench.Get(id).ok());
     EXPECT_EQ(bench.Get(id)->state(), v1::Run::ACTIVE);

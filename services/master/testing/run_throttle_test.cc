@@ -19,7 +19,7 @@ namespace {
 using kv::ColumnFamily;
 using Strings = std::vector<std::string>;
 
-void Throttle(v1::Schedule* schedule) { schedule->set_policy("tenants/default/policies/p"); }
+void Throttle(v1::Schedule& schedule) { schedule.set_policy("tenants/default/policies/p"); }
 
 TEST(RunThrottle, AThrottledRunShowsWhatItsPartsCountAndWhenItWillHaveEnded) {
   RunWorld bench(100, &Throttle);

@@ -31,13 +31,13 @@ struct RunWorld {
   Uid uid;
   absl::Time start;
 
-  explicit RunWorld(int n, const std::function<void(v1::Schedule*)>& change = nullptr) {
+  explicit RunWorld(int n, const std::function<void(v1::Schedule&)>& change = nullptr) {
     storage::v1::PolicyRecord policy;
     policy.set_max_concurrent(1);
     fixture.Put(kv::ColumnFamily::kPolicies, PolicyKey("default", "p"), policy.SerializeAsString());
     v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
     request.mutable_schedule()->set_event_count(n);
-    if (change) change(request.mutable_schedule());
+    if (change) change(*request.mutable_schedule());
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     EXPECT_TRUE(made.ok()) << made.status();
     uid = Uid::FromHex(made->uid());
@@ -55,7 +55,7 @@ struct RunWorld {
     OccurrenceSource source = SourceOf(definition);
     source.event_count = n;
     kv::Group group;
-    AddOccurrenceRows(source, occurrence, fixture.layout, fixture.Now(), &group.mutations);
+    AddOccurrenceRows(source, occurrence, fixture.layout, fixture.Now(), group.mutations);
     fixture.Commit({group});
     return occurrence.id;
   }

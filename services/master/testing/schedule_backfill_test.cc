@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/status/errors.h"
 #include "common/storage/done_table.h"
 #include "common/storage/event_table.h"
@@ -15,7 +16,6 @@
 #include "common/storage/schedule_table.h"
 #include "gtest/gtest.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/schedule_world.h"
 
@@ -30,8 +30,8 @@ struct BackfillWorld : ScheduleWorld {
 
   v1::BackfillScheduleRequest Request(int begin, int end) const {
     auto request = Named<v1::BackfillScheduleRequest>();
-    SetTimestamp(ToMicros(At(begin)), request.mutable_start_time());
-    SetTimestamp(ToMicros(At(end)), request.mutable_end_time());
+    SetTimestamp(ToMicros(At(begin)), *request.mutable_start_time());
+    SetTimestamp(ToMicros(At(end)), *request.mutable_end_time());
     return request;
   }
   // "fired/present" and, where there is more, "→" the second to go on at.
@@ -91,7 +91,7 @@ struct BackfillWorld : ScheduleWorld {
 
 TEST(ScheduleBackfill, OccurrencesBeforeTheScheduleWasMadeFireOnceAndAreListed) {
   BackfillWorld bench;
-  bench.change = [](v1::Schedule* s) { s->set_max_runs(1); };
+  bench.change = [](v1::Schedule& s) { s.set_max_runs(1); };
   bench.MakeSchedule("* * * * * *");
   const int day = 86400;
   EXPECT_EQ(bench.Fill(-2 * day, -2 * day + 3), "3/0");
@@ -185,7 +185,7 @@ TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
     occurrence.nominal_time = occurrence.launch_time = bench.At(2);
     occurrence.id = absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", bench.At(2), absl::UTCTimeZone());
     AddOccurrenceRows(SourceOf(definition), occurrence, bench.fixture.layout, bench.At(2),
-                      &group.mutations);
+                      group.mutations);
     ASSERT_EQ(group.mutations.size(), 1u);
     storage::v1::EventRecord row;
     ASSERT_TRUE(row.ParseFromString(group.mutations[0].value));
@@ -195,10 +195,10 @@ TEST(ScheduleBackfill, WhatHasFiredOrIsOnItsWayIsLeftAsItIs) {
 }
 
 TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
-  const std::vector<std::function<void(storage::v1::DefinitionRecord*)>> formers = {
-      [](auto* former) { former->mutable_timing()->set_jitter_micros(700'000); },
-      [](auto* former) { former->set_priority(2); },
-      [](auto* former) { former->mutable_throttle()->set_policy_id("former"); }};
+  const std::vector<std::function<void(storage::v1::DefinitionRecord&)>> formers = {
+      [](auto& former) { former.mutable_timing()->set_jitter_micros(700'000); },
+      [](auto& former) { former.set_priority(2); },
+      [](auto& former) { former.mutable_throttle()->set_policy_id("former"); }};
   for (size_t i = 0; i < formers.size(); ++i) {
     SCOPED_TRACE(i);
     BackfillWorld bench;
@@ -208,14 +208,14 @@ TEST(ScheduleBackfill, WhatWaitsWhereAFormerVersionHasPutItIsLeftAsItIs) {
     const storage::v1::DefinitionRecord definition = bench.OnlyDefinition();
     // Version 1 has made the occurrence at 2.
     storage::v1::DefinitionRecord former = definition;
-    formers[i](&former);
+    formers[i](former);
     EmittedOccurrence occurrence;
     occurrence.id = absl::FormatTime("%Y%m%dT%H%M%S-0-UTC", bench.At(2), absl::UTCTimeZone());
     occurrence.nominal_time = bench.At(2);
     occurrence.launch_time = LaunchTimeOf(SourceOf(former), occurrence.id, bench.At(2));
     kv::Group group;
     AddOccurrenceRows(SourceOf(former), occurrence, bench.fixture.layout, bench.At(2),
-                      &group.mutations);
+                      group.mutations);
     ASSERT_EQ(group.mutations.size(), 1u);
     bench.fixture.Put(group.mutations[0].cf, group.mutations[0].key, group.mutations[0].value);
     bench.Precede(definition, {former});
@@ -243,7 +243,7 @@ TEST(ScheduleBackfill, WhatWasMovedToBetweenTheirPlacesIsLeftAsItIs) {
   row.set_count(1);
   row.set_run_count(1);
   std::vector<kv::Mutation> moved;
-  AddMovedRow(SourceOf(present), row, id, /*first=*/0, due, bench.fixture.layout, due, &moved);
+  AddMovedRow(SourceOf(present), row, id, /*first=*/0, due, bench.fixture.layout, due, moved);
   ASSERT_EQ(moved.size(), 1u);
   bench.fixture.Put(moved[0].cf, moved[0].key, moved[0].value);
   bench.Precede(present, {former});
@@ -276,7 +276,7 @@ TEST(ScheduleBackfill, WhatTheEmitterStillOwesIsLeftToIt) {
 
 TEST(ScheduleBackfill, ASkippedOccurrenceGivesWayAndWhatIsLeftOfASummaryMovesOn) {
   BackfillWorld bench;
-  bench.change = [](v1::Schedule* s) { SetMisfire(v1::MisfirePolicy::SKIP, 2, 2, s); };
+  bench.change = [](v1::Schedule& s) { SetMisfire(v1::MisfirePolicy::SKIP, 2, 2, s); };
   bench.MakeSchedule("* * * * * *");
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
@@ -303,7 +303,7 @@ TEST(ScheduleBackfill, ASkippedOccurrenceGivesWayAndWhatIsLeftOfASummaryMovesOn)
 // The others that the record counts are not occurrences of the present version.
 TEST(ScheduleBackfill, RestOfAFormerVersionsSummaryMovesToItsOwnOccurrences) {
   BackfillWorld bench;
-  bench.change = [](v1::Schedule* s) { SetMisfire(v1::MisfirePolicy::SKIP, 2, 2, s); };
+  bench.change = [](v1::Schedule& s) { SetMisfire(v1::MisfirePolicy::SKIP, 2, 2, s); };
   bench.MakeSchedule("* * * * * *");
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
@@ -332,7 +332,7 @@ TEST(ScheduleBackfill, RestOfAFormerVersionsSummaryMovesToItsOwnOccurrences) {
 
 TEST(ScheduleBackfill, OfAThrottledScheduleRunsWaitAndTheirWindowBeginsNow) {
   BackfillWorld bench;
-  bench.change = [](v1::Schedule* s) { s->mutable_window()->mutable_duration()->set_seconds(60); };
+  bench.change = [](v1::Schedule& s) { s.mutable_window()->mutable_duration()->set_seconds(60); };
   bench.MakeThrottled("* * * * * *", /*n=*/1000, "p");
   EXPECT_EQ(bench.Fill(-3600, -3598), "2/0");
   const auto waiting = Waiting(bench.fixture);

@@ -58,7 +58,7 @@ TEST(SchedulePause, ResumeReturnsParkedRowsThatFireAndSkipsTheOthers) {
   ASSERT_EQ(bench.Rows().size(), 20u);  // 5 runs, one slice in each of 4 shards
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  Park(&bench.fixture, bench.start);
+  Park(bench.fixture, bench.start);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(3500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
@@ -140,7 +140,7 @@ TEST(SchedulePause, ThrottledRowsOfThePauseAreSkippedAndOthersWaitAgain) {
   ASSERT_EQ(before.size(), 5u);
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  ParkWaiting(&bench.fixture, /*taken=*/3);
+  ParkWaiting(bench.fixture, /*taken=*/3);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(3500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
@@ -172,7 +172,7 @@ TEST(SchedulePause, AThrottledRunThatWasUnderWayGoesOnWithWhatIsLeft) {
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   const auto before = Waiting(bench.fixture);
   ASSERT_EQ(before.size(), 2u);
-  ParkWaiting(&bench.fixture, /*taken=*/5);
+  ParkWaiting(bench.fixture, /*taken=*/5);
   bench.Plan(60, 60);
   bench.fixture.runtime.AdvanceBy(absl::Seconds(30));
   ASSERT_TRUE(
@@ -195,12 +195,12 @@ TEST(SchedulePause, ParkedRowsReturnToWhereTheirDefinitionWantsThem) {
     }
     ASSERT_TRUE(
         bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-    Park(&bench.fixture, bench.start);
-    ParkWaiting(&bench.fixture);
+    Park(bench.fixture, bench.start);
+    ParkWaiting(bench.fixture);
     v1::UpdateScheduleRequest update;
     update.mutable_schedule()->set_name(kName);
     update.mutable_update_mask()->add_paths("policy");
-    if (to_policy) update.mutable_schedule()->set_policy(PutPolicy(&bench.fixture, "q"));
+    if (to_policy) update.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "q"));
     ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, update).ok());
     ASSERT_TRUE(
         bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
@@ -219,7 +219,7 @@ TEST(SchedulePause, ASingleThrottledEventThatIsSkippedEndsInTheShardOfItsId) {
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   const WaitingKey key = Waiting(bench.fixture)[0].first;
-  ParkWaiting(&bench.fixture);
+  ParkWaiting(bench.fixture);
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
   const std::string id = RunIdentity("default", key.uid, key.occurrence).EventId(0);
@@ -236,7 +236,7 @@ TEST(SchedulePause, MoreWaitingRowsThanOneCommitTakesDoNotHinderAResume) {
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   auto [key, record] = Waiting(bench.fixture)[0];
-  ParkWaiting(&bench.fixture);
+  ParkWaiting(bench.fixture);
   // Retries that have been due since before the pause.
   kv::Group group;
   record.set_count(1);
@@ -288,7 +288,7 @@ TEST(SchedulePause, DeleteLeavesATombstoneAndEndsParkedRows) {
   bench.MakeSchedule("* * * * * *");
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  Park(&bench.fixture, bench.At(2));
+  Park(bench.fixture, bench.At(2));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
   EXPECT_EQ(StateOf(bench.fixture).kind(), storage::v1::SCHEDULE_STATE_KIND_DELETED);

@@ -23,7 +23,7 @@ using Misfire = v1::MisfirePolicy;
 struct Pause {
   ScheduleWorld bench{1, 1};
 
-  explicit Pause(std::function<void(v1::Schedule*)> change, int n = 1) {
+  explicit Pause(std::function<void(v1::Schedule&)> change, int n = 1) {
     bench.change = std::move(change);
     bench.MakeSchedule("* * * * * *", n);
     EXPECT_TRUE(
@@ -42,7 +42,7 @@ struct Pause {
 };
 
 TEST(ScheduleResume, FireAllFiresTheLatestAndCountsTheOthersInOneRecord) {
-  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
+  Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
   pause.Resume(10);
   // Missed: 1 to 10, whatever the threshold.
   EXPECT_EQ(pause.Skipped(), Strings{"1*7 paused"});
@@ -54,14 +54,14 @@ TEST(ScheduleResume, FireAllFiresTheLatestAndCountsTheOthersInOneRecord) {
 }
 
 TEST(ScheduleResume, FireLatestFiresOneAndRecordsTheOthers) {
-  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_LATEST, 2, 3, s); });
+  Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::FIRE_LATEST, 2, 3, s); });
   pause.Resume(10);
   EXPECT_EQ(pause.Skipped(), (Strings{"1*7 paused", "8 paused", "9 paused"}));
   EXPECT_EQ(pause.bench.Rows(), (Strings{"10@1", "11@1", "12@1"}));
 }
 
 TEST(ScheduleResume, SkipFiresNothingOfThePause) {
-  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::SKIP, 2, 3, s); });
+  Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::SKIP, 2, 3, s); });
   pause.Resume(10);
   EXPECT_EQ(pause.Skipped(), (Strings{"1*7 paused", "8 paused", "9 paused", "10 paused"}));
   EXPECT_EQ(pause.bench.Rows(), (Strings{"11@1", "12@1"}));
@@ -69,7 +69,7 @@ TEST(ScheduleResume, SkipFiresNothingOfThePause) {
 
 // The default threshold is longer than the pause.
 TEST(ScheduleResume, SkipFiresNothingOfAPauseShorterThanTheThreshold) {
-  Pause pause([](v1::Schedule* s) { s->mutable_misfire_policy()->set_action(Misfire::SKIP); });
+  Pause pause([](v1::Schedule& s) { s.mutable_misfire_policy()->set_action(Misfire::SKIP); });
   pause.Resume(4);
   EXPECT_EQ(pause.Skipped(), (Strings{"1 paused", "2 paused", "3 paused", "4 paused"}));
   EXPECT_EQ(pause.bench.Rows(), (Strings{"5@1", "6@1"}));
@@ -78,14 +78,14 @@ TEST(ScheduleResume, SkipFiresNothingOfAPauseShorterThanTheThreshold) {
 TEST(ScheduleResume, WhatWasEmittedBeforeIsJudgedByTheSamePlan) {
   for (const bool skip : {false, true}) {
     ScheduleWorld bench(5, 5);
-    bench.change = [&](v1::Schedule* s) {
+    bench.change = [&](v1::Schedule& s) {
       SetMisfire(skip ? Misfire::SKIP : Misfire::FIRE_ALL, 2, 10, s);
     };
     bench.MakeSchedule("* * * * * *");
     bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
     ASSERT_TRUE(
         bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-    Park(&bench.fixture, bench.start);  // 1, which was due before the pause, to 4
+    Park(bench.fixture, bench.start);  // 1, which was due before the pause, to 4
     bench.Plan(7, 7);
     bench.fixture.runtime.AdvanceBy(absl::Seconds(5));
     ASSERT_TRUE(
@@ -111,7 +111,7 @@ TEST(ScheduleResume, RunsSkippedByThePauseAreShownAsSkippedWithTheirReason) {
     const std::string occurrence = bench.fixture.Events()[0].first.occurrence;
     ASSERT_TRUE(
         bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-    Park(&bench.fixture, bench.start);
+    Park(bench.fixture, bench.start);
     bench.fixture.runtime.AdvanceBy(absl::Seconds(9));
     ASSERT_TRUE(
         bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
@@ -142,7 +142,7 @@ TEST(ScheduleResume, ATriggeredRunGoesOnWhateverThePolicy) {
       bench.fixture.Call(&ScheduleApi::TriggerSchedule, Named<v1::TriggerScheduleRequest>()).ok());
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  Park(&bench.fixture, bench.start - absl::Hours(1));
+  Park(bench.fixture, bench.start - absl::Hours(1));
   bench.fixture.runtime.AdvanceBy(absl::Seconds(30));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
@@ -153,7 +153,7 @@ TEST(ScheduleResume, ATriggeredRunGoesOnWhateverThePolicy) {
 TEST(ScheduleResume, MoreRowsThanOneChangeMayWriteDoNotHinderIt) {
   // An occurrence of 8 events over 4 shards has 6 rows. The 2,800 that the emitter has planned
   // leave too little room for the latest 1,000 of the pause.
-  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 7200, 1000, s); }, /*n=*/8);
+  Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::FIRE_ALL, 7200, 1000, s); }, /*n=*/8);
   const v1::Schedule resumed = pause.Resume(5 * 3600, /*planned_ahead=*/2800);
   EXPECT_EQ(resumed.state(), v1::Schedule::ENABLED);
   const size_t runs = pause.bench.fixture.Rows(ColumnFamily::kRuns).size();
@@ -169,7 +169,7 @@ TEST(ScheduleResume, MoreRowsThanOneChangeMayWriteDoNotHinderIt) {
 }
 
 TEST(ScheduleResume, AVeryLongPauseIsCountedUpToABound) {
-  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::SKIP, 2, 1, s); });
+  Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::SKIP, 2, 1, s); });
   pause.Resume(2 * 86400);
   EXPECT_EQ(pause.Skipped(), (Strings{"1*100000 paused", "172800 paused"}));
 }
@@ -199,7 +199,7 @@ TEST(ScheduleResume, AVersionMadeInThePauseFiresNothingFromBeforeIt) {
 
 TEST(ScheduleResume, AnUpdateInThePauseRecordsWhatTheFormerVersionHadUntilThen) {
   ScheduleWorld bench(3, 3);
-  bench.change = [](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 60, 2, s); };
+  bench.change = [](v1::Schedule& s) { SetMisfire(Misfire::FIRE_ALL, 60, 2, s); };
   bench.MakeSchedule("* * * * * *");
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
@@ -220,7 +220,7 @@ TEST(ScheduleResume, AnUpdateInThePauseRecordsWhatTheFormerVersionHadUntilThen) 
 }
 
 TEST(ScheduleResume, AnUpdateThatLeavesTheTimesAsTheyAreLeavesThePauseAsItIs) {
-  Pause pause([](v1::Schedule* s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
+  Pause pause([](v1::Schedule& s) { SetMisfire(Misfire::FIRE_ALL, 2, 3, s); });
   pause.bench.fixture.runtime.AdvanceBy(absl::Milliseconds(5500));
   ASSERT_TRUE(pause.bench.fixture.Call(&ScheduleApi::UpdateSchedule, PayloadUpdate()).ok());
   EXPECT_EQ(pause.Skipped(), Strings{});
@@ -244,8 +244,8 @@ using Numbers = std::vector<int64_t>;
 TEST(ScheduleResume, LaunchRecordsAreJudgedByTheSamePlan) {
   for (const auto action : {Misfire::SKIP, Misfire::FIRE_LATEST, Misfire::FIRE_ALL}) {
     ScheduleWorld bench(4, 4);
-    bench.change = [&](v1::Schedule* s) {
-      s->set_overlap_policy(v1::Schedule::SKIP);
+    bench.change = [&](v1::Schedule& s) {
+      s.set_overlap_policy(v1::Schedule::SKIP);
       SetMisfire(action, 1, 100, s);
     };
     bench.MakeSchedule("* * * * * *");
@@ -279,8 +279,8 @@ TEST(ScheduleResume, LaunchRecordsAreJudgedByTheSamePlan) {
 
 TEST(ScheduleResume, ALaunchRecordThatIsLeftOverIsNoOccurrenceToSkip) {
   ScheduleWorld bench(4, 4);
-  bench.change = [](v1::Schedule* s) {
-    s->set_overlap_policy(v1::Schedule::SKIP);
+  bench.change = [](v1::Schedule& s) {
+    s.set_overlap_policy(v1::Schedule::SKIP);
     SkipMissed(s);
   };
   bench.MakeSchedule("* * * * * *");
@@ -302,9 +302,9 @@ TEST(ScheduleResume, ALaunchRecordThatIsLeftOverIsNoOccurrenceToSkip) {
 
 TEST(ScheduleResume, OfMaxRunsWhatJitterHasNotLaunchedYetCounts) {
   ScheduleWorld bench(6, 6);
-  bench.change = [](v1::Schedule* s) {
-    s->set_max_runs(10);
-    s->mutable_jitter()->set_seconds(3600);
+  bench.change = [](v1::Schedule& s) {
+    s.set_max_runs(10);
+    s.mutable_jitter()->set_seconds(3600);
     SkipMissed(s);
   };
   bench.MakeSchedule("* * * * * *");

@@ -187,7 +187,7 @@ TEST(ScheduleService, WhatAnEmitterLongBehindStillOwesFollowsTheMisfirePolicy) {
 
 TEST(ScheduleService, ChangeWithTooManyOccurrencesIsRefusedUntilEmitterCatchesUp) {
   ScheduleWorld bench(1, 1);
-  bench.change = [](v1::Schedule* schedule) {
+  bench.change = [](v1::Schedule& schedule) {
     SetMisfire(v1::MisfirePolicy::FIRE_ALL, 7200, 1000, schedule);
   };
   bench.MakeSchedule("* * * * * *", /*n=*/8);

@@ -24,7 +24,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   v1::Schedule& schedule = *request.mutable_schedule();
   schedule.set_event_count(1000);
   schedule.set_priority(3);
-  schedule.set_policy(PutPolicy(&bench.fixture, "p"));
+  schedule.set_policy(PutPolicy(bench.fixture, "p"));
   schedule.mutable_window()->mutable_duration()->set_seconds(60);
   schedule.mutable_window()->set_pacing(v1::Window::EVEN);
   schedule.mutable_on_complete()->mutable_http()->set_uri("http://h/done");
@@ -38,7 +38,7 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
   EXPECT_EQ(made->on_complete().http().uri(), "http://h/done");
   EXPECT_EQ(made->on_complete().http().method(), "POST");
   const Uid uid = Uid::FromHex(made->uid());
-  EXPECT_EQ(UsedPolicies(&bench.fixture, uid, {"p"}), Strings{"p"});
+  EXPECT_EQ(UsedPolicies(bench.fixture, uid, {"p"}), Strings{"p"});
   EXPECT_TRUE(bench.fixture.Events().empty());
   const auto waiting = Waiting(bench.fixture);
   ASSERT_EQ(waiting.size(), 3u);  // 1, 2, 3
@@ -64,25 +64,25 @@ TEST(ScheduleThrottle, ThrottledScheduleWaitsAsOneRowAndRefersToItsPolicy) {
 
 TEST(ScheduleThrottle, WhatIsThrottledIsDecidedByPolicyWindowOrCompletionAlone) {
   struct Case {
-    std::function<void(v1::Schedule*)> change;
+    std::function<void(v1::Schedule&)> change;
     bool throttled, on_release;
   };
   const std::vector<Case> cases = {
-      {[](auto* s) {}, false, false},
-      {[](auto* s) { s->set_completion(v1::ON_DELIVERY); }, false, false},
-      {[](auto* s) { s->set_completion(v1::ON_RELEASE); }, true, true},
-      {[](auto* s) { s->mutable_window()->mutable_duration()->set_seconds(1); }, true, false},
-      {[](auto* s) { s->set_policy("tenants/default/policies/p"); }, true, true},
-      {[](auto* s) {
-         s->set_policy("tenants/default/policies/p");
-         s->set_completion(v1::ON_DELIVERY);
+      {[](auto& s) {}, false, false},
+      {[](auto& s) { s.set_completion(v1::ON_DELIVERY); }, false, false},
+      {[](auto& s) { s.set_completion(v1::ON_RELEASE); }, true, true},
+      {[](auto& s) { s.mutable_window()->mutable_duration()->set_seconds(1); }, true, false},
+      {[](auto& s) { s.set_policy("tenants/default/policies/p"); }, true, true},
+      {[](auto& s) {
+         s.set_policy("tenants/default/policies/p");
+         s.set_completion(v1::ON_DELIVERY);
        },
        true, false}};
   for (size_t i = 0; i < cases.size(); ++i) {
     MasterWorld fixture;
-    PutPolicy(&fixture, "p");
+    PutPolicy(fixture, "p");
     v1::CreateScheduleRequest request = ValidSchedule("s");
-    cases[i].change(request.mutable_schedule());
+    cases[i].change(*request.mutable_schedule());
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     ASSERT_TRUE(made.ok()) << made.status();
     storage::v1::DefinitionRecord definition;
@@ -116,7 +116,7 @@ TEST(ScheduleThrottle, PolicyDeletedDuringItsFirstScheduleIsNeverLeftInUse) {
   for (int steps = 1; steps < 60; ++steps) {
     MasterWorld fixture;
     v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
-    request.mutable_schedule()->set_policy(PutPolicy(&fixture, "p"));
+    request.mutable_schedule()->set_policy(PutPolicy(fixture, "p"));
     std::optional<absl::StatusOr<v1::Schedule>> answer;
     fixture.master->schedules().CreateSchedule(
         request, [&](absl::StatusOr<v1::Schedule> schedule) { answer = std::move(schedule); });
@@ -148,7 +148,7 @@ TEST(ScheduleThrottle, PolicyDeletedDuringItsFirstScheduleIsNeverLeftInUse) {
 TEST(ScheduleThrottle, AnUpdateOfThePolicyMovesTheUseAndDeleteEndsIt) {
   ScheduleWorld bench(2, 2);
   bench.MakeThrottled("0 0 1 1 *", 5, "p");
-  const std::string other = PutPolicy(&bench.fixture, "q");
+  const std::string other = PutPolicy(bench.fixture, "q");
   const Strings both = {"p", "q"};
   const Uid uid = Uid::FromBytes(bench.fixture.Rows(ColumnFamily::kStates).begin()->first);
   const auto update = [&](const std::string& policy) {
@@ -158,40 +158,40 @@ TEST(ScheduleThrottle, AnUpdateOfThePolicyMovesTheUseAndDeleteEndsIt) {
     request.mutable_update_mask()->add_paths("policy");
     return bench.fixture.Call(&ScheduleApi::UpdateSchedule, request);
   };
-  ASSERT_EQ(UsedPolicies(&bench.fixture, uid, both), Strings{"p"});
+  ASSERT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{"p"});
   EXPECT_EQ(ErrorReason(update("tenants/default/policies/none").status()), "POLICY_NOT_FOUND");
-  EXPECT_EQ(UsedPolicies(&bench.fixture, uid, both), Strings{"p"});
+  EXPECT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{"p"});
   auto updated = update(other);
   ASSERT_TRUE(updated.ok()) << updated.status();
   EXPECT_EQ(updated->policy(), other);
-  EXPECT_EQ(UsedPolicies(&bench.fixture, uid, both), Strings{"q"});
+  EXPECT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{"q"});
   // Another change leaves it as it is.
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("1 0 1 1 *")).ok());
-  EXPECT_EQ(UsedPolicies(&bench.fixture, uid, both), Strings{"q"});
+  EXPECT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{"q"});
   // Without a policy the completion is by default that of the delivery again.
   updated = update("");
   ASSERT_TRUE(updated.ok()) << updated.status();
   EXPECT_EQ(updated->policy(), "");
   EXPECT_EQ(updated->completion(), v1::ON_DELIVERY);
-  EXPECT_EQ(UsedPolicies(&bench.fixture, uid, both), Strings{});
+  EXPECT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{});
   updated = update(other);
   ASSERT_TRUE(updated.ok()) << updated.status();
   EXPECT_EQ(updated->completion(), v1::ON_RELEASE);
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::DeleteSchedule, Named<v1::DeleteScheduleRequest>()).ok());
-  EXPECT_EQ(UsedPolicies(&bench.fixture, uid, both), Strings{});
+  EXPECT_EQ(UsedPolicies(bench.fixture, uid, both), Strings{});
 }
 
 TEST(ScheduleThrottle, AGivenCompletionStaysWhenThePolicyChanges) {
   ScheduleWorld bench(2, 2);
   v1::CreateScheduleRequest request = ValidSchedule("s", "0 0 1 1 *");
-  request.mutable_schedule()->set_policy(PutPolicy(&bench.fixture, "p"));
+  request.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "p"));
   request.mutable_schedule()->set_completion(v1::ON_DELIVERY);
   request.mutable_schedule()->mutable_on_complete()->mutable_grpc()->set_uri("dns:///h:1");
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::CreateSchedule, request).ok());
   v1::UpdateScheduleRequest update;
   update.mutable_schedule()->set_name(kName);
-  update.mutable_schedule()->set_policy(PutPolicy(&bench.fixture, "q"));
+  update.mutable_schedule()->set_policy(PutPolicy(bench.fixture, "q"));
   update.mutable_schedule()->mutable_window()->mutable_duration()->set_seconds(5);
   for (const char* path : {"policy", "window", "on_complete"})
     update.mutable_update_mask()->add_paths(path);

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/records/currency.h"
 #include "common/status/errors.h"
 #include "common/storage/children_table.h"
 #include "common/storage/event_table.h"
 #include "gtest/gtest.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/testing/master_world.h"
 #include "services/master/testing/schedule_world.h"
 
@@ -29,13 +29,13 @@ std::vector<int64_t> InstantChildren(const ScheduleWorld& bench) {
   return seconds;
 }
 
-void SetEvery(int seconds, v1::Schedule* schedule) {
-  schedule->mutable_interval()->mutable_every()->set_seconds(seconds);
+void SetEvery(int seconds, v1::Schedule& schedule) {
+  schedule.mutable_interval()->mutable_every()->set_seconds(seconds);
 }
 v1::UpdateScheduleRequest IntervalUpdate(int seconds) {
   v1::UpdateScheduleRequest request;
   request.mutable_schedule()->set_name(kName);
-  SetEvery(seconds, request.mutable_schedule());
+  SetEvery(seconds, *request.mutable_schedule());
   request.mutable_update_mask()->add_paths("interval");
   return request;
 }
@@ -43,7 +43,7 @@ using Numbers = std::vector<int64_t>;
 
 TEST(ScheduleTime, IntervalIsAnchoredAtCreationAndItsChildMoves) {
   ScheduleWorld bench(2, 5);
-  bench.change = [](v1::Schedule* s) { SetEvery(2, s); };
+  bench.change = [](v1::Schedule& s) { SetEvery(2, s); };
   const absl::Time made = bench.fixture.Now();
   bench.MakeSchedule("");
   EXPECT_EQ(InstantChildren(bench).size(), 1u);
@@ -68,9 +68,9 @@ TEST(ScheduleTime, IntervalIsAnchoredAtCreationAndItsChildMoves) {
 
 TEST(ScheduleTime, AChangeRemovesTheChildOfAnIntervalFromWhereTheEmitterLeftIt) {
   ScheduleWorld bench(2, 2);
-  bench.change = [&](v1::Schedule* s) {
+  bench.change = [&](v1::Schedule& s) {
     SetEvery(3, s);
-    SetTimestamp(ToMicros(bench.start), s->mutable_interval()->mutable_anchor_time());
+    SetTimestamp(ToMicros(bench.start), *s.mutable_interval()->mutable_anchor_time());
   };
   bench.MakeSchedule("");
   ASSERT_EQ(InstantChildren(bench), Numbers{3});
@@ -94,9 +94,9 @@ TEST(ScheduleTime, AChangeRemovesTheChildOfAnIntervalFromWhereTheEmitterLeftIt) 
 
 TEST(ScheduleTime, AListHasAChildForEachInstantThatIsLeft) {
   ScheduleWorld bench(2, 4);
-  bench.change = [&](v1::Schedule* s) {
-    s->clear_cron();
-    for (const int second : {7, 3, 5, -3}) SetTimestamp(ToMicros(bench.At(second)), s->add_times());
+  bench.change = [&](v1::Schedule& s) {
+    s.clear_cron();
+    for (const int second : {7, 3, 5, -3}) SetTimestamp(ToMicros(bench.At(second)), *s.add_times());
   };
   bench.MakeSchedule("");
   EXPECT_EQ(bench.Rows(), Strings{"3@1"});
@@ -128,9 +128,9 @@ TEST(ScheduleTime, AListHasAChildForEachInstantThatIsLeft) {
 
 TEST(ScheduleTime, StartAndEndBoundWhatAChangeEmits) {
   ScheduleWorld bench(2, 8);
-  bench.change = [&](v1::Schedule* s) {
-    SetTimestamp(ToMicros(bench.At(3)), s->mutable_start_time());
-    SetTimestamp(ToMicros(bench.At(6)), s->mutable_end_time());
+  bench.change = [&](v1::Schedule& s) {
+    SetTimestamp(ToMicros(bench.At(3)), *s.mutable_start_time());
+    SetTimestamp(ToMicros(bench.At(6)), *s.mutable_end_time());
   };
   bench.MakeSchedule("* * * * * *");
   EXPECT_EQ(bench.Rows(), (Strings{"3@1", "4@1", "5@1"}));
@@ -138,7 +138,7 @@ TEST(ScheduleTime, StartAndEndBoundWhatAChangeEmits) {
 
 TEST(ScheduleTime, JitterMovesTheLaunchAndNothingElse) {
   ScheduleWorld bench(2, 4);
-  bench.change = [](v1::Schedule* s) { s->mutable_jitter()->set_seconds(3600); };
+  bench.change = [](v1::Schedule& s) { s.mutable_jitter()->set_seconds(3600); };
   bench.MakeSchedule("* * * * * *");
   const auto events = bench.fixture.Events();
   ASSERT_EQ(events.size(), 3u);
@@ -192,7 +192,7 @@ TEST(ScheduleTime, OccurrenceAddedAgainHasOnlyItsVersionsRunRecord) {
 
 TEST(ScheduleTime, ChangeWithOverlapPolicyWritesLaunchRecords) {
   ScheduleWorld bench(2, 4);
-  bench.change = [](v1::Schedule* s) { s->set_overlap_policy(v1::Schedule::SKIP); };
+  bench.change = [](v1::Schedule& s) { s.set_overlap_policy(v1::Schedule::SKIP); };
   bench.MakeSchedule("* * * * * *");
   int launches = 0;
   for (const auto& [key, value] : bench.fixture.Rows(ColumnFamily::kCheckpoints))
@@ -212,8 +212,8 @@ struct Limited {
   ScheduleWorld bench;
 
   Limited(int max_runs, int emitted, int planned) : bench(emitted, planned) {
-    bench.change = [=](v1::Schedule* s) {
-      s->set_max_runs(max_runs);
+    bench.change = [=](v1::Schedule& s) {
+      s.set_max_runs(max_runs);
       SkipMissed(s);
     };
     bench.MakeSchedule("* * * * * *");
@@ -306,7 +306,7 @@ TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   EXPECT_EQ(limited.Used(), 1u);
-  Park(&bench.fixture, bench.At(2));
+  Park(bench.fixture, bench.At(2));
   bench.Plan(20, 22);
   bench.fixture.runtime.AdvanceBy(absl::Seconds(19));
   ASSERT_TRUE(
@@ -319,8 +319,8 @@ TEST(ScheduleTime, OfThePauseOnlyWhatFiresCounts) {
 
 TEST(ScheduleTime, AResumeFiresNoMoreThanMaxRunsLeave) {
   ScheduleWorld bench(1, 1);
-  bench.change = [](v1::Schedule* s) {
-    s->set_max_runs(3);
+  bench.change = [](v1::Schedule& s) {
+    s.set_max_runs(3);
     SetMisfire(v1::MisfirePolicy::FIRE_ALL, 1, 100, s);
   };
   bench.MakeSchedule("* * * * * *");
@@ -342,7 +342,7 @@ TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves)
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
-  Park(&bench.fixture, bench.At(2));
+  Park(bench.fixture, bench.At(2));
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(4000));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::ResumeSchedule, Named<v1::ResumeScheduleRequest>()).ok());
@@ -354,22 +354,22 @@ TEST(ScheduleTime, WhatMaxRunsHadKeptFromBeingEmittedIsMadeUpForWhenTheEndMoves)
 }
 
 // Every second, at most five times; what was missed fires late.
-void MakeFiveRunsThatAllFire(ScheduleWorld* bench) {
-  bench->change = [](v1::Schedule* s) {
-    s->set_max_runs(5);
+void MakeFiveRunsThatAllFire(ScheduleWorld& bench) {
+  bench.change = [](v1::Schedule& s) {
+    s.set_max_runs(5);
     SetMisfire(v1::MisfirePolicy::FIRE_ALL, 60, 100, s);
   };
-  bench->MakeSchedule("* * * * * *");
+  bench.MakeSchedule("* * * * * *");
 }
 
 TEST(ScheduleTime, AnUpdateOfAPausedScheduleMakesNoRunBeyondMaxRuns) {
   ScheduleWorld bench(8, 8);
-  MakeFiveRunsThatAllFire(&bench);
+  MakeFiveRunsThatAllFire(bench);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(1500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2000));
-  Park(&bench.fixture, bench.At(2));
+  Park(bench.fixture, bench.At(2));
   // Other words for the same.
   ASSERT_TRUE(bench.fixture.Call(&ScheduleApi::UpdateSchedule, CronUpdate("*/1 * * * * *")).ok());
   ASSERT_TRUE(
@@ -424,7 +424,7 @@ TEST(ScheduleTime, APreviewIsAnsweredAsOfNowAndWritesNothing) {
 // end.
 TEST(ScheduleTime, AResumeDoesNotMoveTheEndWhereNoRunsAreLeft) {
   ScheduleWorld bench(8, 8);
-  MakeFiveRunsThatAllFire(&bench);
+  MakeFiveRunsThatAllFire(bench);
   bench.fixture.runtime.AdvanceBy(absl::Milliseconds(2500));
   ASSERT_TRUE(
       bench.fixture.Call(&ScheduleApi::PauseSchedule, Named<v1::PauseScheduleRequest>()).ok());

@@ -12,7 +12,7 @@
 namespace escapement::master {
 namespace {
 
-using Change = std::function<void(v1::Schedule*)>;
+using Change = std::function<void(v1::Schedule&)>;
 
 struct BadSchedule {
   std::string name;
@@ -22,113 +22,113 @@ struct BadSchedule {
 
 std::vector<BadSchedule> BadSchedules() {
   return {
-      {"cron", "schedule.cron", [](auto* s) { s->set_cron("61 * * * *"); }},
-      {"cron_missing", "schedule.cron", [](auto* s) { s->clear_cron(); }},
-      {"cron_fields", "schedule.cron", [](auto* s) { s->set_cron("* * *"); }},
-      {"impossible", "schedule.cron", [](auto* s) { s->set_cron("0 0 30 2 *"); }},
-      {"zone", "schedule.time_zone", [](auto* s) { s->set_time_zone("Europe/Atlantis"); }},
-      {"zone_offset", "schedule.time_zone", [](auto* s) { s->set_time_zone("+02:00"); }},
-      {"payload", "schedule.payload", [](auto* s) { s->set_payload(std::string(262'145, 'x')); }},
-      {"no_target", "schedule.target", [](auto* s) { s->clear_target(); }},
+      {"cron", "schedule.cron", [](auto& s) { s.set_cron("61 * * * *"); }},
+      {"cron_missing", "schedule.cron", [](auto& s) { s.clear_cron(); }},
+      {"cron_fields", "schedule.cron", [](auto& s) { s.set_cron("* * *"); }},
+      {"impossible", "schedule.cron", [](auto& s) { s.set_cron("0 0 30 2 *"); }},
+      {"zone", "schedule.time_zone", [](auto& s) { s.set_time_zone("Europe/Atlantis"); }},
+      {"zone_offset", "schedule.time_zone", [](auto& s) { s.set_time_zone("+02:00"); }},
+      {"payload", "schedule.payload", [](auto& s) { s.set_payload(std::string(262'145, 'x')); }},
+      {"no_target", "schedule.target", [](auto& s) { s.clear_target(); }},
       {"uri_scheme", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("ftp://h/"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("ftp://h/"); }},
       {"uri_host", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http:///x"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("http:///x"); }},
       {"uri_user", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://me:secret@h/"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("http://me:secret@h/"); }},
       {"uri_fragment", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://h/#f"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("http://h/#f"); }},
       {"uri_blank", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://h/a b"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("http://h/a b"); }},
       {"uri_crlf", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://h/\r\nX: y"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("http://h/\r\nX: y"); }},
       {"uri_port", "schedule.target.http.uri",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_uri("http://h:99999/"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_uri("http://h:99999/"); }},
       {"method", "schedule.target.http.method",
-       [](auto* s) { s->mutable_target()->mutable_http()->set_method("GET"); }},
+       [](auto& s) { s.mutable_target()->mutable_http()->set_method("GET"); }},
       {"header_crlf", "schedule.target.http.headers[X-A]",
-       [](auto* s) {
-         (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\r\nHost: evil";
+       [](auto& s) {
+         (*s.mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\r\nHost: evil";
        }},
       {"header_c1", "schedule.target.http.headers[X-A]",
-       [](auto* s) {
-         (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\xc2\x9b";
+       [](auto& s) {
+         (*s.mutable_target()->mutable_http()->mutable_headers())["X-A"] = "a\xc2\x9b";
        }},
       {"header_nul", "schedule.target.http.headers[X-A]",
-       [](auto* s) {
-         (*s->mutable_target()->mutable_http()->mutable_headers())["X-A"] = std::string("a\0b", 3);
+       [](auto& s) {
+         (*s.mutable_target()->mutable_http()->mutable_headers())["X-A"] = std::string("a\0b", 3);
        }},
       {"header_reserved", "schedule.target.http.headers[Host]",
-       [](auto* s) { (*s->mutable_target()->mutable_http()->mutable_headers())["Host"] = "x"; }},
+       [](auto& s) { (*s.mutable_target()->mutable_http()->mutable_headers())["Host"] = "x"; }},
       {"header_webhook", "schedule.target.http.headers[Webhook-Id]",
-       [](auto* s) {
-         (*s->mutable_target()->mutable_http()->mutable_headers())["Webhook-Id"] = "x";
+       [](auto& s) {
+         (*s.mutable_target()->mutable_http()->mutable_headers())["Webhook-Id"] = "x";
        }},
       {"grpc_unix", "schedule.target.grpc.uri",
-       [](auto* s) { s->mutable_target()->mutable_grpc()->set_uri("unix:/run/docker.sock"); }},
+       [](auto& s) { s.mutable_target()->mutable_grpc()->set_uri("unix:/run/docker.sock"); }},
       {"grpc_port", "schedule.target.grpc.uri",
-       [](auto* s) { s->mutable_target()->mutable_grpc()->set_uri("dns:///host"); }},
-      {"n_negative", "schedule.event_count", [](auto* s) { s->set_event_count(-1); }},
-      {"n_large", "schedule.event_count", [](auto* s) { s->set_event_count(100'000'001); }},
-      {"priority", "schedule.priority", [](auto* s) { s->set_priority(10); }},
-      {"priority_negative", "schedule.priority", [](auto* s) { s->set_priority(-1); }},
+       [](auto& s) { s.mutable_target()->mutable_grpc()->set_uri("dns:///host"); }},
+      {"n_negative", "schedule.event_count", [](auto& s) { s.set_event_count(-1); }},
+      {"n_large", "schedule.event_count", [](auto& s) { s.set_event_count(100'000'001); }},
+      {"priority", "schedule.priority", [](auto& s) { s.set_priority(10); }},
+      {"priority_negative", "schedule.priority", [](auto& s) { s.set_priority(-1); }},
       {"timeout_short", "schedule.delivery_timeout",
-       [](auto* s) { s->mutable_delivery_timeout()->set_nanos(1000); }},
+       [](auto& s) { s.mutable_delivery_timeout()->set_nanos(1000); }},
       {"timeout_long", "schedule.delivery_timeout",
-       [](auto* s) { s->mutable_delivery_timeout()->set_seconds(3601); }},
+       [](auto& s) { s.mutable_delivery_timeout()->set_seconds(3601); }},
       {"timeout_signs", "schedule.delivery_timeout",
-       [](auto* s) {
-         s->mutable_delivery_timeout()->set_seconds(1);
-         s->mutable_delivery_timeout()->set_nanos(-1);
+       [](auto& s) {
+         s.mutable_delivery_timeout()->set_seconds(1);
+         s.mutable_delivery_timeout()->set_nanos(-1);
        }},
       {"attempts", "schedule.retry_policy.max_attempts",
-       [](auto* s) { s->mutable_retry_policy()->set_max_attempts(-3); }},
+       [](auto& s) { s.mutable_retry_policy()->set_max_attempts(-3); }},
       {"multiplier", "schedule.retry_policy.multiplier",
-       [](auto* s) { s->mutable_retry_policy()->set_multiplier(0.5); }},
+       [](auto& s) { s.mutable_retry_policy()->set_multiplier(0.5); }},
       {"multiplier_nan", "schedule.retry_policy.multiplier",
-       [](auto* s) { s->mutable_retry_policy()->set_multiplier(std::nan("")); }},
+       [](auto& s) { s.mutable_retry_policy()->set_multiplier(std::nan("")); }},
       {"backoff", "schedule.retry_policy.max_backoff",
-       [](auto* s) {
-         s->mutable_retry_policy()->mutable_min_backoff()->set_seconds(10);
-         s->mutable_retry_policy()->mutable_max_backoff()->set_seconds(5);
+       [](auto& s) {
+         s.mutable_retry_policy()->mutable_min_backoff()->set_seconds(10);
+         s.mutable_retry_policy()->mutable_max_backoff()->set_seconds(5);
        }},
       {"max_age", "schedule.retry_policy.max_age",
-       [](auto* s) { s->mutable_retry_policy()->mutable_max_age()->set_seconds(31 * 86'400); }},
+       [](auto& s) { s.mutable_retry_policy()->mutable_max_age()->set_seconds(31 * 86'400); }},
       {"content_type", "schedule.content_type",
-       [](auto* s) { s->set_content_type("text/plain\r\nX: y"); }},
+       [](auto& s) { s.set_content_type("text/plain\r\nX: y"); }},
       {"display_name", "schedule.display_name",
-       [](auto* s) { s->set_display_name(std::string(201, 'n')); }},
+       [](auto& s) { s.set_display_name(std::string(201, 'n')); }},
       {"display_name_escape", "schedule.display_name",
-       [](auto* s) { s->set_display_name("a\x1b[2J"); }},
+       [](auto& s) { s.set_display_name("a\x1b[2J"); }},
       {"display_name_c1", "schedule.display_name",
-       [](auto* s) { s->set_display_name("a\xc2\x9b"); }},
-      {"label_escape", "schedule.labels", [](auto* s) { (*s->mutable_labels())["a"] = "\x7f"; }},
-      {"policy_form", "schedule.policy", [](auto* s) { s->set_policy("p"); }},
+       [](auto& s) { s.set_display_name("a\xc2\x9b"); }},
+      {"label_escape", "schedule.labels", [](auto& s) { (*s.mutable_labels())["a"] = "\x7f"; }},
+      {"policy_form", "schedule.policy", [](auto& s) { s.set_policy("p"); }},
       {"policy_kind", "schedule.policy",
-       [](auto* s) { s->set_policy("tenants/default/schedules/p"); }},
+       [](auto& s) { s.set_policy("tenants/default/schedules/p"); }},
       {"policy_tenant", "schedule.policy",
-       [](auto* s) { s->set_policy("tenants/other/policies/p"); }},
-      {"window_empty", "schedule.window.duration", [](auto* s) { s->mutable_window(); }},
+       [](auto& s) { s.set_policy("tenants/other/policies/p"); }},
+      {"window_empty", "schedule.window.duration", [](auto& s) { s.mutable_window(); }},
       {"window_short", "schedule.window.duration",
-       [](auto* s) { s->mutable_window()->mutable_duration()->set_nanos(999'999'999); }},
+       [](auto& s) { s.mutable_window()->mutable_duration()->set_nanos(999'999'999); }},
       {"window_long", "schedule.window.duration",
-       [](auto* s) { s->mutable_window()->mutable_duration()->set_seconds(366 * 86'400 + 1); }},
+       [](auto& s) { s.mutable_window()->mutable_duration()->set_seconds(366 * 86'400 + 1); }},
       {"pacing", "schedule.window.pacing",
-       [](auto* s) {
-         s->mutable_window()->mutable_duration()->set_seconds(1);
-         s->mutable_window()->set_pacing(static_cast<v1::Window::Pacing>(3));
+       [](auto& s) {
+         s.mutable_window()->mutable_duration()->set_seconds(1);
+         s.mutable_window()->set_pacing(static_cast<v1::Window::Pacing>(3));
        }},
       {"on_close", "schedule.window.on_close",
-       [](auto* s) {
-         s->mutable_window()->mutable_duration()->set_seconds(1);
-         s->mutable_window()->set_on_close(static_cast<v1::Window::OnClose>(4));
+       [](auto& s) {
+         s.mutable_window()->mutable_duration()->set_seconds(1);
+         s.mutable_window()->set_on_close(static_cast<v1::Window::OnClose>(4));
        }},
       {"completion", "schedule.completion",
-       [](auto* s) { s->set_completion(static_cast<v1::Completion>(3)); }},
-      {"on_complete_empty", "schedule.on_complete", [](auto* s) { s->mutable_on_complete(); }},
+       [](auto& s) { s.set_completion(static_cast<v1::Completion>(3)); }},
+      {"on_complete_empty", "schedule.on_complete", [](auto& s) { s.mutable_on_complete(); }},
       {"on_complete_uri", "schedule.on_complete.http.uri",
-       [](auto* s) { s->mutable_on_complete()->mutable_http()->set_uri("ftp://h/"); }},
-      {"label", "schedule.labels[]", [](auto* s) { (*s->mutable_labels())[""] = "x"; }},
+       [](auto& s) { s.mutable_on_complete()->mutable_http()->set_uri("ftp://h/"); }},
+      {"label", "schedule.labels[]", [](auto& s) { (*s.mutable_labels())[""] = "x"; }},
   };
 }
 
@@ -143,7 +143,7 @@ TEST(ScheduleValidation, CreateRefusesEachBadFieldByNameAndWritesNothing) {
   const std::string before = fixture.Dump();
   for (const BadSchedule& bad : BadSchedules()) {
     v1::CreateScheduleRequest request = ValidSchedule("s");
-    bad.change(request.mutable_schedule());
+    bad.change(*request.mutable_schedule());
     const auto answer = fixture.Call(&ScheduleApi::CreateSchedule, request);
     EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument)
         << bad.name << answer.status();
@@ -163,7 +163,7 @@ TEST(ScheduleValidation, UpdateRefusesEachBadFieldByNameAndWritesNothing) {
     *request.mutable_schedule() = ValidSchedule("s").schedule();
     request.mutable_schedule()->set_name("tenants/default/schedules/s");
     request.mutable_update_mask()->add_paths("*");
-    bad.change(request.mutable_schedule());
+    bad.change(*request.mutable_schedule());
     const auto answer = fixture.Call(&ScheduleApi::UpdateSchedule, request);
     EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument)
         << bad.name << answer.status();

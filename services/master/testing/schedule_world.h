@@ -84,22 +84,22 @@ inline std::vector<std::pair<WaitingKey, storage::v1::EventRecord>> Waiting(
 }
 
 // tenants/default/policies/…
-inline std::string PutPolicy(MasterWorld* fixture, const std::string& id) {
+inline std::string PutPolicy(MasterWorld& fixture, const std::string& id) {
   storage::v1::PolicyRecord policy;
   policy.set_tenant("default");
   policy.set_policy_id(id);
   policy.set_version(1);
   policy.set_max_concurrent(1);
-  fixture->Put(kv::ColumnFamily::kPolicies, PolicyKey("default", id), policy.SerializeAsString());
+  fixture.Put(kv::ColumnFamily::kPolicies, PolicyKey("default", id), policy.SerializeAsString());
   return absl::StrCat("tenants/default/policies/", id);
 }
 
 // Ids of the policies among `ids` that the schedule is noted as a user of.
-inline std::vector<std::string> UsedPolicies(MasterWorld* fixture, const Uid& schedule,
+inline std::vector<std::string> UsedPolicies(MasterWorld& fixture, const Uid& schedule,
                                              const std::vector<std::string>& ids) {
   std::vector<std::string> used;
   for (const std::string& id : ids) {
-    if (fixture->Get(kv::ColumnFamily::kPolicies, PolicyUserKey(PolicyUid("default", id), schedule))
+    if (fixture.Get(kv::ColumnFamily::kPolicies, PolicyUserKey(PolicyUid("default", id), schedule))
             .has_value())
       used.push_back(id);
   }
@@ -112,7 +112,7 @@ struct ScheduleWorld {
   MasterWorld fixture;
   absl::Time start;
   // Applied to each schedule that is created.
-  std::function<void(v1::Schedule*)> change = nullptr;
+  std::function<void(v1::Schedule&)> change = nullptr;
 
   explicit ScheduleWorld(int emitted, int planned) {
     start = absl::FromUnixSeconds(absl::ToUnixSeconds(fixture.Now())) + absl::Seconds(1);
@@ -125,7 +125,7 @@ struct ScheduleWorld {
   void MakeSchedule(const std::string& cron, int n = 1) {
     v1::CreateScheduleRequest request = ValidSchedule("s", cron);
     request.mutable_schedule()->set_event_count(n);
-    if (change) change(request.mutable_schedule());
+    if (change) change(*request.mutable_schedule());
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     ASSERT_TRUE(made.ok()) << made.status();
   }
@@ -133,8 +133,8 @@ struct ScheduleWorld {
   void MakeThrottled(const std::string& cron, int n, const std::string& policy_id) {
     v1::CreateScheduleRequest request = ValidSchedule("s", cron);
     request.mutable_schedule()->set_event_count(n);
-    request.mutable_schedule()->set_policy(PutPolicy(&fixture, policy_id));
-    if (change) change(request.mutable_schedule());
+    request.mutable_schedule()->set_policy(PutPolicy(fixture, policy_id));
+    if (change) change(*request.mutable_schedule());
     const auto made = fixture.Call(&ScheduleApi::CreateSchedule, request);
     ASSERT_TRUE(made.ok()) << made.status();
   }
@@ -145,13 +145,13 @@ struct ScheduleWorld {
 using Strings = std::vector<std::string>;
 
 inline void SetMisfire(v1::MisfirePolicy::Action action, int threshold_seconds, int max_catch_up,
-                       v1::Schedule* schedule) {
-  schedule->mutable_misfire_policy()->set_action(action);
-  schedule->mutable_misfire_policy()->mutable_threshold()->set_seconds(threshold_seconds);
-  schedule->mutable_misfire_policy()->set_max_catch_up(max_catch_up);
+                       v1::Schedule& schedule) {
+  schedule.mutable_misfire_policy()->set_action(action);
+  schedule.mutable_misfire_policy()->mutable_threshold()->set_seconds(threshold_seconds);
+  schedule.mutable_misfire_policy()->set_max_catch_up(max_catch_up);
 }
 // Occurrences that are more than a second late do not fire.
-inline void SkipMissed(v1::Schedule* schedule) {
+inline void SkipMissed(v1::Schedule& schedule) {
   SetMisfire(v1::MisfirePolicy::SKIP, 1, 100, schedule);
 }
 
@@ -174,9 +174,9 @@ inline std::vector<std::string> SkippedSince(const MasterWorld& fixture, absl::T
 }
 
 // Moves the rows due from `begin` on to `parked`, as the handler does when it meets them.
-inline void Park(MasterWorld* fixture, absl::Time begin) {
+inline void Park(MasterWorld& fixture, absl::Time begin) {
   kv::Group group;
-  for (const auto& [key, record] : fixture->Events()) {
+  for (const auto& [key, record] : fixture.Events()) {
     if (key.due_time < begin) continue;
     const std::string row = EncodeEventKey(key);
     group.mutations.push_back(
@@ -185,13 +185,13 @@ inline void Park(MasterWorld* fixture, absl::Time begin) {
                                .key = ParkedKey(key.uid, row),
                                .value = record.SerializeAsString()});
   }
-  fixture->Commit({group});
+  fixture.Commit({group});
 }
 
 // The same of waiting rows, as the token manager does; `taken` events of each have been granted.
-inline void ParkWaiting(MasterWorld* fixture, uint64_t taken = 0) {
+inline void ParkWaiting(MasterWorld& fixture, uint64_t taken = 0) {
   kv::Group group;
-  for (auto& [key, record] : Waiting(*fixture)) {
+  for (auto& [key, record] : Waiting(fixture)) {
     const std::string row = EncodeWaitingKey(key);
     record.mutable_throttle()->set_taken(taken);
     group.mutations.push_back(
@@ -200,7 +200,7 @@ inline void ParkWaiting(MasterWorld* fixture, uint64_t taken = 0) {
                                .key = ParkedKey(key.uid, row),
                                .value = record.SerializeAsString()});
   }
-  fixture->Commit({group});
+  fixture.Commit({group});
 }
 
 }  // namespace escapement::master

@@ -173,7 +173,7 @@ struct StoredSchedules::Parts {
       for (std::string begin = prefix;;) {
         const auto result = Scan(ColumnFamily::kInUse, begin, PrefixEnd(prefix));
         if (!result.ok()) return result.status();
-        for (const kv::Entry& entry : result->entries) emitter::AddInUse(entry.key, &found);
+        for (const kv::Entry& entry : result->entries) emitter::AddInUse(entry.key, found);
         if (!result->more || result->entries.empty()) break;
         begin = KeyAfter(result->entries.back().key);
       }

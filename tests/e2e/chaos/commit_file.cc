@@ -66,7 +66,7 @@ std::string Encode(const kv::CommitRecord& record, absl::Time now) {
   AppendBigEndian<uint64_t>(&out, record.stamped.size());
   for (const std::string& value : record.stamped) AppendBytes(value, &out);
   kv::wire::CommitCall call;
-  kv::ToWire(*record.request, &call);
+  kv::ToWire(*record.request, call);
   AppendBytes(call.SerializeAsString(), &out);
   return out;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/storage/child_rows.h"
 #include "common/storage/children_table.h"
 #include "common/storage/done_table.h"
@@ -16,7 +17,6 @@
 #include "escapement/v1/schedule_service.pb.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -79,9 +79,9 @@ class Backfill {
     }
     if (i < scope_.occurrences.size()) {
       SetTimestamp(ToMicros(scope_.occurrences[i].emitted.nominal_time),
-                   response_.mutable_next_start_time());
+                   *response_.mutable_next_start_time());
     } else if (scope_.beyond.has_value()) {
-      SetTimestamp(ToMicros(*scope_.beyond), response_.mutable_next_start_time());
+      SetTimestamp(ToMicros(*scope_.beyond), *response_.mutable_next_start_time());
     }
     if (!CarryRest(i)) return rest_->index;
     for (Rest& rest : former_) {
@@ -104,7 +104,7 @@ class Backfill {
     std::vector<kv::Mutation> rows;
     EmittedOccurrence emitted = occurrence.emitted;
     emitted.window_begin = input_.now;  // it is late by intention
-    AddLaunchedRows(scope_.source, emitted, input_.layout, input_.now, &rows);
+    AddLaunchedRows(scope_.source, emitted, input_.layout, input_.now, rows);
     if (response_.fired_count() > 0 && group_.mutations.size() + rows.size() > kChangeRowsMax)
       return false;
     RequireUnfired(occurrence);
@@ -268,14 +268,14 @@ std::vector<kv::Key> QueueKeys(const OccurrenceSource& source, const BackfillOcc
   return keys;
 }
 
-absl::Status NoteOutcome(BackfillOccurrence* occurrence) {
-  for (const auto& [key, value] : occurrence->done) {
+absl::Status NoteOutcome(BackfillOccurrence& occurrence) {
+  for (const auto& [key, value] : occurrence.done) {
     if (!value.has_value()) continue;
     storage::v1::DoneRecord done;
     if (!done.ParseFromString(*value)) return BrokenRecord("a Done record");
     const bool never_sent = done.outcome() == storage::v1::OUTCOME_KIND_SKIPPED &&
                             done.attempts() == 0 && done.run_count() <= 1;
-    if (!done.run_skipped() && !never_sent) occurrence->present = true;
+    if (!done.run_skipped() && !never_sent) occurrence.present = true;
   }
   return absl::OkStatus();
 }

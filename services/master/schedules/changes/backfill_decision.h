@@ -70,7 +70,7 @@ std::vector<kv::Key> QueueKeys(const OccurrenceSource& source, const BackfillOcc
                                const kv::Layout& layout);
 
 // Takes in what its Done keys hold. DATA_LOSS if that cannot be read.
-absl::Status NoteOutcome(BackfillOccurrence* occurrence);
+absl::Status NoteOutcome(BackfillOccurrence& occurrence);
 
 // The summary record that begins with this occurrence, if it is of another version than `version`.
 std::optional<storage::v1::DoneRecord> FormerSummaryAt(const BackfillOccurrence& first,

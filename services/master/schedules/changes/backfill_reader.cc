@@ -118,7 +118,7 @@ class Search : public std::enable_shared_from_this<Search> {
     for (BackfillOccurrence* occurrence : occurrences) {
       occurrence->present = values[next++].has_value();
       for (auto& [key, value] : occurrence->done) value = std::move(values[next++]);
-      if (absl::Status status = NoteOutcome(occurrence); !status.ok()) return status;
+      if (absl::Status status = NoteOutcome(*occurrence); !status.ok()) return status;
     }
     return absl::OkStatus();
   }

@@ -102,7 +102,7 @@ absl::Status ChangeBuilder::CheckRows() const {
 void ChangeBuilder::EmitOne(const Definition& definition, const cron::Occurrence& occurrence) {
   const OccurrenceSource source = SourceOf(definition.record);
   AddOccurrenceRows(source, ToEmitted(source, definition.timetable, occurrence), layout_, now_,
-                    &group_.mutations);
+                    group_.mutations);
   ++occurrences_;
 }
 
@@ -192,11 +192,11 @@ void ChangeBuilder::ForgetRunBefore(const std::string& occurrence, size_t writte
 }
 
 void ChangeBuilder::PutChildren(const Definition& definition) {
-  AddChildren(definition.record, definition.timetable, from(), layout_, &group_.mutations);
+  AddChildren(definition.record, definition.timetable, from(), layout_, group_.mutations);
 }
 
 void ChangeBuilder::DeleteChildren(const Definition& former) {
-  RemoveChildren(former.timetable, snapshot_.uid, covered_, layout_, &group_.mutations);
+  RemoveChildren(former.timetable, snapshot_.uid, covered_, layout_, group_.mutations);
 }
 
 void ChangeBuilder::PutSchedule(const storage::v1::ScheduleRecord& record) {
@@ -260,7 +260,7 @@ void ChangeBuilder::ReturnParked(const ParkedRow& parked, const Definition& defi
         {.cf = parked.home.cf, .key = parked.home.key, .value = parked.entry.value});
   } else {
     AddMovedRow(SourceOf(wanted), parked.row, parked.occurrence, parked.first, parked.due_time,
-                layout_, now_, &group_.mutations);
+                layout_, now_, group_.mutations);
   }
   parked_mutations_ += group_.mutations.size() - before;
 }
@@ -268,7 +268,7 @@ void ChangeBuilder::ReturnParked(const ParkedRow& parked, const Definition& defi
 absl::Status ChangeBuilder::SkipParked(const ParkedRow& parked, absl::string_view reason) {
   const size_t before = group_.mutations.size();
   const absl::Status status =
-      parked_ends_.End(parked, storage::v1::OUTCOME_KIND_SKIPPED, reason, &group_);
+      parked_ends_.End(parked, storage::v1::OUTCOME_KIND_SKIPPED, reason, group_);
   parked_mutations_ += group_.mutations.size() - before;
   return status;
 }

@@ -91,7 +91,7 @@ class ChangeBuilder {
   // A launch record's occurrence is skipped; it is still as it was read, and has no run.
   void SkipLaunch(const WaitingLaunch& launch, absl::string_view reason);
   // Writes the masters' run parts that SkipParked has counted up.
-  void PutRunParts() { parked_ends_.PutRunParts(&group_); }
+  void PutRunParts() { parked_ends_.PutRunParts(group_); }
 
   size_t occurrences() const { return occurrences_; }
   kv::Group& group() { return group_; }

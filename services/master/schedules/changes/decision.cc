@@ -39,11 +39,11 @@ v1::Schedule ShownAfter(const ChangeInput& input, const storage::v1::ScheduleRec
   return ShowSchedule({record, state, definition.record}, NextTime(state, definition, input.now));
 }
 
-Decision ToDecision(ChangeBuilder* builder, std::unique_ptr<google::protobuf::Message> response) {
+Decision ToDecision(ChangeBuilder& builder, std::unique_ptr<google::protobuf::Message> response) {
   Decision decision;
-  decision.group = std::move(builder->group());
+  decision.group = std::move(builder.group());
   decision.response = std::move(response);
-  decision.occurrences = builder->occurrences();
+  decision.occurrences = builder.occurrences();
   return decision;
 }
 

@@ -56,7 +56,7 @@ v1::Schedule ShownAfter(const ChangeInput& input, const storage::v1::ScheduleRec
                         storage::v1::StateRecord state, const Definition& definition);
 
 // Takes the builder's group.
-Decision ToDecision(ChangeBuilder* builder, std::unique_ptr<google::protobuf::Message> response);
+Decision ToDecision(ChangeBuilder& builder, std::unique_ptr<google::protobuf::Message> response);
 
 }  // namespace escapement::master
 

@@ -14,12 +14,12 @@ namespace {
 
 // The parts that keys of `events` and of `waiting` share.
 template <typename Key>
-bool Take(const std::optional<Key>& key, ParkedRow* parked) {
+bool Take(const std::optional<Key>& key, ParkedRow& parked) {
   if (!key.has_value()) return false;
-  parked->uid = key->uid;
-  parked->occurrence = key->occurrence;
-  parked->due_time = key->due_time;
-  parked->first = key->first;
+  parked.uid = key->uid;
+  parked.occurrence = key->occurrence;
+  parked.due_time = key->due_time;
+  parked.first = key->first;
   return true;
 }
 
@@ -41,8 +41,8 @@ absl::StatusOr<ParkedRow> ReadParkedRow(kv::Entry entry) {
   parked.home.key = EventKeyOfParked(parked.entry.key);
   if (!parked.row.ParseFromString(parked.entry.value)) return BrokenRecord("a parked event");
   parked.home.cf = parked.throttled() ? kv::ColumnFamily::kWaiting : kv::ColumnFamily::kEvents;
-  const bool read = parked.throttled() ? Take(DecodeWaitingKey(parked.home.key), &parked)
-                                       : Take(DecodeEventKey(parked.home.key), &parked);
+  const bool read = parked.throttled() ? Take(DecodeWaitingKey(parked.home.key), parked)
+                                       : Take(DecodeEventKey(parked.home.key), parked);
   if (!read || parked.begin() > parked.end()) return BrokenRecord("a parked event");
   return parked;
 }

@@ -47,12 +47,12 @@ class Resume {
     state.set_kind(storage::v1::SCHEDULE_STATE_KIND_ENABLED);
     state.clear_pause_reason();
     state.clear_pause_time_micros();
-    RETURN_IF_ERROR(EmitAndLimit(&state));
+    RETURN_IF_ERROR(EmitAndLimit(state));
     builder_.PutChildren(definition_);
     state.set_covered_to_micros(ToMicros(builder_.from()));
     builder_.PutState(state);
-    return ToDecision(&builder_, std::make_unique<v1::Schedule>(
-                                     ShownAfter(input_, *snapshot.record, state, definition_)));
+    return ToDecision(builder_, std::make_unique<v1::Schedule>(
+                                    ShownAfter(input_, *snapshot.record, state, definition_)));
   }
 
  private:
@@ -102,7 +102,7 @@ class Resume {
   }
 
   Decision SomeOfIt() {
-    Decision decision = ToDecision(&builder_, nullptr);
+    Decision decision = ToDecision(builder_, nullptr);
     decision.partial = true;
     return decision;
   }
@@ -126,7 +126,7 @@ class Resume {
   }
 
   // Emits occurrences that were never emitted, and sets the end that max_runs leaves.
-  absl::Status EmitAndLimit(storage::v1::StateRecord* state) {
+  absl::Status EmitAndLimit(storage::v1::StateRecord& state) {
     const absl::Time covered = std::clamp(builder_.covered(), paused_at_, input_.now);
     MissedSplit missed =
         SplitMissed(definition_.timetable, plan_, covered, input_.now,
@@ -159,7 +159,7 @@ class Resume {
     } else if (fired.size() == left) {
       from = fired.back().instant + absl::Microseconds(1);
     }
-    LimitRuns(state->runs_used() + fired.size(), from, builder_.from(), &definition_, state);
+    LimitRuns(state.runs_used() + fired.size(), from, builder_.from(), definition_, state);
     return builder_.EmitUpcoming(definition_);
   }
 

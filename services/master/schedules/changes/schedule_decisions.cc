@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/misfire.h"
 #include "common/cron/occurrence_id.h"
 #include "common/status/errors.h"
@@ -20,7 +21,6 @@
 #include "google/protobuf/empty.pb.h"
 #include "services/master/errors.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 #include "services/master/schedules/changes/change_builder.h"
 #include "services/master/schedules/changes/missed_split.h"
 #include "services/master/schedules/codec/throttle_codec.h"
@@ -40,18 +40,18 @@ const std::string& PolicyOf(const Definition& definition) {
 }
 
 // Fills in times that ReadSchedule could not know.
-absl::Status FillTimes(absl::Time schedule_create_time, Definition* definition) {
-  if (!definition->anchor_missing) return absl::OkStatus();
+absl::Status FillTimes(absl::Time schedule_create_time, Definition& definition) {
+  if (!definition.anchor_missing) return absl::OkStatus();
   FillAnchor(definition, schedule_create_time);
-  return CheckFires(*definition);
+  return CheckFires(definition);
 }
 
-void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition* definition) {
-  definition->record.set_tenant(input.name.tenant);
-  definition->record.set_schedule_id(input.name.schedule);
-  definition->record.set_uid(std::string(input.snapshot.uid.bytes()));
-  definition->record.set_version(version);
-  definition->record.set_create_time_micros(ToMicros(input.now));
+void CompleteDefinition(const ChangeInput& input, uint64_t version, Definition& definition) {
+  definition.record.set_tenant(input.name.tenant);
+  definition.record.set_schedule_id(input.name.schedule);
+  definition.record.set_uid(std::string(input.snapshot.uid.bytes()));
+  definition.record.set_version(version);
+  definition.record.set_create_time_micros(ToMicros(input.now));
 }
 
 bool Enabled(const ScheduleSnapshot& snapshot) {
@@ -59,10 +59,10 @@ bool Enabled(const ScheduleSnapshot& snapshot) {
 }
 
 // More rows are parked than one commit takes: a delete that has begun ends them part by part.
-absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder* builder) {
+absl::StatusOr<Decision> SkipFirstParked(const ChangeInput& input, ChangeBuilder& builder) {
   for (const ParkedRow& parked : input.snapshot.parked)
-    RETURN_IF_ERROR(builder->SkipParked(parked, "deleted"));
-  builder->PutRunParts();
+    RETURN_IF_ERROR(builder.SkipParked(parked, "deleted"));
+  builder.PutRunParts();
   Decision decision = ToDecision(builder, nullptr);
   decision.partial = true;
   return decision;
@@ -84,44 +84,44 @@ bool SameTimes(const storage::v1::DefinitionRecord& a, const storage::v1::Defini
 // occurrence. Emitted occurrences that the next version has, too, count as fired, because a resume
 // cannot tell them apart. `former` is without the end of max_runs.
 absl::Status EndPausedVersion(const ChangeInput& input, const Definition& former,
-                              const Definition& next, ChangeBuilder* builder,
-                              storage::v1::StateRecord* state) {
-  const absl::Time begin = FromMicros(state->pause_time_micros());
+                              const Definition& next, ChangeBuilder& builder,
+                              storage::v1::StateRecord& state) {
+  const absl::Time begin = FromMicros(state.pause_time_micros());
   const uint64_t max_runs = former.record.timing().max_runs();
-  const bool finished = max_runs > 0 && state->runs_used() >= max_runs;
+  const bool finished = max_runs > 0 && state.runs_used() >= max_runs;
   const cron::Timetable& timetable =
       finished ? input.snapshot.definition->timetable : former.timetable;
   cron::MisfirePolicy policy = MisfirePolicyOf(former.record.misfire());
   policy.action = cron::MisfireAction::kSkip;
   policy.threshold = absl::ZeroDuration();
-  const absl::Time covered = std::clamp(builder->covered(), std::min(begin, input.now), input.now);
-  RETURN_IF_ERROR(builder->EmitMissed(
+  const absl::Time covered = std::clamp(builder.covered(), std::min(begin, input.now), input.now);
+  RETURN_IF_ERROR(builder.EmitMissed(
       former,
       SplitMissed(timetable, cron::PlanMissed(timetable, policy, covered, input.now), covered,
                   input.now, /*fire_max=*/0),
       "paused"));
   if (max_runs > 0 && begin < covered) {
-    uint64_t used = state->runs_used();
+    uint64_t used = state.runs_used();
     for (const cron::Occurrence& occurrence : timetable.Enumerate(begin, covered, kMaxRunsMax))
       used += next.timetable.Has(timetable.IdOf(occurrence), occurrence.instant);
-    state->set_runs_used(std::min(used, max_runs));
+    state.set_runs_used(std::min(used, max_runs));
   }
-  state->set_pause_time_micros(ToMicros(input.now));
-  state->set_covered_to_micros(ToMicros(std::max(builder->covered(), input.now)));
+  state.set_pause_time_micros(ToMicros(input.now));
+  state.set_covered_to_micros(ToMicros(std::max(builder.covered(), input.now)));
   return absl::OkStatus();
 }
 
 // Keeps what a resume relies on: every occurrence of the definition in [pause_time, covered_to) has
 // its rows, also beyond the end of max_runs, since that end may still move.
-absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder* builder, Definition* next,
-                          storage::v1::StateRecord* state) {
+absl::Status UpdatePaused(const ChangeInput& input, ChangeBuilder& builder, Definition& next,
+                          storage::v1::StateRecord& state) {
   absl::StatusOr<Definition> former = LoadDefinition(input.snapshot.definition->record);
   if (!former.ok()) return former.status();
-  RETURN_IF_ERROR(builder->EmitAdded(*former, *next));
-  if (!SameTimes(former->record, next->record))
-    RETURN_IF_ERROR(EndPausedVersion(input, *former, *next, builder, state));
-  const absl::Time paused_at = FromMicros(state->pause_time_micros());
-  LimitRuns(RunsUsedAt(*state, *former, input.now), paused_at, paused_at, next, state);
+  RETURN_IF_ERROR(builder.EmitAdded(*former, next));
+  if (!SameTimes(former->record, next.record))
+    RETURN_IF_ERROR(EndPausedVersion(input, *former, next, builder, state));
+  const absl::Time paused_at = FromMicros(state.pause_time_micros());
+  LimitRuns(RunsUsedAt(state, *former, input.now), paused_at, paused_at, next, state);
   return absl::OkStatus();
 }
 
@@ -142,8 +142,8 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   if (input.snapshot.record.has_value()) return AlreadyExists(input.name.ToString());
   ChangeBuilder builder(input.snapshot, input.name, input.layout, input.now);
   Definition definition = draft.definition;
-  CompleteDefinition(input, 1, &definition);
-  RETURN_IF_ERROR(FillTimes(input.now, &definition));
+  CompleteDefinition(input, 1, definition);
+  RETURN_IF_ERROR(FillTimes(input.now, definition));
   RETURN_IF_ERROR(CheckFiresAfter(definition, input.now));
   storage::v1::ScheduleRecord record = draft.record;
   record.set_uid(std::string(input.snapshot.uid.bytes()));
@@ -153,14 +153,14 @@ absl::StatusOr<Decision> DecideCreate(const ChangeInput& input, const ScheduleDr
   state.set_kind(SCHEDULE_STATE_KIND_ENABLED);
   state.set_version(1);
   state.set_covered_to_micros(ToMicros(builder.from()));
-  LimitRuns(/*used=*/0, builder.covered(), builder.from(), &definition, &state);
+  LimitRuns(/*used=*/0, builder.covered(), builder.from(), definition, state);
   RETURN_IF_ERROR(builder.EmitUpcoming(definition));
   builder.PutSchedule(record);
   builder.PutDefinition(definition);
   builder.PutChildren(definition);
   builder.PutState(state);
   builder.ChangePolicy(std::string(), PolicyOf(definition));
-  Decision decision = ToDecision(&builder, AnswerOf(input, record, state, definition));
+  Decision decision = ToDecision(builder, AnswerOf(input, record, state, definition));
   decision.policy_id = PolicyOf(definition);
   return decision;
 }
@@ -171,7 +171,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   const ScheduleSnapshot& snapshot = input.snapshot;
   v1::Schedule current =
       ShowSchedule({*snapshot.record, snapshot.state, snapshot.definition->record}, std::nullopt);
-  ForgetDefaultCompletion(&current);
+  ForgetDefaultCompletion(current);
   const absl::StatusOr<v1::Schedule> wanted =
       ApplyMask(current, request.schedule(), request.has_update_mask(), request.update_mask());
   if (!wanted.ok()) return wanted.status();
@@ -180,8 +180,8 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
 
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
   Definition& next = draft->definition;
-  CompleteDefinition(input, snapshot.state.version() + 1, &next);
-  RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), &next));
+  CompleteDefinition(input, snapshot.state.version() + 1, next);
+  RETURN_IF_ERROR(FillTimes(FromMicros(snapshot.record->create_time_micros()), next));
   storage::v1::ScheduleRecord record = draft->record;
   record.set_uid(snapshot.record->uid());
   record.set_create_time_micros(snapshot.record->create_time_micros());
@@ -195,10 +195,10 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
     state.set_covered_to_micros(ToMicros(builder.from()));
   }
   if (paused) {
-    RETURN_IF_ERROR(UpdatePaused(input, &builder, &next, &state));
+    RETURN_IF_ERROR(UpdatePaused(input, builder, next, state));
   } else {
     LimitRuns(RunsUsedAt(snapshot.state, *snapshot.definition, input.now), input.now,
-              builder.from(), &next, &state);
+              builder.from(), next, state);
     RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
     builder.DeleteChildren(*snapshot.definition);
     RETURN_IF_ERROR(builder.EmitAdded(*snapshot.definition, next));
@@ -209,7 +209,7 @@ absl::StatusOr<Decision> DecideUpdate(const ChangeInput& input,
   builder.PutDefinition(next);
   builder.PutState(state);
   builder.ChangePolicy(PolicyOf(*snapshot.definition), PolicyOf(next));
-  Decision decision = ToDecision(&builder, AnswerOf(input, record, state, next));
+  Decision decision = ToDecision(builder, AnswerOf(input, record, state, next));
   decision.policy_id = PolicyOf(next);
   return decision;
 }
@@ -232,8 +232,8 @@ absl::StatusOr<Decision> DecidePause(const ChangeInput& input,
   state.set_covered_to_micros(ToMicros(std::max(builder.now(), covered)));
   state.set_runs_used(RunsUsedAt(snapshot.state, *snapshot.definition, input.now));
   builder.PutState(state);
-  return ToDecision(&builder, std::make_unique<v1::Schedule>(ShownAfter(
-                                  input, *snapshot.record, state, *snapshot.definition)));
+  return ToDecision(builder, std::make_unique<v1::Schedule>(
+                                 ShownAfter(input, *snapshot.record, state, *snapshot.definition)));
 }
 
 absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
@@ -241,7 +241,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
   RETURN_IF_ERROR(CheckCurrent(input, request.etag()));
   const ScheduleSnapshot& snapshot = input.snapshot;
   ChangeBuilder builder(snapshot, input.name, input.layout, input.now);
-  if (snapshot.parked_more) return SkipFirstParked(input, &builder);
+  if (snapshot.parked_more) return SkipFirstParked(input, builder);
   if (Enabled(snapshot)) {
     RETURN_IF_ERROR(builder.EmitOwed(*snapshot.definition));
     builder.DeleteChildren(*snapshot.definition);
@@ -255,7 +255,7 @@ absl::StatusOr<Decision> DecideDelete(const ChangeInput& input,
   state.set_kind(SCHEDULE_STATE_KIND_DELETED);
   builder.DeleteSchedule();
   builder.PutState(state);
-  return ToDecision(&builder, std::make_unique<google::protobuf::Empty>());
+  return ToDecision(builder, std::make_unique<google::protobuf::Empty>());
 }
 
 absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
@@ -278,7 +278,7 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
                               .key = StateKey(snapshot.uid),
                               .kind = kv::Condition::Kind::kValueEquals,
                               .value = snapshot.state_bytes});
-  AddOccurrenceRows(source, occurrence, input.layout, input.now, &group.mutations);
+  AddOccurrenceRows(source, occurrence, input.layout, input.now, group.mutations);
   const auto not_done = [&](uint16_t shard, uint64_t first) -> kv::Condition {
     return {.cf = kv::ColumnFamily::kDone,
             .key = EncodeDoneKey({.shard = shard,
@@ -303,7 +303,7 @@ absl::StatusOr<Decision> DecideTrigger(const ChangeInput& input,
   }
   auto run = std::make_unique<v1::Run>();
   run->set_name(RunName{input.name, occurrence.id}.ToString());
-  SetTimestamp(ToMicros(input.now), run->mutable_nominal_time());
+  SetTimestamp(ToMicros(input.now), *run->mutable_nominal_time());
   run->set_event_count(static_cast<int64_t>(source.event_count));
   run->set_version(static_cast<int64_t>(source.version));
   run->set_state(v1::Run::ACTIVE);

@@ -17,24 +17,24 @@ namespace escapement::master {
 // Reads target, content_type, delivery_timeout and retry_policy. Adds each error to `violations`,
 // with its field below `prefix` ("schedule").
 storage::v1::DeliveryRecord ReadDelivery(const v1::Schedule& schedule, absl::string_view prefix,
-                                         FieldViolations* violations);
+                                         FieldViolations& violations);
 storage::v1::DeliveryRecord ReadDelivery(const v1::Event& event, absl::string_view prefix,
-                                         FieldViolations* violations);
+                                         FieldViolations& violations);
 
 // Reads only a target, at `field`; everything else has its default.
 storage::v1::DeliveryRecord ReadDeliveryTo(const v1::Target& target, absl::string_view field,
-                                           FieldViolations* violations);
+                                           FieldViolations& violations);
 
-void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule* schedule);
-void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event* event);
+void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Schedule& schedule);
+void WriteDelivery(const storage::v1::DeliveryRecord& record, v1::Event& event);
 
 uint32_t ReadPriority(const v1::Schedule& schedule, absl::string_view prefix,
-                      FieldViolations* violations);
+                      FieldViolations& violations);
 uint32_t ReadPriority(const v1::Event& event, absl::string_view prefix,
-                      FieldViolations* violations);
-void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations* violations);
+                      FieldViolations& violations);
+void CheckPayload(absl::string_view payload, absl::string_view field, FieldViolations& violations);
 // Checks a request_id.
-void CheckRequestId(absl::string_view request_id, FieldViolations* violations);
+void CheckRequestId(absl::string_view request_id, FieldViolations& violations);
 
 }  // namespace escapement::master
 

@@ -53,7 +53,7 @@ std::optional<absl::Time> NextTime(const storage::v1::StateRecord& state,
 size_t CharsOf(absl::string_view text);
 // Adds a violation if the text is longer than `chars_max` characters or holds control characters.
 void CheckShownText(absl::string_view field, absl::string_view text, size_t chars_max,
-                    FieldViolations* violations);
+                    FieldViolations& violations);
 
 // Quoted: version and change count.
 std::string Etag(const storage::v1::StateRecord& state);

@@ -37,7 +37,7 @@ storage::v1::StateRecord Enabled() {
 
 v1::Schedule Current(const std::string& text) {
   ScheduleDraft draft = Draft(text);
-  FillAnchor(&draft.definition, absl::FromUnixSeconds(100));
+  FillAnchor(draft.definition, absl::FromUnixSeconds(100));
   return ShowSchedule({draft.record, Enabled(), draft.definition.record}, std::nullopt);
 }
 
@@ -162,19 +162,19 @@ TEST(TargetCodecTest, EachKindOfTargetIsReadAndWritten) {
     v1::Target target;
     target.GetReflection()->MutableMessage(&target, kinds->field(i));
     FieldViolations violations;
-    const storage::v1::TargetRecord record = ReadTarget(target, "target", &violations);
+    const storage::v1::TargetRecord record = ReadTarget(target, "target", violations);
     const auto* kind = record.GetReflection()->GetOneofFieldDescriptor(record, record_kinds);
     ASSERT_NE(kind, nullptr) << kinds->field(i)->name();
     EXPECT_EQ(kind->name(), kinds->field(i)->name());
     v1::Target shown;
-    WriteTarget(record, &shown);
+    WriteTarget(record, shown);
     EXPECT_EQ(shown.kind_case(), target.kind_case());
   }
 }
 
 TEST(TargetCodecTest, TargetWithoutKindIsRefusedWithTheKindsToSet) {
   FieldViolations violations;
-  ReadTarget({}, "target", &violations);
+  ReadTarget({}, "target", violations);
   EXPECT_EQ(FieldViolationsOf(violations.ToStatus()),
             (std::vector<std::pair<std::string, std::string>>{
                 {"target", "is required: set http or grpc"}}));

@@ -93,9 +93,9 @@ bool HasControlCharacter(absl::string_view text) {
 }
 
 void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
-                 storage::v1::HttpTargetRecord* record, FieldViolations* violations) {
+                 storage::v1::HttpTargetRecord& record, FieldViolations& violations) {
   if (http.headers().size() > kHeadersMax) {
-    violations->Add(field, absl::StrCat("must hold at most ", kHeadersMax, " headers"));
+    violations.Add(field, absl::StrCat("must hold at most ", kHeadersMax, " headers"));
     return;
   }
   const std::map<std::string, std::string> sorted(http.headers().begin(), http.headers().end());
@@ -104,52 +104,52 @@ void ReadHeaders(const v1::HttpTarget& http, const std::string& field,
     const std::string entry =
         absl::StrCat(field, "[", absl::CHexEscape(absl::string_view(name).substr(0, 40)), "]");
     if (absl::Status status = CheckHeaderName(name); !status.ok())
-      violations->Add(entry, status.message());
+      violations.Add(entry, status.message());
     if (!seen.insert(absl::AsciiStrToLower(name)).second)
-      violations->Add(entry, "is given twice (case is ignored)");
+      violations.Add(entry, "is given twice (case is ignored)");
     if (value.size() > kHeaderValueBytesMax) {
-      violations->Add(entry,
-                      absl::StrCat("value must have at most ", kHeaderValueBytesMax, " bytes"));
+      violations.Add(entry,
+                     absl::StrCat("value must have at most ", kHeaderValueBytesMax, " bytes"));
     }
     if (HasControlCharacter(value))
-      violations->Add(entry, "value must not hold control characters such as CR, LF or NUL");
-    (*record->mutable_headers())[name] = value;
+      violations.Add(entry, "value must not hold control characters such as CR, LF or NUL");
+    (*record.mutable_headers())[name] = value;
   }
 }
 
 void ReadHttp(const v1::Target& target, const std::string& field,
-              storage::v1::TargetRecord* target_record, FieldViolations* violations) {
+              storage::v1::TargetRecord& target_record, FieldViolations& violations) {
   const v1::HttpTarget& http = target.http();
-  storage::v1::HttpTargetRecord* record = target_record->mutable_http();
+  storage::v1::HttpTargetRecord* record = target_record.mutable_http();
   if (absl::Status status = CheckHttpUri(http.uri()); !status.ok()) {
-    violations->Add(absl::StrCat(field, ".uri"), status.message());
+    violations.Add(absl::StrCat(field, ".uri"), status.message());
   }
   const std::string method = http.method().empty() ? "POST" : http.method();
   if (method != "POST" && method != "PUT" && method != "PATCH") {
-    violations->Add(absl::StrCat(field, ".method"), "must be POST, PUT or PATCH");
+    violations.Add(absl::StrCat(field, ".method"), "must be POST, PUT or PATCH");
   }
   record->set_uri(http.uri());
   record->set_method(method);
-  ReadHeaders(http, absl::StrCat(field, ".headers"), record, violations);
+  ReadHeaders(http, absl::StrCat(field, ".headers"), *record, violations);
 }
 
-void WriteHttp(const storage::v1::TargetRecord& record, v1::Target* target) {
-  v1::HttpTarget* http = target->mutable_http();
+void WriteHttp(const storage::v1::TargetRecord& record, v1::Target& target) {
+  v1::HttpTarget* http = target.mutable_http();
   http->set_uri(record.http().uri());
   http->set_method(record.http().method());
   for (const auto& [name, value] : record.http().headers())
     (*http->mutable_headers())[name] = value;
 }
 
-void ReadGrpc(const v1::Target& target, const std::string& field, storage::v1::TargetRecord* record,
-              FieldViolations* violations) {
+void ReadGrpc(const v1::Target& target, const std::string& field, storage::v1::TargetRecord& record,
+              FieldViolations& violations) {
   if (absl::Status status = CheckGrpcUri(target.grpc().uri()); !status.ok())
-    violations->Add(absl::StrCat(field, ".uri"), status.message());
-  record->mutable_grpc()->set_uri(target.grpc().uri());
+    violations.Add(absl::StrCat(field, ".uri"), status.message());
+  record.mutable_grpc()->set_uri(target.grpc().uri());
 }
 
-void WriteGrpc(const storage::v1::TargetRecord& record, v1::Target* target) {
-  target->mutable_grpc()->set_uri(record.grpc().uri());
+void WriteGrpc(const storage::v1::TargetRecord& record, v1::Target& target) {
+  target.mutable_grpc()->set_uri(record.grpc().uri());
 }
 
 // The kinds of targets, and how each is validated, stored and shown.
@@ -159,8 +159,8 @@ struct KindRow {
   storage::v1::TargetRecord::KindCase record_kind;
   // Adds violations with fields below `field` ("schedule.target.http").
   void (*read)(const v1::Target& target, const std::string& field,
-               storage::v1::TargetRecord* record, FieldViolations* violations);
-  void (*write)(const storage::v1::TargetRecord& record, v1::Target* target);
+               storage::v1::TargetRecord& record, FieldViolations& violations);
+  void (*write)(const storage::v1::TargetRecord& record, v1::Target& target);
 };
 constexpr std::array kKinds = {
     KindRow{"http", v1::Target::kHttp, storage::v1::TargetRecord::kHttp, &ReadHttp, &WriteHttp},
@@ -233,21 +233,21 @@ absl::Status CheckHeaderName(absl::string_view name) {
 }
 
 storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
-                                     FieldViolations* violations) {
+                                     FieldViolations& violations) {
   storage::v1::TargetRecord record;
   const KindRow* row = FindKind(&KindRow::kind, target.kind_case());
   if (row == nullptr) {
     const auto name = [](std::string* out, const KindRow& kind) {
       absl::StrAppend(out, kind.name);
     };
-    violations->Add(field, absl::StrCat("is required: set ", absl::StrJoin(kKinds, " or ", name)));
+    violations.Add(field, absl::StrCat("is required: set ", absl::StrJoin(kKinds, " or ", name)));
   } else {
-    row->read(target, absl::StrCat(field, ".", row->name), &record, violations);
+    row->read(target, absl::StrCat(field, ".", row->name), record, violations);
   }
   return record;
 }
 
-void WriteTarget(const storage::v1::TargetRecord& record, v1::Target* target) {
+void WriteTarget(const storage::v1::TargetRecord& record, v1::Target& target) {
   const KindRow* row = FindKind(&KindRow::record_kind, record.kind_case());
   if (row != nullptr) row->write(record, target);
 }

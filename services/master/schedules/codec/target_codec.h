@@ -17,9 +17,9 @@ namespace escapement::master {
 
 // Adds what is wrong to `violations`, with fields below `field` ("schedule.target").
 storage::v1::TargetRecord ReadTarget(const v1::Target& target, absl::string_view field,
-                                     FieldViolations* violations);
+                                     FieldViolations& violations);
 
-void WriteTarget(const storage::v1::TargetRecord& record, v1::Target* target);
+void WriteTarget(const storage::v1::TargetRecord& record, v1::Target& target);
 
 // OK, or why not.
 absl::Status CheckHttpUri(absl::string_view uri);

@@ -18,14 +18,14 @@ namespace escapement::master {
 // The policy must belong to `tenant`.
 std::optional<storage::v1::ThrottleRecord> ReadThrottle(const v1::Schedule& schedule,
                                                         absl::string_view tenant,
-                                                        FieldViolations* violations);
+                                                        FieldViolations& violations);
 
 // Writes policy, window and completion (which is always shown).
-void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule* schedule);
+void WriteThrottle(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
 // Clears the completion of a shown schedule if it is what its policy makes the default: then the
 // default of the policy that it gets applies.
-void ForgetDefaultCompletion(v1::Schedule* schedule);
+void ForgetDefaultCompletion(v1::Schedule& schedule);
 
 }  // namespace escapement::master
 

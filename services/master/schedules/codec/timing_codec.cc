@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/micros.h"
+#include "common/base/proto_time.h"
 #include "common/cron/cron_expression.h"
 #include "common/cron/misfire.h"
 #include "services/master/limits.h"
-#include "services/master/requests/proto_time.h"
 
 namespace escapement::master {
 namespace {
@@ -26,13 +26,13 @@ std::string Between(absl::Duration min, absl::Duration max) {
 // Reads one request's fields. `fields_` names them.
 class TimingReader {
  public:
-  TimingReader(const v1::Schedule& schedule, const TimingFields& fields, Definition* definition,
-               FieldViolations* violations)
+  TimingReader(const v1::Schedule& schedule, const TimingFields& fields, Definition& definition,
+               FieldViolations& violations)
       : schedule_(schedule), fields_(fields), definition_(definition), violations_(violations) {}
 
   void Read() {
-    storage::v1::DefinitionRecord& record = definition_->record;
-    const size_t before = violations_->size();
+    storage::v1::DefinitionRecord& record = definition_.record;
+    const size_t before = violations_.size();
     ReadWhen();
     ReadZone();
     ReadDst();
@@ -43,10 +43,10 @@ class TimingReader {
     ReadMisfire();
     ReadOverlap();
     if (timing_.ByteSizeLong() > 0) *record.mutable_timing() = std::move(timing_);
-    if (violations_->size() != before) return;
+    if (violations_.size() != before) return;
     absl::StatusOr<cron::Timetable> timetable = TimetableOf(record);
     if (timetable.ok()) {
-      definition_->timetable = *std::move(timetable);
+      definition_.timetable = *std::move(timetable);
     } else {
       Wrong("cron", timetable.status().message());
     }
@@ -54,7 +54,7 @@ class TimingReader {
 
  private:
   void Wrong(absl::string_view name, absl::string_view description) {
-    violations_->Add(fields_.Of(name), description);
+    violations_.Add(fields_.Of(name), description);
   }
 
   void ReadWhen() {
@@ -76,7 +76,7 @@ class TimingReader {
   }
 
   void ReadCron() {
-    definition_->record.set_cron(schedule_.cron());
+    definition_.record.set_cron(schedule_.cron());
     if (auto parsed = cron::ParseCron(schedule_.cron()); !parsed.ok())
       Wrong("cron", parsed.status().message());
   }
@@ -88,7 +88,7 @@ class TimingReader {
   void ReadZone() {
     const std::string& name =
         schedule_.time_zone().empty() ? kTimeZoneDefault : schedule_.time_zone();
-    definition_->record.set_time_zone(name);
+    definition_.record.set_time_zone(name);
     if (auto zone = cron::Zone::Load(name); !zone.ok()) Wrong("time_zone", zone.status().message());
   }
 
@@ -117,13 +117,13 @@ class TimingReader {
       return Wrong("overlap_policy", "must be ALLOW, SKIP, BUFFER_ONE or CANCEL_PREVIOUS");
     // The records count from 0, the default; the messages have "unspecified" before it.
     const int value = std::max(0, static_cast<int>(schedule_.overlap_policy()) - 1);
-    definition_->record.set_run_overlap(static_cast<storage::v1::RunOverlapKind>(value));
+    definition_.record.set_run_overlap(static_cast<storage::v1::RunOverlapKind>(value));
   }
 
   const v1::Schedule& schedule_;
   const TimingFields& fields_;
-  Definition* const definition_;
-  FieldViolations* const violations_;
+  Definition& definition_;
+  FieldViolations& violations_;
   storage::v1::TimingRecord timing_;
 };
 
@@ -153,7 +153,7 @@ void TimingReader::ReadCronFields() {
   record.set_minute(given.minute());
   record.set_second(given.second());
   record.set_year(given.year());
-  const size_t before = violations_->size();
+  const size_t before = violations_.size();
   // Each field is tried alone, so that every wrong one is named. In the order of the text.
   const cron::CronFields fields = {.second = given.second(),
                                    .minute = given.minute(),
@@ -184,10 +184,10 @@ void TimingReader::ReadCronFields() {
   check("month", &F::month, false);
   check("day_of_week", &F::day_of_week, false);
   check("year", &F::year, false);
-  if (violations_->size() != before) return;
-  definition_->record.set_cron(cron::TextOf(fields));
+  if (violations_.size() != before) return;
+  definition_.record.set_cron(cron::TextOf(fields));
   // Each field may be right although all of them together are too long.
-  if (auto parsed = cron::ParseCron(definition_->record.cron()); !parsed.ok())
+  if (auto parsed = cron::ParseCron(definition_.record.cron()); !parsed.ok())
     Wrong("cron_fields", parsed.status().message());
 }
 
@@ -204,7 +204,7 @@ void TimingReader::ReadInterval() {
   } else {
     record.set_every_micros(absl::ToInt64Microseconds(*every));
   }
-  definition_->anchor_missing = !interval.has_anchor_time();
+  definition_.anchor_missing = !interval.has_anchor_time();
   if (!interval.has_anchor_time()) return;
   const auto anchor = TimestampMicros(interval.anchor_time());
   if (!anchor.has_value()) return Wrong("interval.anchor_time", "is not a valid time");
@@ -301,7 +301,7 @@ void TimingReader::ReadMisfire() {
     record.set_max_catch_up(static_cast<uint32_t>(policy.max_catch_up()));
   }
   if (MisfirePolicyOf(record) != defaults)
-    *definition_->record.mutable_misfire() = std::move(record);
+    *definition_.record.mutable_misfire() = std::move(record);
 }
 
 // The fields that a preview has too.
@@ -330,17 +330,17 @@ v1::Schedule ScheduleOf(const v1::PreviewScheduleRequest& request) {
   return schedule;
 }
 
-void WriteWhen(const storage::v1::DefinitionRecord& definition, v1::Schedule* schedule) {
+void WriteWhen(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule) {
   const storage::v1::TimingRecord& timing = definition.timing();
   if (timing.has_interval()) {
-    v1::Interval* interval = schedule->mutable_interval();
-    SetDuration(timing.interval().every_micros(), interval->mutable_every());
-    SetTimestamp(timing.interval().anchor_micros(), interval->mutable_anchor_time());
+    v1::Interval* interval = schedule.mutable_interval();
+    SetDuration(timing.interval().every_micros(), *interval->mutable_every());
+    SetTimestamp(timing.interval().anchor_micros(), *interval->mutable_anchor_time());
   } else if (!timing.times_micros().empty()) {
-    for (const int64_t micros : timing.times_micros()) SetTimestamp(micros, schedule->add_times());
+    for (const int64_t micros : timing.times_micros()) SetTimestamp(micros, *schedule.add_times());
   } else if (timing.has_cron_fields()) {
     const storage::v1::CronFieldsRecord& record = timing.cron_fields();
-    v1::CronFields* fields = schedule->mutable_cron_fields();
+    v1::CronFields* fields = schedule.mutable_cron_fields();
     fields->set_month(record.month());
     fields->set_day_of_month(record.day_of_month());
     fields->set_day_of_week(record.day_of_week());
@@ -349,7 +349,7 @@ void WriteWhen(const storage::v1::DefinitionRecord& definition, v1::Schedule* sc
     fields->set_second(record.second());
     fields->set_year(record.year());
   } else {
-    schedule->set_cron(definition.cron());
+    schedule.set_cron(definition.cron());
   }
 }
 
@@ -359,39 +359,39 @@ TimingFields PreviewFields() {
   return {.prefix = "", .start_time = "schedule_start_time", .end_time = "schedule_end_time"};
 }
 
-void ReadTiming(const v1::Schedule& schedule, Definition* definition, FieldViolations* violations) {
+void ReadTiming(const v1::Schedule& schedule, Definition& definition, FieldViolations& violations) {
   const TimingFields fields;
   TimingReader(schedule, fields, definition, violations).Read();
 }
 
-void ReadTiming(const v1::PreviewScheduleRequest& request, Definition* definition,
-                FieldViolations* violations) {
+void ReadTiming(const v1::PreviewScheduleRequest& request, Definition& definition,
+                FieldViolations& violations) {
   const v1::Schedule schedule = ScheduleOf(request);
   const TimingFields fields = PreviewFields();
   TimingReader(schedule, fields, definition, violations).Read();
 }
 
-void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule* schedule) {
+void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule) {
   const storage::v1::TimingRecord& timing = definition.timing();
   WriteWhen(definition, schedule);
-  schedule->set_time_zone(definition.time_zone());
+  schedule.set_time_zone(definition.time_zone());
   if (!definition.cron().empty()) {
-    v1::DstPolicy* dst = schedule->mutable_dst_policy();
+    v1::DstPolicy* dst = schedule.mutable_dst_policy();
     dst->set_gap(static_cast<v1::DstPolicy::Gap::Policy>(timing.gap() + 1));
     dst->set_overlap(static_cast<v1::DstPolicy::Overlap::Policy>(timing.fold() + 1));
   }
   if (timing.start_micros() != 0)
-    SetTimestamp(timing.start_micros(), schedule->mutable_start_time());
-  if (timing.end_micros() != 0) SetTimestamp(timing.end_micros(), schedule->mutable_end_time());
-  schedule->set_max_runs(static_cast<int64_t>(timing.max_runs()));
-  *schedule->mutable_exclusions() = timing.exclusions();
-  if (timing.jitter_micros() != 0) SetDuration(timing.jitter_micros(), schedule->mutable_jitter());
+    SetTimestamp(timing.start_micros(), *schedule.mutable_start_time());
+  if (timing.end_micros() != 0) SetTimestamp(timing.end_micros(), *schedule.mutable_end_time());
+  schedule.set_max_runs(static_cast<int64_t>(timing.max_runs()));
+  *schedule.mutable_exclusions() = timing.exclusions();
+  if (timing.jitter_micros() != 0) SetDuration(timing.jitter_micros(), *schedule.mutable_jitter());
   const cron::MisfirePolicy misfire = MisfirePolicyOf(definition.misfire());
-  v1::MisfirePolicy* policy = schedule->mutable_misfire_policy();
+  v1::MisfirePolicy* policy = schedule.mutable_misfire_policy();
   policy->set_action(static_cast<v1::MisfirePolicy::Action>(static_cast<int>(misfire.action) + 1));
-  SetDuration(absl::ToInt64Microseconds(misfire.threshold), policy->mutable_threshold());
+  SetDuration(absl::ToInt64Microseconds(misfire.threshold), *policy->mutable_threshold());
   policy->set_max_catch_up(static_cast<int32_t>(misfire.max_catch_up));
-  schedule->set_overlap_policy(
+  schedule.set_overlap_policy(
       static_cast<v1::Schedule::OverlapPolicy>(definition.run_overlap() + 1));
 }
 

@@ -18,15 +18,15 @@ namespace escapement::master {
 // is added to `violations` ("schedule.interval.every", "schedule.times[3]"); the timetable is made
 // only if none is. Times are kept ascending; what equals the defaults is not kept, so that one wish
 // has one record.
-void ReadTiming(const v1::Schedule& schedule, Definition* definition, FieldViolations* violations);
+void ReadTiming(const v1::Schedule& schedule, Definition& definition, FieldViolations& violations);
 // The same of a preview, with its own names of the fields.
-void ReadTiming(const v1::PreviewScheduleRequest& request, Definition* definition,
-                FieldViolations* violations);
+void ReadTiming(const v1::PreviewScheduleRequest& request, Definition& definition,
+                FieldViolations& violations);
 TimingFields PreviewFields();
 
 // The reverse. Policies are shown with their defaults filled in, dst_policy of cron expressions
 // only.
-void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule* schedule);
+void WriteTiming(const storage::v1::DefinitionRecord& definition, v1::Schedule& schedule);
 
 // Whether a field of Schedule, by its name, says when it fires: of those exactly one may be set.
 bool IsWhenField(const std::string& name);

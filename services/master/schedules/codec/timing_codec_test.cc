@@ -33,7 +33,7 @@ struct ReadResult {
 ReadResult Read(const v1::Schedule& schedule) {
   ReadResult result;
   FieldViolations violations;
-  ReadTiming(schedule, &result.definition, &violations);
+  ReadTiming(schedule, result.definition, violations);
   result.status = violations.ToStatus();
   return result;
 }
@@ -41,7 +41,7 @@ ReadResult Read(const std::string& text) { return Read(Parse(text)); }
 
 v1::Schedule Shown(const Definition& definition) {
   v1::Schedule shown;
-  WriteTiming(definition.record, &shown);
+  WriteTiming(definition.record, shown);
   return shown;
 }
 
@@ -204,17 +204,17 @@ TEST(TimingCodec, AMissingAnchorIsToldFromOneAt1970) {
   ReadResult given = Read("interval { every { seconds: 7 } anchor_time { seconds: 0 } }");
   ASSERT_TRUE(given.status.ok());
   EXPECT_FALSE(given.definition.anchor_missing);
-  FillAnchor(&given.definition, absl::FromUnixSeconds(5));
+  FillAnchor(given.definition, absl::FromUnixSeconds(5));
   EXPECT_EQ(given.definition.record.timing().interval().anchor_micros(), 0);
 
   ReadResult missing = Read("interval { every { seconds: 7 } }");
   ASSERT_TRUE(missing.status.ok());
   EXPECT_TRUE(missing.definition.anchor_missing);
-  FillAnchor(&missing.definition, absl::FromUnixSeconds(5));
+  FillAnchor(missing.definition, absl::FromUnixSeconds(5));
   EXPECT_EQ(missing.definition.record.timing().interval().anchor_micros(), 5'000'000);
   EXPECT_EQ(missing.definition.timetable.FirstAfter(absl::FromUnixSeconds(5))->instant,
             absl::FromUnixSeconds(12));
-  FillAnchor(&missing.definition, absl::FromUnixSeconds(6));  // only once
+  FillAnchor(missing.definition, absl::FromUnixSeconds(6));  // only once
   EXPECT_EQ(missing.definition.record.timing().interval().anchor_micros(), 5'000'000);
 }
 
@@ -226,7 +226,7 @@ TEST(TimingCodec, APreviewNamesItsOwnFields) {
       &request));
   Definition definition;
   FieldViolations violations;
-  ReadTiming(request, &definition, &violations);
+  ReadTiming(request, definition, violations);
   Strings fields;
   for (const auto& [field, description] : FieldViolationsOf(violations.ToStatus()))
     fields.push_back(field);
