@@ -243,7 +243,7 @@ std::string ShardLoader::OverdueMark(uint8_t lane, absl::Time now) const {
 
 void ShardLoader::MoveOverdueMark(uint8_t lane, std::string mark) {
   Segment& from_mark = segments_[lane];
-  if (mark <= state_.queue.overdue_mark(lane)) return;
+  if (mark.empty() || mark <= state_.queue.overdue_mark(lane)) return;
   if (state_.queue.overdue_mark(lane).empty()) {
     segments_[OverdueSegment(lane)] = {.loaded_to = std::min(from_mark.loaded_to, mark)};
   } else {
