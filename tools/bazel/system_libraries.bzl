@@ -318,6 +318,12 @@ cc_library(name = "main", linkopts = ["-lgmock_main"], deps = [":system"], visib
         probe_headers = ["isa-l/crc.h"],
     )
     _system_library(
+        name = "zlib",
+        labels = [":zlib"],
+        linkopts = ["-lz"],
+        probe_headers = ["zlib.h"],
+    )
+    _system_library(
         name = "com_github_jemalloc_jemalloc",
         labels = [":jemalloc"],
         linkopts = ["-Wl,--no-as-needed", "-ljemalloc", "-Wl,--as-needed"],

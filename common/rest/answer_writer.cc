@@ -1,0 +1,100 @@
+#include "common/rest/answer_writer.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "common/status/errors.h"
+#include "google/rpc/status.pb.h"
+#include "nlohmann/json.hpp"
+
+namespace escapement::rest {
+namespace {
+
+constexpr const char* kJson = "application/json";
+
+// The details that this program has descriptors of, as JSON.
+nlohmann::json DetailsOf(const absl::Status& status) {
+  google::rpc::Status message;
+  status.ForEachPayload([&message](absl::string_view url, const absl::Cord& payload) {
+    const std::string type(url.substr(url.rfind('/') + 1));
+    if (google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(type) == nullptr)
+      return;
+    auto* detail = message.add_details();
+    detail->set_type_url(std::string(url));
+    detail->set_value(std::string(payload));
+  });
+  std::string json;
+  if (message.details().empty() ||
+      !google::protobuf::util::MessageToJsonString(message, &json).ok()) {
+    return nlohmann::json::array();
+  }
+  return nlohmann::json::parse(json).value("details", nlohmann::json::array());
+}
+
+}  // namespace
+
+int HttpStatusOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return 200;
+    case absl::StatusCode::kCancelled:
+      return 499;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+      return 400;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kAborted:
+      return 409;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    default:  // UNKNOWN, INTERNAL, DATA_LOSS
+      return 500;
+  }
+}
+
+absl::StatusOr<std::string> AnswerJson(const google::protobuf::Message& answer) {
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(answer, &json);
+  if (status.ok()) return json;
+  return absl::InternalError(absl::StrCat("an answer that is not JSON: ", status.ToString()));
+}
+
+HttpResponse ErrorAnswer(const absl::Status& status, bool condition_failed) {
+  HttpResponse response;
+  response.status = HttpStatusOf(status.code());
+  if (condition_failed && ErrorReason(status) == "ETAG_MISMATCH") response.status = 412;
+  response.content_type = kJson;
+  const nlohmann::json body = {{"error",
+                                {{"code", response.status},
+                                 {"message", std::string(status.message())},
+                                 {"status", absl::StatusCodeToString(status.code())},
+                                 {"details", DetailsOf(status)}}}};
+  response.body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (const std::optional<absl::Duration> delay = RetryDelayOf(status);
+      delay.has_value() && (response.status == 429 || response.status == 503)) {
+    const int64_t seconds =
+        std::max<int64_t>(1, absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1))));
+    response.headers.emplace_back("Retry-After", absl::StrCat(seconds));
+  }
+  return response;
+}
+
+}  // namespace escapement::rest

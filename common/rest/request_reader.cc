@@ -1,0 +1,253 @@
+#include "common/rest/request_reader.h"
+
+#include <google/protobuf/util/field_mask_util.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/rest/path_template.h"
+#include "common/status/errors.h"
+#include "common/status/return_if_error.h"
+
+namespace escapement::rest {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// A field by its proto name or its JSON name.
+const FieldDescriptor* FindField(const Descriptor* message, absl::string_view name) {
+  const FieldDescriptor* field = message->FindFieldByName(std::string(name));
+  if (field != nullptr) return field;
+  for (int i = 0; i < message->field_count(); ++i) {
+    if (message->field(i)->json_name() == name) return message->field(i);
+  }
+  return nullptr;
+}
+
+bool ParsesFromText(const Descriptor* type) {
+  return type->full_name() == "google.protobuf.Timestamp" ||
+         type->full_name() == "google.protobuf.Duration";
+}
+
+template <typename Number>
+bool ParsedInteger(absl::string_view text, Number& value) {
+  return absl::SimpleAtoi(text, &value);
+}
+
+// Reads one value given as text into `field`; appends if it is repeated. Returns what is wrong with
+// it, "" if nothing.
+std::string SetFromText(Message& message, const FieldDescriptor* field, absl::string_view text) {
+  const Reflection& reflection = *message.GetReflection();
+  const bool repeated = field->is_repeated();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING: {
+      std::string value(text);
+      if (field->type() == FieldDescriptor::TYPE_BYTES) return "cannot be given in the query";
+      repeated ? reflection.AddString(&message, field, value)
+               : reflection.SetString(&message, field, value);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      if (!ParsedInteger(text, value)) return "must be a 32-bit integer";
+      repeated ? reflection.AddInt32(&message, field, value)
+               : reflection.SetInt32(&message, field, value);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value = 0;
+      if (!ParsedInteger(text, value)) return "must be a 64-bit integer";
+      repeated ? reflection.AddInt64(&message, field, value)
+               : reflection.SetInt64(&message, field, value);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      uint32_t value = 0;
+      if (!ParsedInteger(text, value)) return "must be a 32-bit integer that is not negative";
+      repeated ? reflection.AddUInt32(&message, field, value)
+               : reflection.SetUInt32(&message, field, value);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value = 0;
+      if (!ParsedInteger(text, value)) return "must be a 64-bit integer that is not negative";
+      repeated ? reflection.AddUInt64(&message, field, value)
+               : reflection.SetUInt64(&message, field, value);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      if (text != "true" && text != "false") return "must be true or false";
+      repeated ? reflection.AddBool(&message, field, text == "true")
+               : reflection.SetBool(&message, field, text == "true");
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+    case FieldDescriptor::CPPTYPE_FLOAT: {
+      double value = 0;
+      if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return "must be a number";
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+        repeated ? reflection.AddDouble(&message, field, value)
+                 : reflection.SetDouble(&message, field, value);
+      } else {
+        repeated ? reflection.AddFloat(&message, field, static_cast<float>(value))
+                 : reflection.SetFloat(&message, field, static_cast<float>(value));
+      }
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const EnumValueDescriptor* value = field->enum_type()->FindValueByName(std::string(text));
+      if (value == nullptr) return "is not a value of this enum";
+      repeated ? reflection.AddEnum(&message, field, value)
+               : reflection.SetEnum(&message, field, value);
+      return {};
+    }
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      break;
+  }
+  Message* value = repeated ? reflection.AddMessage(&message, field)
+                            : reflection.MutableMessage(&message, field);
+  if (auto* mask = dynamic_cast<google::protobuf::FieldMask*>(value)) {
+    for (const absl::string_view path : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+      // "displayName" and "display_name" are both understood; "*" too.
+      std::string snake;
+      for (const char c : path) {
+        if (c >= 'A' && c <= 'Z') snake.push_back('_');
+        snake.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+      }
+      mask->add_paths(snake);
+    }
+    return {};
+  }
+  if (!ParsesFromText(field->message_type())) return "cannot be given in the query";
+  if (text.find_first_of("\"\\") != absl::string_view::npos) return "is malformed";
+  const auto status =
+      google::protobuf::util::JsonStringToMessage(absl::StrCat("\"", text, "\""), value);
+  return status.ok() ? std::string() : std::string("is malformed");
+}
+
+// Sets the field that `path` ("schedule.name", "pageSize") names.
+absl::Status SetPath(Message& request, absl::string_view path, absl::string_view text) {
+  Message* message = &request;
+  const std::vector<absl::string_view> names = absl::StrSplit(path, '.');
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    const FieldDescriptor* field = FindField(message->GetDescriptor(), names[i]);
+    if (field == nullptr || field->is_repeated() ||
+        field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      return InvalidField(path, "is not a field of this request");
+    }
+    message = message->GetReflection()->MutableMessage(message, field);
+  }
+  const FieldDescriptor* field = FindField(message->GetDescriptor(), names.back());
+  if (field == nullptr) return InvalidField(path, "is not a field of this request");
+  const std::string wrong = SetFromText(*message, field, text);
+  return wrong.empty() ? absl::OkStatus() : InvalidField(path, wrong);
+}
+
+// The proto name of the first field of a path in either spelling.
+std::string FirstField(const Descriptor* message, absl::string_view path) {
+  const FieldDescriptor* field = FindField(message, path.substr(0, path.find('.')));
+  return field == nullptr ? std::string() : field->name();
+}
+
+absl::Status ReadQuery(const RestRoute& route, absl::string_view query, Message& request) {
+  std::set<std::string> taken;
+  for (const std::string& field : route.path.Variables()) taken.insert(field);
+  std::set<std::string> given;
+  for (const absl::string_view pair : absl::StrSplit(query, '&', absl::SkipEmpty())) {
+    const size_t equals = pair.find('=');
+    const auto key = PercentDecoded(pair.substr(0, equals), true);
+    const auto value = equals == absl::string_view::npos
+                           ? std::optional<std::string>(std::string())
+                           : PercentDecoded(pair.substr(equals + 1), true);
+    if (!key.has_value() || !value.has_value()) {
+      return InvalidField("query", "has a '%' that is not followed by two hexadecimal digits");
+    }
+    const std::string first = FirstField(request.GetDescriptor(), *key);
+    if (taken.contains(first)) return InvalidField(*key, "is given by the path");
+    if (route.body == "*" || (!first.empty() && first == route.body))
+      return InvalidField(*key, "belongs into the body");
+    const FieldDescriptor* field =
+        first.empty() ? nullptr : request.GetDescriptor()->FindFieldByName(first);
+    if (!given.insert(*key).second && field != nullptr && !field->is_repeated())
+      return InvalidField(*key, "is given twice");
+    RETURN_IF_ERROR(SetPath(request, *key, *value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadBody(const RestRoute& route, absl::string_view body, Message& request) {
+  if (route.body.empty()) {
+    return body.empty() ? absl::OkStatus() : InvalidField("body", "this request has no body");
+  }
+  Message* target = &request;
+  if (route.body != "*") {
+    const FieldDescriptor* field = request.GetDescriptor()->FindFieldByName(route.body);
+    target = request.GetReflection()->MutableMessage(&request, field);
+  }
+  // A POST without a body is one with all fields unset.
+  if (body.empty()) return absl::OkStatus();
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = false;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(body.data(), body.size()), target, options);
+  if (status.ok()) return absl::OkStatus();
+  return InvalidField("body", absl::string_view(status.message().data(), status.message().size()));
+}
+
+// Fills a string field that a header gives. `owner` is the message that has it.
+absl::Status SetFromHeader(Message& owner, absl::string_view name, absl::string_view header,
+                           absl::string_view value) {
+  const FieldDescriptor* field = owner.GetDescriptor()->FindFieldByName(std::string(name));
+  const std::string present = owner.GetReflection()->GetString(owner, field);
+  if (!present.empty() && present != value)
+    return InvalidField(name, absl::StrCat("differs from the header ", header));
+  owner.GetReflection()->SetString(&owner, field, std::string(value));
+  return absl::OkStatus();
+}
+
+bool HasStringField(const Descriptor* message, const std::string& name) {
+  const FieldDescriptor* field = message->FindFieldByName(name);
+  return field != nullptr && field->type() == FieldDescriptor::TYPE_STRING && !field->is_repeated();
+}
+
+absl::Status ReadHeaders(const RestRoute& route, const RestRequest& rest, Message& request) {
+  if (!rest.idempotency_key.empty() && HasStringField(request.GetDescriptor(), "request_id")) {
+    RETURN_IF_ERROR(SetFromHeader(request, "request_id", "Idempotency-Key", rest.idempotency_key));
+  }
+  if (rest.if_match.empty()) return absl::OkStatus();
+  if (HasStringField(request.GetDescriptor(), "etag"))
+    return SetFromHeader(request, "etag", "If-Match", rest.if_match);
+  if (!route.body.empty() && route.body != "*") {
+    const FieldDescriptor* field = request.GetDescriptor()->FindFieldByName(route.body);
+    if (HasStringField(field->message_type(), "etag")) {
+      return SetFromHeader(*request.GetReflection()->MutableMessage(&request, field), "etag",
+                           "If-Match", rest.if_match);
+    }
+  }
+  return InvalidField("If-Match", "this method has no etag");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Message>> ReadRequest(const RestRoute& route,
+                                                     const RestRequest& rest) {
+  const Message* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(
+      route.method->input_type());
+  std::unique_ptr<Message> request(prototype->New());
+  RETURN_IF_ERROR(ReadBody(route, rest.body, *request));
+  RETURN_IF_ERROR(ReadQuery(route, rest.query, *request));
+  RETURN_IF_ERROR(ReadHeaders(route, rest, *request));
+  for (const auto& [field, value] : rest.bindings) RETURN_IF_ERROR(SetPath(*request, field, value));
+  return request;
+}
+
+}  // namespace escapement::rest

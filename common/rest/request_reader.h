@@ -1,0 +1,43 @@
+// ReadRequest: makes the request message of an RPC from path, query and JSON body.
+//
+//   - Variables of the path win over everything else.
+//   - The body is read by protobuf's JSON parser: lowerCamelCase or the proto's own names, unknown
+//     fields refused, 64-bit integers as strings or numbers.
+//   - With body "*" there is no query. Otherwise each query parameter names a field: "pageSize=10",
+//     "schedule.labels" is not possible, a repeated field is given several times.
+//   - Idempotency-Key fills `request_id`, If-Match fills `etag` (of the request, or of the field
+//     that is the body). A value in the request that differs from the header's is refused.
+//
+// Pure.
+
+#ifndef COMMON_REST_REQUEST_READER_H_
+#define COMMON_REST_REQUEST_READER_H_
+
+#include <google/protobuf/message.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/rest/route_table.h"
+
+namespace escapement::rest {
+
+struct RestRequest {
+  std::vector<std::pair<std::string, std::string>> bindings;  // of the path
+  absl::string_view query;                                    // still encoded
+  absl::string_view body;
+  absl::string_view idempotency_key;  // "" if there is none
+  absl::string_view if_match;         // without quotes; "" if there is none, or it is "*"
+};
+
+// INVALID_ARGUMENT with the field's name.
+absl::StatusOr<std::unique_ptr<google::protobuf::Message>> ReadRequest(const RestRoute& route,
+                                                                       const RestRequest& request);
+
+}  // namespace escapement::rest
+
+#endif  // COMMON_REST_REQUEST_READER_H_

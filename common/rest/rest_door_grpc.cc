@@ -1,0 +1,239 @@
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/rest/answer_writer.h"
+#include "common/rest/gzip.h"
+#include "common/rest/path_template.h"
+#include "common/rest/request_reader.h"
+#include "common/rest/rest_door.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status/errors.h"
+
+namespace escapement::rest {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Headers that go on to the RPC as metadata.
+constexpr const char* kForwarded[] = {"authorization", "traceparent", "tracestate", "x-request-id"};
+constexpr const char* kCorsMethods = "GET, POST, PATCH, DELETE";
+constexpr const char* kCorsHeaders =
+    "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-Match, If-None-Match, "
+    "Request-Timeout, traceparent, x-request-id";
+constexpr const char* kCorsExposed = "ETag, Retry-After";
+
+std::string EtagOf(const Message& message) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName("etag");
+  if (field == nullptr || field->is_repeated() || field->type() != FieldDescriptor::TYPE_STRING)
+    return {};
+  return message.GetReflection()->GetString(message, field);
+}
+
+// The etag within quotes, with or without "W/" before it; the whole text if there are none.
+absl::string_view Unquoted(absl::string_view etag) {
+  etag = absl::StripAsciiWhitespace(etag);
+  absl::ConsumePrefix(&etag, "W/");
+  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"')
+    etag = etag.substr(1, etag.size() - 2);
+  return etag;
+}
+
+bool TakesGzip(absl::string_view accept) {
+  for (absl::string_view coding : absl::StrSplit(accept, ',')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(coding, ';');
+    const absl::string_view name = absl::StripAsciiWhitespace(parts[0]);
+    if (!absl::EqualsIgnoreCase(name, "gzip") && name != "*") continue;
+    const bool refused = parts.size() > 1 && absl::StripAsciiWhitespace(parts[1]) == "q=0";
+    return !refused;
+  }
+  return false;
+}
+
+}  // namespace
+
+// One call under way. Lives until gRPC has called back.
+struct RestCall {
+  grpc::ClientContext context;
+  grpc::ByteBuffer request;
+  grpc::ByteBuffer answer;
+  const RestRoute* route = nullptr;
+  std::string if_none_match;
+  bool conditional = false;
+  HttpResponder respond;
+};
+
+class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
+ public:
+  Core(RouteTable routes, std::shared_ptr<grpc::Channel> channel, Options options)
+      : routes_(std::move(routes)), stub_(std::move(channel)), options_(std::move(options)) {}
+
+  void Handle(HttpRequest request, HttpResponder respond) {
+    respond = WithHeaders(request, std::move(respond));
+    if (request.method == "OPTIONS") return Preflight(std::move(respond));
+    const auto path = RequestPath::Parse(request.path);
+    if (!path.ok()) return respond(ErrorAnswer(path.status()));
+    RouteTable::Found found = routes_.Find(request.method, *path);
+    if (found.route == nullptr) return respond(NoRoute(request, found.allowed));
+    if (const auto type = CheckContentType(request); !type.ok()) {
+      HttpResponse response = ErrorAnswer(type);
+      response.status = 415;
+      return respond(std::move(response));
+    }
+    if (absl::EqualsIgnoreCase(request.Header("content-encoding"), "gzip")) {
+      auto plain = Gunzipped(request.body, options_.body_bytes_max);
+      if (!plain.ok()) {
+        HttpResponse response = ErrorAnswer(plain.status());
+        if (absl::IsResourceExhausted(plain.status())) response.status = 413;
+        return respond(std::move(response));
+      }
+      request.body = *std::move(plain);
+    }
+    absl::string_view if_match = Unquoted(request.Header("if-match"));
+    if (if_match == "*") if_match = {};
+    const auto message =
+        ReadRequest(*found.route, {.bindings = std::move(found.bindings),
+                                   .query = request.query,
+                                   .body = request.body,
+                                   .idempotency_key = request.Header("idempotency-key"),
+                                   .if_match = if_match});
+    if (!message.ok()) return respond(ErrorAnswer(message.status()));
+    Call(request, *found.route, **message, !if_match.empty(), std::move(respond));
+  }
+
+ private:
+  void Call(const HttpRequest& request, const RestRoute& route, const Message& message,
+            bool conditional, HttpResponder respond) {
+    auto call = std::make_shared<RestCall>();
+    call->route = &route;
+    call->conditional = conditional;
+    call->if_none_match = std::string(Unquoted(request.Header("if-none-match")));
+    call->respond = std::move(respond);
+    absl::Duration timeout = options_.call_timeout;
+    double seconds = 0;
+    if (absl::SimpleAtod(request.Header("request-timeout"), &seconds) && seconds > 0)
+      timeout = std::min(timeout, absl::Seconds(seconds));
+    call->context.set_deadline(std::chrono::system_clock::now() +
+                               absl::ToChronoMilliseconds(timeout));
+    for (const char* name : kForwarded) {
+      const absl::string_view value = request.Header(name);
+      if (!value.empty()) call->context.AddMetadata(name, std::string(value));
+    }
+    const grpc::Slice slice(message.SerializeAsString());
+    call->request = grpc::ByteBuffer(&slice, 1);
+    stub_.UnaryCall(
+        &call->context, route.grpc_path, grpc::StubOptions(), &call->request, &call->answer,
+        [self = shared_from_this(), call](grpc::Status status) { Answer(*call, status); });
+  }
+
+  static void Answer(RestCall& call, const grpc::Status& status) {
+    if (!status.ok()) return call.respond(ErrorAnswer(FromGrpcStatus(status), call.conditional));
+    const Message* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(
+        call.route->method->output_type());
+    const std::unique_ptr<Message> answer(prototype->New());
+    grpc::Slice bytes;
+    if (!call.answer.DumpToSingleSlice(&bytes).ok() ||
+        !answer->ParseFromArray(bytes.begin(), static_cast<int>(bytes.size()))) {
+      return call.respond(ErrorAnswer(absl::InternalError("an answer that cannot be read")));
+    }
+    HttpResponse response;
+    response.content_type = "application/json";
+    if (const std::string etag = EtagOf(*answer); !etag.empty()) {
+      response.headers.emplace_back("ETag", absl::StrCat("\"", etag, "\""));
+      if (call.route->http_method == "GET" && call.if_none_match == etag) {
+        response.status = 304;
+        return call.respond(std::move(response));
+      }
+    }
+    auto json = AnswerJson(*answer);
+    if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
+    response.body = *std::move(json);
+    call.respond(std::move(response));
+  }
+
+  static HttpResponse NoRoute(const HttpRequest& request, const std::string& allowed) {
+    HttpResponse response = ErrorAnswer(
+        allowed.empty() ? MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PATH", "no such path")
+                        : MakeError(absl::StatusCode::kUnimplemented, "METHOD_NOT_ALLOWED",
+                                    absl::StrCat("the path does not take ", request.method)));
+    if (allowed.empty()) return response;
+    response.status = 405;
+    response.headers.emplace_back("Allow", allowed);
+    return response;
+  }
+
+  // A body is JSON, whether its type says so or is left out.
+  static absl::Status CheckContentType(const HttpRequest& request) {
+    if (request.body.empty()) return absl::OkStatus();
+    absl::string_view type = request.Header("content-type");
+    type = absl::StripAsciiWhitespace(type.substr(0, type.find(';')));
+    if (type.empty() || absl::EqualsIgnoreCase(type, "application/json") ||
+        // curl's -d without a header.
+        absl::EqualsIgnoreCase(type, "application/x-www-form-urlencoded")) {
+      return absl::OkStatus();
+    }
+    return MakeError(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_CONTENT_TYPE",
+                     "the body must be application/json");
+  }
+
+  // What all answers of a request have: CORS, gzip.
+  HttpResponder WithHeaders(const HttpRequest& request, HttpResponder respond) {
+    std::string origin(request.Header("origin"));
+    const bool any = std::find(options_.cors_origins.begin(), options_.cors_origins.end(), "*") !=
+                     options_.cors_origins.end();
+    if (!any && std::find(options_.cors_origins.begin(), options_.cors_origins.end(), origin) ==
+                    options_.cors_origins.end()) {
+      origin.clear();
+    } else if (any && !origin.empty()) {
+      origin = "*";
+    }
+    const bool gzip = TakesGzip(request.Header("accept-encoding"));
+    return [respond = std::move(respond), origin, gzip,
+            from = options_.gzip_from_bytes](HttpResponse response) {
+      if (!origin.empty()) {
+        response.headers.emplace_back("Access-Control-Allow-Origin", origin);
+        response.headers.emplace_back("Access-Control-Expose-Headers", kCorsExposed);
+        if (origin != "*") response.headers.emplace_back("Vary", "Origin");
+      }
+      if (gzip && response.body.size() >= from) {
+        response.body = Gzipped(response.body);
+        response.headers.emplace_back("Content-Encoding", "gzip");
+      }
+      respond(std::move(response));
+    };
+  }
+
+  void Preflight(HttpResponder respond) const {
+    HttpResponse response;
+    response.status = 204;
+    response.headers.emplace_back("Access-Control-Allow-Methods", kCorsMethods);
+    response.headers.emplace_back("Access-Control-Allow-Headers", kCorsHeaders);
+    response.headers.emplace_back("Access-Control-Max-Age", "600");
+    respond(std::move(response));
+  }
+
+  const RouteTable routes_;
+  grpc::GenericStub stub_;
+  const Options options_;
+};
+
+RestDoor::RestDoor(RouteTable routes, std::shared_ptr<grpc::Channel> in_process, Options options)
+    : core_(std::make_shared<Core>(std::move(routes), std::move(in_process), std::move(options))) {}
+
+RestDoor::~RestDoor() = default;
+
+void RestDoor::Handle(HttpRequest request, HttpResponder respond) {
+  core_->Handle(std::move(request), std::move(respond));
+}
+
+}  // namespace escapement::rest
