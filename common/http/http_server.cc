@@ -38,6 +38,11 @@ struct RouteEntry {
   HttpHandler handler;
 };
 
+struct ErrorRoute {
+  std::string prefix;
+  std::function<HttpResponse(int status, absl::string_view text)> answer;
+};
+
 }  // namespace
 
 absl::string_view HttpRequest::Header(absl::string_view name) const {
@@ -54,10 +59,12 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   absl::Status Start();
   void Shutdown();
   void Dispatch(HttpRequest request, HttpResponder respond) const;
+  HttpResponse ErrorFor(absl::string_view path, int status, absl::string_view text) const;
   void Forget(const std::shared_ptr<Session>& session) { sessions_.erase(session); }
 
   const Options options_;
   std::vector<RouteEntry> routes_;
+  std::vector<ErrorRoute> error_routes_;
   std::string address_;
   int port_ = 0;
   asio::io_context io_{1};
@@ -114,11 +121,11 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
   void OnRead(beast::error_code error) {
     if (error) {
       keep_alive_ = false;
-      if (error == http::error::header_limit) return Write(Words(431, "request header too large"));
-      if (error == http::error::body_limit) return Write(Words(413, "request body too large"));
+      if (error == http::error::header_limit) return WriteError(431, "request header too large");
+      if (error == http::error::body_limit) return WriteError(413, "request body too large");
       if (error.category() == http::make_error_code(http::error::bad_method).category() &&
           error != http::error::end_of_stream && error != http::error::partial_message) {
-        return Write(Words(400, "malformed request"));
+        return WriteError(400, "malformed request");
       }
       return Close();
     }
@@ -139,6 +146,10 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     // A handler may take any time; it has its own deadline.
     stream_.expires_never();
     core_->Dispatch(std::move(request), MakeResponder());
+  }
+
+  void WriteError(int status, absl::string_view text) {
+    Write(core_->ErrorFor(View(parser_->get().target()), status, text));
   }
 
   // The responder's shared state answers 500 if the last copy is destroyed without a call.
@@ -268,6 +279,14 @@ void HttpServer::Core::Dispatch(HttpRequest request, HttpResponder respond) cons
   respond(path_known ? Words(405, "method not allowed") : Words(404, "not found"));
 }
 
+HttpResponse HttpServer::Core::ErrorFor(absl::string_view path, int status,
+                                        absl::string_view text) const {
+  for (const ErrorRoute& route : error_routes_) {
+    if (absl::StartsWith(path, route.prefix)) return route.answer(status, text);
+  }
+  return Words(status, text);
+}
+
 HttpServer::HttpServer(Options options) : core_(std::make_shared<Core>(std::move(options))) {}
 HttpServer::~HttpServer() { Shutdown(); }
 
@@ -281,6 +300,11 @@ void HttpServer::RouteSync(std::string method, std::string path,
         [handler = std::move(handler)](HttpRequest request, HttpResponder respond) {
           respond(handler(request));
         });
+}
+
+void HttpServer::RouteErrors(
+    std::string prefix, std::function<HttpResponse(int status, absl::string_view text)> answer) {
+  core_->error_routes_.push_back({std::move(prefix), std::move(answer)});
 }
 
 absl::Status HttpServer::Start() { return core_->Start(); }

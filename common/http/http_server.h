@@ -73,6 +73,11 @@ class HttpServer {
   void RouteSync(std::string method, std::string path,
                  std::function<HttpResponse(const HttpRequest&)> handler);
 
+  // Answers the errors that the server itself finds in a request whose path begins with `prefix`:
+  // 400 malformed, 413 body too large, 431 header too large (if the path could be read).
+  void RouteErrors(std::string prefix,
+                   std::function<HttpResponse(int status, absl::string_view text)> answer);
+
   // Listens and serves. INVALID_ARGUMENT: bad address, or beyond loopback. UNAVAILABLE: the port
   // cannot be bound.
   absl::Status Start();

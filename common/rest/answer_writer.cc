@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kJson = "application/json";
 
 // The details that this program has descriptors of, as JSON.
-nlohmann::json DetailsOf(const absl::Status& status) {
+nlohmann::ordered_json DetailsOf(const absl::Status& status) {
   google::rpc::Status message;
   status.ForEachPayload([&message](absl::string_view url, const absl::Cord& payload) {
     const std::string type(url.substr(url.rfind('/') + 1));
@@ -31,9 +31,9 @@ nlohmann::json DetailsOf(const absl::Status& status) {
   std::string json;
   if (message.details().empty() ||
       !google::protobuf::util::MessageToJsonString(message, &json).ok()) {
-    return nlohmann::json::array();
+    return nlohmann::ordered_json::array();
   }
-  return nlohmann::json::parse(json).value("details", nlohmann::json::array());
+  return nlohmann::ordered_json::parse(json).value("details", nlohmann::ordered_json::array());
 }
 
 }  // namespace
@@ -78,15 +78,21 @@ absl::StatusOr<std::string> AnswerJson(const google::protobuf::Message& answer) 
 }
 
 HttpResponse ErrorAnswer(const absl::Status& status, bool condition_failed) {
+  const bool stale = condition_failed && ErrorReason(status) == "ETAG_MISMATCH";
+  return ErrorAnswerAs(stale ? 412 : HttpStatusOf(status.code()), status);
+}
+
+HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status) {
   HttpResponse response;
-  response.status = HttpStatusOf(status.code());
-  if (condition_failed && ErrorReason(status) == "ETAG_MISMATCH") response.status = 412;
+  response.status = http_status;
   response.content_type = kJson;
-  const nlohmann::json body = {{"error",
-                                {{"code", response.status},
-                                 {"message", std::string(status.message())},
-                                 {"status", absl::StatusCodeToString(status.code())},
-                                 {"details", DetailsOf(status)}}}};
+  nlohmann::ordered_json error;
+  error["code"] = response.status;
+  error["message"] = std::string(status.message());
+  error["status"] = absl::StatusCodeToString(status.code());
+  error["details"] = DetailsOf(status);
+  nlohmann::ordered_json body;
+  body["error"] = std::move(error);
   response.body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (const std::optional<absl::Duration> delay = RetryDelayOf(status);
       delay.has_value() && (response.status == 429 || response.status == 503)) {

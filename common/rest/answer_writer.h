@@ -29,6 +29,8 @@ absl::StatusOr<std::string> AnswerJson(const google::protobuf::Message& answer);
 //
 // `condition_failed`: the request had If-Match, so a stale etag is answered with 412.
 HttpResponse ErrorAnswer(const absl::Status& status, bool condition_failed = false);
+// The same with an HTTP status that no gRPC code has, such as 405 or 413.
+HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status);
 
 }  // namespace escapement::rest
 

@@ -44,6 +44,12 @@ TEST(ErrorAnswer, StaleEtagIs412IfTheRequestHadIfMatch) {
   EXPECT_EQ(ErrorAnswer(Aborted("RACE", "lost"), true).status, 409);
 }
 
+TEST(ErrorAnswer, CodeIsTheHttpStatus) {
+  const HttpResponse response = ErrorAnswerAs(413, absl::ResourceExhaustedError("too large"));
+  EXPECT_EQ(response.status, 413);
+  EXPECT_EQ(nlohmann::json::parse(response.body).at("error").at("code"), 413);
+}
+
 TEST(AnswerJson, IsLowerCamelCaseWithLongNumbersAsText) {
   v1::Schedule schedule;
   schedule.set_display_name("N");

@@ -174,7 +174,7 @@ absl::Status ReadQuery(const RestRoute& route, absl::string_view query, Message&
     const std::string first = FirstField(request.GetDescriptor(), *key);
     if (taken.contains(first)) return InvalidField(*key, "is given by the path");
     if (route.body == "*" || (!first.empty() && first == route.body))
-      return InvalidField(*key, "belongs into the body");
+      return InvalidField(*key, "belongs in the body");
     const FieldDescriptor* field =
         first.empty() ? nullptr : request.GetDescriptor()->FindFieldByName(first);
     if (!given.insert(*key).second && field != nullptr && !field->is_repeated())

@@ -31,7 +31,7 @@ struct RestRequest {
   absl::string_view query;                                    // still encoded
   absl::string_view body;
   absl::string_view idempotency_key;  // "" if there is none
-  absl::string_view if_match;         // without quotes; "" if there is none, or it is "*"
+  absl::string_view if_match;         // with its quotes; "" if there is none, or it is "*"
 };
 
 // INVALID_ARGUMENT with the field's name.

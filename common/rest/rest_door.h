@@ -3,11 +3,14 @@
 // A request becomes the message of its RPC (request_reader.h) and goes through the server's own
 // in-process channel, so validation, deadlines, credentials and errors are those of the gRPC door.
 //
-//   answers      application/json, 200; ETag if the message has an etag; gzip if the client takes
-//   it errors       answer_writer.h; 404 for an unknown path, 405 with Allow for another method
-//   If-None-Match on GET: 304 if the etag is still the same
-//   deadline     `call_timeout`, or less by the header Request-Timeout (seconds)
-//   metadata     authorization and traceparent go on to the RPC, x-request-id too
+// - Answers are application/json with status 200. A message with an etag has it as ETag. Answers
+// are
+//   packed by gzip if the client accepts it.
+// - Errors are those of answer_writer.h. An unknown path is 404, another method of a known path is
+//   405 with Allow.
+// - A GET whose If-None-Match is still the etag is answered with 304.
+// - The deadline is `call_timeout`, or fewer seconds by the header Request-Timeout.
+// - The headers authorization, traceparent, tracestate and x-request-id go on as metadata.
 //
 // Threads: Handle from any thread; it does not block.
 
@@ -44,6 +47,9 @@ class RestDoor {
   ~RestDoor();
   RestDoor(const RestDoor&) = delete;
   RestDoor& operator=(const RestDoor&) = delete;
+
+  // Routes /v1/ of the server here, with the errors that the server itself finds there.
+  void AddTo(HttpServer& http);
 
   // Answers once, perhaps after this object has gone.
   void Handle(HttpRequest request, HttpResponder respond);

@@ -25,6 +25,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
+constexpr const char* kPrefix = "/v1/";
 // Headers that go on to the RPC as metadata.
 constexpr const char* kForwarded[] = {"authorization", "traceparent", "tracestate", "x-request-id"};
 constexpr const char* kCorsMethods = "GET, POST, PATCH, DELETE";
@@ -40,13 +41,20 @@ std::string EtagOf(const Message& message) {
   return message.GetReflection()->GetString(message, field);
 }
 
-// The etag within quotes, with or without "W/" before it; the whole text if there are none.
-absl::string_view Unquoted(absl::string_view etag) {
-  etag = absl::StripAsciiWhitespace(etag);
+// An etag of the API as a header: it has its quotes already (AIP-154).
+std::string EtagHeader(const std::string& etag) {
+  return absl::StrContains(etag, '"') ? etag : absl::StrCat("\"", etag, "\"");
+}
+
+// True if one of the entity tags of an If-None-Match is this one (RFC 9110: a weak comparison).
+bool NamesEtag(absl::string_view if_none_match, absl::string_view etag) {
   absl::ConsumePrefix(&etag, "W/");
-  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"')
-    etag = etag.substr(1, etag.size() - 2);
-  return etag;
+  for (absl::string_view named : absl::StrSplit(if_none_match, ',')) {
+    named = absl::StripAsciiWhitespace(named);
+    absl::ConsumePrefix(&named, "W/");
+    if (named == etag || named == "*") return true;
+  }
+  return false;
 }
 
 bool TakesGzip(absl::string_view accept) {
@@ -86,20 +94,18 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
     RouteTable::Found found = routes_.Find(request.method, *path);
     if (found.route == nullptr) return respond(NoRoute(request, found.allowed));
     if (const auto type = CheckContentType(request); !type.ok()) {
-      HttpResponse response = ErrorAnswer(type);
-      response.status = 415;
-      return respond(std::move(response));
+      return respond(ErrorAnswerAs(415, type));
     }
     if (absl::EqualsIgnoreCase(request.Header("content-encoding"), "gzip")) {
       auto plain = Gunzipped(request.body, options_.body_bytes_max);
       if (!plain.ok()) {
-        HttpResponse response = ErrorAnswer(plain.status());
-        if (absl::IsResourceExhausted(plain.status())) response.status = 413;
-        return respond(std::move(response));
+        return respond(absl::IsResourceExhausted(plain.status())
+                           ? ErrorAnswerAs(413, plain.status())
+                           : ErrorAnswer(plain.status()));
       }
       request.body = *std::move(plain);
     }
-    absl::string_view if_match = Unquoted(request.Header("if-match"));
+    absl::string_view if_match = absl::StripAsciiWhitespace(request.Header("if-match"));
     if (if_match == "*") if_match = {};
     const auto message =
         ReadRequest(*found.route, {.bindings = std::move(found.bindings),
@@ -117,7 +123,7 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
     auto call = std::make_shared<RestCall>();
     call->route = &route;
     call->conditional = conditional;
-    call->if_none_match = std::string(Unquoted(request.Header("if-none-match")));
+    call->if_none_match = std::string(request.Header("if-none-match"));
     call->respond = std::move(respond);
     absl::Duration timeout = options_.call_timeout;
     double seconds = 0;
@@ -148,9 +154,10 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
     }
     HttpResponse response;
     response.content_type = "application/json";
-    if (const std::string etag = EtagOf(*answer); !etag.empty()) {
-      response.headers.emplace_back("ETag", absl::StrCat("\"", etag, "\""));
-      if (call.route->http_method == "GET" && call.if_none_match == etag) {
+    if (std::string etag = EtagOf(*answer); !etag.empty()) {
+      etag = EtagHeader(etag);
+      response.headers.emplace_back("ETag", etag);
+      if (call.route->http_method == "GET" && NamesEtag(call.if_none_match, etag)) {
         response.status = 304;
         return call.respond(std::move(response));
       }
@@ -162,12 +169,12 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
   }
 
   static HttpResponse NoRoute(const HttpRequest& request, const std::string& allowed) {
-    HttpResponse response = ErrorAnswer(
-        allowed.empty() ? MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PATH", "no such path")
-                        : MakeError(absl::StatusCode::kUnimplemented, "METHOD_NOT_ALLOWED",
-                                    absl::StrCat("the path does not take ", request.method)));
-    if (allowed.empty()) return response;
-    response.status = 405;
+    if (allowed.empty()) {
+      return ErrorAnswer(MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PATH", "no such path"));
+    }
+    HttpResponse response =
+        ErrorAnswerAs(405, MakeError(absl::StatusCode::kUnimplemented, "METHOD_NOT_ALLOWED",
+                                     absl::StrCat("the path does not take ", request.method)));
     response.headers.emplace_back("Allow", allowed);
     return response;
   }
@@ -231,6 +238,19 @@ RestDoor::RestDoor(RouteTable routes, std::shared_ptr<grpc::Channel> in_process,
     : core_(std::make_shared<Core>(std::move(routes), std::move(in_process), std::move(options))) {}
 
 RestDoor::~RestDoor() = default;
+
+void RestDoor::AddTo(HttpServer& http) {
+  http.Route("", kPrefix, [core = core_](HttpRequest request, HttpResponder respond) {
+    core->Handle(std::move(request), std::move(respond));
+  });
+  http.RouteErrors(kPrefix, [](int status, absl::string_view text) {
+    const bool malformed = status == 400;
+    return ErrorAnswerAs(status, MakeError(malformed ? absl::StatusCode::kInvalidArgument
+                                                     : absl::StatusCode::kResourceExhausted,
+                                           malformed ? "MALFORMED_REQUEST" : "REQUEST_TOO_LARGE",
+                                           std::string(text)));
+  });
+}
 
 void RestDoor::Handle(HttpRequest request, HttpResponder respond) {
   core_->Handle(std::move(request), std::move(respond));

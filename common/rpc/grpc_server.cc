@@ -95,6 +95,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
 const std::string& GrpcServer::address() const { return state_->address; }
 int GrpcServer::port() const { return state_->port; }
 
+std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  return state_->server->InProcessChannel(arguments);
+}
+
 void GrpcServer::SetServing(bool serving) {
   auto* health = state_->server->GetHealthCheckService();
   if (health != nullptr) health->SetServingStatus(serving);

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 
 namespace grpc {
+class Channel;
 class Service;
 }  // namespace grpc
 
@@ -50,6 +51,9 @@ class GrpcServer {
   // "host:port" with the real port.
   const std::string& address() const;
   int port() const;
+
+  // A channel to this server without sockets. It must not be used after Shutdown.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // Sets the health service's answer for every service of the server.
   void SetServing(bool serving);

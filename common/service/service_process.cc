@@ -20,6 +20,7 @@
 #include "common/runtime/system_runtime.h"
 #include "common/service/flag_sources.h"
 #include "common/service/log.h"
+#include "common/status/return_if_error.h"
 
 ABSL_FLAG(std::string, listen, "", "host:port of the gRPC server; port 0 = any free port");
 ABSL_FLAG(std::string, http_listen, "", "host:port of the HTTP server; port 0 = any free port");
@@ -159,7 +160,7 @@ class Process {
                               absl::Hex(runtime_.random().Next(), absl::kZeroPad16));
     }
     auto service = definition_.make(
-        ServiceContext{runtime_, metrics_, http_, instance, absl::GetFlag(FLAGS_drain_timeout)});
+        ServiceContext{runtime_, metrics_, instance, absl::GetFlag(FLAGS_drain_timeout)});
     if (!service.ok()) return service.status();
     service_ = *std::move(service);
     AddRoutes();
@@ -169,8 +170,9 @@ class Process {
                                   service_->GrpcServices());
     if (!grpc.ok()) return grpc.status();
     grpc_ = *std::move(grpc);
-    if (auto status = http_.Start(); !status.ok()) return status;
-    if (auto status = service_->Start(); !status.ok()) return status;
+    RETURN_IF_ERROR(service_->AddHttpRoutes(http_, grpc_->InProcessChannel()));
+    RETURN_IF_ERROR(http_.Start());
+    RETURN_IF_ERROR(service_->Start());
     UpdateHealth();
 
     const std::string line =

@@ -33,6 +33,7 @@
 #include "common/runtime/runtime.h"
 
 namespace grpc {
+class Channel;
 class Service;
 }  // namespace grpc
 
@@ -45,6 +46,13 @@ class HostedService {
 
   // The services to register with the gRPC server before Start. They live as long as this object.
   virtual std::vector<grpc::Service*> GrpcServices() = 0;
+
+  // Adds routes to the HTTP server. Called once, between the starts of the two servers.
+  // `in_process` calls the process's own gRPC services.
+  // If it returns an error, the process ends with exit code 1.
+  virtual absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) {
+    return absl::OkStatus();
+  }
 
   // Begins work. If it returns an error, the process ends with exit code 1.
   virtual absl::Status Start() = 0;
@@ -66,7 +74,6 @@ class HostedService {
 struct ServiceContext {
   Runtime& runtime;
   Metrics& metrics;
-  HttpServer& http;              // to add routes while the service is made
   std::string instance;          // unique to each start of a process
   absl::Duration drain_timeout;  // a Drain that takes longer is given up, with exit code 1
 };

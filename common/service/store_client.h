@@ -30,6 +30,10 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
     explicit WithStore(const ServiceContext& context)
         : store_(NewStoreClient()), hosted_(context, *store_), gated_(context, *store_, hosted_) {}
     std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
+    absl::Status AddHttpRoutes(HttpServer& http,
+                               std::shared_ptr<grpc::Channel> in_process) override {
+      return gated_.AddHttpRoutes(http, std::move(in_process));
+    }
     absl::Status Start() override { return gated_.Start(); }
     bool Ready() override { return gated_.Ready(); }
     std::string NotReadyReason() override { return gated_.NotReadyReason(); }

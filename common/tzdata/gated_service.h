@@ -9,7 +9,9 @@
 #ifndef COMMON_TZDATA_GATED_SERVICE_H_
 #define COMMON_TZDATA_GATED_SERVICE_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kv/kv_store.h"
@@ -25,6 +27,9 @@ class GatedService final : public HostedService {
   ~GatedService() override;
 
   std::vector<grpc::Service*> GrpcServices() override { return inner_.GrpcServices(); }
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
+    return inner_.AddHttpRoutes(http, std::move(in_process));
+  }
   absl::Status Start() override;
   bool Ready() override { return gate_.Open() && inner_.Ready(); }
   std::string NotReadyReason() override;

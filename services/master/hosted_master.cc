@@ -1,8 +1,28 @@
 #include "services/master/hosted_master.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <utility>
 
+#include "absl/flags/flag.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/rest/route_table.h"
+
+ABSL_FLAG(std::vector<std::string>, cors_origins, {},
+          "origins whose web pages may call the REST API, e.g. https://ops.example.com; * = any");
+
 namespace escapement::master {
+namespace {
+
+const std::vector<std::string>& RestServices() {
+  static const auto* const services = new std::vector<std::string>{
+      "escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
+      "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService"};
+  return *services;
+}
+
+}  // namespace
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance, .metrics = &context.metrics}, store, context.runtime),
@@ -23,6 +43,18 @@ std::vector<grpc::Service*> HostedMaster::GrpcServices() {
   return services;
 }
 
+absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
+                                         std::shared_ptr<grpc::Channel> in_process) {
+  auto routes =
+      rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), RestServices());
+  if (!routes.ok()) return routes.status();
+  rest_ = std::make_unique<rest::RestDoor>(
+      *std::move(routes), std::move(in_process),
+      rest::RestDoor::Options{.cors_origins = absl::GetFlag(FLAGS_cors_origins)});
+  rest_->AddTo(http);
+  return absl::OkStatus();
+}
+
 absl::Status HostedMaster::Start() {
   service_.Start();
   if (door_ != nullptr) door_->Start();
@@ -35,6 +67,17 @@ void HostedMaster::Drain(Closure done) {
   if (door_ == nullptr) return service_.Drain(std::move(done));
   // The door waits for what is under way, which without the store may take long.
   service_.Drain([this, done = std::move(done)]() mutable { door_->Drain(std::move(done)); });
+}
+
+void ValidateMasterFlags(std::vector<std::string>& errors) {
+  for (const std::string& origin : absl::GetFlag(FLAGS_cors_origins)) {
+    if (origin == "*" ||
+        ((absl::StartsWith(origin, "http://") || absl::StartsWith(origin, "https://")) &&
+         origin.find('/', 8) == std::string::npos))
+      continue;
+    errors.push_back(absl::StrCat("--cors_origins: \"", origin,
+                                  "\" is not an origin such as https://ops.example.com"));
+  }
 }
 
 }  // namespace escapement::master

@@ -1,15 +1,17 @@
 // HostedMaster: a MasterService with its gRPC services, the public StoreService over the store that
-// it uses, and a door for consumers' tokens, as a process hosts it: the master's own and
-// standalone.
+// it uses, a door for consumers' tokens, and all of them as REST. The master's own process hosts
+// it, and standalone.
 
 #ifndef SERVICES_MASTER_HOSTED_MASTER_H_
 #define SERVICES_MASTER_HOSTED_MASTER_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/kv/kv_store.h"
 #include "common/kv/wire/store_service_grpc.h"
+#include "common/rest/rest_door.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"
@@ -27,6 +29,7 @@ class HostedMaster final : public HostedService {
   HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens = Tokens::kServed);
 
   std::vector<grpc::Service*> GrpcServices() override;
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override;
   absl::Status Start() override;
   bool Ready() override;
   void Drain(Closure done) override;
@@ -37,7 +40,11 @@ class HostedMaster final : public HostedService {
   kv::StoreServiceGrpc store_grpc_;
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
   std::unique_ptr<TokenGrpc> door_grpc_;
+  std::unique_ptr<rest::RestDoor> rest_;
 };
+
+// Appends a sentence for each of the master's flags that has an impossible value.
+void ValidateMasterFlags(std::vector<std::string>& errors);
 
 }  // namespace escapement::master
 

@@ -11,8 +11,13 @@ int main(int argc, char** argv) {
        .description = "serves the public API: schedules, policies, events, runs",
        .listen = "127.0.0.1:7410",
        .http_listen = "127.0.0.1:7411",
-       .validate = escapement::ValidateStoreFlag,
-       .make = [](const escapement::ServiceContext& context) {
-         return escapement::HostWithStore<escapement::master::HostedMaster>(context);
-       }});
+       .validate =
+           [](std::vector<std::string>& errors) {
+             escapement::ValidateStoreFlag(errors);
+             escapement::master::ValidateMasterFlags(errors);
+           },
+       .make =
+           [](const escapement::ServiceContext& context) {
+             return escapement::HostWithStore<escapement::master::HostedMaster>(context);
+           }});
 }

@@ -35,6 +35,10 @@ class AllServices final : public HostedService {
     return services;
   }
 
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
+    return master_.AddHttpRoutes(http, std::move(in_process));
+  }
+
   absl::Status Start() override {
     for (HostedService* service : services_) {
       if (auto status = service->Start(); !status.ok()) return status;
@@ -88,6 +92,9 @@ class StandaloneProcess final : public HostedService {
   StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
       : services_(context, std::move(server)), gated_(context, services_.store(), services_) {}
   std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
+  absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
+    return gated_.AddHttpRoutes(http, std::move(in_process));
+  }
   absl::Status Start() override { return gated_.Start(); }
   bool Ready() override { return gated_.Ready(); }
   std::string NotReadyReason() override { return gated_.NotReadyReason(); }
@@ -103,6 +110,7 @@ class StandaloneProcess final : public HostedService {
 void ValidateFlags(std::vector<std::string>& errors) {
   store::ValidateStoreFlags(errors);
   ValidateLeaseFlags(errors);
+  master::ValidateMasterFlags(errors);
   emitter::ValidateEmitterFlags(errors);
   handler::ValidateHandlerFlags(errors);
 }
