@@ -23,6 +23,10 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
+// After a request that was refused half way: how long, and how much of its rest is read.
+constexpr absl::Duration kDiscardTimeout = absl::Seconds(2);
+constexpr size_t kDiscardBytesMax = 64 << 20;
+
 absl::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
 HttpResponse Words(int status, absl::string_view text) {
@@ -148,8 +152,27 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     core_->Dispatch(std::move(request), MakeResponder());
   }
 
+  // The connection ends after this answer, but first the server reads what the client is still
+  // sending: a close with unread bytes would destroy the answer on its way.
   void WriteError(int status, absl::string_view text) {
+    refused_ = true;
     Write(core_->ErrorFor(View(parser_->get().target()), status, text));
+  }
+
+  void DiscardAndClose() {
+    beast::error_code ignored;
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    stream_.expires_after(Chrono(kDiscardTimeout));
+    Discard(kDiscardBytesMax);
+  }
+
+  void Discard(size_t bytes_max) {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(64 << 10), [self = shared_from_this(), bytes_max](
+                                                           beast::error_code error, size_t bytes) {
+      if (error || bytes >= bytes_max) return self->Close();
+      self->Discard(bytes_max - bytes);
+    });
   }
 
   // The responder's shared state answers 500 if the last copy is destroyed without a call.
@@ -186,6 +209,7 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
     if (!head_) message->body() = std::move(response.body);
     stream_.expires_after(Chrono(core_->options_.write_timeout));
     const auto done = [self = shared_from_this(), message](beast::error_code error, size_t) {
+      if (!error && self->refused_) return self->DiscardAndClose();
       if (error || !self->keep_alive_) return self->Close();
       self->Read();
     };
@@ -202,6 +226,7 @@ class HttpServer::Session : public std::enable_shared_from_this<HttpServer::Sess
   std::optional<http::request_parser<http::string_body>> parser_;
   bool keep_alive_ = true;
   bool head_ = false;
+  bool refused_ = false;  // in the middle of a request
 };
 
 absl::Status HttpServer::Core::Start() {

@@ -57,6 +57,14 @@ class HttpServerTest : public ::testing::Test {
   HttpServer server_;
 };
 
+TEST_F(HttpServerTest, AnswerToATooLargeBodyArrivesWhileTheClientStillSends) {
+  const size_t bytes = 8 << 20;  // more than the buffers of both sockets
+  const std::string answer = Exchange(
+      server_.port(), absl::StrCat("POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes,
+                                   "\r\n\r\n", std::string(bytes, 'x')));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 413 "));
+}
+
 TEST_F(HttpServerTest, AnswersRoutesAndRefusesTheRest) {
   EXPECT_THAT(Get(server_.port(), "/healthz"),
               AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nok\n")));

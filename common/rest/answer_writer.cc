@@ -4,7 +4,10 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -19,15 +22,19 @@ constexpr const char* kJson = "application/json";
 
 // The details that this program has descriptors of, as JSON.
 nlohmann::ordered_json DetailsOf(const absl::Status& status) {
-  google::rpc::Status message;
-  status.ForEachPayload([&message](absl::string_view url, const absl::Cord& payload) {
+  // By type, since absl gives them in any order.
+  std::map<std::string, std::string> payloads;
+  status.ForEachPayload([&payloads](absl::string_view url, const absl::Cord& payload) {
     const std::string type(url.substr(url.rfind('/') + 1));
-    if (google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(type) == nullptr)
-      return;
-    auto* detail = message.add_details();
-    detail->set_type_url(std::string(url));
-    detail->set_value(std::string(payload));
+    if (google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(type) != nullptr)
+      payloads.emplace(url, payload);
   });
+  google::rpc::Status message;
+  for (auto& [url, payload] : payloads) {
+    auto* detail = message.add_details();
+    detail->set_type_url(url);
+    detail->set_value(std::move(payload));
+  }
   std::string json;
   if (message.details().empty() ||
       !google::protobuf::util::MessageToJsonString(message, &json).ok()) {

@@ -5,6 +5,7 @@
 #include <boost/beast/http.hpp>
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -28,8 +29,15 @@ beast::error_code Await(asio::io_context& io, Start start) {
 
 }  // namespace
 
-absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view path,
-                                   absl::Duration timeout) {
+std::string HttpAnswer::Header(absl::string_view name) const {
+  for (const auto& [key, value] : headers) {
+    if (absl::EqualsIgnoreCase(key, name)) return value;
+  }
+  return {};
+}
+
+absl::StatusOr<HttpAnswer> HttpSend(absl::string_view address, const HttpCall& call,
+                                    absl::Duration timeout) {
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
   beast::error_code error;
@@ -39,7 +47,8 @@ absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view 
     return absl::InvalidArgumentError(absl::StrCat("'", address, "' is no address"));
   }
   const auto failed = [&](const beast::error_code& why) {
-    const std::string words = absl::StrCat("GET ", address, path, ": ", why.message());
+    const std::string words =
+        absl::StrCat(call.method, " ", address, call.path, ": ", why.message());
     return why == beast::error::timeout ? absl::DeadlineExceededError(words)
                                         : absl::UnavailableError(words);
   };
@@ -50,8 +59,14 @@ absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view 
     stream.async_connect({ip, static_cast<uint16_t>(port)}, done);
   });
   if (error) return failed(error);
-  http::request<http::empty_body> request(http::verb::get, std::string(path), 11);
+  http::request<http::string_body> request;
+  request.version(11);
+  request.method_string(call.method);
+  request.target(call.path);
   request.set(http::field::host, std::string(address));
+  for (const auto& [name, value] : call.headers) request.set(name, value);
+  request.body() = call.body;
+  request.prepare_payload();
   request.keep_alive(false);
   error = Await(io, [&](auto done) { http::async_write(stream, request, done); });
   if (error) return failed(error);
@@ -60,7 +75,15 @@ absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view 
   parser.body_limit(uint64_t{1} << 30);
   error = Await(io, [&](auto done) { http::async_read(stream, buffer, parser, done); });
   if (error) return failed(error);
-  return HttpAnswer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
+  HttpAnswer answer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
+  for (const auto& field : parser.get())
+    answer.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  return answer;
+}
+
+absl::StatusOr<HttpAnswer> HttpGet(absl::string_view address, absl::string_view path,
+                                   absl::Duration timeout) {
+  return HttpSend(address, {.path = std::string(path)}, timeout);
 }
 
 }  // namespace escapement::integration

@@ -1,0 +1,396 @@
+// Every unary RPC through both doors of a standalone process: gRPC, and REST made from the same
+// descriptors. Status, error and answer must be the same.
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
+
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/rest/answer_writer.h"
+#include "common/rest/gzip.h"
+#include "common/rest/route_table.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "escapement/v1/event_service.pb.h"
+#include "escapement/v1/policy_service.pb.h"
+#include "escapement/v1/run_service.pb.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "escapement/v1/store_service.pb.h"
+#include "escapement/v1/token_service.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/doors/rest_call.h"
+#include "tests/fixtures/raw_call.h"
+#include "tests/integration/http_get.h"
+#include "tests/integration/platform.h"
+
+namespace escapement::doors {
+namespace {
+
+using integration::HttpAnswer;
+using integration::HttpCall;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::vector<std::string>& PublicServices() {
+  static const auto* const services = new std::vector<std::string>{
+      "escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
+      "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService"};
+  return *services;
+}
+
+// '@' in a request stands for the door's own letter, so that each door has resources of its own.
+struct Case {
+  std::string method;
+  std::string request;  // text format
+  absl::StatusCode code = absl::StatusCode::kOk;
+};
+
+const std::vector<Case>& Cases() {
+  constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+  constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
+  constexpr absl::StatusCode kExists = absl::StatusCode::kAlreadyExists;
+  constexpr absl::StatusCode kAborted = absl::StatusCode::kAborted;
+  constexpr absl::StatusCode kState = absl::StatusCode::kFailedPrecondition;
+  // In this order: a case may use what an earlier one has made.
+  static const auto* const cases = new std::vector<Case>{
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@" request_id: "one-@"
+          schedule { cron: "0 3 1 1 *" event_count: 2 labels { key: "a" value: "b/ä" }
+                     target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@" request_id: "one-@"
+          schedule { cron: "0 3 1 1 *" event_count: 2 labels { key: "a" value: "b/ä" }
+                     target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "s@"
+          schedule { cron: "0 3 1 1 *" target { http { uri: "http://127.0.0.1:9/" } } })",
+       kExists},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "t@" validate_only: true
+          schedule { interval { every { seconds: 60 } }
+                     target { grpc { uri: "127.0.0.1:9" } } })"},
+      {"CreateSchedule", R"(parent: "tenants/default" schedule_id: "Bad Id"
+          schedule { cron: "61 * * * *" })",
+       kInvalid},
+      {"GetSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"GetSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "D" }
+          update_mask { paths: "display_name" })"},
+      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" etag: "\"1-1\""
+          display_name: "E" })",
+       kAborted},
+      {"UpdateSchedule", R"(schedule { name: "tenants/default/schedules/s@" display_name: "E" }
+          update_mask { paths: "nothing" })",
+       kInvalid},
+      {"PauseSchedule", R"(name: "tenants/default/schedules/s@" reason: "by hand")"},
+      {"ResumeSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"ResumeSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"0-0\"")", kAborted},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/none")", kNotFound},
+      {"TriggerSchedule", R"(name: "tenants/default/schedules/s@" event_count: 1)"},
+      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@"
+          start_time { seconds: 1577836800 } end_time { seconds: 1577836801 })"},
+      {"BackfillSchedule", R"(name: "tenants/default/schedules/s@")", kInvalid},
+      {"PreviewSchedule", R"(cron: "0 3,6,9 * * *" time_zone: "Asia/Kolkata" count: 3
+          from_time { seconds: 1800000000 })"},
+      {"PreviewSchedule", R"(cron: "x")", kInvalid},
+      {"ListSchedules", R"(parent: "tenants/default" page_size: 1)"},
+      {"ListSchedules", R"(parent: "tenants/default" page_size: -1)", kInvalid},
+      {"ListSchedules", R"(parent: "tenants/default" page_token: "forged")", kInvalid},
+      {"CreatePolicy", R"(parent: "tenants/default" policy_id: "p@"
+          policy { max_concurrent: 3 max_per_second: 1.5 hold_timeout { seconds: 60 } })"},
+      {"CreatePolicy", R"(parent: "tenants/default" policy_id: "q@" policy {})", kInvalid},
+      {"GetPolicy", R"(name: "tenants/default/policies/p@")"},
+      {"GetPolicy", R"(name: "tenants/default/policies/none")", kNotFound},
+      {"ListPolicies", R"(parent: "tenants/default")"},
+      {"UpdatePolicy", R"(policy { name: "tenants/default/policies/p@" max_concurrent: 4 }
+          update_mask { paths: "max_concurrent" })"},
+      {"PausePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"ResumePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"GetPolicyUsage", R"(name: "tenants/default/policies/p@")"},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@" etag: "\"0\"")", kAborted},
+      {"DeletePolicy", R"(name: "tenants/default/policies/p@")"},
+      {"CreateEvent", R"(parent: "tenants/default" event_id: "e@" event { payload: "\001\377"
+          due_time { seconds: 4000000000 } target { http { uri: "http://127.0.0.1:9/" } } })"},
+      {"CreateEvent", R"(parent: "tenants/default" event { })", kInvalid},
+      {"BatchCreateEvents", R"(parent: "tenants/default"
+          requests { event_id: "f@1" event { due_time { seconds: 4000000000 }
+                     target { http { uri: "http://127.0.0.1:9/" } } } }
+          requests { event_id: "f@2" event { due_time { seconds: 4000000000 }
+                     target { grpc { uri: "127.0.0.1:9" } } } })"},
+      {"BatchCreateEvents", R"(parent: "tenants/default")", kInvalid},
+      {"GetEvent", R"(name: "tenants/default/events/e@")"},
+      {"CancelEvent", R"(name: "tenants/default/events/e@")"},
+      {"CancelEvent", R"(name: "tenants/default/events/e@")", kState},
+      {"CancelEvent", R"(name: "tenants/default/events/none")", kNotFound},
+      {"ListRuns", R"(parent: "tenants/default/schedules/s@" page_size: 5
+          filter: "state = SKIPPED" order_by: "nominal_time desc")"},
+      {"ListRuns", R"(parent: "tenants/default/schedules/s@" filter: "colour = red")", kInvalid},
+      {"GetRun", R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")", kNotFound},
+      {"ListRunEvents", R"(parent: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")",
+       kNotFound},
+      {"CancelRun", R"(name: "tenants/default/schedules/s@/runs/20260101T000000-0-UTC")",
+       kNotFound},
+      {"CompleteTokens", R"(completions { token: "forged" outcome: SUCCEEDED })"},
+      {"CompleteTokens", "", kInvalid},
+      {"ReleaseTokens", R"(tokens: "forged")"},
+      {"ExtendTokens", R"(tokens: "forged" hold { seconds: 5 })"},
+      {"ExtendTokens", R"(tokens: "forged" hold { seconds: -5 })", kInvalid},
+      {"GetClock", ""},
+      {"ConfirmClock", ""},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@" etag: "\"1-1\"")", kAborted},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")"},
+      {"DeleteSchedule", R"(name: "tenants/default/schedules/s@")", kNotFound},
+  };
+  return *cases;
+}
+
+std::string Bin() { return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")); }
+
+// Without what differs from call to call, and with '@' for the door's letter in names.
+void Normalise(json& value, const std::string& letter) {
+  static const auto* const volatile_fields = new std::set<std::string>{
+      "uid",        "completeTime", "nextTime",      "anchorTime",  "etag",       "createTime",
+      "updateTime", "storeTime",    "disagreement",  "nominalTime", "occurrence", "eventId",
+      "heldFor",    "name",         "nextPageToken", "schedules",   "policies"};
+  if (value.is_object()) {
+    for (auto it = value.begin(); it != value.end();) {
+      if (volatile_fields->contains(it.key())) {
+        it = value.erase(it);
+      } else {
+        Normalise(*it, letter);
+        ++it;
+      }
+    }
+  } else if (value.is_array()) {
+    for (json& element : value) Normalise(element, letter);
+  }
+}
+
+// Schedules and the like are named "sg" through one door and "sr" through the other.
+std::string WithoutLetter(std::string text, const std::string& letter) {
+  for (const char* id : {"s", "t", "p", "q", "e", "f"}) {
+    text = absl::StrReplaceAll(text, {{absl::StrCat("/", id, letter), absl::StrCat("/", id, "@")}});
+  }
+  return text;
+}
+
+class DoorsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    LinkDescriptors();
+    folder_ = testing::TempDir() + "/doors.XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    platform_ = new integration::Platform({.bin = Bin(), .folder = folder_});
+    const absl::Status status = platform_->Start({"standalone"});
+    ASSERT_TRUE(status.ok()) << status;
+    channel_ = NewChannel(platform_->grpc_address("standalone"));
+    auto routes = rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(),
+                                          PublicServices());
+    ASSERT_TRUE(routes.ok()) << routes.status();
+    routes_ = new rest::RouteTable(*std::move(routes));
+  }
+  static void TearDownTestSuite() {
+    channel_.reset();
+    delete platform_;
+    delete routes_;
+  }
+
+  // The linker drops generated files that nothing refers to.
+  static void LinkDescriptors() {
+    using google::protobuf::LinkMessageReflection;
+    LinkMessageReflection<v1::GetScheduleRequest>();
+    LinkMessageReflection<v1::GetPolicyRequest>();
+    LinkMessageReflection<v1::GetEventRequest>();
+    LinkMessageReflection<v1::GetRunRequest>();
+    LinkMessageReflection<v1::ReleaseTokensRequest>();
+    LinkMessageReflection<v1::GetClockRequest>();
+  }
+
+  static const rest::RestRoute* RouteOf(const std::string& method) {
+    for (const rest::RestRoute& route : routes_->routes()) {
+      if (route.method->name() == method) return &route;
+    }
+    return nullptr;
+  }
+
+  static std::unique_ptr<google::protobuf::Message> New(const google::protobuf::Descriptor* type) {
+    return std::unique_ptr<google::protobuf::Message>(
+        google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
+  }
+
+  static HttpAnswer Http(const HttpCall& call) {
+    auto answer = integration::HttpSend(platform_->http_address("standalone"), call);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *std::move(answer) : HttpAnswer();
+  }
+  static json Json(const HttpAnswer& answer) { return json::parse(answer.body, nullptr, false); }
+
+  static std::string folder_;
+  static integration::Platform* platform_;
+  static std::shared_ptr<grpc::Channel> channel_;
+  static rest::RouteTable* routes_;
+};
+std::string DoorsTest::folder_;
+integration::Platform* DoorsTest::platform_ = nullptr;
+std::shared_ptr<grpc::Channel> DoorsTest::channel_;
+rest::RouteTable* DoorsTest::routes_ = nullptr;
+
+TEST_F(DoorsTest, EachUnaryRpcHasARouteAndACase) {
+  std::set<std::string> with_case;
+  for (const Case& c : Cases()) with_case.insert(c.method);
+  for (const std::string& name : PublicServices()) {
+    const auto* service =
+        google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    ASSERT_NE(service, nullptr) << name;
+    for (int i = 0; i < service->method_count(); ++i) {
+      const auto* method = service->method(i);
+      if (method->client_streaming()) continue;
+      EXPECT_NE(RouteOf(method->name()), nullptr) << method->full_name();
+      EXPECT_TRUE(with_case.contains(method->name())) << method->full_name();
+    }
+  }
+}
+
+TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(absl::StrCat(c.method, " ", c.request));
+    const rest::RestRoute* route = RouteOf(c.method);
+    ASSERT_NE(route, nullptr);
+    const auto request = New(route->method->input_type());
+
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrReplaceAll(c.request, {{"@", "g"}}), request.get()));
+    const fixtures::RawAnswer by_grpc =
+        fixtures::RawCall(channel_, route->grpc_path, {request->SerializeAsString()});
+    const absl::Status status = FromGrpcStatus(by_grpc.status);
+    EXPECT_EQ(status.code(), c.code) << status;
+
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrReplaceAll(c.request, {{"@", "r"}}), request.get()));
+    const HttpAnswer by_rest = Http(RestCallOf(*route, *request));
+    EXPECT_EQ(by_rest.status, rest::HttpStatusOf(c.code)) << by_rest.body;
+    EXPECT_EQ(by_rest.Header("content-type"), "application/json");
+    json rest = json::parse(WithoutLetter(by_rest.body, "r"), nullptr, false);
+    ASSERT_TRUE(rest.is_object()) << by_rest.body;
+
+    if (!status.ok()) {
+      json wanted = json::parse(WithoutLetter(rest::ErrorAnswer(status).body, "g"));
+      EXPECT_EQ(rest, wanted);
+      continue;
+    }
+    const auto answer = New(route->method->output_type());
+    ASSERT_EQ(by_grpc.messages.size(), 1u);
+    ASSERT_TRUE(answer->ParseFromString(by_grpc.messages[0]));
+    json wanted = json::parse(WithoutLetter(*rest::AnswerJson(*answer), "g"));
+    Normalise(wanted, "g");
+    Normalise(rest, "r");
+    EXPECT_EQ(rest, wanted);
+  }
+}
+
+constexpr const char* kSchedules = "/v1/tenants/default/schedules";
+constexpr const char* kYearly =
+    R"({"cron":"0 3 1 1 *","target":{"http":{"uri":"http://127.0.0.1:9/"}}})";
+
+TEST_F(DoorsTest, EtagsAndIfMatchGoTogether) {
+  const HttpAnswer made = Http(
+      {.method = "POST", .path = absl::StrCat(kSchedules, "?scheduleId=etag"), .body = kYearly});
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string etag = made.Header("etag");
+  EXPECT_EQ(etag, Json(made)["etag"]);
+  const std::string path = absl::StrCat(kSchedules, "/etag");
+  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", etag}}}).status, 304);
+  const std::string patch = path + "?updateMask=displayName";
+  const std::string body = R"({"displayName":"new"})";
+  EXPECT_EQ(Http({.method = "PATCH", .path = patch, .headers = {{"If-Match", etag}}, .body = body})
+                .status,
+            200);
+  const HttpAnswer stale =
+      Http({.method = "PATCH", .path = patch, .headers = {{"If-Match", etag}}, .body = body});
+  EXPECT_EQ(stale.status, 412);
+  EXPECT_EQ(Json(stale)["error"]["status"], "ABORTED");
+  EXPECT_EQ(Http({.path = path, .headers = {{"If-None-Match", etag}}}).status, 200);
+  EXPECT_EQ(Http({.method = "DELETE", .path = path, .headers = {{"If-Match", "*"}}}).status, 200);
+}
+
+TEST_F(DoorsTest, IdempotencyKeyIsTheRequestId) {
+  const HttpCall call{.method = "POST",
+                      .path = kSchedules,
+                      .headers = {{"Idempotency-Key", "key-1"}},
+                      .body = kYearly};
+  const HttpAnswer first = Http(call);
+  ASSERT_EQ(first.status, 200) << first.body;
+  EXPECT_EQ(Http(call).body, first.body);
+  HttpCall other = call;
+  other.path = absl::StrCat(kSchedules, "?requestId=another");
+  EXPECT_EQ(Http(other).status, 400);
+}
+
+TEST_F(DoorsTest, RefusesWhatIsNotTheApi) {
+  const HttpAnswer unknown_field =
+      Http({.method = "POST", .path = kSchedules, .body = R"({"colour":"red"})"});
+  EXPECT_EQ(unknown_field.status, 400);
+  EXPECT_THAT(unknown_field.body, HasSubstr("colour"));
+  EXPECT_EQ(Http({.method = "POST", .path = kSchedules, .body = "{"}).status, 400);
+  EXPECT_EQ(Http({.path = "/v1/nothing"}).status, 404);
+  EXPECT_EQ(Http({.path = absl::StrCat(kSchedules, "?colour=red")}).status, 400);
+  EXPECT_EQ(Http({.path = absl::StrCat(kSchedules, "?pageSize=ten")}).status, 400);
+  EXPECT_EQ(Http({.path = absl::StrCat(kSchedules, "/%zz")}).status, 400);
+  const HttpAnswer method = Http({.method = "PUT", .path = kSchedules});
+  EXPECT_EQ(method.status, 405);
+  EXPECT_EQ(method.Header("allow"), "GET, POST");
+  const HttpAnswer type = Http({.method = "POST",
+                                .path = kSchedules,
+                                .headers = {{"Content-Type", "text/xml"}},
+                                .body = "<a/>"});
+  EXPECT_EQ(type.status, 415);
+  const HttpAnswer large =
+      Http({.method = "POST", .path = kSchedules, .body = std::string((4 << 20) + 1, ' ')});
+  EXPECT_EQ(large.status, 413);
+  EXPECT_EQ(Json(large)["error"]["code"], 413);
+  for (const HttpAnswer& answer : {unknown_field, method, type, large}) {
+    EXPECT_EQ(answer.Header("content-type"), "application/json");
+    EXPECT_TRUE(Json(answer)["error"]["message"].is_string()) << answer.body;
+  }
+}
+
+TEST_F(DoorsTest, BodiesMayBePackedBothWays) {
+  const HttpAnswer made = Http({.method = "POST",
+                                .path = absl::StrCat(kSchedules, "?scheduleId=packed"),
+                                .headers = {{"Content-Encoding", "gzip"}},
+                                .body = rest::Gzipped(kYearly)});
+  EXPECT_EQ(made.status, 200) << made.body;
+  const HttpAnswer bomb = Http({.method = "POST",
+                                .path = kSchedules,
+                                .headers = {{"Content-Encoding", "gzip"}},
+                                .body = rest::Gzipped(std::string(32 << 20, ' '))});
+  EXPECT_EQ(bomb.status, 413);
+  const HttpAnswer packed =
+      Http({.path = absl::StrCat(kSchedules, "/packed"), .headers = {{"Accept-Encoding", "gzip"}}});
+  // Small answers stay as they are.
+  EXPECT_EQ(packed.Header("content-encoding"), "");
+  const HttpAnswer list = Http({.method = "POST",
+                                .path = "/v1/schedules:preview",
+                                .headers = {{"Accept-Encoding", "br, gzip;q=0.5"}},
+                                .body = R"({"cron":"* * * * *","count":100})"});
+  EXPECT_EQ(list.Header("content-encoding"), "gzip");
+  auto plain = rest::Gunzipped(list.body, 1 << 20);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(json::parse(*plain)["occurrences"].size(), 100u);
+}
+
+TEST_F(DoorsTest, WithoutOriginsThereIsNoCors) {
+  const HttpAnswer answer =
+      Http({.path = kSchedules, .headers = {{"Origin", "https://evil.example"}}});
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.Header("access-control-allow-origin"), "");
+}
+
+}  // namespace
+}  // namespace escapement::doors
