@@ -2,9 +2,9 @@
 // bounded.
 //
 // Routes are exact paths, or prefixes that end with '/'; the longest match wins. A handler gets the
-// whole request and a responder. It calls the responder once, at once or later, on any thread. A
-// responder that is destroyed without a call answers 500. Requests of one connection are handled
-// one after the other; pipelined ones wait.
+// whole request and a responder, or (RouteStream) its head and a stream. It calls the responder
+// once, at once or later, on any thread. A responder that is destroyed without a call answers 500.
+// Requests of one connection are handled one after the other; pipelined ones wait.
 //
 // Threads: handlers run on the server's one thread and must not block. Add routes only before
 // Start.
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
@@ -47,6 +48,31 @@ struct HttpResponse {
 using HttpResponder = std::function<void(HttpResponse)>;
 using HttpHandler = std::function<void(HttpRequest, HttpResponder)>;
 
+// One request whose body is read, and whose answer is written, in pieces and at the same time.
+//
+// Threads: any; calls do not block. Callbacks run on the server's thread; after Shutdown they no
+// longer come. Destroying the last pointer before End or Refuse closes the connection.
+class HttpStream {
+ public:
+  virtual ~HttpStream() = default;
+
+  // Calls `done` with the next bytes of the body, or "" at its end. CANCELLED: the client has gone,
+  // or has sent nothing for read_timeout. One read at a time.
+  virtual void Read(std::function<void(absl::StatusOr<std::string>)> done) = 0;
+
+  // Status and headers of the answer; the body is ignored. Once, before the first Write.
+  virtual void Begin(HttpResponse head) = 0;
+  // Calls `done` when the bytes have been given to the system. CANCELLED: the client has gone, or
+  // has read nothing for write_timeout.
+  virtual void Write(std::string bytes, std::function<void(absl::Status)> done) = 0;
+  // Ends the answer. If the body has not been read to its end, the connection ends, too.
+  virtual void End() = 0;
+  // Instead of Begin: answers at once, and ends the connection.
+  virtual void Refuse(HttpResponse response) = 0;
+};
+// The request has an empty body.
+using HttpStreamHandler = std::function<void(HttpRequest head, std::shared_ptr<HttpStream> stream)>;
+
 class HttpServer {
  public:
   struct Options {
@@ -73,6 +99,10 @@ class HttpServer {
   void RouteSync(std::string method, std::string path,
                  std::function<HttpResponse(const HttpRequest&)> handler);
 
+  // Paths that begin with `prefix` and end with `suffix`. They come before all other routes, and
+  // their bodies have no bound.
+  void RouteStream(std::string method, std::string prefix, std::string suffix,
+                   HttpStreamHandler handler);
   // Answers the errors that the server itself finds in a request whose path begins with `prefix`:
   // 400 malformed, 413 body too large, 431 header too large (if the path could be read).
   void RouteErrors(std::string prefix,
@@ -91,7 +121,6 @@ class HttpServer {
 
  private:
   class Core;
-  class Session;
   std::shared_ptr<Core> core_;
 };
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,7 +49,25 @@ class HttpServerTest : public ::testing::Test {
     server_.Route("GET", "/later", [this](HttpRequest, HttpResponder respond) {
       later_ = std::thread([respond] { respond(HttpResponse{.status = 202, .body = "later"}); });
     });
+    server_.RouteStream("POST", "/v1/", ":echo", [](HttpRequest, std::shared_ptr<HttpStream> s) {
+      s->Begin({.status = 207});
+      Echo(std::move(s));
+    });
+    server_.RouteStream("POST", "/v1/", ":refuse", [](HttpRequest, std::shared_ptr<HttpStream> s) {
+      s->Refuse({.status = 403});
+    });
+    server_.RouteStream("POST", "/v1/", ":drop", [](HttpRequest, std::shared_ptr<HttpStream>) {});
     EXPECT_TRUE(server_.Start().ok());
+  }
+  static void Echo(std::shared_ptr<HttpStream> stream) {
+    HttpStream* const raw = stream.get();
+    raw->Read([stream = std::move(stream)](absl::StatusOr<std::string> piece) {
+      if (!piece.ok()) return;
+      if (piece->empty()) return stream->End();
+      stream->Write(*std::move(piece), [stream](absl::Status status) {
+        if (status.ok()) Echo(stream);
+      });
+    });
   }
   ~HttpServerTest() override {
     if (later_.joinable()) later_.join();
@@ -63,6 +82,73 @@ TEST_F(HttpServerTest, AnswerToATooLargeBodyArrivesWhileTheClientStillSends) {
       server_.port(), absl::StrCat("POST /v1/x HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes,
                                    "\r\n\r\n", std::string(bytes, 'x')));
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 413 "));
+}
+
+// The body of an answer in chunks.
+std::string Unchunked(absl::string_view answer) {
+  answer.remove_prefix(answer.find("\r\n\r\n") + 4);
+  std::string body;
+  while (true) {
+    uint32_t bytes = 0;
+    const size_t end = answer.find("\r\n");
+    if (!absl::SimpleHexAtoi(answer.substr(0, end), &bytes) || bytes == 0) return body;
+    absl::StrAppend(&body, answer.substr(end + 2, bytes));
+    answer.remove_prefix(end + 2 + bytes + 2);
+  }
+}
+
+TEST_F(HttpServerTest, StreamsABodyOfAnySizeBothWays) {
+  std::string body;
+  for (int i = 0; body.size() < 3 << 20; ++i) absl::StrAppend(&body, "line ", i, "\n");
+  std::string answer;
+  // The sender does not wait for the answer, which is larger than the sockets' buffers.
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::socket socket(io);
+  socket.connect(
+      {boost::asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server_.port())});
+  std::thread sender([&] {
+    boost::system::error_code error;
+    boost::asio::write(
+        socket,
+        boost::asio::buffer(absl::StrCat("POST /v1/a:echo HTTP/1.1\r\nHost: x\r\nConnection: "
+                                         "close\r\nContent-Length: ",
+                                         body.size(), "\r\n\r\n", body)),
+        error);
+  });
+  boost::system::error_code error;
+  boost::asio::read(socket, boost::asio::dynamic_buffer(answer), error);
+  sender.join();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 207 "));
+  EXPECT_EQ(Unchunked(answer), body);
+}
+
+TEST_F(HttpServerTest, AConnectionGoesOnAfterAStream) {
+  const std::string answer =
+      Exchange(server_.port(),
+               "POST /v1/a:echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+               "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
+               "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(Unchunked(answer), StartsWith("abc"));
+  EXPECT_THAT(answer, HasSubstr("ok\n"));
+}
+
+TEST_F(HttpServerTest, AStreamMayBeRefusedOrDropped) {
+  const std::string body(2000, 'x');
+  const auto post = [&](const std::string& path) {
+    return Exchange(server_.port(),
+                    absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ",
+                                 body.size(), "\r\n\r\n", body));
+  };
+  EXPECT_THAT(post("/v1/a:refuse"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_EQ(post("/v1/a:drop"), "");
+}
+
+TEST_F(HttpServerTest, AnswersExpectContinue) {
+  const std::string answer =
+      Exchange(server_.port(),
+               "POST /v1/x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n"
+               "Content-Length: 2\r\n\r\nhi");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 "));
 }
 
 TEST_F(HttpServerTest, AnswersRoutesAndRefusesTheRest) {

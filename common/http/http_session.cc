@@ -1,0 +1,386 @@
+#include "common/http/http_session.h"
+
+#include <atomic>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <sstream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace escapement {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+// After a request that was refused half way: how long, and how much of its rest is read.
+constexpr absl::Duration kDiscardTimeout = absl::Seconds(2);
+constexpr size_t kDiscardBytesMax = 64 << 20;
+constexpr size_t kPieceBytes = 64 << 10;  // of a body that is read in pieces
+
+std::chrono::nanoseconds Chrono(absl::Duration d) { return absl::ToChronoNanoseconds(d); }
+
+absl::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
+
+template <typename Message>
+void SetHead(const HttpResponse& response, bool keep_alive, Message& message) {
+  message.version(11);
+  message.result(static_cast<unsigned>(response.status));
+  message.set(http::field::server, "escapement");
+  message.set(http::field::content_type, response.content_type);
+  for (const auto& [name, value] : response.headers) message.set(name, value);
+  message.keep_alive(keep_alive);
+}
+
+}  // namespace
+
+HttpSession::HttpSession(tcp::socket socket, std::shared_ptr<HttpSessionHost> host)
+    : stream_(std::move(socket)), host_(std::move(host)) {}
+
+void HttpSession::Read() {
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(host_->options().header_bytes_max));
+  // A body that is read in pieces has no bound.
+  parser_->body_limit(boost::none);
+  if (buffer_.size() > 0) return ReadHead();
+  stream_.expires_after(Chrono(host_->options().idle_timeout));
+  // Waits for the first byte with the idle timeout. From then on the request must arrive within
+  // read_timeout.
+  stream_.async_read_some(buffer_.prepare(4096),
+                          [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                            if (error) return self->Close();
+                            self->buffer_.commit(bytes);
+                            self->ReadHead();
+                          });
+}
+
+void HttpSession::Close() {
+  beast::error_code ignored;
+  stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+  stream_.close();
+  host_->Forget(shared_from_this());
+}
+
+void HttpSession::ReadHead() {
+  stream_.expires_after(Chrono(host_->options().read_timeout));
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](beast::error_code error, size_t) {
+                            if (error) return self->OnReadError(error);
+                            self->OnHead();
+                          });
+}
+
+void HttpSession::OnHead() {
+  const auto& message = parser_->get();
+  keep_alive_ = parser_->keep_alive();
+  head_ = message.method() == http::verb::head;
+  const HttpStreamHandler* handler = host_->StreamHandler(TakeHead());
+  if (handler == nullptr) {
+    const size_t bytes_max = host_->options().body_bytes_max;
+    if (parser_->content_length().value_or(0) > bytes_max)
+      return WriteError(413, "request body too large");
+    parser_->body_limit(bytes_max);
+  }
+  const auto begin = [self = shared_from_this(), handler] {
+    if (handler != nullptr) return self->StreamBody(*handler);
+    self->ReadBody();
+  };
+  if (!absl::EqualsIgnoreCase(View(message[http::field::expect]), "100-continue")) return begin();
+  static constexpr absl::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
+                    [self = shared_from_this(), begin](beast::error_code error, size_t) {
+                      if (error) return self->Close();
+                      begin();
+                    });
+}
+
+void HttpSession::ReadBody() {
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](beast::error_code error, size_t) {
+                     if (error) return self->OnReadError(error);
+                     self->OnRequest();
+                   });
+}
+
+void HttpSession::OnReadError(beast::error_code error) {
+  if (error == http::error::header_limit) return WriteError(431, "request header too large");
+  if (error == http::error::body_limit) return WriteError(413, "request body too large");
+  if (error.category() == http::make_error_code(http::error::bad_method).category() &&
+      error != http::error::end_of_stream && error != http::error::partial_message) {
+    return WriteError(400, "malformed request");
+  }
+  Close();
+}
+
+HttpRequest HttpSession::TakeHead() const {
+  const auto& message = parser_->get();
+  HttpRequest request;
+  request.method = head_ ? "GET" : std::string(message.method_string());
+  const absl::string_view target = View(message.target());
+  const size_t question = target.find('?');
+  request.path = std::string(target.substr(0, question));
+  if (question != absl::string_view::npos) request.query = std::string(target.substr(question + 1));
+  for (const auto& field : message)
+    request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  return request;
+}
+
+void HttpSession::OnRequest() {
+  HttpRequest request = TakeHead();
+  request.body = std::move(parser_->get().body());
+  // A handler may take any time; it has its own deadline.
+  stream_.expires_never();
+  host_->Dispatch(std::move(request), MakeResponder());
+}
+
+// Answers 500 if its last copy is destroyed without a call.
+class HttpSession::Once {
+ public:
+  Once(std::weak_ptr<HttpSession> session, std::weak_ptr<HttpSessionHost> host)
+      : session_(std::move(session)), host_(std::move(host)) {}
+  ~Once() { Answer({.status = 500, .body = "no answer\n"}); }
+
+  void Answer(HttpResponse response) {
+    if (used_.exchange(true)) return;
+    const auto host = host_.lock();
+    if (host == nullptr) return;
+    asio::post(host->io(), [session = session_, response = std::move(response)]() mutable {
+      if (const auto alive = session.lock()) alive->Write(std::move(response));
+    });
+  }
+
+ private:
+  const std::weak_ptr<HttpSession> session_;
+  const std::weak_ptr<HttpSessionHost> host_;
+  std::atomic<bool> used_{false};
+};
+
+HttpResponder HttpSession::MakeResponder() {
+  auto once = std::make_shared<Once>(weak_from_this(), host_);
+  return [once](HttpResponse response) { once->Answer(std::move(response)); };
+}
+
+void HttpSession::WriteError(int status, absl::string_view text) {
+  keep_alive_ = false;
+  refused_ = true;
+  Write(host_->ErrorFor(View(parser_->get().target()), status, text));
+}
+
+void HttpSession::Write(HttpResponse response) {
+  auto message = std::make_shared<http::response<http::string_body>>();
+  SetHead(response, keep_alive_, *message);
+  message->content_length(response.body.size());
+  if (!head_) message->body() = std::move(response.body);
+  stream_.expires_after(Chrono(host_->options().write_timeout));
+  const auto done = [self = shared_from_this(), message](beast::error_code error, size_t) {
+    self->OnAnswered(error);
+  };
+  if (!head_) return http::async_write(stream_, *message, done);
+  auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*message);
+  http::async_write_header(
+      stream_, *serializer,
+      [serializer, done](beast::error_code error, size_t bytes) { done(error, bytes); });
+}
+
+void HttpSession::OnAnswered(beast::error_code error) {
+  // A close with unread bytes would destroy the answer on its way.
+  if (!error && refused_) return DiscardAndClose();
+  if (error || !keep_alive_) return Close();
+  Read();
+}
+
+void HttpSession::DiscardAndClose() {
+  beast::error_code ignored;
+  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  stream_.expires_after(Chrono(kDiscardTimeout));
+  Discard(kDiscardBytesMax);
+}
+
+void HttpSession::Discard(size_t bytes_max) {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(kPieceBytes), [self = shared_from_this(), bytes_max](
+                                                            beast::error_code error, size_t bytes) {
+    if (error || bytes >= bytes_max) return self->Close();
+    self->Discard(bytes_max - bytes);
+  });
+}
+
+// A request's body and its answer in pieces. Everything but the public methods runs on the io
+// thread. The server owns the session; the stream only points at it, so that a handler may keep a
+// stream longer than the server lives.
+class HttpSession::Stream final : public HttpStream,
+                                  public std::enable_shared_from_this<HttpSession::Stream> {
+ public:
+  explicit Stream(const std::shared_ptr<HttpSession>& session)
+      : session_(session),
+        host_(session->host_),
+        parser_(std::move(*session->parser_)),
+        chunked_(parser_.get().version() >= 11) {
+    session->parser_.reset();
+  }
+  ~Stream() override {
+    const auto host = host_.lock();
+    if (host == nullptr || over_) return;
+    asio::post(host->io(), [session = session_] {
+      if (const auto alive = session.lock()) alive->Close();
+    });
+  }
+
+  void Read(std::function<void(absl::StatusOr<std::string>)> done) override {
+    Post([done = std::move(done)](Stream& self) mutable { self.ReadPiece(std::move(done)); });
+  }
+  void Begin(HttpResponse head) override {
+    Post([head = std::move(head)](Stream& self) { self.BeginAnswer(head); });
+  }
+  void Write(std::string bytes, std::function<void(absl::Status)> done) override {
+    Post([bytes = std::move(bytes), done = std::move(done)](Stream& self) mutable {
+      self.writes_.push_back({self.Chunk(std::move(bytes)), std::move(done)});
+      self.WriteNext();
+    });
+  }
+  void End() override {
+    Post([](Stream& self) {
+      self.ended_ = true;
+      if (self.chunked_) self.writes_.push_back({"0\r\n\r\n", nullptr});
+      self.WriteNext();
+      self.FinishIfWritten();
+    });
+  }
+  void Refuse(HttpResponse response) override {
+    Post([response = std::move(response)](Stream& self) mutable {
+      const auto session = self.Session();
+      self.over_ = true;
+      if (session == nullptr) return;
+      session->keep_alive_ = false;
+      session->refused_ = true;
+      session->Write(std::move(response));
+    });
+  }
+
+ private:
+  struct Pending {
+    std::string bytes;
+    std::function<void(absl::Status)> done;
+  };
+
+  template <typename Step>
+  void Post(Step step) {
+    const auto host = host_.lock();
+    if (host == nullptr) return;
+    asio::post(host->io(),
+               [self = shared_from_this(), step = std::move(step)]() mutable { step(*self); });
+  }
+
+  // Null: the answer is complete, or the connection is broken.
+  std::shared_ptr<HttpSession> Session() const { return over_ ? nullptr : session_.lock(); }
+
+  static absl::Status Gone() { return absl::CancelledError("the connection has ended"); }
+
+  void ReadPiece(std::function<void(absl::StatusOr<std::string>)> done) {
+    const auto session = Session();
+    if (session == nullptr) return done(Gone());
+    if (parser_.is_done()) return done(std::string());
+    auto piece = std::make_shared<std::string>(kPieceBytes, '\0');
+    parser_.get().body().data = piece->data();
+    parser_.get().body().size = piece->size();
+    session->stream_.expires_after(Chrono(session->host_->options().read_timeout));
+    http::async_read_some(session->stream_, session->buffer_, parser_,
+                          [self = shared_from_this(), session, piece, done = std::move(done)](
+                              beast::error_code error, size_t) mutable {
+                            if (error && error != http::error::need_buffer) {
+                              self->Break();
+                              return done(absl::CancelledError(error.message()));
+                            }
+                            piece->resize(piece->size() - self->parser_.get().body().size);
+                            if (piece->empty()) return self->ReadPiece(std::move(done));
+                            done(std::move(*piece));
+                          });
+  }
+
+  void BeginAnswer(const HttpResponse& head) {
+    const auto session = Session();
+    if (session == nullptr) return;
+    if (!chunked_) session->keep_alive_ = false;
+    http::response<http::empty_body> message;
+    SetHead(head, session->keep_alive_, message);
+    if (chunked_) message.chunked(true);
+    std::ostringstream text;
+    text << message.base();
+    writes_.push_back({text.str(), nullptr});
+    WriteNext();
+  }
+
+  std::string Chunk(std::string bytes) const {
+    if (!chunked_ || bytes.empty()) return bytes;
+    return absl::StrCat(absl::Hex(bytes.size()), "\r\n", bytes, "\r\n");
+  }
+
+  void WriteNext() {
+    if (writing_ || writes_.empty()) return;
+    const auto session = Session();
+    if (session == nullptr) {
+      for (Pending& pending : std::exchange(writes_, {})) {
+        if (pending.done) pending.done(Gone());
+      }
+      return;
+    }
+    writing_ = true;
+    session->stream_.expires_after(Chrono(session->host_->options().write_timeout));
+    asio::async_write(session->stream_, asio::buffer(writes_.front().bytes),
+                      [self = shared_from_this(), session](beast::error_code error, size_t) {
+                        self->OnWritten(error);
+                      });
+  }
+
+  void OnWritten(beast::error_code error) {
+    writing_ = false;
+    const Pending pending = std::move(writes_.front());
+    writes_.pop_front();
+    if (error) Break();
+    if (pending.done)
+      pending.done(error ? absl::CancelledError(error.message()) : absl::OkStatus());
+    WriteNext();
+    FinishIfWritten();
+  }
+
+  // Goes on to the connection's next request, once the answer is out.
+  void FinishIfWritten() {
+    if (!ended_ || writing_ || !writes_.empty()) return;
+    const auto session = Session();
+    over_ = true;
+    if (session == nullptr) return;
+    if (!parser_.is_done()) return session->DiscardAndClose();
+    if (!session->keep_alive_) return session->Close();
+    session->Read();
+  }
+
+  void Break() {
+    const auto session = Session();
+    over_ = true;
+    if (session != nullptr) session->Close();
+  }
+
+  const std::weak_ptr<HttpSession> session_;
+  const std::weak_ptr<HttpSessionHost> host_;
+  http::request_parser<http::buffer_body> parser_;
+  const bool chunked_;
+  std::deque<Pending> writes_;
+  bool writing_ = false;
+  bool ended_ = false;
+  std::atomic<bool> over_{false};  // written on the io thread; the destructor runs on any
+};
+
+void HttpSession::StreamBody(const HttpStreamHandler& handler) {
+  HttpRequest head = TakeHead();
+  handler(std::move(head), std::make_shared<Stream>(shared_from_this()));
+}
+
+}  // namespace escapement
