@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/rest/answer_writer.h"
+#include "common/rest/forwarded_metadata_grpc.h"
 #include "common/rest/gzip.h"
 #include "common/rest/path_template.h"
 #include "common/rest/request_reader.h"
@@ -26,8 +27,6 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 constexpr const char* kPrefix = "/v1/";
-// Headers that go on to the RPC as metadata.
-constexpr const char* kForwarded[] = {"authorization", "traceparent", "tracestate", "x-request-id"};
 constexpr const char* kCorsMethods = "GET, POST, PATCH, DELETE";
 constexpr const char* kCorsHeaders =
     "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-Match, If-None-Match, "
@@ -131,10 +130,7 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
       timeout = std::min(timeout, absl::Seconds(seconds));
     call->context.set_deadline(std::chrono::system_clock::now() +
                                absl::ToChronoMilliseconds(timeout));
-    for (const char* name : kForwarded) {
-      const absl::string_view value = request.Header(name);
-      if (!value.empty()) call->context.AddMetadata(name, std::string(value));
-    }
+    AddForwardedMetadata(request, call->context);
     const grpc::Slice slice(message.SerializeAsString());
     call->request = grpc::ByteBuffer(&slice, 1);
     stub_.UnaryCall(

@@ -27,7 +27,8 @@ const std::vector<std::string>& RestServices() {
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance, .metrics = &context.metrics}, store, context.runtime),
       grpc_(service_.schedules(), service_.events(), service_.runs(), service_.policies()),
-      store_grpc_(store) {
+      store_grpc_(store),
+      runtime_(context.runtime) {
   if (tokens == Tokens::kElsewhere) return;
   TokenDoor::Options options;
   options.instance = context.instance;
@@ -48,10 +49,12 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
   auto routes =
       rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), RestServices());
   if (!routes.ok()) return routes.status();
+  ndjson_ = std::make_unique<NdjsonDoor>(in_process, runtime_);
   rest_ = std::make_unique<rest::RestDoor>(
       *std::move(routes), std::move(in_process),
       rest::RestDoor::Options{.cors_origins = absl::GetFlag(FLAGS_cors_origins)});
   rest_->AddTo(http);
+  ndjson_->AddTo(http);
   return absl::OkStatus();
 }
 

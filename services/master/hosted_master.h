@@ -15,6 +15,7 @@
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"
+#include "services/master/ingest/ndjson_door.h"
 #include "services/master/master_grpc.h"
 #include "services/master/master_service.h"
 
@@ -41,6 +42,8 @@ class HostedMaster final : public HostedService {
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
   std::unique_ptr<TokenGrpc> door_grpc_;
   std::unique_ptr<rest::RestDoor> rest_;
+  std::unique_ptr<NdjsonDoor> ndjson_;
+  Runtime& runtime_;
 };
 
 // Appends a sentence for each of the master's flags that has an impossible value.

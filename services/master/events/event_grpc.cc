@@ -71,6 +71,11 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
     } else {
       answer.set_error_code(static_cast<int32_t>(response.status().code()));
       answer.set_error_message(ErrorText(response.status().message()));
+      for (auto& [field, description] : FieldViolationsOf(response.status())) {
+        auto* violation = answer.mutable_bad_request()->add_field_violations();
+        violation->set_field(std::move(field));
+        violation->set_description(std::move(description));
+      }
     }
     answer.set_batch_number(batch_number);
     Answer(place, std::move(answer));

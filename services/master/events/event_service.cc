@@ -22,7 +22,11 @@ v1::IngestResponse Answer(const v1::IngestRequest& request, const kv::CommitResu
   response.set_batch_number(request.batch_number());
   int created = plan->server_made_count;
   int existing = 0;
-  for (size_t i = plan->first_client_group; i < result.verdicts.size(); ++i) {
+  int position = 0;
+  for (size_t i = plan->first_client_group; i < result.verdicts.size(); ++i, ++position) {
+    // The groups are in the order of the events with a client-chosen id.
+    while (request.events(position).event_id().empty()) ++position;
+    if (!result.verdicts[i].applied) response.add_existing_positions(position);
     ++(result.verdicts[i].applied ? created : existing);
   }
   response.set_created_count(created);

@@ -1,0 +1,184 @@
+#include "services/master/ingest/ndjson_batch.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/proto_time.h"
+#include "common/rest/answer_writer.h"
+#include "common/status/errors.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr int kBatchEvents = 1000;
+constexpr size_t kBatchBytes = 1 << 20;
+
+// Splits "events[3].payload" into 3 and "payload". nullopt: the violation is not of one event.
+std::optional<std::pair<size_t, std::string>> EventOf(absl::string_view field) {
+  size_t position = 0;
+  const size_t close = field.find(']');
+  if (!absl::ConsumePrefix(&field, "events[") || close == absl::string_view::npos ||
+      !absl::SimpleAtoi(field.substr(0, field.find(']')), &position))
+    return std::nullopt;
+  field.remove_prefix(field.find(']') + 1);
+  absl::ConsumePrefix(&field, ".");
+  absl::ConsumePrefix(&field, "overrides.");
+  return std::make_pair(position, std::string(field));
+}
+
+absl::StatusOr<v1::Event> ReadEvent(const std::string& text) {
+  v1::Event event;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &event);
+  if (status.ok()) return event;
+  return InvalidField("line", absl::string_view(status.message().data(), status.message().size()));
+}
+
+}  // namespace
+
+std::optional<NdjsonLines::Line> NdjsonLines::Next(bool last) {
+  while (true) {
+    size_t end = bytes_.find('\n', looked_);
+    const bool whole = end != std::string::npos;
+    if (!whole) end = bytes_.size();
+    looked_ = end;
+    if (!whole && (!last || begin_ == end)) {
+      bytes_.erase(0, begin_);
+      looked_ -= std::exchange(begin_, 0);
+      if (bytes_.size() <= kNdjsonLineBytesMax) return std::nullopt;
+      // Forget its bytes, and refuse it once.
+      bytes_.clear();
+      looked_ = 0;
+      if (std::exchange(skipping_, true)) return std::nullopt;
+      return Line{.number = ++number_, .text = {}, .too_long = true};
+    }
+    Line line{.text = bytes_.substr(begin_, end - begin_)};
+    begin_ = looked_ = whole ? end + 1 : end;
+    if (std::exchange(skipping_, false)) continue;
+    line.number = ++number_;
+    if (line.text.size() > kNdjsonLineBytesMax) {
+      line.text.clear();
+      line.too_long = true;
+      return line;
+    }
+    if (absl::StripAsciiWhitespace(line.text).empty()) continue;
+    return line;
+  }
+}
+
+NdjsonBatch::NdjsonBatch(std::string parent) : parent_(std::move(parent)) {
+  request_.set_parent(parent_);
+}
+
+void NdjsonBatch::Add(const NdjsonLines::Line& line) {
+  LineState& state = lines_.emplace_back();
+  state.number = line.number;
+  if (line.too_long) {
+    state.error =
+        InvalidField("line", absl::StrCat("must have at most ", kNdjsonLineBytesMax, " bytes"));
+    return;
+  }
+  absl::StatusOr<v1::Event> event = ReadEvent(line.text);
+  if (!event.ok()) {
+    state.error = event.status();
+    return;
+  }
+  int64_t due_micros = 0;
+  if (event->has_due_time()) {
+    const std::optional<int64_t> micros = TimestampMicros(event->due_time());
+    if (!micros.has_value()) {
+      state.error = InvalidField("due_time", "is not a valid time");
+      return;
+    }
+    due_micros = *micros;
+  }
+  state.id = event->event_id();
+  v1::IngestEvent& added = *request_.add_events();
+  added.set_event_id(event->event_id());
+  added.set_due_time_micros(due_micros);
+  added.set_payload(std::move(*event->mutable_payload()));
+  event->clear_event_id();
+  event->clear_due_time();
+  event->clear_payload();
+  *added.mutable_overrides() = *std::move(event);
+  line_of_event_.push_back(lines_.size() - 1);
+  bytes_ += line.text.size();
+}
+
+bool NdjsonBatch::full() const {
+  return lines_.size() >= static_cast<size_t>(kBatchEvents) || bytes_ >= kBatchBytes;
+}
+
+void NdjsonBatch::Take(const v1::IngestResponse& response) {
+  if (response.error_code() == 0) {
+    for (const int32_t position : response.existing_positions())
+      lines_[line_of_event_[static_cast<size_t>(position)]].existing = true;
+    int made = 0;
+    for (const size_t line : line_of_event_) {
+      if (lines_[line].id.empty() && made < response.event_ids_size())
+        lines_[line].id = response.event_ids(made++);
+    }
+    request_.clear_events();
+    line_of_event_.clear();
+    return;
+  }
+  std::vector<bool> refused(line_of_event_.size(), false);
+  bool any = false;
+  for (const auto& violation : response.bad_request().field_violations()) {
+    const auto named = EventOf(violation.field());
+    if (!named.has_value() || named->first >= refused.size()) {
+      any = false;  // the batch as a whole
+      break;
+    }
+    any = true;
+    refused[named->first] = true;
+    absl::Status& error = lines_[line_of_event_[named->first]].error;
+    if (error.ok()) error = InvalidField(named->second, violation.description());
+  }
+  if (any) return Remove(refused);
+  const auto code = static_cast<absl::StatusCode>(response.error_code());
+  Fail(MakeError(code, "BATCH_REFUSED", response.error_message()));
+}
+
+void NdjsonBatch::Remove(const std::vector<bool>& refused) {
+  v1::IngestRequest others;
+  others.set_parent(parent_);
+  std::vector<size_t> lines;
+  for (size_t i = 0; i < refused.size(); ++i) {
+    if (refused[i]) continue;
+    others.add_events()->Swap(request_.mutable_events(static_cast<int>(i)));
+    lines.push_back(line_of_event_[i]);
+  }
+  request_ = std::move(others);
+  line_of_event_ = std::move(lines);
+}
+
+void NdjsonBatch::Fail(const absl::Status& why) {
+  for (const size_t line : line_of_event_) {
+    if (lines_[line].error.ok()) lines_[line].error = why;
+  }
+  request_.clear_events();
+  line_of_event_.clear();
+}
+
+std::string NdjsonBatch::Answer() const {
+  std::string answer;
+  for (const LineState& line : lines_) {
+    absl::StrAppend(&answer, "{\"line\":", line.number, ",");
+    if (line.error.ok()) {
+      // An id needs no escapes.
+      absl::StrAppend(&answer, "\"name\":\"", parent_, "/events/", line.id, "\"",
+                      line.existing ? ",\"existing\":true" : "", "}\n");
+    } else {
+      absl::StrAppend(&answer, rest::ErrorAnswer(line.error).body.substr(1), "\n");
+    }
+  }
+  return answer;
+}
+
+}  // namespace escapement::master

@@ -1,0 +1,41 @@
+// NdjsonDoor: POST /v1/{parent}/events:ingest with newline-delimited JSON, the HTTP form of
+// EventService.Ingest (proto/escapement/v1/event_service.proto has the contract).
+//
+// Each request is one Ingest stream through the server's in-process channel. Lines become batches
+// of up to 1,000 events. At most 8 batches are without an answer, and the body is read only as fast
+// as they are answered.
+//
+// Threads: one executor for all requests.
+
+#ifndef SERVICES_MASTER_INGEST_NDJSON_DOOR_H_
+#define SERVICES_MASTER_INGEST_NDJSON_DOOR_H_
+
+#include <memory>
+
+#include "common/http/http_server.h"
+#include "common/runtime/runtime.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace escapement::master {
+
+class NdjsonDoor {
+ public:
+  NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runtime);
+  ~NdjsonDoor();
+  NdjsonDoor(const NdjsonDoor&) = delete;
+  NdjsonDoor& operator=(const NdjsonDoor&) = delete;
+
+  // The door must outlive the server's thread.
+  void AddTo(HttpServer& http);
+
+ private:
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<Executor> executor_;
+};
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_INGEST_NDJSON_DOOR_H_

@@ -1,0 +1,256 @@
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/rest/answer_writer.h"
+#include "common/rest/forwarded_metadata_grpc.h"
+#include "common/rest/path_template.h"
+#include "common/rpc/status_conversion.h"
+#include "common/status/errors.h"
+#include "escapement/v1/event_service.grpc.pb.h"
+#include "services/master/ingest/ndjson_batch.h"
+#include "services/master/ingest/ndjson_door.h"
+
+namespace escapement::master {
+namespace {
+
+constexpr size_t kUnansweredMax = 8;          // batches
+constexpr size_t kAnswerBytesMax = 16 << 20;  // of answers that the client has not read
+constexpr absl::string_view kPath = "/v1/{parent=tenants/*}/events:ingest";
+constexpr absl::string_view kType = "application/x-ndjson";
+
+// One request. It lives until both its HTTP stream and its gRPC stream have ended. Its state is
+// touched on the executor only.
+class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1::IngestResponse>,
+                           public std::enable_shared_from_this<NdjsonIngest> {
+ public:
+  NdjsonIngest(std::shared_ptr<Executor> executor, std::shared_ptr<HttpStream> http,
+               std::string parent)
+      : executor_(std::move(executor)),
+        http_(std::move(http)),
+        parent_(std::move(parent)),
+        filling_(parent_) {}
+
+  void Start(const std::shared_ptr<grpc::Channel>& channel, const HttpRequest& head) {
+    rest::AddForwardedMetadata(head, context_);
+    context_.AddMetadata("escapement-return-ids", "true");
+    self_ = shared_from_this();
+    stub_ = v1::EventService::NewStub(channel);
+    stub_->async()->Ingest(&context_, this);
+    StartRead(&response_);
+    StartCall();
+    Post([](NdjsonIngest& self) { self.Step(); });
+  }
+
+  void OnWriteDone(bool ok) override {
+    Post([ok](NdjsonIngest& self) {
+      self.sending_ = false;
+      if (ok) self.Step();  // otherwise OnDone follows
+    });
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    Post([response = response_](NdjsonIngest& self) {
+      self.OnResponse(response);
+      self.Step();
+    });
+    StartRead(&response_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    Post([status](NdjsonIngest& self) { self.OnStreamEnded(FromGrpcStatus(status)); });
+  }
+
+ private:
+  // A batch from its first sending until its answer is written.
+  struct Sent {
+    uint64_t number = 0;
+    bool waits = true;  // to be sent
+    NdjsonBatch batch;
+  };
+
+  template <typename Action>
+  void Post(Action action) {
+    executor_->Post(
+        [self = shared_from_this(), action = std::move(action)]() mutable { action(*self); });
+  }
+
+  // Does whatever can be done now.
+  void Step() {
+    if (done_) return;
+    while (!filling_.full() && sent_.size() < kUnansweredMax) {
+      const auto line = lines_.Next(body_ended_);
+      if (!line.has_value()) break;
+      filling_.Add(*line);
+    }
+    // A batch that is not full goes only if no other is under way.
+    if (filling_.lines() > 0 && sent_.size() < kUnansweredMax &&
+        (filling_.full() || sent_.empty() || body_ended_)) {
+      sent_.push_back({.batch = std::exchange(filling_, NdjsonBatch(parent_))});
+      sent_.back().waits = !sent_.back().batch.answered();
+    }
+    Send();
+    WriteAnswers();
+    const bool has_room = sent_.size() < kUnansweredMax && answer_.size() < kAnswerBytesMax;
+    if (!body_ended_ && !reading_ && has_room && !filling_.full()) Read();
+    if (body_ended_ && filling_.lines() == 0 && sent_.empty() && !half_closed_) {
+      half_closed_ = true;
+      StartWritesDone();
+    }
+  }
+
+  void Read() {
+    reading_ = true;
+    http_->Read([self = shared_from_this()](absl::StatusOr<std::string> piece) {
+      self->Post([piece = std::move(piece)](NdjsonIngest& self) {
+        self.reading_ = false;
+        if (!piece.ok()) return self.Abandon();
+        self.body_ended_ = piece->empty();
+        self.lines_.Add(*piece);
+        self.Step();
+      });
+    });
+  }
+
+  void Send() {
+    if (sending_ || half_closed_) return;
+    for (Sent& sent : sent_) {
+      if (!sent.waits) continue;
+      sent.waits = false;
+      sent.number = ++last_number_;
+      sent.batch.set_number(sent.number);
+      request_ = sent.batch.request();
+      sending_ = true;
+      return StartWrite(&request_);
+    }
+  }
+
+  void OnResponse(const v1::IngestResponse& response) {
+    for (Sent& sent : sent_) {
+      if (sent.number != response.batch_number()) continue;
+      sent.batch.Take(response);
+      sent.waits = !sent.batch.answered();
+      return;
+    }
+  }
+
+  void WriteAnswers() {
+    while (!sent_.empty() && sent_.front().batch.answered()) {
+      absl::StrAppend(&answer_, sent_.front().batch.Answer());
+      sent_.pop_front();
+    }
+    if (answer_.empty() || writing_) return;
+    if (!std::exchange(begun_, true)) http_->Begin({.content_type = std::string(kType)});
+    writing_ = true;
+    http_->Write(std::exchange(answer_, {}), [self = shared_from_this()](absl::Status status) {
+      self->Post([ok = status.ok()](NdjsonIngest& self) {
+        self.writing_ = false;
+        if (!ok) return self.Abandon();
+        if (self.stream_ended_) return self.Finish();
+        self.Step();
+      });
+    });
+  }
+
+  // The stream has ended, by its own end or by an error. What it has not answered has failed.
+  void OnStreamEnded(const absl::Status& status) {
+    stream_ended_ = true;
+    self_.reset();
+    if (done_) return;
+    if (!status.ok() && !begun_) {
+      done_ = true;
+      return http_->Refuse(rest::ErrorAnswer(status));
+    }
+    for (Sent& sent : sent_) {
+      if (!sent.batch.answered())
+        sent.batch.Fail(status.ok() ? absl::InternalError("the stream ended early") : status);
+    }
+    filling_.Fail(status.ok() ? absl::InternalError("the stream ended early") : status);
+    if (filling_.lines() > 0)
+      sent_.push_back({.waits = false, .batch = std::exchange(filling_, NdjsonBatch(parent_))});
+    Finish();
+  }
+
+  void Finish() {
+    WriteAnswers();
+    if (writing_) return;
+    done_ = true;
+    if (!std::exchange(begun_, true)) http_->Begin({.content_type = std::string(kType)});
+    http_->End();
+  }
+
+  // The client has gone.
+  void Abandon() {
+    if (std::exchange(done_, true)) return;
+    context_.TryCancel();
+  }
+
+  const std::shared_ptr<Executor> executor_;
+  const std::shared_ptr<HttpStream> http_;
+  const std::string parent_;
+  std::shared_ptr<NdjsonIngest> self_;  // until gRPC has called OnDone
+  std::unique_ptr<v1::EventService::Stub> stub_;
+  grpc::ClientContext context_;
+  v1::IngestResponse response_;
+  v1::IngestRequest request_;  // while sending_
+
+  NdjsonLines lines_;
+  NdjsonBatch filling_;
+  std::deque<Sent> sent_;  // in the order of their lines
+  uint64_t last_number_ = 0;
+  std::string answer_;  // not written yet
+  bool body_ended_ = false;
+  bool reading_ = false;
+  bool sending_ = false;
+  bool writing_ = false;
+  bool begun_ = false;  // the HTTP answer
+  bool half_closed_ = false;
+  bool stream_ended_ = false;
+  bool done_ = false;
+};
+
+// "" if the path has no parent.
+std::string ParentOf(const HttpRequest& head) {
+  static const auto* const path = new rest::PathTemplate(*rest::PathTemplate::Parse(kPath));
+  const auto parsed = rest::RequestPath::Parse(head.path);
+  if (!parsed.ok()) return {};
+  const auto bindings = path->Match(*parsed);
+  return bindings.has_value() ? bindings->front().second : std::string();
+}
+
+absl::Status CheckHead(const HttpRequest& head) {
+  const absl::string_view encoding = head.Header("content-encoding");
+  if (!encoding.empty() && !absl::EqualsIgnoreCase(encoding, "identity")) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_CONTENT_ENCODING",
+                     "a body that is read line by line must not be packed");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+NdjsonDoor::NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runtime)
+    : channel_(std::move(in_process)), executor_(runtime.NewExecutor("ndjson")) {}
+
+NdjsonDoor::~NdjsonDoor() { executor_->Stop(); }
+
+void NdjsonDoor::AddTo(HttpServer& http) {
+  http.RouteStream("POST", "/v1/", "/events:ingest",
+                   [this](HttpRequest head, std::shared_ptr<HttpStream> stream) {
+                     std::string parent = ParentOf(head);
+                     if (parent.empty()) {
+                       return stream->Refuse(rest::ErrorAnswer(
+                           MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PATH", "no such path")));
+                     }
+                     if (const absl::Status wrong = CheckHead(head); !wrong.ok())
+                       return stream->Refuse(rest::ErrorAnswerAs(415, wrong));
+                     std::make_shared<NdjsonIngest>(executor_, std::move(stream), std::move(parent))
+                         ->Start(channel_, head);
+                   });
+}
+
+}  // namespace escapement::master
