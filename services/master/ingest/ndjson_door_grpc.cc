@@ -15,6 +15,7 @@
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "services/master/ingest/ndjson_batch.h"
 #include "services/master/ingest/ndjson_door.h"
+#include "services/master/requests/resource_name.h"
 
 namespace escapement::master {
 namespace {
@@ -246,6 +247,8 @@ void NdjsonDoor::AddTo(HttpServer& http) {
                        return stream->Refuse(rest::ErrorAnswer(
                            MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PATH", "no such path")));
                      }
+                     if (const auto tenant = ParseTenantName(parent, "parent"); !tenant.ok())
+                       return stream->Refuse(rest::ErrorAnswer(tenant.status()));
                      if (const absl::Status wrong = CheckHead(head); !wrong.ok())
                        return stream->Refuse(rest::ErrorAnswerAs(415, wrong));
                      std::make_shared<NdjsonIngest>(executor_, std::move(stream), std::move(parent))
