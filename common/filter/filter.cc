@@ -16,11 +16,8 @@ bool InWord(char c) {
          c == ':' || c == '+';
 }
 
-bool IsField(absl::string_view word) {
-  return std::all_of(word.begin(), word.end(), [](char c) {
-    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
-           absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '_' || c == '.';
-  });
+bool InField(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
 }
 
 bool IsKeyword(absl::string_view word) { return word == "AND" || word == "OR" || word == "NOT"; }
@@ -102,15 +99,22 @@ class Parser {
   }
 
   absl::StatusOr<Filter> Comparison() {
-    const absl::string_view field = Word();
-    if (field.empty() || !IsField(field)) return Error("expected the name of a field");
+    absl::string_view field = Word();
+    field = field.substr(0, std::find_if_not(field.begin(), field.end(), &InField) - field.begin());
+    if (field.empty() || !absl::ascii_islower(static_cast<unsigned char>(field[0])))
+      return Error("expected the name of a field");
     if (++comparisons_ > kFilterComparisonsMax) return Error("too many comparisons");
     Filter filter{.kind = Filter::Kind::kComparison};
     filter.comparison.field = std::string(field);
     at_ += field.size();
+    if (field.back() == '.') {
+      absl::StatusOr<std::string> part = Quoted();
+      if (!part.ok()) return part.status();
+      filter.comparison.field += *part;
+    }
     SkipBlanks();
     const std::optional<FilterOperator> op = Operator();
-    if (!op.has_value()) return Error("expected one of = != < <= > >=");
+    if (!op.has_value()) return Error("expected one of = != < <= > >= :");
     filter.comparison.op = *op;
     SkipBlanks();
     absl::StatusOr<std::string> value = Value();
@@ -126,10 +130,19 @@ class Parser {
     if (Take("=")) return FilterOperator::kEqual;
     if (Take("<")) return FilterOperator::kLess;
     if (Take(">")) return FilterOperator::kGreater;
+    if (Take(":")) return FilterOperator::kHas;
     return std::nullopt;
   }
 
   absl::StatusOr<std::string> Value() {
+    if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) return Quoted();
+    const absl::string_view word = Word();
+    if (word.empty() || IsKeyword(word)) return Error("expected a value");
+    at_ += word.size();
+    return std::string(word);
+  }
+
+  absl::StatusOr<std::string> Quoted() {
     for (const char quote : {'"', '\''}) {
       if (at_ >= text_.size() || text_[at_] != quote) continue;
       std::string value;
@@ -143,10 +156,7 @@ class Parser {
       }
       return Error("a quoted value has no closing quote");
     }
-    const absl::string_view word = Word();
-    if (word.empty() || IsKeyword(word)) return Error("expected a value");
-    at_ += word.size();
-    return std::string(word);
+    return Error("expected a quoted part after the dot");
   }
 
   const absl::string_view text_;
@@ -170,6 +180,21 @@ absl::Status BindComparisons(Filter& filter,
   return absl::OkStatus();
 }
 
+absl::Status BindTime(FilterComparison& comparison) {
+  if (comparison.op != FilterOperator::kHas &&
+      absl::ParseTime(absl::RFC3339_full, comparison.value, &comparison.time, nullptr))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(comparison.field,
+                   R"( must be compared with a time such as "2026-11-25T00:00:00Z", in quotes)"));
+}
+
+absl::Status RequireEquality(const FilterComparison& comparison) {
+  if (comparison.op == FilterOperator::kEqual || comparison.op == FilterOperator::kNotEqual)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(comparison.field, " takes only = and !="));
+}
+
 bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterComparison&)> holds) {
   const auto operand_holds = [&](const Filter& operand) { return FilterHolds(operand, holds); };
   switch (filter.kind) {
@@ -188,6 +213,7 @@ bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterCompar
 bool Compares(int order, FilterOperator op) {
   switch (op) {
     case FilterOperator::kEqual:
+    case FilterOperator::kHas:
       return order == 0;
     case FilterOperator::kNotEqual:
       return order != 0;

@@ -33,10 +33,13 @@ enum class FilterOperator : uint8_t {
   kLessOrEqual,
   kGreater,
   kGreaterOrEqual,
+  kHas,  // ':'
 };
 
 struct FilterComparison {
-  std::string field;  // a-z, 0-9, '_', '.'; not empty
+  // Letters, digits, '_', '-', '.'; begins with a lower-case letter. After a '.' a quoted part may
+  // hold anything: labels."a b" gives "labels.a b".
+  std::string field;
   FilterOperator op = FilterOperator::kEqual;
   std::string value;  // without its quotes
   // The value as the function given to BindComparisons understands it.
@@ -64,10 +67,15 @@ absl::StatusOr<Filter> ParseFilter(absl::string_view text);
 absl::Status BindComparisons(Filter& filter,
                              absl::FunctionRef<absl::Status(FilterComparison&)> bind);
 
+// For BindComparisons. Reads a value as a time (RFC 3339). Refuses other values and ':'.
+absl::Status BindTime(FilterComparison& comparison);
+// OK if the operator is = or !=.
+absl::Status RequireEquality(const FilterComparison& comparison);
+
 // Evaluates the filter; `holds` evaluates one comparison.
 bool FilterHolds(const Filter& filter, absl::FunctionRef<bool(const FilterComparison&)> holds);
 
-// True if `order` (-1 less, 0 equal, 1 greater) satisfies the operator.
+// True if `order` (-1 less, 0 equal, 1 greater) satisfies the operator. kHas counts as kEqual.
 bool Compares(int order, FilterOperator op);
 
 }  // namespace escapement

@@ -14,7 +14,7 @@ namespace {
 
 // Shows the tree with a pair of parentheses for each node.
 std::string Shown(const Filter& filter) {
-  static constexpr const char* kOperators[] = {"=", "!=", "<", "<=", ">", ">="};
+  static constexpr const char* kOperators[] = {"=", "!=", "<", "<=", ">", ">=", ":"};
   if (filter.kind == Filter::Kind::kComparison) {
     return absl::StrCat(filter.comparison.field, kOperators[static_cast<int>(filter.comparison.op)],
                         filter.comparison.value);
@@ -48,13 +48,16 @@ TEST(Filter, ReadsComparisonsAndJoinsThem) {
       {R"(a="x \"y\" \\ AND (")", R"(a=x "y" \ AND ()"},
       {"a=\"\"", "a="},
       {"a.b_1=ANDROID", "a.b_1=ANDROID"},
+      {"labels.Env-1=x", "labels.Env-1=x"},
+      {R"(labels."app.io/a b"=x)", "labels.app.io/a b=x"},
+      {"labels:env AND name : \"a:b\"", "(and labels:env name:a:b)"},
   };
   for (const auto& [text, wanted] : cases) EXPECT_EQ(Parsed(text), wanted) << text;
 }
 
 TEST(Filter, ReportsPositionOfAnError) {
   const std::map<std::string, std::string> cases = {
-      {"a", "expected one of = != < <= > >= at character 2"},
+      {"a", "expected one of = != < <= > >= : at character 2"},
       {"a=", "expected a value at character 3"},
       {"a=AND", "expected a value at character 3"},
       {"=b", "expected the name of a field at character 1"},
@@ -66,7 +69,8 @@ TEST(Filter, ReportsPositionOfAnError) {
       {"a='it''", "expected AND, OR or the end at character 7"},
       {"a='b", "a quoted value has no closing quote at character 3"},
       {"a=b and c=d", "expected AND, OR or the end at character 5"},
-      {"a:b", "expected the name of a field at character 1"},
+      {"a.=b", "expected a quoted part after the dot at character 3"},
+      {"a.'b", "a quoted value has no closing quote at character 3"},
       {std::string("a=\0b", 4), "expected a value at character 3"},
   };
   for (const auto& [text, wanted] : cases) EXPECT_EQ(Parsed(text), wanted) << text;

@@ -11,6 +11,15 @@ std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id)
 
 std::string SchedulePrefix(absl::string_view tenant) { return KeyWriter().Text(tenant).Take(); }
 
+std::string LabelKey(absl::string_view tenant, absl::string_view key, absl::string_view value,
+                     absl::string_view schedule_id) {
+  return KeyWriter(LabelPrefix(tenant, key, value)).Text(schedule_id).Take();
+}
+
+std::string LabelPrefix(absl::string_view tenant, absl::string_view key, absl::string_view value) {
+  return KeyWriter().Text(tenant).Text(key).Text(value).Take();
+}
+
 std::string StateKey(const Uid& uid) { return std::string(uid.bytes()); }
 
 std::string DefinitionKey(const Uid& uid, uint64_t version) {

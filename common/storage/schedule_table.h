@@ -1,4 +1,4 @@
-// The column families `schedules`, `states` and `definitions`.
+// The column families `schedules`, `states`, `definitions` and `labels`.
 //
 // schedules: tenant (text), schedule id (text) → ScheduleRecord
 //
@@ -6,6 +6,10 @@
 //
 // definitions: uid, version (u64) → DefinitionRecord. For one-off events: hash of the
 // DeliveryRecord, 0.
+
+//
+// labels: tenant (text), key of the label (text), its value (text), schedule id (text) → empty. One
+// row for each label of a schedule.
 
 #ifndef COMMON_STORAGE_SCHEDULE_TABLE_H_
 #define COMMON_STORAGE_SCHEDULE_TABLE_H_
@@ -21,6 +25,10 @@ namespace escapement {
 std::string ScheduleKey(absl::string_view tenant, absl::string_view schedule_id);
 // The prefix of all schedules of a tenant.
 std::string SchedulePrefix(absl::string_view tenant);
+std::string LabelKey(absl::string_view tenant, absl::string_view key, absl::string_view value,
+                     absl::string_view schedule_id);
+// The prefix of all schedules of a tenant with this label.
+std::string LabelPrefix(absl::string_view tenant, absl::string_view key, absl::string_view value);
 std::string StateKey(const Uid& uid);
 std::string DefinitionKey(const Uid& uid, uint64_t version);
 

@@ -44,6 +44,8 @@ inline constexpr absl::Duration kMaxAgeMax = absl::Hours(24 * 30);
 inline constexpr absl::Duration kMaxAgeDefault = absl::Hours(24);
 inline constexpr absl::Duration kWindowMin = absl::Seconds(1);
 inline constexpr absl::Duration kWindowMax = absl::Hours(24 * 366);
+// Schedules that one page of a filtered list examines.
+inline constexpr size_t kListExaminedMax = 10'000;
 // Bounds on when a schedule fires.
 inline constexpr absl::Duration kIntervalMin = absl::Seconds(1);
 inline constexpr absl::Duration kIntervalMax = absl::Hours(24 * 3660);

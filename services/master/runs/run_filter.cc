@@ -22,18 +22,11 @@ absl::Status Bind(FilterComparison& comparison) {
     if (!v1::Run::State_Parse(comparison.value, &state) || state == v1::Run::STATE_UNSPECIFIED) {
       return absl::InvalidArgumentError("state must be ACTIVE, COMPLETED, SKIPPED or CANCELLED");
     }
-    if (comparison.op != FilterOperator::kEqual && comparison.op != FilterOperator::kNotEqual)
-      return absl::InvalidArgumentError("state takes only = and !=");
     comparison.number = state;
-    return absl::OkStatus();
+    return RequireEquality(comparison);
   }
-  if (comparison.field == kNominalTime || comparison.field == kCompleteTime) {
-    if (!absl::ParseTime(absl::RFC3339_full, comparison.value, &comparison.time, nullptr)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          comparison.field, R"( must be a time such as "2026-11-25T00:00:00Z", in quotes)"));
-    }
-    return absl::OkStatus();
-  }
+  if (comparison.field == kNominalTime || comparison.field == kCompleteTime)
+    return BindTime(comparison);
   return absl::InvalidArgumentError(absl::StrCat("unknown field ", comparison.field, "; use ",
                                                  kState, ", ", kNominalTime, " or ",
                                                  kCompleteTime));
@@ -67,6 +60,7 @@ Range RangeOf(const FilterComparison& comparison) {
   const absl::Time after = time + absl::Microseconds(1);
   switch (comparison.op) {
     case FilterOperator::kEqual:
+    case FilterOperator::kHas:
       return {time, after};
     case FilterOperator::kLess:
     case FilterOperator::kLessOrEqual:

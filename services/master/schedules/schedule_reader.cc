@@ -105,13 +105,6 @@ class DetailsRead : public std::enable_shared_from_this<DetailsRead> {
   PageBudget budget_;
 };
 
-bool ReadRecord(const std::string& bytes, StoredSchedule& stored) {
-  if (!stored.record.ParseFromString(bytes) || stored.record.uid().size() != Uid::kBytes)
-    return false;
-  stored.uid = Uid::FromBytes(stored.record.uid());
-  return true;
-}
-
 }  // namespace
 
 void ReadSchedule(MasterContext& context, ScheduleName name,
@@ -123,8 +116,10 @@ void ReadSchedule(MasterContext& context, ScheduleName name,
        done = std::move(done)](absl::StatusOr<kv::GetResult> result) mutable {
         if (!result.ok()) return done(StoreFailed(result.status()));
         if (!result->values[0].has_value()) return done(NotFound(name));
-        std::vector<StoredSchedule> one(1);
-        if (!ReadRecord(*result->values[0], one[0])) return done(BrokenRecord(name));
+        absl::StatusOr<StoredSchedule> stored = ReadScheduleRecord(*result->values[0]);
+        if (!stored.ok()) return done(stored.status());
+        std::vector<StoredSchedule> one;
+        one.push_back(*std::move(stored));
         auto on_details = [name = std::move(name),
                            done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
           if (!read.ok()) return done(read.status());
@@ -137,45 +132,19 @@ void ReadSchedule(MasterContext& context, ScheduleName name,
       });
 }
 
-void ReadSchedules(MasterContext& context, std::string tenant, std::string begin, int limit,
-                   absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done) {
-  kv::ScanRequest scan;
-  scan.cf = ColumnFamily::kSchedules;
-  scan.begin = begin.empty() ? SchedulePrefix(tenant) : ScheduleKey(tenant, begin);
-  scan.end = PrefixEnd(SchedulePrefix(tenant));
-  scan.limit = static_cast<uint32_t>(limit) + 1;  // the one more tells where to go on
-  context.client.Scan(
-      std::move(scan), context.executor,
-      [&context, limit, done = std::move(done)](absl::StatusOr<kv::ScanResult> result) mutable {
-        if (!result.ok()) return done(StoreFailed(result.status()));
-        SchedulePage page;
-        std::vector<StoredSchedule> schedules;
-        for (const kv::Entry& entry : result->entries) {
-          KeyReader reader(entry.key);
-          reader.Text();
-          const std::string id = reader.Text();
-          StoredSchedule stored;
-          if (!reader.done() || !ReadRecord(entry.value, stored))
-            return done(BrokenRecord("a schedule"));
-          // The last one read begins the next page, unless nothing follows it.
-          const bool last = &entry == &result->entries.back();
-          if (static_cast<int>(schedules.size()) == limit || (last && result->more)) {
-            page.next = id;
-            break;
-          }
-          schedules.push_back(std::move(stored));
-        }
-        auto on_details = [page = std::move(page),
-                           done = std::move(done)](absl::StatusOr<SchedulePage> read) mutable {
-          if (!read.ok()) return done(read.status());
-          page.schedules = std::move(read->schedules);
-          if (!read->next.empty()) page.next = std::move(read->next);
-          done(std::move(page));
-        };
-        std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false,
-                                      std::move(on_details))
-            ->Start();
-      });
+absl::StatusOr<StoredSchedule> ReadScheduleRecord(const std::string& bytes) {
+  StoredSchedule stored;
+  if (!stored.record.ParseFromString(bytes) || stored.record.uid().size() != Uid::kBytes)
+    return BrokenRecord("a schedule");
+  stored.uid = Uid::FromBytes(stored.record.uid());
+  return stored;
+}
+
+void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
+                         absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done) {
+  std::make_shared<DetailsRead>(context, std::move(schedules), /*with_payload=*/false,
+                                std::move(done))
+      ->Start();
 }
 
 }  // namespace escapement::master

@@ -27,15 +27,17 @@ struct StoredSchedule {
 void ReadSchedule(MasterContext& context, ScheduleName name,
                   absl::AnyInvocable<void(absl::StatusOr<StoredSchedule>)> done);
 
+// A row of `schedules`, without state and definition.
+absl::StatusOr<StoredSchedule> ReadScheduleRecord(const std::string& bytes);
+
 struct SchedulePage {
   std::vector<StoredSchedule> schedules;
-  std::string next;  // schedule id to begin with; empty at the end
+  std::string next;  // schedule id at which the read ended early; empty: all are read
 };
-// Reads schedules of a tenant by name, from `begin` (a schedule id, or empty) on: at most
-// `limit` and about a page's bytes (page_budget.h), without payloads. A schedule that is deleted
-// during the read is left out.
-void ReadSchedules(MasterContext& context, std::string tenant, std::string begin, int limit,
-                   absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
+// Reads states and definitions of schedules whose rows are known: in their order, without payloads,
+// and about a page's bytes (page_budget.h). A schedule that is deleted during the read is left out.
+void ReadScheduleDetails(MasterContext& context, std::vector<StoredSchedule> schedules,
+                         absl::AnyInvocable<void(absl::StatusOr<SchedulePage>)> done);
 
 }  // namespace escapement::master
 

@@ -24,7 +24,9 @@
 #include "services/master/schedules/codec/delivery_codec.h"
 #include "services/master/schedules/codec/schedule_codec.h"
 #include "services/master/schedules/preview.h"
+#include "services/master/schedules/schedule_filter.h"
 #include "services/master/schedules/schedule_reader.h"
+#include "services/master/schedules/schedule_search.h"
 
 namespace escapement::master {
 namespace {
@@ -48,11 +50,6 @@ absl::StatusOr<ScheduleChange> ChangeOf(absl::string_view method, absl::string_v
   change.decide = [request, decide](const ChangeInput& input) { return decide(input, request); };
   change.response = std::make_unique<Response>();
   return change;
-}
-
-v1::Schedule Show(const StoredSchedule& stored, absl::Time now) {
-  return ShowSchedule({stored.record, stored.state, stored.definition.record},
-                      NextTime(stored.state, stored.definition, now));
 }
 
 void ReadBound(bool given, const google::protobuf::Timestamp& time, const char* field,
@@ -143,32 +140,36 @@ void ScheduleService::ListSchedules(v1::ListSchedulesRequest request,
   if (!context_.ready) return context_.Refuse(NotReady(), std::move(done));
   const absl::StatusOr<std::string> tenant = ParseTenantName(request.parent(), "parent");
   if (!tenant.ok()) return context_.Refuse(tenant.status(), std::move(done));
-  std::string list = absl::StrCat("ListSchedules ", *tenant);
+  // A token is good for the same list only.
+  std::string list =
+      absl::StrCat("ListSchedules ", *tenant, " ", request.order_by(), " ", request.filter());
   const absl::StatusOr<int32_t> size = ReadPageSize(request.page_size());
   absl::StatusOr<std::string> begin = DecodePageToken(list, request.page_token());
+  absl::StatusOr<ScheduleFilter> filter = ScheduleFilter::Read(request.filter(), *tenant);
+  const bool descending = request.order_by() == "name desc";
   FieldViolations violations;
   violations.AddStatus("", size.status());
   violations.AddStatus("", begin.status());
+  violations.AddStatus("", filter.status());
+  if (!descending && !request.order_by().empty() && request.order_by() != "name")
+    violations.Add("order_by", "must be \"name\" or \"name desc\"");
   if (!violations.empty()) return context_.Refuse(violations.ToStatus(), std::move(done));
-  ReadSchedules(context_, *tenant, *std::move(begin), *size,
-                [this, list = std::move(list),
-                 done = std::move(done)](absl::StatusOr<SchedulePage> page) mutable {
-                  if (!page.ok()) return done(page.status());
-                  v1::ListSchedulesResponse response;
-                  const absl::Time now = context_.client.NowLow();
-                  PageBudget budget;
-                  for (const StoredSchedule& stored : page->schedules) {
-                    v1::Schedule schedule = Show(stored, now);
-                    if (!budget.Take(schedule)) {
-                      page->next = stored.state.schedule_id();
-                      break;
-                    }
-                    *response.add_schedules() = std::move(schedule);
-                  }
-                  if (!page->next.empty())
-                    response.set_next_page_token(EncodePageToken(list, page->next));
-                  done(std::move(response));
-                });
+  SearchSchedules(context_,
+                  {.tenant = *tenant,
+                   .begin = *std::move(begin),
+                   .descending = descending,
+                   .page_size = *size,
+                   .filter = *std::move(filter)},
+                  [list = std::move(list),
+                   done = std::move(done)](absl::StatusOr<ShownSchedules> page) mutable {
+                    if (!page.ok()) return done(page.status());
+                    v1::ListSchedulesResponse response;
+                    for (v1::Schedule& schedule : page->schedules)
+                      *response.add_schedules() = std::move(schedule);
+                    if (!page->next.empty())
+                      response.set_next_page_token(EncodePageToken(list, page->next));
+                    done(std::move(response));
+                  });
 }
 
 void ScheduleService::UpdateSchedule(v1::UpdateScheduleRequest request, Done<v1::Schedule> done) {

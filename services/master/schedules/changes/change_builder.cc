@@ -29,7 +29,8 @@ using MutationKind = kv::Mutation::Kind;
 
 // Rows of a change without its occurrences: records of skipped occurrences, children, and the
 // schedule's own rows.
-constexpr size_t kRowsBesideOccurrences = kMaxCatchUpMax + cron::kChildrenMax + 100;
+constexpr size_t kRowsBesideOccurrences =
+    kMaxCatchUpMax + cron::kChildrenMax + 2 * kLabelsMax + 100;
 static_assert(kRowsBesideOccurrences < kChangeRowsMax / 2);
 
 // One more than allowed tells that there are too many.
@@ -203,9 +204,26 @@ void ChangeBuilder::PutSchedule(const storage::v1::ScheduleRecord& record) {
   group_.mutations.push_back({.cf = ColumnFamily::kSchedules,
                               .key = ScheduleKey(name_.tenant, name_.schedule),
                               .value = record.SerializeAsString()});
+  DeleteLabels(record);
+  for (const auto& [key, value] : record.labels()) {
+    group_.mutations.push_back(
+        {.cf = ColumnFamily::kLabels, .key = LabelKey(name_.tenant, key, value, name_.schedule)});
+  }
+}
+
+void ChangeBuilder::DeleteLabels(const storage::v1::ScheduleRecord& kept) {
+  if (!snapshot_.record.has_value()) return;
+  for (const auto& [key, value] : snapshot_.record->labels()) {
+    const auto it = kept.labels().find(key);
+    if (it != kept.labels().end() && it->second == value) continue;
+    group_.mutations.push_back({.cf = ColumnFamily::kLabels,
+                                .kind = MutationKind::kDelete,
+                                .key = LabelKey(name_.tenant, key, value, name_.schedule)});
+  }
 }
 
 void ChangeBuilder::DeleteSchedule() {
+  DeleteLabels(storage::v1::ScheduleRecord());
   group_.mutations.push_back({.cf = ColumnFamily::kSchedules,
                               .kind = MutationKind::kDelete,
                               .key = ScheduleKey(name_.tenant, name_.schedule)});

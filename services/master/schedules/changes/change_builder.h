@@ -73,6 +73,7 @@ class ChangeBuilder {
   void PutChildren(const Definition& definition);
   // `former`: its timetable ends at FinishOf the state, as that of its children.
   void DeleteChildren(const Definition& former);
+  // The schedule's row, and one for each label.
   void PutSchedule(const storage::v1::ScheduleRecord& record);
   void DeleteSchedule();
   void PutDefinition(const Definition& definition);
@@ -97,6 +98,8 @@ class ChangeBuilder {
   kv::Group& group() { return group_; }
 
  private:
+  // The rows of former labels that `kept` has not.
+  void DeleteLabels(const storage::v1::ScheduleRecord& kept);
   absl::Status Emit(const Definition& definition, absl::Time begin, absl::Time end);
   void EmitOne(const Definition& definition, const cron::Occurrence& occurrence);
   // For an occurrence that the schedule has again, whose rows are group_.mutations from

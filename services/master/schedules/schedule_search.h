@@ -1,0 +1,47 @@
+// SearchSchedules: one page of a list of schedules.
+//
+// Candidates come from the names of the tenant, or from the index of labels if the filter needs a
+// label. They are read and shown some at a time, until the page is full or enough of them have been
+// examined.
+//
+// Threads: callbacks run on the context's executor.
+
+#ifndef SERVICES_MASTER_SCHEDULES_SCHEDULE_SEARCH_H_
+#define SERVICES_MASTER_SCHEDULES_SCHEDULE_SEARCH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "escapement/v1/schedule_service.pb.h"
+#include "services/master/master_context.h"
+#include "services/master/schedules/schedule_filter.h"
+#include "services/master/schedules/schedule_reader.h"
+
+namespace escapement::master {
+
+// The schedule as clients see it at `now`.
+v1::Schedule Show(const StoredSchedule& stored, absl::Time now);
+
+struct ScheduleQuery {
+  std::string tenant;
+  // The schedule id to begin with, or empty.
+  std::string begin;
+  bool descending = false;
+  int page_size = 0;
+  ScheduleFilter filter;
+};
+
+struct ShownSchedules {
+  std::vector<v1::Schedule> schedules;  // without payloads
+  std::string next;                     // schedule id to begin with; empty at the end
+};
+
+// A schedule that is deleted during the read is left out.
+void SearchSchedules(MasterContext& context, ScheduleQuery query,
+                     absl::AnyInvocable<void(absl::StatusOr<ShownSchedules>)> done);
+
+}  // namespace escapement::master
+
+#endif  // SERVICES_MASTER_SCHEDULES_SCHEDULE_SEARCH_H_
