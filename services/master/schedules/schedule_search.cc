@@ -44,9 +44,11 @@ class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
       scan.begin = std::max(scan.begin, KeyOf(next_));
     }
     if (scan.begin >= scan.end) return done_(std::move(page_));
-    // The one more is where the next page begins.
-    scan.limit = static_cast<uint32_t>(
-        query_.filter.always() ? static_cast<size_t>(query_.page_size) + 1 : kCandidatesAtOnce);
+    // The one more is where the search goes on.
+    const size_t candidates = query_.filter.always()
+                                  ? static_cast<size_t>(query_.page_size)
+                                  : std::min(kCandidatesAtOnce, kListExaminedMax - examined_);
+    scan.limit = static_cast<uint32_t>(candidates) + 1;
     context_.client.Scan(std::move(scan), context_.executor,
                          [self = shared_from_this()](absl::StatusOr<kv::ScanResult> result) {
                            if (!result.ok()) return self->done_(StoreFailed(result.status()));
