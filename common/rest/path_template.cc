@@ -133,4 +133,10 @@ std::vector<std::string> PathTemplate::Variables() const {
   return fields;
 }
 
+std::vector<std::string> PathTemplate::Segments() const {
+  std::vector<std::string> literals;
+  for (const Segment& segment : segments_) literals.push_back(segment.literal);
+  return literals;
+}
+
 }  // namespace escapement::rest

@@ -50,6 +50,10 @@ class PathTemplate {
   const std::string& text() const { return text_; }
   // Field paths of the variables, in their order.
   std::vector<std::string> Variables() const;
+  // The literal of each segment, "" for '*': {"v1", "tenants", ""} of "/v1/{parent=tenants/*}:go".
+  std::vector<std::string> Segments() const;
+  // The verb after the ':'; "" if there is none.
+  const std::string& verb() const { return verb_; }
 
  private:
   struct Segment {

@@ -52,6 +52,12 @@ TEST(PathTemplate, VariableWithoutPatternIsOneSegment) {
               Optional(ElementsAre(Pair("a", "x y"), Pair("b.c", "z"))));
 }
 
+TEST(PathTemplate, ShowsItsSegmentsAndVerb) {
+  const auto parsed = PathTemplate::Parse("/v1/{name=tenants/*/schedules/*}:pause");
+  EXPECT_THAT(parsed->Segments(), ElementsAre("v1", "tenants", "", "schedules", ""));
+  EXPECT_EQ(parsed->verb(), "pause");
+}
+
 TEST(PathTemplate, RefusesWhatIsNotOfTheGrammar) {
   for (const char* bad : {"", "v1", "/", "/v1//x", "/v1/{", "/v1/{a", "/v1/{}", "/v1/a}",
                           "/v1/{a={b}}", "/v1/{a=**}", "/v1/x:", "/v1/{a=x/{b}/y}"}) {

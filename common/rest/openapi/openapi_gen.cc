@@ -1,0 +1,49 @@
+// openapi_gen <descriptors> <out> <service>...: writes the OpenAPI document of services.
+
+#include <google/protobuf/descriptor.pb.h>
+
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "common/rest/openapi/openapi_document.h"
+
+namespace {
+
+constexpr const char* kDescription =
+    "The API of Escapement as REST/JSON. The same calls exist as gRPC (package escapement.v1).\n\n"
+    "Descriptions name fields as the protos do: `page_size` is `pageSize` in JSON. Requests may "
+    "have either spelling; unknown fields are refused. Answers leave out fields that have their "
+    "default value. 64-bit integers are strings in answers, and strings or numbers in requests. "
+    "Times are RFC 3339 instants. The header Request-Timeout limits a call to that many seconds.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::cerr << "usage: openapi_gen <descriptors> <out> <service>...\n";
+    return 2;
+  }
+  std::ifstream in(argv[1], std::ios::binary);
+  google::protobuf::FileDescriptorSet files;
+  if (!in || !files.ParseFromIstream(&in)) {
+    std::cerr << "openapi_gen: cannot read " << argv[1] << "\n";
+    return 1;
+  }
+  const auto document = escapement::rest::OpenApiDocument(
+      files, std::vector<std::string>(argv + 3, argv + argc),
+      {.title = "Escapement", .version = "v1", .description = kDescription});
+  if (!document.ok()) {
+    std::cerr << "openapi_gen: " << document.status() << "\n";
+    return 1;
+  }
+  std::ofstream out(argv[2], std::ios::binary);
+  out << *document << "\n";
+  out.close();
+  if (!out) {
+    std::cerr << "openapi_gen: cannot write " << argv[2] << "\n";
+    return 1;
+  }
+  return 0;
+}
