@@ -20,7 +20,7 @@ def _commented_descriptors_impl(ctx):
         outputs = [out],
         mnemonic = "CommentedDescriptors",
     )
-    return [DefaultInfo(files = depset([out]))]
+    return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))]
 
 commented_descriptors = rule(
     implementation = _commented_descriptors_impl,

@@ -2,7 +2,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace escapement::rest {
 
@@ -21,6 +23,19 @@ std::string CommentText(absl::string_view comment) {
     separator = " ";
   }
   return text;
+}
+
+std::string FieldComment(const google::protobuf::FieldDescriptor* field) {
+  const std::string text = CommentOf(field);
+  absl::string_view rest = text;
+  if (!absl::ConsumePrefix(&rest, "As in ")) return text;
+  const size_t end = rest.find('.');
+  if (end == absl::string_view::npos) return text;
+  const auto* message = field->file()->pool()->FindMessageTypeByName(
+      absl::StrCat(field->file()->package(), ".", rest.substr(0, end)));
+  const auto* other = message == nullptr ? nullptr : message->FindFieldByName(field->name());
+  if (other == nullptr || other == field) return text;
+  return absl::StrCat(CommentOf(other), rest.substr(end + 1));
 }
 
 bool SaysRequired(absl::string_view text) {

@@ -25,6 +25,10 @@ std::string CommentOf(const Descriptor* declaration) {
                                                    : std::string();
 }
 
+// The comment above a field. "As in Schedule." at its beginning is replaced by the comment of the
+// field with the same name in that message of the same package.
+std::string FieldComment(const google::protobuf::FieldDescriptor* field);
+
 // Whether the text of a field has the sentence "Required." Our protos mark fields so.
 bool SaysRequired(absl::string_view text);
 // Whether the text of a field begins with "Output only".

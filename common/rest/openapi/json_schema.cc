@@ -79,9 +79,11 @@ std::string OneofText(const OneofDescriptor* oneof) {
   std::vector<std::string> names;
   for (int i = 0; i < oneof->field_count(); ++i)
     names.push_back(absl::StrCat("`", oneof->field(i)->json_name(), "`"));
+  const std::string last = std::move(names.back());
+  names.pop_back();
   const std::string comment = CommentOf(oneof);
-  return absl::StrCat("At most one of ", absl::StrJoin(names, ", "), " is set.",
-                      comment.empty() ? "" : " ", comment);
+  return absl::StrCat(absl::StrJoin(names, ", "), names.empty() ? "" : " and ", last,
+                      " exclude each other.", comment.empty() ? "" : " ", comment);
 }
 
 }  // namespace
@@ -202,7 +204,7 @@ Json JsonSchemas::Component(const Message* message) {
     const Field* field = message->field(i);
     if (!IsInBody(field)) continue;
     Json property = OfField(field);
-    const std::string comment = CommentOf(field);
+    const std::string comment = FieldComment(field);
     Describe(property, comment);
     if (SaysOutputOnly(comment)) property["readOnly"] = true;
     if (whole_bodies_.contains(message) && SaysRequired(comment))

@@ -99,7 +99,7 @@ absl::Status AddQueryParameters(const RestRoute& route, JsonSchemas& schemas, Js
       return absl::InvalidArgumentError(
           absl::StrCat(field->full_name(), " cannot be given in the query"));
     }
-    const std::string text = CommentOf(field);
+    const std::string text = FieldComment(field);
     Json parameter =
         Parameter("query", field->json_name(), SaysRequired(text), text, schemas.OfField(field));
     if (field->is_repeated()) {
