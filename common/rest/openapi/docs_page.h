@@ -16,7 +16,7 @@ absl::string_view DocsPageCss();
 absl::string_view DocsPageJs();
 
 struct DocsFile {
-  absl::string_view path;  // of the URL: "/docs/docs_page.css"
+  absl::string_view path;  // "/docs/docs_page.css"
   absl::string_view content_type;
   absl::string_view body;
 };

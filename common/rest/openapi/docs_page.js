@@ -93,7 +93,7 @@ function tree(value) {
 
 function body(title, holder) {
   const value = holder.content && Object.values(holder.content)[0].schema;
-  const block = make('section', '', make('h4', '', title), prose(holder.description));
+  const block = make('section', '', make('h3', '', title), prose(holder.description));
   if (value) block.append(make('p', 'type', typeName(value)), prose(resolve({$ref: value.$ref}).description), tree(value));
   return block;
 }
@@ -102,7 +102,7 @@ function contents(operation) {
   const block = make('div', '', prose(operation.description));
   const parameters = (operation.parameters || []).map(resolve);
   if (parameters.length) {
-    block.append(make('h4', '', 'Parameters'), make('ul', 'fields', ...parameters.map(
+    block.append(make('h3', '', 'Parameters'), make('ul', 'fields', ...parameters.map(
         (p) => field(p.name, {...p.schema, description: p.description}, p.required, `in the ${p.in}`))));
   }
   const request = operation.requestBody && resolve(operation.requestBody);

@@ -75,7 +75,7 @@ Json Parameter(absl::string_view in, absl::string_view name, bool required, cons
 Json Text() { return {{"type", "string"}}; }
 
 void AddPathParameters(const RestRoute& route, Json& parameters) {
-  std::vector<std::string> name;  // of the resource, without "v1"
+  std::vector<std::string> name;  // the resource's name, without "v1"
   for (const std::string& segment : OpenApiSegments(route.path)) {
     if (!name.empty() || segment != "v1") name.push_back(segment);
     if (segment[0] != '{') continue;
