@@ -120,7 +120,8 @@ void HttpServer::Core::Accept() {
     if (!error && sessions_.size() < options_.connections_max) {
       beast::error_code ignored;
       socket.set_option(tcp::no_delay(true), ignored);
-      auto session = std::make_shared<HttpSession>(std::move(socket), shared_from_this());
+      const bool ipv6 = socket.local_endpoint(ignored).protocol() == tcp::v6();
+      auto session = NewHttpSession(socket.release(), ipv6, shared_from_this());
       sessions_.insert(session);
       session->Read();
     }

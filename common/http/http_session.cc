@@ -1,11 +1,16 @@
 #include "common/http/http_session.h"
 
 #include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -24,7 +29,7 @@ using asio::ip::tcp;
 // After a request that was refused half way: how long, and how much of its rest is read.
 constexpr absl::Duration kDiscardTimeout = absl::Seconds(2);
 constexpr size_t kDiscardBytesMax = 64 << 20;
-constexpr size_t kPieceBytes = 64 << 10;  // of a body that is read in pieces
+constexpr size_t kPieceBytes = 64 << 10;  // bytes of one piece of a body
 
 std::chrono::nanoseconds Chrono(absl::Duration d) { return absl::ToChronoNanoseconds(d); }
 
@@ -40,12 +45,46 @@ void SetHead(const HttpResponse& response, bool keep_alive, Message& message) {
   message.keep_alive(keep_alive);
 }
 
-}  // namespace
+class Session final : public HttpSession, public std::enable_shared_from_this<Session> {
+ public:
+  Session(tcp::socket socket, std::shared_ptr<HttpSessionHost> host);
 
-HttpSession::HttpSession(tcp::socket socket, std::shared_ptr<HttpSessionHost> host)
+  void Read() override;
+  void Close() override;
+
+ private:
+  class Stream;
+  class Once;
+
+  void ReadHead();
+  void OnHead();
+  void ReadBody();
+  void OnRequest();
+  void OnReadError(beast::error_code error);
+  HttpRequest TakeHead() const;
+  HttpResponder MakeResponder();
+  // Ends the connection after the answer.
+  void WriteError(int status, absl::string_view text);
+  void Write(HttpResponse response);
+  void OnAnswered(beast::error_code error);
+  void DiscardAndClose();
+  void Discard(size_t bytes_max);
+
+  void StreamBody(const HttpStreamHandler& handler);
+
+  beast::tcp_stream stream_;
+  const std::shared_ptr<HttpSessionHost> host_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  bool keep_alive_ = true;
+  bool head_ = false;     // the request is a HEAD
+  bool refused_ = false;  // in the middle of a request
+};
+
+Session::Session(tcp::socket socket, std::shared_ptr<HttpSessionHost> host)
     : stream_(std::move(socket)), host_(std::move(host)) {}
 
-void HttpSession::Read() {
+void Session::Read() {
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(host_->options().header_bytes_max));
   // A body that is read in pieces has no bound.
@@ -62,14 +101,14 @@ void HttpSession::Read() {
                           });
 }
 
-void HttpSession::Close() {
+void Session::Close() {
   beast::error_code ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
   stream_.close();
   host_->Forget(shared_from_this());
 }
 
-void HttpSession::ReadHead() {
+void Session::ReadHead() {
   stream_.expires_after(Chrono(host_->options().read_timeout));
   http::async_read_header(stream_, buffer_, *parser_,
                           [self = shared_from_this()](beast::error_code error, size_t) {
@@ -78,7 +117,7 @@ void HttpSession::ReadHead() {
                           });
 }
 
-void HttpSession::OnHead() {
+void Session::OnHead() {
   const auto& message = parser_->get();
   keep_alive_ = parser_->keep_alive();
   head_ = message.method() == http::verb::head;
@@ -102,7 +141,7 @@ void HttpSession::OnHead() {
                     });
 }
 
-void HttpSession::ReadBody() {
+void Session::ReadBody() {
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](beast::error_code error, size_t) {
                      if (error) return self->OnReadError(error);
@@ -110,7 +149,7 @@ void HttpSession::ReadBody() {
                    });
 }
 
-void HttpSession::OnReadError(beast::error_code error) {
+void Session::OnReadError(beast::error_code error) {
   if (error == http::error::header_limit) return WriteError(431, "request header too large");
   if (error == http::error::body_limit) return WriteError(413, "request body too large");
   if (error.category() == http::make_error_code(http::error::bad_method).category() &&
@@ -120,7 +159,7 @@ void HttpSession::OnReadError(beast::error_code error) {
   Close();
 }
 
-HttpRequest HttpSession::TakeHead() const {
+HttpRequest Session::TakeHead() const {
   const auto& message = parser_->get();
   HttpRequest request;
   request.method = head_ ? "GET" : std::string(message.method_string());
@@ -133,7 +172,7 @@ HttpRequest HttpSession::TakeHead() const {
   return request;
 }
 
-void HttpSession::OnRequest() {
+void Session::OnRequest() {
   HttpRequest request = TakeHead();
   request.body = std::move(parser_->get().body());
   // A handler may take any time; it has its own deadline.
@@ -142,9 +181,9 @@ void HttpSession::OnRequest() {
 }
 
 // Answers 500 if its last copy is destroyed without a call.
-class HttpSession::Once {
+class Session::Once {
  public:
-  Once(std::weak_ptr<HttpSession> session, std::weak_ptr<HttpSessionHost> host)
+  Once(std::weak_ptr<Session> session, std::weak_ptr<HttpSessionHost> host)
       : session_(std::move(session)), host_(std::move(host)) {}
   ~Once() { Answer({.status = 500, .body = "no answer\n"}); }
 
@@ -158,23 +197,23 @@ class HttpSession::Once {
   }
 
  private:
-  const std::weak_ptr<HttpSession> session_;
+  const std::weak_ptr<Session> session_;
   const std::weak_ptr<HttpSessionHost> host_;
   std::atomic<bool> used_{false};
 };
 
-HttpResponder HttpSession::MakeResponder() {
+HttpResponder Session::MakeResponder() {
   auto once = std::make_shared<Once>(weak_from_this(), host_);
   return [once](HttpResponse response) { once->Answer(std::move(response)); };
 }
 
-void HttpSession::WriteError(int status, absl::string_view text) {
+void Session::WriteError(int status, absl::string_view text) {
   keep_alive_ = false;
   refused_ = true;
   Write(host_->ErrorFor(View(parser_->get().target()), status, text));
 }
 
-void HttpSession::Write(HttpResponse response) {
+void Session::Write(HttpResponse response) {
   auto message = std::make_shared<http::response<http::string_body>>();
   SetHead(response, keep_alive_, *message);
   message->content_length(response.body.size());
@@ -190,21 +229,21 @@ void HttpSession::Write(HttpResponse response) {
       [serializer, done](beast::error_code error, size_t bytes) { done(error, bytes); });
 }
 
-void HttpSession::OnAnswered(beast::error_code error) {
+void Session::OnAnswered(beast::error_code error) {
   // A close with unread bytes would destroy the answer on its way.
   if (!error && refused_) return DiscardAndClose();
   if (error || !keep_alive_) return Close();
   Read();
 }
 
-void HttpSession::DiscardAndClose() {
+void Session::DiscardAndClose() {
   beast::error_code ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
   stream_.expires_after(Chrono(kDiscardTimeout));
   Discard(kDiscardBytesMax);
 }
 
-void HttpSession::Discard(size_t bytes_max) {
+void Session::Discard(size_t bytes_max) {
   buffer_.clear();
   stream_.async_read_some(buffer_.prepare(kPieceBytes), [self = shared_from_this(), bytes_max](
                                                             beast::error_code error, size_t bytes) {
@@ -216,10 +255,10 @@ void HttpSession::Discard(size_t bytes_max) {
 // A request's body and its answer in pieces. Everything but the public methods runs on the io
 // thread. The server owns the session; the stream only points at it, so that a handler may keep a
 // stream longer than the server lives.
-class HttpSession::Stream final : public HttpStream,
-                                  public std::enable_shared_from_this<HttpSession::Stream> {
+class Session::Stream final : public HttpStream,
+                              public std::enable_shared_from_this<Session::Stream> {
  public:
-  explicit Stream(const std::shared_ptr<HttpSession>& session)
+  explicit Stream(const std::shared_ptr<Session>& session)
       : session_(session),
         host_(session->host_),
         parser_(std::move(*session->parser_)),
@@ -256,7 +295,7 @@ class HttpSession::Stream final : public HttpStream,
   }
   void Refuse(HttpResponse response) override {
     Post([response = std::move(response)](Stream& self) mutable {
-      const auto session = self.Session();
+      const auto session = self.Alive();
       self.over_ = true;
       if (session == nullptr) return;
       session->keep_alive_ = false;
@@ -280,12 +319,12 @@ class HttpSession::Stream final : public HttpStream,
   }
 
   // Null: the answer is complete, or the connection is broken.
-  std::shared_ptr<HttpSession> Session() const { return over_ ? nullptr : session_.lock(); }
+  std::shared_ptr<Session> Alive() const { return over_ ? nullptr : session_.lock(); }
 
   static absl::Status Gone() { return absl::CancelledError("the connection has ended"); }
 
   void ReadPiece(std::function<void(absl::StatusOr<std::string>)> done) {
-    const auto session = Session();
+    const auto session = Alive();
     if (session == nullptr) return done(Gone());
     if (parser_.is_done()) return done(std::string());
     auto piece = std::make_shared<std::string>(kPieceBytes, '\0');
@@ -306,7 +345,7 @@ class HttpSession::Stream final : public HttpStream,
   }
 
   void BeginAnswer(const HttpResponse& head) {
-    const auto session = Session();
+    const auto session = Alive();
     if (session == nullptr) return;
     if (!chunked_) session->keep_alive_ = false;
     http::response<http::empty_body> message;
@@ -325,7 +364,7 @@ class HttpSession::Stream final : public HttpStream,
 
   void WriteNext() {
     if (writing_ || writes_.empty()) return;
-    const auto session = Session();
+    const auto session = Alive();
     if (session == nullptr) {
       for (Pending& pending : std::exchange(writes_, {})) {
         if (pending.done) pending.done(Gone());
@@ -354,7 +393,7 @@ class HttpSession::Stream final : public HttpStream,
   // Goes on to the connection's next request, once the answer is out.
   void FinishIfWritten() {
     if (!ended_ || writing_ || !writes_.empty()) return;
-    const auto session = Session();
+    const auto session = Alive();
     over_ = true;
     if (session == nullptr) return;
     if (!parser_.is_done()) return session->DiscardAndClose();
@@ -363,12 +402,12 @@ class HttpSession::Stream final : public HttpStream,
   }
 
   void Break() {
-    const auto session = Session();
+    const auto session = Alive();
     over_ = true;
     if (session != nullptr) session->Close();
   }
 
-  const std::weak_ptr<HttpSession> session_;
+  const std::weak_ptr<Session> session_;
   const std::weak_ptr<HttpSessionHost> host_;
   http::request_parser<http::buffer_body> parser_;
   const bool chunked_;
@@ -378,9 +417,17 @@ class HttpSession::Stream final : public HttpStream,
   std::atomic<bool> over_{false};  // written on the io thread; the destructor runs on any
 };
 
-void HttpSession::StreamBody(const HttpStreamHandler& handler) {
+void Session::StreamBody(const HttpStreamHandler& handler) {
   HttpRequest head = TakeHead();
   handler(std::move(head), std::make_shared<Stream>(shared_from_this()));
+}
+
+}  // namespace
+
+std::shared_ptr<HttpSession> NewHttpSession(int socket, bool ipv6,
+                                            std::shared_ptr<HttpSessionHost> host) {
+  tcp::socket owned(host->io(), ipv6 ? tcp::v6() : tcp::v4(), socket);
+  return std::make_shared<Session>(std::move(owned), std::move(host));
 }
 
 }  // namespace escapement

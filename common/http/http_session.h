@@ -7,16 +7,14 @@
 #ifndef COMMON_HTTP_HTTP_SESSION_H_
 #define COMMON_HTTP_HTTP_SESSION_H_
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "absl/strings/string_view.h"
 #include "common/http/http_server.h"
+
+namespace boost::asio {
+class io_context;
+}  // namespace boost::asio
 
 namespace escapement {
 
@@ -36,42 +34,17 @@ class HttpSessionHost {
   virtual void Forget(const std::shared_ptr<HttpSession>& session) = 0;
 };
 
-class HttpSession : public std::enable_shared_from_this<HttpSession> {
+class HttpSession {
  public:
-  HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<HttpSessionHost> host);
-
+  virtual ~HttpSession() = default;
   // Reads the next request.
-  void Read();
-  void Close();
-
- private:
-  class Stream;
-  class Once;
-
-  void ReadHead();
-  void OnHead();
-  void ReadBody();
-  void OnRequest();
-  void OnReadError(boost::beast::error_code error);
-  HttpRequest TakeHead() const;
-  HttpResponder MakeResponder();
-  // Ends the connection after the answer.
-  void WriteError(int status, absl::string_view text);
-  void Write(HttpResponse response);
-  void OnAnswered(boost::beast::error_code error);
-  void DiscardAndClose();
-  void Discard(size_t bytes_max);
-
-  void StreamBody(const HttpStreamHandler& handler);
-
-  boost::beast::tcp_stream stream_;
-  const std::shared_ptr<HttpSessionHost> host_;
-  boost::beast::flat_buffer buffer_;
-  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  bool keep_alive_ = true;
-  bool head_ = false;     // the request is a HEAD
-  bool refused_ = false;  // in the middle of a request
+  virtual void Read() = 0;
+  virtual void Close() = 0;
 };
+
+// `socket` is an open TCP socket over IPv6 or IPv4; the session closes it.
+std::shared_ptr<HttpSession> NewHttpSession(int socket, bool ipv6,
+                                            std::shared_ptr<HttpSessionHost> host);
 
 }  // namespace escapement
 

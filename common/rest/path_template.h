@@ -61,7 +61,7 @@ class PathTemplate {
   };
   struct Variable {
     std::string field;
-    size_t begin = 0;  // of its segments: [begin, end)
+    size_t begin = 0;  // its segments are [begin, end)
     size_t end = 0;
   };
 

@@ -27,7 +27,7 @@
 namespace escapement::rest {
 
 struct RestRequest {
-  std::vector<std::pair<std::string, std::string>> bindings;  // of the path
+  std::vector<std::pair<std::string, std::string>> bindings;  // variables of the path, with values
   absl::string_view query;                                    // still encoded
   absl::string_view body;
   absl::string_view idempotency_key;  // "" if there is none

@@ -40,7 +40,7 @@ class RestDoor {
     // Empty: no CORS headers, so browsers refuse.
     std::vector<std::string> cors_origins = {};
     size_t gzip_from_bytes = 1024;    // smaller answers are sent as they are
-    size_t body_bytes_max = 4 << 20;  // of an unpacked body
+    size_t body_bytes_max = 4 << 20;  // bound of an unpacked body
   };
 
   RestDoor(RouteTable routes, std::shared_ptr<grpc::Channel> in_process, Options options);

@@ -189,7 +189,7 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
                      "the body must be application/json");
   }
 
-  // What all answers of a request have: CORS, gzip.
+  // Adds CORS headers and gzip to the answer.
   HttpResponder WithHeaders(const HttpRequest& request, HttpResponder respond) {
     std::string origin(request.Header("origin"));
     const bool any = std::find(options_.cors_origins.begin(), options_.cors_origins.end(), "*") !=

@@ -7,6 +7,8 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/rest/openapi/docs_page.h"
+#include "common/rest/openapi/openapi_json.h"
 #include "common/rest/route_table.h"
 
 ABSL_FLAG(std::vector<std::string>, cors_origins, {},
@@ -20,6 +22,24 @@ const std::vector<std::string>& RestServices() {
       "escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
       "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService"};
   return *services;
+}
+
+// The description of the REST API, and a page that shows it.
+void AddDescription(HttpServer& http) {
+  http.RouteSync("GET", "/openapi.json", [](const HttpRequest&) {
+    return HttpResponse{.content_type = "application/json",
+                        .body = std::string(rest::OpenApiJson())};
+  });
+  for (const rest::DocsFile& file : rest::DocsFiles()) {
+    http.RouteSync("GET", std::string(file.path), [file](const HttpRequest&) {
+      return HttpResponse{.content_type = std::string(file.content_type),
+                          .headers = {{"Content-Security-Policy",
+                                       "default-src 'none'; script-src 'self'; style-src 'self'; "
+                                       "connect-src 'self'; frame-ancestors 'none'"},
+                                      {"X-Content-Type-Options", "nosniff"}},
+                          .body = std::string(file.body)};
+    });
+  }
 }
 
 }  // namespace
@@ -54,6 +74,7 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
       *std::move(routes), std::move(in_process),
       rest::RestDoor::Options{.cors_origins = absl::GetFlag(FLAGS_cors_origins)});
   rest_->AddTo(http);
+  AddDescription(http);
   ndjson_->AddTo(http);
   return absl::OkStatus();
 }

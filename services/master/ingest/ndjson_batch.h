@@ -36,7 +36,7 @@ class NdjsonLines {
 
  private:
   std::string bytes_;
-  size_t begin_ = 0;   // of the next line in bytes_
+  size_t begin_ = 0;   // where the next line begins in bytes_
   size_t looked_ = 0;  // no line ends before this
   int64_t number_ = 0;
   bool skipping_ = false;  // the rest of a line that is too long
@@ -69,7 +69,7 @@ class NdjsonBatch {
  private:
   struct LineState {
     int64_t number = 0;
-    std::string id;  // of the created event
+    std::string id;  // id of the created event
     bool existing = false;
     absl::Status error;
   };

@@ -21,7 +21,7 @@ namespace escapement::master {
 namespace {
 
 constexpr size_t kUnansweredMax = 8;          // batches
-constexpr size_t kAnswerBytesMax = 16 << 20;  // of answers that the client has not read
+constexpr size_t kAnswerBytesMax = 16 << 20;  // answers that the client has not read
 constexpr absl::string_view kPath = "/v1/{parent=tenants/*}/events:ingest";
 constexpr absl::string_view kType = "application/x-ndjson";
 
@@ -157,7 +157,7 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
     });
   }
 
-  // The stream has ended, by its own end or by an error. What it has not answered has failed.
+  // The stream has ended, by its own end or by an error. Lines without an answer have failed.
   void OnStreamEnded(const absl::Status& status) {
     stream_ended_ = true;
     self_.reset();

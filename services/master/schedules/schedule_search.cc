@@ -145,10 +145,10 @@ class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
   const ScheduleQuery query_;
   Done done_;
   const bool by_label_;
-  const std::string prefix_;  // of the keys of candidates; the schedule id follows
+  const std::string prefix_;  // each candidate's key is this prefix and its id
   std::string next_;  // id at which the search goes on; empty: at the begin, or nothing more
   std::vector<std::string> ids_;
-  std::vector<std::string> records_;  // of these ids
+  std::vector<std::string> records_;  // the rows of ids_
   bool more_ = false;
   size_t examined_ = 0;
   ShownSchedules page_;
