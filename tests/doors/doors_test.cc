@@ -29,6 +29,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/doors/rest_call.h"
+#include "tests/doors/schema_check.h"
 #include "tests/fixtures/raw_call.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
@@ -224,6 +225,26 @@ class DoorsTest : public testing::Test {
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
   }
 
+  // How the answer differs from what the OpenAPI document promises; "" if it does not.
+  static std::string DocumentMismatch(const rest::RestRoute& route, const HttpAnswer& answer) {
+    static const auto* const document = new json(json::parse(Http({.path = "/openapi.json"}).body));
+    const bool ok = answer.status == 200;
+    if (!ok)
+      return SchemaMismatch(*document, document->at("components").at("schemas").at("Error"),
+                            json::parse(answer.body));
+    for (const auto& [path, item] : document->at("paths").items()) {
+      for (const auto& [verb, operation] : item.items()) {
+        if (!absl::EqualsIgnoreCase(operation.value("operationId", ""), route.method->name()))
+          continue;
+        return SchemaMismatch(
+            *document,
+            operation.at("responses").at("200").at("content").at("application/json").at("schema"),
+            json::parse(answer.body));
+      }
+    }
+    return absl::StrCat("the document has no ", route.method->name());
+  }
+
   static HttpAnswer Http(const HttpCall& call) {
     auto answer = integration::HttpSend(platform_->http_address("standalone"), call);
     EXPECT_TRUE(answer.ok()) << answer.status();
@@ -279,6 +300,7 @@ TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
     json rest = json::parse(WithoutLetter(by_rest.body, "r"), nullptr, false);
     ASSERT_TRUE(rest.is_object()) << by_rest.body;
 
+    EXPECT_EQ(DocumentMismatch(*route, by_rest), "");
     if (!status.ok()) {
       json wanted = json::parse(WithoutLetter(rest::ErrorAnswer(status).body, "g"));
       EXPECT_EQ(rest, wanted);
@@ -292,6 +314,16 @@ TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
     Normalise(rest, "r");
     EXPECT_EQ(rest, wanted);
   }
+}
+
+TEST_F(DoorsTest, TheDocumentAndItsPageAreServed) {
+  const HttpAnswer document = Http({.path = "/openapi.json"});
+  EXPECT_EQ(document.status, 200);
+  EXPECT_EQ(Json(document).value("openapi", ""), "3.1.0");
+  const HttpAnswer page = Http({.path = "/docs"});
+  EXPECT_EQ(page.status, 200);
+  EXPECT_THAT(page.Header("content-type"), HasSubstr("text/html"));
+  EXPECT_THAT(page.Header("content-security-policy"), HasSubstr("default-src 'none'"));
 }
 
 constexpr const char* kSchedules = "/v1/tenants/default/schedules";
