@@ -100,7 +100,7 @@ HttpResponse ErrorAnswerAs(int http_status, const absl::Status& status) {
   error["details"] = DetailsOf(status);
   nlohmann::ordered_json body;
   body["error"] = std::move(error);
-  response.body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  response.body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (const std::optional<absl::Duration> delay = RetryDelayOf(status);
       delay.has_value() && (response.status == 429 || response.status == 503)) {
     const int64_t seconds =

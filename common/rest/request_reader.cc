@@ -3,13 +3,16 @@
 #include <google/protobuf/util/field_mask_util.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/printable_text.h"
 #include "common/rest/path_template.h"
 #include "common/status/errors.h"
 #include "common/status/return_if_error.h"
@@ -22,6 +25,8 @@ using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+constexpr const char* kUnreadable = "has a control character or invalid UTF-8";
 
 // A field by its proto name or its JSON name.
 const FieldDescriptor* FindField(const Descriptor* message, absl::string_view name) {
@@ -52,6 +57,7 @@ std::string SetFromText(Message& message, const FieldDescriptor* field, absl::st
     case FieldDescriptor::CPPTYPE_STRING: {
       std::string value(text);
       if (field->type() == FieldDescriptor::TYPE_BYTES) return "cannot be given in the query";
+      if (HasControlCharacters(text)) return kUnreadable;
       repeated ? reflection.AddString(&message, field, value)
                : reflection.SetString(&message, field, value);
       return {};
@@ -115,9 +121,15 @@ std::string SetFromText(Message& message, const FieldDescriptor* field, absl::st
   }
   Message* value = repeated ? reflection.AddMessage(&message, field)
                             : reflection.MutableMessage(&message, field);
+  if (HasControlCharacters(text)) return kUnreadable;
   if (auto* mask = dynamic_cast<google::protobuf::FieldMask*>(value)) {
     for (const absl::string_view path : absl::StrSplit(text, ',', absl::SkipEmpty())) {
       // "displayName" and "display_name" are both understood; "*" too.
+      const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
+        return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ||
+               c == '*';
+      });
+      if (!plain) return "is malformed";
       std::string snake;
       for (const char c : path) {
         if (c >= 'A' && c <= 'Z') snake.push_back('_');
@@ -206,6 +218,8 @@ absl::Status ReadBody(const RestRoute& route, absl::string_view body, Message& r
 // Fills a string field that a header gives. `owner` is the message that has it.
 absl::Status SetFromHeader(Message& owner, absl::string_view name, absl::string_view header,
                            absl::string_view value) {
+  if (HasControlCharacters(value))
+    return InvalidField(name, absl::StrCat("(header ", header, ") ", kUnreadable));
   const FieldDescriptor* field = owner.GetDescriptor()->FindFieldByName(std::string(name));
   const std::string present = owner.GetReflection()->GetString(owner, field);
   if (!present.empty() && present != value)

@@ -28,10 +28,10 @@ namespace escapement::rest {
 
 struct RestRequest {
   std::vector<std::pair<std::string, std::string>> bindings;  // variables of the path, with values
-  absl::string_view query;                                    // still encoded
-  absl::string_view body;
-  absl::string_view idempotency_key;  // "" if there is none
-  absl::string_view if_match;         // with its quotes; "" if there is none, or it is "*"
+  absl::string_view query = {};                               // still encoded
+  absl::string_view body = {};
+  absl::string_view idempotency_key = {};  // "" if there is none
+  absl::string_view if_match = {};         // with its quotes; "" if there is none, or it is "*"
 };
 
 // INVALID_ARGUMENT with the field's name.

@@ -160,7 +160,7 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
     }
     auto json = AnswerJson(*answer);
     if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
-    response.body = *std::move(json);
+    response.body = *std::move(json) + "\n";
     call.respond(std::move(response));
   }
 

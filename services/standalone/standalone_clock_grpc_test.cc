@@ -127,7 +127,7 @@ class StandaloneClockTest : public ::testing::Test {
     absl::SetFlag(&FLAGS_data_dir,
                   absl::StrCat(::testing::TempDir(), "/",
                                ::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    auto service = Make({runtime_, metrics_, http_, "standalone", absl::Seconds(15)});
+    auto service = Make({runtime_, metrics_, "standalone", absl::Seconds(15)});
     EXPECT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
     auto server = GrpcServer::Start({}, service_->GrpcServices());
@@ -190,7 +190,6 @@ class StandaloneClockTest : public ::testing::Test {
 
   SettableRuntime runtime_;
   Metrics metrics_;
-  HttpServer http_{HttpServer::Options()};
   Consumer consumer_{runtime_.clock()};
   std::unique_ptr<HostedService> service_;
   std::unique_ptr<GrpcServer> server_;

@@ -175,7 +175,7 @@ std::string NdjsonBatch::Answer() const {
       absl::StrAppend(&answer, "\"name\":\"", parent_, "/events/", line.id, "\"",
                       line.existing ? ",\"existing\":true" : "", "}\n");
     } else {
-      absl::StrAppend(&answer, rest::ErrorAnswer(line.error).body.substr(1), "\n");
+      absl::StrAppend(&answer, rest::ErrorAnswer(line.error).body.substr(1));
     }
   }
   return answer;

@@ -1,0 +1,36 @@
+"""A libFuzzer target, and a test that replays its corpus without libFuzzer."""
+
+def fuzz_target(name, deps):
+    """Makes NAME_fuzz (tools/dev fuzz NAME) and NAME_fuzz_test from NAME_fuzz.cc and corpus/NAME."""
+    native.cc_library(
+        name = name + "_properties",
+        testonly = True,
+        srcs = [name + "_fuzz.cc"],
+        deps = deps + [
+            "//tests/fuzz:require",
+            "@com_google_absl//absl/strings",
+        ],
+        alwayslink = True,
+    )
+
+    # Only with --config=fuzz.
+    native.cc_binary(
+        name = name + "_fuzz",
+        testonly = True,
+        linkopts = ["-fsanitize=fuzzer"],
+        tags = ["manual"],
+        deps = [":" + name + "_properties"],
+    )
+    native.cc_test(
+        name = name + "_fuzz_test",
+        size = "small",
+        srcs = ["replay_test.cc"],
+        data = ["corpus/" + name],
+        env = {"CORPUS": name},
+        deps = [
+            ":" + name + "_properties",
+            "@com_google_absl//absl/strings",
+            "@com_google_googletest//:gtest",
+            "@com_google_googletest//:main",
+        ],
+    )
