@@ -94,15 +94,15 @@ def main():
 
     running = [platform := Standalone(ROOT / "services/standalone/standalone", folder)]
 
-    def start(command, argument):
+    def start(name, command, argument):
         program = command[:-1] + [clients / command[-1], argument]
-        running.append(child := Child(program, cwd=folder, env=platform.environment))
+        running.append(child := Child(name, program, cwd=folder, env=platform.environment))
         return child
 
     try:
-        consumer = start(consumer_command, "0")
+        consumer = start("consumer", consumer_command, "0")
         target = consumer.await_line("listening ")
-        producer = start(producer_command, target)
+        producer = start("producer", producer_command, target)
         producer.await_line("press Enter")
         await_events(consumer)
         # The run succeeds only if its token is back.

@@ -27,12 +27,12 @@ def await_true(what, condition):
 class Child:
     """A running program whose output lines the test awaits. Its stderr goes to the test's log."""
 
-    def __init__(self, command, **options):
-        self.command = [str(word) for word in command]
+    def __init__(self, name, command, **options):
+        self.name = name
         self.lines = []  # all lines that next_line has returned
         self._queue = queue.Queue()
         self._process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+            [str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -46,9 +46,9 @@ class Child:
         try:
             line = self._queue.get(timeout=DEADLINE)
         except queue.Empty:
-            raise AssertionError(f"{self.command} said nothing for {DEADLINE} s after {self.lines}") from None
+            raise AssertionError(f"the {self.name} said nothing for {DEADLINE} s after {self.lines}") from None
         if line is not None:
-            print(f"{os.path.basename(self.command[-1])}: {line}", flush=True)
+            print(f"{self.name}: {line}", flush=True)
             self.lines.append(line)
         return line
 
@@ -57,7 +57,7 @@ class Child:
         while (line := self.next_line()) is not None:
             if line.startswith(prefix):
                 return line[len(prefix):]
-        raise AssertionError(f"{self.command} ended without a line that begins with {prefix!r}: {self.lines}")
+        raise AssertionError(f"the {self.name} ended without a line that begins with {prefix!r}: {self.lines}")
 
     def press_enter(self):
         self._process.stdin.write("\n")
@@ -89,6 +89,7 @@ class Standalone:
         ports = os.path.join(folder, "ports")
         with open(os.path.join(folder, "standalone.log"), "wb") as log:
             self._child = Child(
+                "platform",
                 [program, "--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0", f"--port_file={ports}",
                  f"--data_dir={folder}/data"], stderr=log)
         self._child.await_line("listening ")

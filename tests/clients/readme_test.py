@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 
-from processes import DEADLINE, Child, Standalone
+from processes import DEADLINE, Child, Standalone, await_true
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]  # of the runfiles
 SERVE = "http.server.HTTPServer(('127.0.0.1', 8080), Receiver).serve_forever()"
@@ -50,7 +50,7 @@ def main():
     folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
     running = [platform := Standalone(ROOT / "services/standalone/standalone", folder)]
     try:
-        running.append(receiver := Child(["/usr/bin/python3", "-u", "-c", receiver_program(commands)], cwd=folder))
+        running.append(receiver := Child("receiver", ["/usr/bin/python3", "-u", "-c", receiver_program(commands)], cwd=folder))
         port = receiver.await_line("listening ")
 
         def call(command):
@@ -60,17 +60,17 @@ def main():
         # Each way creates first, then shows and deletes what has been delivered.
         for prefix, lines in ((f"{ROOT}/tools/escctl/escctl ", escctl), ("", curl)):
             arrived = len(receiver.lines)
-            output = ""
             for line in lines:
                 command = f"{api}\n{line}" if line.startswith("curl") else prefix + line
-                if "runs" in line and len(receiver.lines) == arrived:
-                    # Both the schedule's events and, with curl, the event that is due at once.
-                    for body in (['{"hi":1}'] if line in escctl else ['{"hi":1}', '{"hi":2}']):
-                        while body not in " ".join(receiver.lines[arrived:]):
-                            assert receiver.next_line() is not None, "the receiver ended"
-                output += call(command)
-            assert '"error"' not in output, output
-            assert "COMPLETED" in output, output
+                if "runs" not in line:
+                    assert '"error"' not in call(command)
+                    continue
+                # Both the schedule's events and, with curl, the event that is due at once.
+                for body in (['{"hi":1}'] if line in escctl else ['{"hi":1}', '{"hi":2}']):
+                    while body not in " ".join(receiver.lines[arrived:]):
+                        assert receiver.next_line() is not None, "the receiver ended"
+                # The run completes when the receiver has answered, a moment after its line.
+                await_true("a completed run", lambda shown=command: "COMPLETED" in call(shown))
             assert platform.status("/v1/tenants/default/schedules/hello") == 404, "the schedule must be deleted"
     finally:
         for child in reversed(running):
