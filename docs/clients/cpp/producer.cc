@@ -19,7 +19,6 @@
 
 namespace v1 = escapement::v1;
 using google::protobuf::util::TimeUtil;
-
 constexpr char kParent[] = "tenants/default";
 
 // Calls `method` of `stub`. Ends the program if the call fails, except with the code `accepted`.

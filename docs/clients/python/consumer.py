@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Receives events over HTTP, works on them one after another, and gives their tokens back.
 
 Usage: consumer.py [PORT]    (default 8080; 0 chooses a free port)

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Receives events over gRPC (escapement.v1.TriggerReceiver), works on them, and gives their tokens back.
 
 Usage: grpc_consumer.py [PORT]    (default 8080; 0 chooses a free port)

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Makes a throttled schedule, a one-off event and a batch of events, lists the schedules, and deletes the schedule.
 
 Usage: producer.py [TARGET]
