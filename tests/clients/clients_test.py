@@ -33,11 +33,12 @@ PULSE = {"kind": "pulse"}
 
 
 def copy_tree(folder):
-    """docs/clients and proto below `folder`. Returns its docs/clients."""
+    """docs/clients and the protos below `folder`. Returns its docs/clients."""
     clients = folder / "docs/clients"
     ignored = shutil.ignore_patterns("node_modules", "_objs", "*.runfiles*")
     shutil.copytree(ROOT / "docs/clients", clients, ignore=ignored)
     shutil.copytree(ROOT / "proto", folder / "proto")
+    shutil.copytree(ROOT / "third_party", folder / "third_party")
     for packages in (ROOT / "docs/clients").glob("*/node_modules"):
         (clients / packages.relative_to(ROOT / "docs/clients")).symlink_to(packages)
     return clients

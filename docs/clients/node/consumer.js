@@ -12,7 +12,8 @@ const protoLoader = require('@grpc/proto-loader');
 
 // The folder of Debian's golang-github-gogo-googleapis-dev has google/api.
 const definition = protoLoader.loadSync('escapement/v1/token_service.proto', {
-  includeDirs: [path.join(__dirname, '../../../proto'), '/usr/share/gocode/src/github.com/gogo/googleapis'],
+  includeDirs: [path.join(__dirname, '../../../proto'), path.join(__dirname, '../../../third_party/googleapis'),
+                '/usr/share/gocode/src/github.com/gogo/googleapis'],
   enums: String, defaults: true });
 const { TokenService } = grpc.loadPackageDefinition(definition).escapement.v1;
 const tokens = new TokenService(

@@ -16,7 +16,8 @@ const PARENT = 'tenants/default';
 // The folder of Debian's golang-github-gogo-googleapis-dev has google/api and google/rpc.
 const definition = protoLoader.loadSync(
   ['schedule', 'event', 'policy'].map((name) => `escapement/v1/${name}_service.proto`),
-  { includeDirs: [path.join(__dirname, '../../../proto'), '/usr/share/gocode/src/github.com/gogo/googleapis'],
+  { includeDirs: [path.join(__dirname, '../../../proto'), path.join(__dirname, '../../../third_party/googleapis'),
+                  '/usr/share/gocode/src/github.com/gogo/googleapis'],
     enums: String, longs: String });
 const { ScheduleService, EventService, PolicyService } = grpc.loadPackageDefinition(definition).escapement.v1;
 

@@ -125,6 +125,10 @@ struct StoredSchedules::Parts {
     const When when = WhenOf(number);
     request.mutable_schedule()->set_cron(when.cron);
     request.mutable_schedule()->set_time_zone(when.zone);
+    if (options.teams > 0) {
+      (*request.mutable_schedule()->mutable_labels())["team"] =
+          absl::StrCat("t", number % options.teams);
+    }
     request.mutable_schedule()->mutable_target()->mutable_grpc()->set_uri("dns:///localhost:1");
     return request;
   }

@@ -28,6 +28,8 @@ class StoredSchedules {
     int64_t due_per_window = 600;
     int windows = 12;
     int other_hours_begin = 6;  // to 23
+    // A label "team" with so many different values; 0: no label.
+    int64_t teams = 0;
   };
   static absl::StatusOr<std::unique_ptr<StoredSchedules>> Make(Options options);
   ~StoredSchedules();

@@ -1,0 +1,97 @@
+// Both doors of a standalone process beside each other: GetSchedule, events:batchCreate and ingest,
+// by gRPC and by REST; and lists of few of many schedules.
+//
+//   tools/dev bench doors [--schedules=1000000] [and the flags of bench_run.h]
+
+#include <cstdint>
+
+#include "absl/flags/flag.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tests/bench/beds/platform_bed.h"
+#include "tests/bench/beds/stored_schedules.h"
+#include "tests/bench/figures/bench_run.h"
+#include "tests/bench/figures/figures.h"
+#include "tests/bench/stages/doors_stages.h"
+
+ABSL_FLAG(int64_t, schedules, 1'000'000, "stored");
+
+namespace escapement::bench {
+namespace {
+
+constexpr int kBatchEvents = 100;
+
+// Two figures, and what part of the first the second is.
+absl::Status Pair(Figures& figures, const std::string& name, const absl::StatusOr<double>& grpc,
+                  const absl::StatusOr<double>& rest, const std::string& rest_name,
+                  const Bound& rate, const Bound& percent) {
+  if (!grpc.ok()) return grpc.status();
+  if (!rest.ok()) return rest.status();
+  figures.Add(absl::StrCat(name, ": gRPC"), "/s", *grpc);
+  figures.Add(absl::StrCat(name, ": ", rest_name), "/s", *rest, rate);
+  figures.Add(absl::StrCat(name, ": ", rest_name, " as part of gRPC"), "%", *rest / *grpc * 100,
+              percent);
+  return absl::OkStatus();
+}
+
+absl::Status Store(const std::string& folder, int64_t schedules) {
+  auto stored = StoredSchedules::Make({.folder = folder,
+                                       .schedules = schedules,
+                                       .due_per_window = 0,
+                                       .windows = 0,
+                                       .teams = schedules / 100});
+  if (!stored.ok()) return stored.status();
+  return (*stored)->Create().status();
+}
+
+absl::Status Lists(Figures& figures, const DoorsStages& stages, int64_t schedules) {
+  for (const char* filter :
+       {"name = \"s77*\"", "labels.team = t7", "labels.team = t7 AND state = ENABLED"}) {
+    const auto slowest = stages.ListByRest(filter);
+    if (!slowest.ok()) return slowest.status();
+    figures.Add(absl::StrCat("10 of ", schedules, " schedules, ", filter, ": slowest of 20"), "ms",
+                *slowest, {.at_most = 100});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const BenchSetting& setting, Figures& figures) {
+  const int64_t schedules = setting.quick ? 10'000 : absl::GetFlag(FLAGS_schedules);
+  PlatformBed bed({.bin = setting.bin, .folder = setting.folder + "/doors"});
+  if (absl::Status status = Store(bed.data_folder(), schedules); !status.ok()) return status;
+  if (absl::Status status = bed.Start(); !status.ok()) return status;
+  DoorsStages stages(bed.platform().grpc_address("standalone"),
+                     bed.platform().http_address("standalone"));
+  if (absl::Status status = stages.Prepare(); !status.ok()) return status;
+  const DoorsLoad load{.time = setting.quick ? absl::Seconds(1) : absl::Seconds(5)};
+  const DoorsLoad batches{.outstanding = 16, .time = load.time};
+  const uint64_t events = setting.quick ? 100'000 : 500'000;
+  for (int i = 0; i < setting.repetitions; ++i) {
+    setting.Measure("GetSchedule", figures, [&] {
+      return Pair(figures, "GetSchedule", stages.GetByGrpc(load), stages.GetByRest(load), "REST",
+                  {}, {.at_least = 60});
+    });
+    setting.Measure("batchCreate", figures, [&] {
+      return Pair(figures, absl::StrCat("batchCreate of ", kBatchEvents, ", events"),
+                  stages.BatchByGrpc(batches, kBatchEvents),
+                  stages.BatchByRest(batches, kBatchEvents), "REST", {}, {.at_least = 60});
+    });
+    setting.Measure("lists", figures, [&] { return Lists(figures, stages, schedules); });
+    setting.Measure("ingest", figures, [&] {
+      return Pair(figures, "ingest, events", stages.IngestByGrpc(events),
+                  stages.IngestByNdjson(events), "NDJSON", {.at_least = 60'000}, {});
+    });
+  }
+  return bed.Stop();
+}
+
+}  // namespace
+}  // namespace escapement::bench
+
+int main(int argc, char** argv) {
+  return escapement::bench::RunBench(argc, argv,
+                                     {.name = "doors",
+                                      .usage = "compares gRPC and REST on this machine",
+                                      .repetitions = 3,
+                                      .run = escapement::bench::Run});
+}

@@ -1,0 +1,48 @@
+// The same work through both doors of a standalone process: gRPC and REST.
+//
+// Threads: the caller's, and those of the clients while a method runs.
+
+#ifndef TESTS_BENCH_STAGES_DOORS_STAGES_H_
+#define TESTS_BENCH_STAGES_DOORS_STAGES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace escapement::bench {
+
+struct DoorsLoad {
+  int outstanding = 64;  // calls without an answer; over HTTP so many connections
+  absl::Duration time = absl::Seconds(5);
+};
+
+class DoorsStages {
+ public:
+  // "host:port" each.
+  DoorsStages(std::string grpc, std::string http)
+      : grpc_(std::move(grpc)), http_(std::move(http)) {}
+
+  // Makes the schedule that is read.
+  absl::Status Prepare();
+
+  // Calls per second.
+  absl::StatusOr<double> GetByGrpc(const DoorsLoad& load) const;
+  absl::StatusOr<double> GetByRest(const DoorsLoad& load) const;
+  // Durable events per second; batches of `events` with 100 bytes of payload each.
+  absl::StatusOr<double> BatchByGrpc(const DoorsLoad& load, int events) const;
+  absl::StatusOr<double> BatchByRest(const DoorsLoad& load, int events) const;
+  // How long a list of 10 schedules takes, in milliseconds: the slowest of 20.
+  absl::StatusOr<double> ListByRest(const std::string& filter) const;
+  absl::StatusOr<double> IngestByGrpc(uint64_t events) const;
+  absl::StatusOr<double> IngestByNdjson(uint64_t events) const;
+
+ private:
+  const std::string grpc_;
+  const std::string http_;
+};
+
+}  // namespace escapement::bench
+
+#endif  // TESTS_BENCH_STAGES_DOORS_STAGES_H_
