@@ -3,6 +3,7 @@
 // Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the server refused or could not be
 // reached, 2 wrong usage.
 
+#include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands.h"
 
 int main(int argc, char** argv) {
@@ -12,6 +13,7 @@ int main(int argc, char** argv) {
   app.fallthrough();
   Session session;
   session.AddFlags(app);
+  AddApplyCommand(app, session);
   AddScheduleCommands(app, session);
   AddEventCommands(app, session);
   AddRunCommands(app, session);

@@ -103,6 +103,11 @@ std::string FormatMessages(const std::vector<const google::protobuf::Message*>& 
   return Format(list, format);
 }
 
+std::string FormatJsonText(absl::string_view json, OutputFormat format) {
+  const Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return Format(parsed.is_discarded() ? Json() : parsed, format);
+}
+
 std::string Counted(size_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }

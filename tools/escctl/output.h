@@ -31,6 +31,9 @@ std::string FormatMessage(const google::protobuf::Message& message, OutputFormat
 std::string FormatMessages(const std::vector<const google::protobuf::Message*>& messages,
                            OutputFormat format);
 
+// A text of JSON in either format; other text is shown as null.
+std::string FormatJsonText(absl::string_view json, OutputFormat format);
+
 // "3" or "3 events", for the words on stderr.
 std::string Counted(size_t count, absl::string_view noun);
 

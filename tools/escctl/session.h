@@ -41,9 +41,10 @@ class Session {
   // Prints words on stderr.
   void Say(absl::string_view words) const;
 
-  // Both set the exit code.
+  // All three set the exit code.
   void Fail(const grpc::Status& status);
   void FailUsage(absl::string_view words);
+  void SetFailed() { exit_code_ = kExitFailed; }  // for errors that the command has printed itself
   int exit_code() const { return exit_code_; }
 
  private:

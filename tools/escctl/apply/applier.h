@@ -1,0 +1,58 @@
+// Brings one resource to the state that a file describes.
+//
+// The file is the whole definition: a field that it does not set gets its default. The server
+// validates every change before it is made, and says what the resource would be; if that is what it
+// is already, nothing is written.
+
+#ifndef TOOLS_ESCCTL_APPLY_APPLIER_H_
+#define TOOLS_ESCCTL_APPLY_APPLIER_H_
+
+#include <string>
+#include <vector>
+
+#include "escapement/v1/resources.pb.h"
+#include "tools/escctl/session.h"
+
+namespace escapement::escctl {
+
+enum class ApplyEffect { kCreated, kConfigured, kUnchanged, kPruned };
+
+// "created", "configured", "unchanged", "pruned".
+absl::string_view EffectName(ApplyEffect effect);
+
+struct Applied {
+  grpc::Status status;
+  ApplyEffect effect = ApplyEffect::kUnchanged;
+  // In the form of a file; empty: there is or was none.
+  std::string before;
+  std::string after;
+  std::vector<std::string> warnings;
+};
+
+class Applier {
+ public:
+  // dry_run: the server only validates.
+  Applier(Session& session, bool dry_run) : session_(session), dry_run_(dry_run) {}
+
+  // In a dry run the names of policies that would be created are remembered: schedules that refer
+  // to them are valid.
+  Applied Apply(const v1::Schedule& wanted);
+  Applied Apply(const v1::ThrottlePolicy& wanted);
+
+  // Deletes the schedule, unless it has changed since it was listed.
+  Applied Prune(const v1::Schedule& listed);
+
+ private:
+  template <typename Api>
+  Applied ApplyWith(const typename Api::Message& wanted);
+  template <typename Api>
+  bool RefersToPlannedPolicy(const grpc::Status& status, const typename Api::Message& wanted) const;
+
+  Session& session_;
+  const bool dry_run_;
+  std::vector<std::string> planned_policies_;
+};
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_APPLY_APPLIER_H_

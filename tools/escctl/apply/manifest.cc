@@ -1,0 +1,204 @@
+#include "tools/escctl/apply/manifest.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <set>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/printable_text.h"
+#include "tools/escctl/apply/value_tree.h"
+#include "tools/escctl/output.h"
+
+namespace escapement::escctl {
+namespace {
+
+constexpr char kKinds[] = "must be Schedule or ThrottlePolicy";
+constexpr char kPayloadText[] = "payloadText";
+
+// Takes a key out of the object. Returns null without it.
+ValueTree Take(ValueTree& values, const std::string& key) {
+  const auto found = values.find(key);
+  if (found == values.end()) return {};
+  ValueTree value = *found;
+  values.erase(found);
+  return value;
+}
+
+// "tenants/{tenant}", or "" if `name` is not a full name of the collection.
+std::string ParentOf(const std::string& name, absl::string_view collection) {
+  const std::vector<std::string> parts = absl::StrSplit(name, '/');
+  const bool full = parts.size() == 4 && parts[0] == "tenants" && parts[2] == collection &&
+                    !parts[1].empty() && !parts[3].empty();
+  return full ? absl::StrCat("tenants/", parts[1]) : "";
+}
+
+// The full name, or "" with an error.
+std::string FullName(const std::string& name, const std::string& parent,
+                     absl::string_view collection, const std::string& field,
+                     std::vector<FieldError>& errors) {
+  if (!absl::StrContains(name, '/')) return absl::StrCat(parent, "/", collection, "/", name);
+  if (!ParentOf(name, collection).empty()) return name;
+  errors.push_back({field, absl::StrCat("'", name, "' must be a short name or tenants/{tenant}/",
+                                        collection, "/{name}")});
+  return "";
+}
+
+void ReadPayloadText(ValueTree& values, std::vector<FieldError>& errors) {
+  const ValueTree text = Take(values, kPayloadText);
+  if (text.is_null()) return;
+  if (!text.is_string()) {
+    errors.push_back({kPayloadText, "must be text"});
+  } else if (values.contains("payload")) {
+    errors.push_back({kPayloadText, "set either payload or payloadText"});
+  } else {
+    values["payload"] = absl::Base64Escape(text.get<std::string>());
+  }
+}
+
+class ManifestReader {
+ public:
+  explicit ManifestReader(const std::string& parent) : parent_(parent) {}
+
+  Manifest Read(absl::string_view text) {
+    for (const DocumentText& document : SplitDocuments(text)) {
+      const std::string place =
+          absl::StrCat("document ", document.number, " (line ", document.line, ")");
+      absl::StatusOr<ValueTree> tree = ParseDocument(document);
+      if (!tree.ok()) {
+        Resource& broken = manifest_.resources.emplace_back();
+        broken.place = place;
+        broken.errors.push_back({"", std::string(tree.status().message())});
+        continue;
+      }
+      if (!tree->is_array()) {
+        Add(place, *std::move(tree));
+        continue;
+      }
+      int item = 0;
+      for (ValueTree& value : *tree)
+        Add(absl::StrCat("document ", document.number, ", item ", ++item), std::move(value));
+    }
+    return std::move(manifest_);
+  }
+
+ private:
+  void Add(const std::string& place, ValueTree values) {
+    Resource resource;
+    resource.place = place;
+    if (!values.is_object()) {
+      resource.errors.push_back({"", "must hold fields, as in \"kind: Schedule\""});
+    } else {
+      ReadResource(std::move(values), resource);
+    }
+    manifest_.resources.push_back(std::move(resource));
+  }
+
+  void ReadResource(ValueTree values, Resource& resource) {
+    const ValueTree kind = Take(values, "kind");
+    const ValueTree name = Take(values, "name");
+    if (kind == "Schedule") {
+      v1::Schedule& schedule = resource.message.emplace<v1::Schedule>();
+      ReadName(name, "schedules", "schedule", resource, schedule);
+      ReadPayloadText(values, resource.errors);
+      ReadMessage(values, schedule, resource.errors);
+      if (schedule.state() == v1::Schedule::PAUSED)
+        resource.errors.push_back({"state", "cannot be set here; use: escctl schedule pause"});
+      if (!schedule.policy().empty()) {
+        const std::string parent = ParentOf(schedule.name(), "schedules");
+        schedule.set_policy(FullName(schedule.policy(), parent.empty() ? parent_ : parent,
+                                     "policies", "policy", resource.errors));
+      }
+      ClearServerFields(schedule);
+    } else if (kind == "ThrottlePolicy") {
+      v1::ThrottlePolicy& policy = resource.message.emplace<v1::ThrottlePolicy>();
+      ReadName(name, "policies", "policy", resource, policy);
+      ReadMessage(values, policy, resource.errors);
+      if (policy.state() == v1::ThrottlePolicy::PAUSED)
+        resource.errors.push_back({"state", "cannot be set here; use: escctl policy pause"});
+      ClearServerFields(policy);
+    } else {
+      const std::string given = kind.is_string() ? kind.get<std::string>() : "";
+      resource.errors.push_back({"kind", given.empty() ? absl::StrCat("is missing; it ", kKinds)
+                                                       : absl::StrCat("'", given, "' ", kKinds)});
+    }
+  }
+
+  template <typename Message>
+  void ReadName(const ValueTree& name, absl::string_view collection, absl::string_view word,
+                Resource& resource, Message& message) {
+    if (!name.is_string() || name.get<std::string>().empty()) {
+      resource.errors.push_back({"name", "is missing; every resource needs its own name"});
+      return;
+    }
+    const std::string full =
+        FullName(name.get<std::string>(), parent_, collection, "name", resource.errors);
+    if (full.empty()) return;
+    message.set_name(full);
+    resource.title = absl::StrCat(word, "/", IdOf(full));
+    if (!names_.insert(full).second)
+      resource.errors.push_back({"name", "stands in this file twice"});
+  }
+
+  const std::string parent_;
+  std::set<std::string> names_;
+  Manifest manifest_;
+};
+
+template <typename Message>
+std::string Yaml(absl::string_view kind, const Message& message) {
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text).ok()) return "";
+  ValueTree shown = {{"kind", kind}};
+  shown.update(ValueTree::parse(text, nullptr, /*allow_exceptions=*/false));
+  if constexpr (std::is_same_v<Message, v1::Schedule>) {
+    // Text is easier to compare than base64.
+    if (!message.payload().empty() && !HasControlCharacters(message.payload())) {
+      shown.erase("payload");
+      shown[kPayloadText] = message.payload();
+    }
+  }
+  return FormatJsonText(shown.dump(-1, ' ', false, ValueTree::error_handler_t::replace),
+                        OutputFormat::kYaml);
+}
+
+}  // namespace
+
+Manifest ReadManifest(absl::string_view text, const std::string& parent) {
+  return ManifestReader(parent).Read(text);
+}
+
+void ClearServerFields(v1::Schedule& schedule) {
+  schedule.clear_state();
+  schedule.clear_uid();
+  schedule.clear_version();
+  schedule.clear_etag();
+  schedule.clear_create_time();
+  schedule.clear_update_time();
+  schedule.clear_next_time();
+  schedule.clear_pause_reason();
+  schedule.clear_warnings();
+}
+
+void ClearServerFields(v1::ThrottlePolicy& policy) {
+  policy.clear_state();
+  policy.clear_pause_reason();
+  policy.clear_etag();
+  policy.clear_version();
+  policy.clear_create_time();
+  policy.clear_update_time();
+}
+
+std::string ManifestYaml(const v1::Schedule& schedule) { return Yaml("Schedule", schedule); }
+
+std::string ManifestYaml(const v1::ThrottlePolicy& policy) {
+  return Yaml("ThrottlePolicy", policy);
+}
+
+std::string IdOf(absl::string_view full_name) {
+  return std::string(full_name.substr(full_name.rfind('/') + 1));
+}
+
+}  // namespace escapement::escctl

@@ -1,0 +1,169 @@
+#include "tools/escctl/apply/manifest.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace escapement::escctl {
+namespace {
+
+constexpr char kParent[] = "tenants/default";
+
+std::string ErrorsOf(const Resource& resource) {
+  std::string text;
+  for (const FieldError& error : resource.errors) text += error.field + ": " + error.problem + "\n";
+  return text;
+}
+
+TEST(ManifestTest, ReadsEveryKindOfFieldFromYaml) {
+  const Manifest manifest = ReadManifest(R"(# a comment
+---
+kind: ThrottlePolicy
+name: gentle
+maxConcurrent: 5
+maxPerSecond: 0.5
+holdTimeout: 1h30m
+onExpiry: HOLD
+---
+kind: Schedule
+name: nightly
+cronFields: {minute: 0, hour: "3"}
+times: []
+labels: {team: a, size: 5}
+timeZone: Europe/Berlin
+start_time: 2026-12-24T18:00:00Z
+exclusions: ["* * 25 12 *"]
+policy: gentle
+retryPolicy: {keep: true, maxAttempts: 3, maxBackoff: 90s}
+target: {http: {uri: "http://x/"}}
+payloadText: '{"hi":1}'
+etag: stale
+)",
+                                         kParent);
+  ASSERT_EQ(manifest.resources.size(), 2u);
+  EXPECT_EQ(ErrorsOf(manifest.resources[0]), "");
+  EXPECT_EQ(std::get<v1::ThrottlePolicy>(manifest.resources[0].message).ShortDebugString(),
+            "name: \"tenants/default/policies/gentle\" max_concurrent: 5 max_per_second: 0.5 "
+            "hold_timeout { seconds: 5400 } on_expiry: HOLD");
+  const Resource& second = manifest.resources[1];
+  EXPECT_EQ(ErrorsOf(second), "");
+  EXPECT_EQ(second.place, "document 2 (line 10)");
+  EXPECT_EQ(second.title, "schedule/nightly");
+  const auto& schedule = std::get<v1::Schedule>(second.message);
+  EXPECT_EQ(schedule.cron_fields().minute(), "0");
+  EXPECT_EQ(schedule.labels().at("size"), "5");
+  EXPECT_EQ(schedule.start_time().seconds(), 1798135200);
+  EXPECT_EQ(schedule.exclusions(0), "* * 25 12 *");
+  EXPECT_EQ(schedule.policy(), "tenants/default/policies/gentle");
+  EXPECT_TRUE(schedule.retry_policy().keep());
+  EXPECT_EQ(schedule.payload(), "{\"hi\":1}");
+  EXPECT_EQ(schedule.etag(), "");
+}
+
+TEST(ManifestTest, ReadsAJsonArrayAndFullNames) {
+  const Manifest manifest = ReadManifest(
+      R"([{"kind":"Schedule","name":"tenants/t/schedules/s","cron":"* * * * *","policy":"p",
+           "eventCount":3,"payload":"e30=","displayName":"\u00e4\/"},
+          {"kind":"ThrottlePolicy","name":"p","burst":"7"}])",
+      kParent);
+  ASSERT_EQ(manifest.resources.size(), 2u);
+  EXPECT_EQ(ErrorsOf(manifest.resources[0]), "");
+  EXPECT_EQ(manifest.resources[0].place, "document 1, item 1");
+  const auto& schedule = std::get<v1::Schedule>(manifest.resources[0].message);
+  EXPECT_EQ(schedule.name(), "tenants/t/schedules/s");
+  EXPECT_EQ(schedule.policy(), "tenants/t/policies/p");
+  EXPECT_EQ(schedule.event_count(), 3);
+  EXPECT_EQ(schedule.payload(), "{}");
+  EXPECT_EQ(schedule.display_name(), "\xc3\xa4/");
+  EXPECT_EQ(std::get<v1::ThrottlePolicy>(manifest.resources[1].message).burst(), 7);
+}
+
+TEST(ManifestTest, NamesTheFieldOfEachError) {
+  const auto errors = [](const std::string& fields) {
+    return ErrorsOf(ReadManifest("kind: Schedule\nname: s\n" + fields, kParent).resources.at(0));
+  };
+  EXPECT_EQ(errors("eventCont: 3"), "eventCont: no such field; did you mean eventCount?\n");
+  EXPECT_EQ(errors("target: {http: {url: x}}"),
+            "target.http.url: no such field; did you mean uri?\n");
+  EXPECT_EQ(errors("eventCount: many"), "eventCount: 'many' is not a whole number\n");
+  EXPECT_EQ(errors("overlapPolicy: QUEUE"),
+            "overlapPolicy: 'QUEUE' is not one of ALLOW, SKIP, BUFFER_ONE, CANCEL_PREVIOUS\n");
+  EXPECT_EQ(errors("jitter: soon"), "jitter: 'soon' is not a duration such as 90s or 1h30m\n");
+  EXPECT_EQ(errors("times: [later]"),
+            "times[0]: 'later' is not a time such as 2026-12-24T18:00:00Z\n");
+  EXPECT_EQ(errors("payload: '{}'"),
+            "payload: is not base64; to give it as text, use payloadText\n");
+  EXPECT_EQ(errors("payload: e30=\npayloadText: x"),
+            "payloadText: set either payload or payloadText\n");
+  EXPECT_EQ(errors("labels: [a]"), "labels: must hold pairs, as in \"key: value\"\n");
+  EXPECT_EQ(errors("labels: {a: [b]}"), "labels[a]: must be a single value\n");
+  EXPECT_EQ(errors("exclusions: x"), "exclusions: must be a list\n");
+  EXPECT_EQ(errors("cron: x\ninterval: {every: 5s}"),
+            "interval: set only one of cron, cronFields, interval\n");
+  EXPECT_EQ(errors("state: PAUSED"), "state: cannot be set here; use: escctl schedule pause\n");
+  EXPECT_EQ(errors("policy: a/b"),
+            "policy: 'a/b' must be a short name or tenants/{tenant}/policies/{name}\n");
+}
+
+TEST(ManifestTest, BrokenDocumentLeavesTheOthers) {
+  const Manifest manifest = ReadManifest(
+      "kind: Schedule\nname: [\n---\nkind: Job\nname: x\n---\nname: x\n---\nkind: Schedule\n---\n"
+      "kind: Schedule\nname: a\n--- {kind: Schedule, name: a}\n---\njust text\n"
+      "---\nkind: Schedule\nname: b\ncron: x\ncron: y\n",
+      kParent);
+  ASSERT_EQ(manifest.resources.size(), 8u);
+  EXPECT_EQ(ErrorsOf(manifest.resources[0]).substr(0, 9), ": line 3:");
+  EXPECT_EQ(ErrorsOf(manifest.resources[1]), "kind: 'Job' must be Schedule or ThrottlePolicy\n");
+  EXPECT_EQ(ErrorsOf(manifest.resources[2]),
+            "kind: is missing; it must be Schedule or ThrottlePolicy\n");
+  EXPECT_EQ(ErrorsOf(manifest.resources[3]),
+            "name: is missing; every resource needs its own name\n");
+  EXPECT_EQ(ErrorsOf(manifest.resources[4]), "");
+  EXPECT_EQ(ErrorsOf(manifest.resources[5]), "name: stands in this file twice\n");
+  EXPECT_EQ(manifest.resources[5].place, "document 6 (line 13)");
+  EXPECT_EQ(ErrorsOf(manifest.resources[6]), ": must hold fields, as in \"kind: Schedule\"\n");
+  EXPECT_EQ(ErrorsOf(manifest.resources[7]), ": line 20: 'cron' stands twice\n");
+  EXPECT_TRUE(ReadManifest("# nothing\n---\n\n---\n", kParent).resources.empty());
+}
+
+TEST(ManifestTest, AliasesOfAliasesAreBounded) {
+  std::string file = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    const std::string former = "*a" + std::to_string(i - 1);
+    file += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + former;
+    for (int k = 1; k < 10; ++k) file += ", " + former;
+    file += "]\n";
+  }
+  const Manifest manifest = ReadManifest(file, kParent);
+  ASSERT_EQ(manifest.resources.size(), 1u);
+  EXPECT_NE(ErrorsOf(manifest.resources[0]).find("too many values"), std::string::npos);
+}
+
+TEST(ManifestTest, YamlOfAResourceReadsBack) {
+  v1::Schedule schedule;
+  schedule.set_name("tenants/default/schedules/s");
+  schedule.set_cron("0 3 * * *");
+  schedule.set_event_count(5);
+  schedule.set_payload("{\"a\": \"b\"}");
+  schedule.mutable_jitter()->set_seconds(90);
+  (*schedule.mutable_labels())["a: b"] = "true";
+  for (const std::string& payload : {std::string("{\"a\": \"b\"}"), std::string("\x00\xff", 2)}) {
+    schedule.set_payload(payload);
+    const Manifest manifest = ReadManifest(ManifestYaml(schedule), kParent);
+    ASSERT_EQ(manifest.resources.size(), 1u);
+    EXPECT_EQ(ErrorsOf(manifest.resources[0]), "");
+    EXPECT_EQ(std::get<v1::Schedule>(manifest.resources[0].message).ShortDebugString(),
+              schedule.ShortDebugString());
+  }
+}
+
+TEST(ManifestTest, ServerFieldsAreNamedAsInTheFile) {
+  EXPECT_EQ(FileFieldName("schedule.event_count"), "eventCount");
+  EXPECT_EQ(FileFieldName("policy.max_per_second"), "maxPerSecond");
+  EXPECT_EQ(FileFieldName("schedule.target.http.headers[x_y]"), "target.http.headers[x_y]");
+  EXPECT_EQ(FileFieldName("schedule_id"), "scheduleId");
+}
+
+}  // namespace
+}  // namespace escapement::escctl

@@ -1,0 +1,42 @@
+// Reads a tree of values into a message, field by field, and names every value that does not fit.
+// Pure.
+//
+// Field names are those of the API's JSON; the proto's own names are accepted too. Durations may
+// also be written as in flags: 1h30m.
+
+#ifndef TOOLS_ESCCTL_APPLY_MESSAGE_READER_H_
+#define TOOLS_ESCCTL_APPLY_MESSAGE_READER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tools/escctl/apply/value_tree.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace escapement::escctl {
+
+struct FieldError {
+  std::string field;  // "target.http.uri", "exclusions[1]"; empty: the whole resource
+  std::string problem;
+
+  bool operator==(const FieldError&) const = default;
+};
+
+// Adds one error for each value that does not fit. A null leaves its field unset.
+void ReadMessage(const ValueTree& values, google::protobuf::Message& message,
+                 std::vector<FieldError>& errors);
+
+// The field as the file names it, for one that the server names: "schedule.event_count" is
+// "eventCount". Map keys in brackets stay as they are.
+std::string FileFieldName(absl::string_view server_field);
+
+// The one of `words` that `word` is most likely a misspelling of, or "" if none is near.
+std::string NearestWord(absl::string_view word, const std::vector<std::string>& words);
+
+}  // namespace escapement::escctl
+
+#endif  // TOOLS_ESCCTL_APPLY_MESSAGE_READER_H_
