@@ -33,6 +33,8 @@ class EscctlTest : public ::testing::Test {
     platform_ = std::make_unique<Platform>(Platform::Options{.bin = Bin(), .folder = folder_});
     const absl::Status status = platform_->Start({"standalone"});
     ASSERT_TRUE(status.ok()) << status;
+    environment_ = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone"),
+                    "ESCAPEMENT_CONFIG_DIR=" + folder_ + "/config"};
     receiver_ = *fixtures::HttpReceiver::Start({}, &receipts_);
   }
 
@@ -43,11 +45,10 @@ class EscctlTest : public ::testing::Test {
   };
   Said Run(std::vector<std::string> arguments) {
     const std::string log = absl::StrCat(folder_, "/words", ++runs_);
-    auto child = ChildProcess::Start(
-        {.program = Bin() + "/tools/escctl/escctl",
-         .arguments = std::move(arguments),
-         .environment = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone")},
-         .log = log});
+    auto child = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
+                                      .arguments = std::move(arguments),
+                                      .environment = environment_,
+                                      .log = log});
     EXPECT_TRUE(child.ok()) << child.status();
     Said said;
     for (auto line = (*child)->AwaitLine("", absl::Seconds(30)); line.ok();
@@ -75,6 +76,7 @@ class EscctlTest : public ::testing::Test {
 
   std::string folder_;
   int runs_ = 0;
+  std::vector<std::string> environment_;  // of escctl
   fixtures::Receipts receipts_;
   std::unique_ptr<fixtures::HttpReceiver> receiver_;
   std::unique_ptr<Platform> platform_;

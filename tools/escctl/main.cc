@@ -5,6 +5,7 @@
 
 #include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/context/context_commands.h"
 
 int main(int argc, char** argv) {
   using namespace escapement::escctl;
@@ -20,6 +21,7 @@ int main(int argc, char** argv) {
   AddPolicyCommands(app, session);
   AddTokenCommands(app, session);
   AddStoreCommands(app, session);
+  AddContextCommands(app, session);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

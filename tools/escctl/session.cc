@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,16 +11,20 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
+#include "tools/escctl/context/contexts.h"
 
 namespace escapement::escctl {
 
 void Session::AddFlags(CLI::App& app) {
-  app.add_option("--server", server_, "host:port of a master")
-      ->envname("ESCAPEMENT_SERVER")
-      ->capture_default_str();
-  app.add_option("--tenant", tenant_, "tenant of short names")
-      ->envname("ESCAPEMENT_TENANT")
-      ->capture_default_str();
+  server_option_ = app.add_option("--server", server_, "host:port of a master")
+                       ->envname("ESCAPEMENT_SERVER")
+                       ->capture_default_str();
+  app.add_option("--context", context_,
+                 "name of a server and tenant; default: the current context of escctl config");
+  tenant_option_ = app.add_option("--tenant", tenant_, "tenant of short names")
+                       ->envname("ESCAPEMENT_TENANT")
+                       ->capture_default_str();
+  app.parse_complete_callback([this] { TakeContext(); });
   app.add_option("--timeout", timeout_seconds_, "most seconds that one call may take")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -28,8 +34,35 @@ void Session::AddFlags(CLI::App& app) {
 }
 
 std::shared_ptr<grpc::Channel> Session::channel() {
+  if (!context_problem_.empty()) throw CLI::ValidationError("--context", context_problem_);
   if (channel_ == nullptr) channel_ = NewChannel(server_);
   return channel_;
+}
+
+std::string Session::contexts_path() {
+  return ContextsPath([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::make_optional<std::string>(value);
+  });
+}
+
+void Session::TakeContext() {
+  const bool server_given = server_option_->count() > 0;
+  if (server_given && context_.empty()) return;
+  const auto contexts = LoadContexts(contexts_path());
+  const auto context = contexts.ok() ? ChooseContext(*contexts, context_) : contexts.status();
+  if (!context.ok()) {
+    context_problem_ = std::string(context.status().message());
+    return;
+  }
+  if (!context->has_value()) return;
+  if (server_given) {
+    Say(absl::StrCat("escctl: the server is ", server_,
+                     ", because --server and ESCAPEMENT_SERVER go before --context"));
+  } else {
+    server_ = (*context)->server;
+  }
+  if (tenant_option_->count() == 0 && !(*context)->tenant.empty()) tenant_ = (*context)->tenant;
 }
 
 std::string Session::parent() const { return absl::StrCat("tenants/", tenant_); }

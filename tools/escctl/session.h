@@ -22,10 +22,14 @@ inline constexpr int kExitUsage = 2;
 
 class Session {
  public:
-  // Adds --server, --tenant, --timeout and -o to `app`.
+  // Adds --server, --context, --tenant, --timeout and -o to `app`. The server is the first of
+  // --server, ESCAPEMENT_SERVER, the context and the default; the same for the tenant.
   void AddFlags(CLI::App& app);
 
+  // Throws CLI::ValidationError, which `main` catches, if the context cannot be found.
   std::shared_ptr<grpc::Channel> channel();
+  // The file with the contexts.
+  static std::string contexts_path();
 
   // "tenants/{tenant}", from --tenant.
   std::string parent() const;
@@ -48,6 +52,13 @@ class Session {
   int exit_code() const { return exit_code_; }
 
  private:
+  // After parsing, before the command.
+  void TakeContext();
+
+  CLI::Option* server_option_ = nullptr;
+  CLI::Option* tenant_option_ = nullptr;
+  std::string context_;
+  std::string context_problem_;  // empty: none
   std::string server_ = "127.0.0.1:7410";
   std::string tenant_ = "default";
   std::string output_ = "table";
