@@ -90,16 +90,21 @@ void Session::Say(absl::string_view words) const {
   std::fprintf(stderr, "%s\n", EscapeForTerminal(words).c_str());
 }
 
+std::string Session::Advice(absl::StatusCode code) const {
+  if (code == absl::StatusCode::kUnavailable)
+    return absl::StrCat("; is a master at ", server_, "? --server or --context names another one");
+  if (code == absl::StatusCode::kDeadlineExceeded) return "; --timeout gives the call more time";
+  return "";
+}
+
 void Session::Fail(const grpc::Status& wire) {
   const absl::Status status = FromGrpcStatus(wire);
+  const std::string code = absl::StatusCodeToString(status.code());
   const auto violations = FieldViolationsOf(status);
-  if (violations.empty()) {
-    Say(absl::StrCat("escctl: ", absl::StatusCodeToString(status.code()), ": ", status.message()));
-  } else {
-    Say(absl::StrCat("escctl: ", absl::StatusCodeToString(status.code())));
-    for (const auto& [field, description] : violations)
-      Say(absl::StrCat("  ", field, ": ", description));
-  }
+  for (const auto& [field, description] : violations)
+    Say(absl::StrCat("escctl: ", code, ": ", field, ": ", description));
+  if (violations.empty())
+    Say(absl::StrCat("escctl: ", code, ": ", status.message(), Advice(status.code())));
   exit_code_ = kExitFailed;
 }
 

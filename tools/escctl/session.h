@@ -52,6 +52,8 @@ class Session {
   int exit_code() const { return exit_code_; }
 
  private:
+  // The end of an error's line: what the user can do.
+  std::string Advice(absl::StatusCode code) const;
   // After parsing, before the command.
   void TakeContext();
 

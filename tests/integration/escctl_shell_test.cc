@@ -1,0 +1,135 @@
+// The completion scripts of escctl in their shells, and its manual as man shows it. No server runs.
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/child_process.h"
+
+namespace escapement::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Shown {
+  int exit_code = -1;
+  std::string out;
+  std::string words;
+};
+
+// Runs a script of bash, with escctl on its PATH.
+Shown Bash(const std::string& script) {
+  static int runs = 0;
+  const std::string log = absl::StrCat(::testing::TempDir(), "/bash", ++runs);
+  const std::string folder =
+      absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/escctl");
+  auto child = ChildProcess::Start(
+      {.program = "/bin/bash",
+       .arguments = {"-c", script},
+       .environment = {absl::StrCat("PATH=", folder, ":/usr/bin:/bin"), "MANWIDTH=200"},
+       .log = log});
+  EXPECT_TRUE(child.ok()) << child.status();
+  Shown shown;
+  for (auto line = (*child)->AwaitLine("", absl::Seconds(30)); line.ok();
+       line = (*child)->AwaitLine("", absl::Seconds(30))) {
+    absl::StrAppend(&shown.out, *line, "\n");
+  }
+  shown.exit_code = *(*child)->Wait(absl::Seconds(30));
+  std::ifstream in(log);
+  shown.words = std::string(std::istreambuf_iterator<char>(in), {});
+  return shown;
+}
+
+bool Has(const std::string& program) {
+  return Bash("command -v " + program + " >/dev/null").exit_code == 0;
+}
+
+// What bash offers for the last of these words.
+std::string Complete(const std::string& words) {
+  const Shown shown = Bash(
+      absl::StrCat("set -u; source <(escctl completion bash); COMP_WORDS=(", words,
+                   "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _escctl; echo \"${COMPREPLY[*]}\""));
+  EXPECT_EQ(shown.words, "");
+  return shown.out;
+}
+
+TEST(EscctlShellTest, BashCompletesCommands) {
+  EXPECT_EQ(Complete("escctl sch"), "schedule\n");
+  EXPECT_EQ(Complete("escctl schedule re"), "resume\n");
+  EXPECT_EQ(Complete("escctl --server 127.0.0.1 : 7410 policy us"), "usage\n");
+  EXPECT_EQ(Complete("escctl --context schedule config use"), "use-context\n");
+  EXPECT_EQ(Complete("escctl completion z"), "zsh\n");
+  EXPECT_THAT(Complete("escctl ''"), HasSubstr("apply schedule event run policy token"));
+}
+
+TEST(EscctlShellTest, BashCompletesFlagsAndTheirValues) {
+  EXPECT_EQ(Complete("escctl schedule create x --time"), "--time-zone --timeout\n");
+  EXPECT_EQ(Complete("escctl apply --dry"), "--dry-run\n");
+  EXPECT_EQ(Complete("escctl schedule list -o y"), "yaml\n");
+  EXPECT_EQ(Complete("escctl schedule list --output = j"), "json\n");
+  EXPECT_EQ(Complete("escctl token complete t --outcome F"), "FAILED\n");
+  // The command's own --output is a text.
+  EXPECT_EQ(Complete("escctl token complete t --output j"), "\n");
+  EXPECT_EQ(Complete("escctl apply -f /etc/os-rel"), "/etc/os-release\n");
+}
+
+TEST(EscctlShellTest, OtherShellsReadTheirScripts) {
+  for (const char* shell : {"zsh", "fish"}) {
+    const Shown script = Bash(absl::StrCat("escctl completion ", shell));
+    EXPECT_EQ(script.exit_code, 0);
+    EXPECT_THAT(script.out, HasSubstr("time-zone"));
+    EXPECT_THAT(script.out, HasSubstr("use-context"));
+  }
+  if (Has("zsh")) {
+    const Shown read =
+        Bash("escctl completion zsh > $TEST_TMPDIR/_escctl; zsh -n $TEST_TMPDIR/_escctl");
+    EXPECT_EQ(read.exit_code, 0) << read.words;
+  }
+  if (Has("fish")) {
+    const Shown offered =
+        Bash("fish -c 'escctl completion fish | source; complete -C \"escctl schedule pa\"'");
+    EXPECT_THAT(offered.out, HasSubstr("pause"));
+  }
+  EXPECT_EQ(Bash("escctl completion csh").exit_code, 2);
+}
+
+TEST(EscctlShellTest, ManShowsTheManual) {
+  if (!Has("groff")) GTEST_SKIP() << "groff is not installed";
+  const Shown page = Bash("escctl man | groff -man -Tutf8 -ww | col -bx");
+  EXPECT_EQ(page.words, "");
+  for (const char* part :
+       {"NAME", "SYNOPSIS", "COMMANDS", "escctl schedule create [id]", "--time-zone",
+        "ESCAPEMENT_SERVER", "EXIT STATUS", "kind: ThrottlePolicy",
+        "escctl apply -f schedules.yaml --prune -l team=a"}) {
+    EXPECT_THAT(page.out, HasSubstr(part));
+  }
+  EXPECT_THAT(page.out, Not(HasSubstr("\\f")));
+  if (!Has("man")) return;
+  const Shown man = Bash("escctl man > $TEST_TMPDIR/escctl.1; man -l $TEST_TMPDIR/escctl.1 | cat");
+  EXPECT_EQ(man.exit_code, 0) << man.words;
+  EXPECT_THAT(man.out, HasSubstr("escctl schedule preview"));
+}
+
+TEST(EscctlShellTest, WrongUsageIsOneLine) {
+  for (const char* command :
+       {"escctl", "escctl fly", "escctl schedule", "escctl schedule list --limit x", "escctl apply",
+        "escctl config set-context a", "escctl schedule list --fly"}) {
+    const Shown shown = Bash(command);
+    EXPECT_EQ(shown.exit_code, 2) << command;
+    EXPECT_EQ(shown.out, "");
+    EXPECT_EQ(shown.words.find('\n'), shown.words.size() - 1) << shown.words;
+    EXPECT_THAT(shown.words, HasSubstr("--help\n"));
+  }
+  EXPECT_THAT(Bash("escctl schedule list --limit x").words,
+              HasSubstr("see: escctl schedule list --help"));
+}
+
+}  // namespace
+}  // namespace escapement::integration

@@ -1,0 +1,141 @@
+#include "tools/escctl/tree/examples.h"
+
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tools/escctl/tree/command_tree.h"
+
+namespace escapement::escctl {
+namespace {
+
+using Table = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+const Table& Examples() {
+  static const auto* const table = new Table{
+      {"",
+       {"escctl schedule create hello --every 10s --http http://127.0.0.1:8080/hello",
+        "escctl apply -f schedules.yaml --dry-run", "escctl schedule list -o yaml"}},
+      {"apply",
+       {"escctl apply -f schedules.yaml", "escctl apply -f schedules.yaml --dry-run",
+        "escctl apply -f schedules.yaml --prune -l team=a"}},
+      {"schedule",
+       {"escctl schedule create hello --every 10s --http http://127.0.0.1:8080/hello",
+        "escctl schedule runs hello"}},
+      {"schedule create",
+       {"escctl schedule create hello --every 10s --http http://127.0.0.1:8080/hello",
+        "escctl schedule create nightly --cron '30 2 * * *' --time-zone Europe/Berlin --grpc "
+        "127.0.0.1:50051",
+        "escctl schedule create batch --cron @daily -n 1000 --policy gentle --http "
+        "http://127.0.0.1:8080/batch"}},
+      {"schedule update",
+       {"escctl schedule update nightly --cron '0 4 * * *'",
+        "escctl schedule update nightly --policy ''"}},
+      {"schedule get", {"escctl schedule get nightly", "escctl schedule get nightly -o yaml"}},
+      {"schedule list", {"escctl schedule list", "escctl schedule list -o json"}},
+      {"schedule delete", {"escctl schedule delete nightly"}},
+      {"schedule pause", {"escctl schedule pause nightly --reason 'the target is being moved'"}},
+      {"schedule resume", {"escctl schedule resume nightly"}},
+      {"schedule trigger",
+       {"escctl schedule trigger nightly", "escctl schedule trigger nightly -n 5"}},
+      {"schedule preview",
+       {"escctl schedule preview --cron '30 2 L * *' --time-zone Europe/Berlin",
+        "escctl schedule preview --every 90s --count 3"}},
+      {"schedule backfill",
+       {"escctl schedule backfill nightly --from 2026-11-01T00:00:00Z --to now"}},
+      {"schedule runs",
+       {"escctl schedule runs nightly --limit 3",
+        "escctl schedule runs nightly --filter 'state = SKIPPED'"}},
+      {"event",
+       {"escctl event create --due +90s --http http://127.0.0.1:8080/hello",
+        "escctl event get reminder-7"}},
+      {"event create",
+       {"escctl event create --due +90s --http http://127.0.0.1:8080/hello",
+        "escctl event create reminder-7 --due 2026-12-24T18:00:00Z --grpc 127.0.0.1:50051"}},
+      {"event get", {"escctl event get reminder-7"}},
+      {"event cancel", {"escctl event cancel reminder-7"}},
+      {"event ingest",
+       {"escctl event ingest -f events.jsonl --http http://127.0.0.1:8080/hello",
+        "escctl event ingest -f - --grpc 127.0.0.1:50051"}},
+      {"run",
+       {"escctl run get nightly/runs/20261124T023000.000000Z",
+        "escctl run cancel nightly/runs/20261124T023000.000000Z"}},
+      {"run get", {"escctl run get nightly/runs/20261124T023000.000000Z"}},
+      {"run cancel", {"escctl run cancel nightly/runs/20261124T023000.000000Z"}},
+      {"run events",
+       {"escctl run events nightly/runs/20261124T023000.000000Z --filter outcome=FAILED"}},
+      {"policy", {"escctl policy create gentle --max-concurrent 5", "escctl policy usage gentle"}},
+      {"policy create",
+       {"escctl policy create gentle --max-concurrent 5",
+        "escctl policy create slow --max-per-second 0.5 --burst 10"}},
+      {"policy update", {"escctl policy update gentle --max-concurrent 10"}},
+      {"policy get", {"escctl policy get gentle", "escctl policy get gentle -o yaml"}},
+      {"policy list", {"escctl policy list", "escctl policy list -o json"}},
+      {"policy delete", {"escctl policy delete gentle"}},
+      {"policy pause", {"escctl policy pause gentle --reason 'the database is full'"}},
+      {"policy resume", {"escctl policy resume gentle"}},
+      {"policy usage", {"escctl policy usage gentle", "escctl policy usage gentle --limit 1000"}},
+      {"token", {"escctl token release TOKEN", "escctl token complete TOKEN --outcome FAILED"}},
+      {"token complete",
+       {"escctl token complete TOKEN",
+        "escctl token complete TOKEN --outcome FAILED --final --output 'disk full'"}},
+      {"token release", {"escctl token release TOKEN", "escctl token release -"}},
+      {"token extend", {"escctl token extend TOKEN --hold 10m"}},
+      {"store", {"escctl store clock"}},
+      {"store clock", {"escctl store clock", "escctl store clock --confirm"}},
+      {"config",
+       {"escctl config set-context prod --server master.example:7410",
+        "escctl config use-context prod"}},
+      {"config set-context", {"escctl config set-context prod --server master.example:7410"}},
+      {"config use-context", {"escctl config use-context prod"}},
+      {"config get-contexts", {"escctl config get-contexts", "escctl config get-contexts -o json"}},
+      {"config current-context", {"escctl config current-context"}},
+      {"config delete-context", {"escctl config delete-context prod"}},
+      {"completion",
+       {"source <(escctl completion bash)", "escctl completion zsh > ~/.zsh/completions/_escctl",
+        "escctl completion fish > ~/.config/fish/completions/escctl.fish"}},
+      {"man", {"escctl man | man -l -", "escctl man > ~/.local/share/man/man1/escctl.1"}},
+  };
+  return *table;
+}
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text;
+    if (mode != CLI::AppFormatMode::Sub) {
+      for (const std::string& example : ExamplesOf(PathOf(*app)))
+        absl::StrAppend(&text, text.empty() ? "Examples:\n  " : "  ", example, "\n");
+      if (!text.empty()) absl::StrAppend(&text, "\n");
+    }
+    return text + CLI::Formatter::make_help(app, std::move(name), mode);
+  }
+
+  std::string make_description(const CLI::App* app) const override {
+    const std::string text = app->get_description();
+    return text.empty() ? "" : text + "\n";
+  }
+
+  // The list of a group has only the first line of each description.
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::stringstream out;
+    const std::string text = command->get_description();
+    CLI::detail::format_help(out, command->get_display_name(true), text.substr(0, text.find('\n')),
+                             column_width_);
+    return out.str();
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> ExamplesOf(absl::string_view path) {
+  const auto found = Examples().find(path);
+  return found == Examples().end() ? std::vector<std::string>() : found->second;
+}
+
+std::shared_ptr<CLI::FormatterBase> NewHelpFormatter() { return std::make_shared<HelpFormatter>(); }
+
+}  // namespace escapement::escctl
