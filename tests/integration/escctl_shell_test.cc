@@ -51,7 +51,7 @@ bool Has(const std::string& program) {
   return Bash("command -v " + program + " >/dev/null").exit_code == 0;
 }
 
-// What bash offers for the last of these words.
+// Returns the words that bash offers for the last of these words.
 std::string Complete(const std::string& words) {
   const Shown shown = Bash(
       absl::StrCat("set -u; source <(escctl completion bash); COMP_WORDS=(", words,

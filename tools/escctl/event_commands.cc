@@ -13,6 +13,7 @@
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/target_flags.h"
+#include "tools/escctl/watch.h"
 
 namespace escapement::escctl {
 namespace {
@@ -24,16 +25,25 @@ constexpr int kIngestBatchEvents = 1000;
 constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 8 MiB for one batch
 constexpr int kIngestOutstanding = 8;
 
+const Row& Header() {
+  static const Row header = {"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"};
+  return header;
+}
+
+Row ToRow(const v1::Event& event) {
+  return {event.name(),
+          event.event_id(),
+          TimeUtil::ToString(event.due_time()),
+          v1::EventState_Name(event.state()),
+          event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome()),
+          absl::StrCat(event.attempts())};
+}
+
 void PrintOrFail(Session& session, const grpc::Status& status, const v1::Event& event) {
   if (!status.ok()) return session.Fail(status);
   if (session.format() != OutputFormat::kTable)
     return session.Print(FormatMessage(event, session.format()));
-  const std::string outcome =
-      event.outcome() == v1::OUTCOME_UNSPECIFIED ? "-" : v1::Outcome_Name(event.outcome());
-  session.Print(
-      FormatTable({"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"},
-                  {{event.name(), event.event_id(), TimeUtil::ToString(event.due_time()),
-                    v1::EventState_Name(event.state()), outcome, absl::StrCat(event.attempts())}}));
+  session.Print(FormatTable(Header(), {ToRow(event)}));
 }
 
 // Parses RFC 3339, "now", or "+90s" (from now).
@@ -93,9 +103,20 @@ void AddGetAndCancel(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
   CLI::App* get = group.add_subcommand("get", "show one event");
   get->add_option("name", *name, "id or full name")->required();
-  get->callback([name, &session] {
+  auto watch = std::make_shared<WatchFlags>();
+  watch->Add(*get);
+  get->callback([name, watch, &session] {
     v1::GetEventRequest request;
     request.set_name(session.FullName("events", *name));
+    if (watch->wanted()) {
+      return watch->Run(session, Header(), [&] {
+        grpc::ClientContext context;
+        session.Prepare(context);
+        std::vector<v1::Event> event(1);
+        auto status = Stub(session.channel()).GetEvent(&context, request, &event[0]);
+        return Reading::Of(std::move(status), std::move(event), ToRow);
+      });
+    }
     grpc::ClientContext context;
     session.Prepare(context);
     v1::Event event;

@@ -8,6 +8,7 @@
 #include "escapement/v1/policy_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/target_flags.h"
+#include "tools/escctl/watch.h"
 
 namespace escapement::escctl {
 namespace {
@@ -35,13 +36,17 @@ Row ToRow(const ThrottlePolicy& p) {
           absl::StrCat(p.version())};
 }
 
+const Row& Header() {
+  static const Row header = {"NAME", "STATE",     "CONCURRENT", "PER-SECOND", "BURST",
+                             "HOLD", "ON-EXPIRY", "FAIRNESS",   "VERSION"};
+  return header;
+}
+
 void PrintPolicies(Session& session, const std::vector<ThrottlePolicy>& policies, bool list) {
   if (session.format() == OutputFormat::kTable) {
     std::vector<Row> rows;
     for (const auto& policy : policies) rows.push_back(ToRow(policy));
-    return session.Print(FormatTable({"NAME", "STATE", "CONCURRENT", "PER-SECOND", "BURST", "HOLD",
-                                      "ON-EXPIRY", "FAIRNESS", "VERSION"},
-                                     rows));
+    return session.Print(FormatTable(Header(), rows));
   }
   if (!list) return session.Print(FormatMessage(policies.front(), session.format()));
   std::vector<const google::protobuf::Message*> messages;
@@ -181,39 +186,65 @@ void AddUpdate(CLI::App& group, Session& session) {
   });
 }
 
+grpc::Status ListPolicies(Session& session, size_t limit, std::vector<ThrottlePolicy>& policies,
+                          bool& more) {
+  v1::ListPoliciesRequest request;
+  request.set_parent(session.parent());
+  do {
+    request.set_page_size(
+        static_cast<int32_t>(std::min<size_t>(kPageSizeMax, limit - policies.size())));
+    grpc::ClientContext context;
+    session.Prepare(context);
+    v1::ListPoliciesResponse page;
+    const auto status = Stub(session.channel()).ListPolicies(&context, request, &page);
+    if (!status.ok()) return status;
+    for (auto& policy : *page.mutable_policies()) policies.push_back(std::move(policy));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && policies.size() < limit);
+  more = !request.page_token().empty();
+  return grpc::Status::OK;
+}
+
 void AddGetAndList(CLI::App& group, Session& session) {
   auto name = std::make_shared<std::string>();
+  auto get_watch = std::make_shared<WatchFlags>();
   CLI::App* get = group.add_subcommand("get", "show one policy");
   get->add_option("name", *name, "id or full name")->required();
-  get->callback([name, &session] {
+  get_watch->Add(*get);
+  get->callback([name, get_watch, &session] {
     v1::GetPolicyRequest request;
     request.set_name(session.FullName("policies", *name));
-    CallAndPrint(session, request, &Stub::GetPolicy);
+    if (!get_watch->wanted()) return CallAndPrint(session, request, &Stub::GetPolicy);
+    get_watch->Run(session, Header(), [&] {
+      grpc::ClientContext context;
+      session.Prepare(context);
+      std::vector<ThrottlePolicy> policy(1);
+      auto status = Stub(session.channel()).GetPolicy(&context, request, &policy[0]);
+      return Reading::Of(std::move(status), std::move(policy), ToRow);
+    });
   });
 
   auto limit = std::make_shared<size_t>(1000);
+  auto list_watch = std::make_shared<WatchFlags>();
   CLI::App* list = group.add_subcommand("list", "show the policies of the tenant");
   list->add_option("--limit", *limit, "most policies to show")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  list->callback([limit, &session] {
+  list_watch->Add(*list);
+  list->callback([limit, list_watch, &session] {
+    bool more = false;
+    if (list_watch->wanted()) {
+      return list_watch->Run(session, Header(), [&] {
+        std::vector<ThrottlePolicy> policies;
+        auto status = ListPolicies(session, *limit, policies, more);
+        return Reading::Of(std::move(status), std::move(policies), ToRow);
+      });
+    }
     std::vector<ThrottlePolicy> policies;
-    v1::ListPoliciesRequest request;
-    request.set_parent(session.parent());
-    do {
-      request.set_page_size(
-          static_cast<int32_t>(std::min<size_t>(kPageSizeMax, *limit - policies.size())));
-      grpc::ClientContext context;
-      session.Prepare(context);
-      v1::ListPoliciesResponse page;
-      const auto status = Stub(session.channel()).ListPolicies(&context, request, &page);
-      if (!status.ok()) return session.Fail(status);
-      for (auto& policy : *page.mutable_policies()) policies.push_back(std::move(policy));
-      request.set_page_token(page.next_page_token());
-    } while (!request.page_token().empty() && policies.size() < *limit);
+    const auto status = ListPolicies(session, *limit, policies, more);
+    if (!status.ok()) return session.Fail(status);
     PrintPolicies(session, policies, /*list=*/true);
-    if (!request.page_token().empty())
-      session.Say("escctl: there are more policies; raise --limit");
+    if (more) session.Say("escctl: there are more policies; raise --limit");
   });
 }
 

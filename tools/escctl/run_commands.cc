@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "escapement/v1/run_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/watch.h"
 
 namespace escapement::escctl {
 namespace {
@@ -69,25 +70,37 @@ void PrintList(Session& session, const Row& header, const std::vector<Message>& 
   session.Print(FormatMessages(messages, session.format()));
 }
 
-void ListRuns(Session& session, const std::string& schedule, const std::string& order_by,
-              const std::string& filter, size_t limit) {
-  std::vector<v1::Run> runs;
-  v1::ListRunsRequest request;
-  request.set_parent(session.FullName("schedules", schedule));
-  request.set_order_by(order_by);
-  request.set_filter(filter);
+grpc::Status ReadRuns(Session& session, v1::ListRunsRequest request, size_t limit,
+                      std::vector<v1::Run>& runs, bool& more) {
   do {
     request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - runs.size())));
     grpc::ClientContext context;
     session.Prepare(context);
     v1::ListRunsResponse page;
     const auto status = Stub(session.channel()).ListRuns(&context, request, &page);
-    if (!status.ok()) return session.Fail(status);
+    if (!status.ok()) return status;
     for (auto& run : *page.mutable_runs()) runs.push_back(std::move(run));
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && runs.size() < limit);
+  more = !request.page_token().empty();
+  return grpc::Status::OK;
+}
+
+void ListRuns(Session& session, const v1::ListRunsRequest& request, size_t limit,
+              const WatchFlags& watch) {
+  bool more = false;
+  if (watch.wanted()) {
+    return watch.Run(session, RunHeader(), [&] {
+      std::vector<v1::Run> runs;
+      grpc::Status status = ReadRuns(session, request, limit, runs, more);
+      return Reading::Of(std::move(status), std::move(runs), ToRow);
+    });
+  }
+  std::vector<v1::Run> runs;
+  const auto status = ReadRuns(session, request, limit, runs, more);
+  if (!status.ok()) return session.Fail(status);
   PrintList(session, RunHeader(), runs, ToRow);
-  if (!request.page_token().empty()) session.Say("escctl: there are more; raise --limit");
+  if (more) session.Say("escctl: there are more; raise --limit");
 }
 
 void PrintRun(Session& session, const v1::Run& run) {
@@ -96,13 +109,23 @@ void PrintRun(Session& session, const v1::Run& run) {
   session.Print(FormatTable(DetailedRunHeader(), {ToDetailedRow(run)}));
 }
 
-void GetRun(Session& session, const std::string& name) {
+void GetRun(Session& session, const std::string& name, const WatchFlags& watch) {
   v1::GetRunRequest request;
   request.set_name(session.FullName("schedules", name));
-  grpc::ClientContext context;
-  session.Prepare(context);
+  const auto get = [&](v1::Run& run) {
+    grpc::ClientContext context;
+    session.Prepare(context);
+    return Stub(session.channel()).GetRun(&context, request, &run);
+  };
+  if (watch.wanted()) {
+    return watch.Run(session, DetailedRunHeader(), [&] {
+      std::vector<v1::Run> run(1);
+      grpc::Status status = get(run[0]);
+      return Reading::Of(std::move(status), std::move(run), ToDetailedRow);
+    });
+  }
   v1::Run run;
-  const auto status = Stub(session.channel()).GetRun(&context, request, &run);
+  const auto status = get(run);
   if (!status.ok()) return session.Fail(status);
   PrintRun(session, run);
 }
@@ -158,6 +181,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
     std::string filter;
     std::string request_id;
     size_t limit = 100;
+    WatchFlags watch;
   };
   auto o = std::make_shared<Options>();
 
@@ -170,14 +194,23 @@ void AddRunCommands(CLI::App& app, Session& session) {
   runs->add_option("--filter", o->filter,
                    "conditions on state (ACTIVE, COMPLETED, SKIPPED, CANCELLED), nominal_time and "
                    "complete_time, joined by AND, OR, NOT");
-  runs->callback([o, &session] { ListRuns(session, o->name, o->order_by, o->filter, o->limit); });
+  auto runs_watch = std::make_shared<WatchFlags>();
+  runs_watch->Add(*runs);
+  runs->callback([o, runs_watch, &session] {
+    v1::ListRunsRequest request;
+    request.set_parent(session.FullName("schedules", o->name));
+    request.set_order_by(o->order_by);
+    request.set_filter(o->filter);
+    ListRuns(session, request, o->limit, *runs_watch);
+  });
 
   CLI::App* group = app.add_subcommand("run", "runs: the events that one occurrence fired");
   group->require_subcommand(1);
   group->fallthrough();
   CLI::App* get = group->add_subcommand("get", "show one run with its counts");
   get->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
-  get->callback([o, &session] { GetRun(session, o->name); });
+  o->watch.Add(*get);
+  get->callback([o, &session] { GetRun(session, o->name, o->watch); });
   CLI::App* cancel = group->add_subcommand("cancel", "cancel the unsent events of a run");
   cancel->add_option("name", o->name, "full name, or {schedule}/runs/{occurrence}")->required();
   cancel->add_option("--request-id", o->request_id,

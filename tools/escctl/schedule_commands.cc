@@ -1,6 +1,8 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "escapement/v1/run_service.grpc.pb.h"
@@ -11,6 +13,7 @@
 #include "tools/escctl/target_flags.h"
 #include "tools/escctl/throttle_flags.h"
 #include "tools/escctl/timing_flags.h"
+#include "tools/escctl/watch.h"
 
 namespace escapement::escctl {
 namespace {
@@ -32,12 +35,16 @@ Row ToRow(const v1::Schedule& s) {
           absl::StrCat(s.version())};
 }
 
+const Row& Header() {
+  static const Row header = {"NAME", "STATE", "WHEN", "ZONE", "N", "NEXT", "VERSION"};
+  return header;
+}
+
 void PrintSchedules(Session& session, const std::vector<v1::Schedule>& schedules, bool list) {
   if (session.format() == OutputFormat::kTable) {
     std::vector<Row> rows;
     for (const auto& schedule : schedules) rows.push_back(ToRow(schedule));
-    return session.Print(
-        FormatTable({"NAME", "STATE", "WHEN", "ZONE", "N", "NEXT", "VERSION"}, rows));
+    return session.Print(FormatTable(Header(), rows));
   }
   if (!list) return session.Print(FormatMessage(schedules.front(), session.format()));
   std::vector<const google::protobuf::Message*> messages;
@@ -172,41 +179,72 @@ void AddUpdate(CLI::App& group, Session& session) {
   });
 }
 
-void AddGetAndList(CLI::App& group, Session& session) {
-  auto name = std::make_shared<std::string>();
-  CLI::App* get = group.add_subcommand("get", "show one schedule");
-  get->add_option("name", *name, "id or full name")->required();
-  get->callback([name, &session] {
-    v1::GetScheduleRequest request;
-    request.set_name(session.FullName("schedules", *name));
+grpc::Status GetSchedule(Session& session, const std::string& name, v1::Schedule& schedule) {
+  v1::GetScheduleRequest request;
+  request.set_name(session.FullName("schedules", name));
+  grpc::ClientContext context;
+  session.Prepare(context);
+  return Stub(session.channel()).GetSchedule(&context, request, &schedule);
+}
+
+// Reads at most `limit` schedules; `more` says that there are others.
+grpc::Status ListSchedules(Session& session, size_t limit, std::vector<v1::Schedule>& schedules,
+                           bool& more) {
+  v1::ListSchedulesRequest request;
+  request.set_parent(session.parent());
+  do {
+    request.set_page_size(static_cast<int32_t>(std::min<size_t>(1000, limit - schedules.size())));
     grpc::ClientContext context;
     session.Prepare(context);
+    v1::ListSchedulesResponse page;
+    const auto status = Stub(session.channel()).ListSchedules(&context, request, &page);
+    if (!status.ok()) return status;
+    for (auto& schedule : *page.mutable_schedules()) schedules.push_back(std::move(schedule));
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && schedules.size() < limit);
+  more = !request.page_token().empty();
+  return grpc::Status::OK;
+}
+
+void AddGetAndList(CLI::App& group, Session& session) {
+  auto name = std::make_shared<std::string>();
+  auto get_watch = std::make_shared<WatchFlags>();
+  CLI::App* get = group.add_subcommand("get", "show one schedule");
+  get->add_option("name", *name, "id or full name")->required();
+  get_watch->Add(*get);
+  get->callback([name, get_watch, &session] {
+    if (get_watch->wanted()) {
+      return get_watch->Run(session, Header(), [&] {
+        std::vector<v1::Schedule> schedule(1);
+        grpc::Status status = GetSchedule(session, *name, schedule[0]);
+        return Reading::Of(std::move(status), std::move(schedule), ToRow);
+      });
+    }
     v1::Schedule schedule;
-    PrintOrFail(session, Stub(session.channel()).GetSchedule(&context, request, &schedule),
-                schedule);
+    PrintOrFail(session, GetSchedule(session, *name, schedule), schedule);
   });
 
   auto limit = std::make_shared<size_t>(1000);
+  auto list_watch = std::make_shared<WatchFlags>();
   CLI::App* list = group.add_subcommand("list", "show the schedules of the tenant");
-  list->add_option("--limit", *limit, "most schedules to show")->capture_default_str();
-  list->callback([limit, &session] {
+  list->add_option("--limit", *limit, "most schedules to show")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  list_watch->Add(*list);
+  list->callback([limit, list_watch, &session] {
+    bool more = false;
+    if (list_watch->wanted()) {
+      return list_watch->Run(session, Header(), [&] {
+        std::vector<v1::Schedule> schedules;
+        grpc::Status status = ListSchedules(session, *limit, schedules, more);
+        return Reading::Of(std::move(status), std::move(schedules), ToRow);
+      });
+    }
     std::vector<v1::Schedule> schedules;
-    v1::ListSchedulesRequest request;
-    request.set_parent(session.parent());
-    do {
-      request.set_page_size(
-          static_cast<int32_t>(std::min<size_t>(1000, *limit - schedules.size())));
-      grpc::ClientContext context;
-      session.Prepare(context);
-      v1::ListSchedulesResponse page;
-      const auto status = Stub(session.channel()).ListSchedules(&context, request, &page);
-      if (!status.ok()) return session.Fail(status);
-      for (auto& schedule : *page.mutable_schedules()) schedules.push_back(std::move(schedule));
-      request.set_page_token(page.next_page_token());
-    } while (!request.page_token().empty() && schedules.size() < *limit);
+    const grpc::Status status = ListSchedules(session, *limit, schedules, more);
+    if (!status.ok()) return session.Fail(status);
     PrintSchedules(session, schedules, /*list=*/true);
-    if (!request.page_token().empty())
-      session.Say("escctl: there are more schedules; raise --limit");
+    if (more) session.Say("escctl: there are more schedules; raise --limit");
   });
 }
 

@@ -12,7 +12,7 @@ namespace escapement::escctl {
 namespace {
 
 constexpr size_t kContextLines = 3;
-constexpr size_t kCellsMax = 4'000'000;  // of the table of longest common subsequences: 16 MB
+constexpr size_t kCellsMax = 4'000'000;  // cells of the table of common lines: 16 MB
 
 using Lines = std::vector<absl::string_view>;
 

@@ -1,0 +1,82 @@
+// --watch of get and list.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/escctl_fixture.h"
+
+namespace escapement::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EscctlWatchTest : public EscctlTest {
+ protected:
+  // Starts a command that stays.
+  std::unique_ptr<ChildProcess> Watch(std::vector<std::string> arguments) {
+    auto child = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
+                                      .arguments = std::move(arguments),
+                                      .environment = environment_,
+                                      .log = folder_ + "/watch"});
+    EXPECT_TRUE(child.ok()) << child.status();
+    return *std::move(child);
+  }
+  static std::string Next(ChildProcess& child, const std::string& prefix) {
+    const auto line = child.AwaitLine(prefix, absl::Seconds(30));
+    return line.ok() ? *line : line.status().ToString();
+  }
+  void Create(const std::string& name) {
+    Json({"schedule", "create", name, "--cron", "0 3 1 1 *", "--http", receiver_->origin()});
+  }
+};
+
+TEST_F(EscctlWatchTest, ListPrintsTheRowsThatChange) {
+  Create("a");
+  Create("b");
+  const auto watch = Watch({"schedule", "list", "--watch"});
+  EXPECT_THAT(Next(*watch, ""), HasSubstr("NAME"));
+  EXPECT_THAT(Next(*watch, ""), HasSubstr("schedules/a  ENABLED"));
+  EXPECT_THAT(Next(*watch, ""), HasSubstr("schedules/b  ENABLED"));
+  Json({"schedule", "pause", "b"});
+  EXPECT_THAT(Next(*watch, ""), HasSubstr("schedules/b  PAUSED"));
+  Create("c");
+  EXPECT_THAT(Next(*watch, ""), HasSubstr("schedules/c  ENABLED"));
+  Run({"schedule", "delete", "a"});
+  Create("d");
+  EXPECT_THAT(Next(*watch, ""), HasSubstr("schedules/d  ENABLED"));
+  watch->Signal(SIGINT);
+  EXPECT_EQ(*watch->Wait(absl::Seconds(10)), 128 + SIGINT);
+}
+
+TEST_F(EscctlWatchTest, GetPrintsEachNewVersionInItsFormat) {
+  Json({"policy", "create", "p", "-m", "1"});
+  const auto watch = Watch({"policy", "get", "p", "-w", "-o", "yaml"});
+  EXPECT_EQ(Next(*watch, "maxConcurrent"), "maxConcurrent: \"1\"");
+  Json({"policy", "update", "p", "-m", "2"});
+  EXPECT_EQ(Next(*watch, "---"), "---");
+  EXPECT_EQ(Next(*watch, "maxConcurrent"), "maxConcurrent: \"2\"");
+  Run({"policy", "delete", "p"});
+  EXPECT_EQ(*watch->Wait(absl::Seconds(10)), 1);
+}
+
+TEST_F(EscctlWatchTest, WatchCountBoundsTheReadings) {
+  Create("a");
+  const std::string run = Json({"schedule", "trigger", "a"})["name"];
+  const std::vector<std::vector<std::string>> commands = {
+      {"schedule", "get", "a"}, {"schedule", "runs", "a"}, {"run", "get", run}, {"policy", "list"}};
+  for (std::vector<std::string> command : commands) {
+    command.insert(command.end(), {"--watch", "--watch-count", "1"});
+    const Said said = Run(command);
+    EXPECT_EQ(said.exit_code, 0) << said.words;
+    EXPECT_NE(said.data, "");
+  }
+  EXPECT_EQ(Run({"schedule", "get", "nothing", "-w"}).exit_code, 1);
+  EXPECT_EQ(Run({"event", "get", "nothing", "-w"}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace escapement::integration
