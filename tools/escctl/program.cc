@@ -5,6 +5,7 @@
 #include "tools/escctl/apply/apply_command.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/context/context_commands.h"
+#include "tools/escctl/top/top_command.h"
 #include "tools/escctl/tree/command_tree.h"
 #include "tools/escctl/tree/examples.h"
 #include "tools/escctl/tree/tree_commands.h"
@@ -38,6 +39,7 @@ void AddAllCommands(CLI::App& app, Session& session) {
   AddPolicyCommands(app, session);
   AddTokenCommands(app, session);
   AddStoreCommands(app, session);
+  AddTopCommand(app, session);
   AddContextCommands(app, session);
   AddTreeCommands(app, session);
 }

@@ -95,6 +95,7 @@ const Table& Examples() {
       {"config get-contexts", {"escctl config get-contexts", "escctl config get-contexts -o json"}},
       {"config current-context", {"escctl config current-context"}},
       {"config delete-context", {"escctl config delete-context prod"}},
+      {"top", {"escctl top --metrics-url http://127.0.0.1:7411", "escctl top --once"}},
       {"completion",
        {"source <(escctl completion bash)", "escctl completion zsh > ~/.zsh/completions/_escctl",
         "escctl completion fish > ~/.config/fish/completions/escctl.fish"}},
