@@ -1,5 +1,7 @@
 // escctl against a real platform: what it prints, and its exit codes.
 
+#include <unistd.h>
+
 #include <fstream>
 #include <string>
 #include <vector>
@@ -86,6 +88,33 @@ TEST_F(EscctlTest, CreatesCancelsAndIngestsEvents) {
   receiver_->AwaitRequests(2500);
   EXPECT_EQ(Json({"event", "ingest", "-f", file, "--http", uri})["existing"], 2500);
   EXPECT_EQ(receipts_.Stats().distinct, 2500u);
+  // Without a terminal there is no line of progress.
+  EXPECT_EQ(Run({"event", "ingest", "-f", file, "--http", uri}).words, "");
+  const auto refused = Run({"event", "ingest", "-f", file, "--http", "ftp://x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.data, HasSubstr("0        0         2500\n"));
+}
+
+TEST_F(EscctlTest, IngestShowsItsProgressOnATerminal) {
+  if (access("/usr/bin/script", X_OK) != 0) GTEST_SKIP() << "script is not installed";
+  const std::string file = folder_ + "/events.jsonl";
+  std::ofstream(file) << "{}\n{}\n";
+  // script gives the command a terminal, and copies it to stdout.
+  auto child = ChildProcess::Start(
+      {.program = "/usr/bin/script",
+       .arguments = {"-qec",
+                     absl::StrCat(Bin(), "/tools/escctl/escctl event ingest -f ", file, " --http ",
+                                  receiver_->origin()),
+                     "/dev/null"},
+       .environment = environment_,
+       .log = folder_ + "/script"});
+  ASSERT_TRUE(child.ok()) << child.status();
+  std::string shown;
+  for (auto line = (*child)->AwaitLine("", absl::Seconds(30)); line.ok();
+       line = (*child)->AwaitLine("", absl::Seconds(30))) {
+    absl::StrAppend(&shown, *line, "\n");
+  }
+  EXPECT_THAT(shown, HasSubstr("\r\x1b[K2 created, 0 existing, 0 refused, "));
 }
 
 TEST_F(EscctlTest, TakesAPolicyThroughItsLife) {

@@ -1,9 +1,10 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/time_util.h>
 
-#include <chrono>
+#include <deque>
 #include <fstream>
 #include <iostream>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -12,6 +13,7 @@
 #include "common/base/proto_time.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
+#include "tools/escctl/ingest_progress.h"
 #include "tools/escctl/target_flags.h"
 #include "tools/escctl/watch.h"
 
@@ -23,7 +25,7 @@ using Stub = v1::EventService::Stub;
 
 constexpr int kIngestBatchEvents = 1000;
 constexpr size_t kIngestBatchBytes = 2 << 20;  // below the server's 8 MiB for one batch
-constexpr int kIngestOutstanding = 8;
+constexpr size_t kIngestOutstanding = 8;
 
 const Row& Header() {
   static const Row header = {"NAME", "ID", "DUE", "STATE", "OUTCOME", "ATTEMPTS"};
@@ -170,66 +172,83 @@ bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
   return true;
 }
 
-struct IngestTotals {
-  int64_t created = 0;
-  int64_t existing = 0;
-  int64_t refused_batches = 0;
-  uint64_t answered = 0;
-};
+// One stream of batches.
+class Ingestion {
+ public:
+  explicit Ingestion(Session& session)
+      : session_(session),
+        stream_(Stub(session.channel()).Ingest(&context_)),
+        progress_(absl::Now()) {}
 
-bool TakeAnswer(Session& session,
-                grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>& stream,
-                IngestTotals* totals) {
-  v1::IngestResponse answer;
-  if (!stream.Read(&answer)) return false;
-  ++totals->answered;
-  totals->created += answer.created_count();
-  totals->existing += answer.existing_count();
-  if (answer.error_code() != 0) {
-    ++totals->refused_batches;
-    session.Say(absl::StrCat("escctl: batch ", answer.batch_number(),
-                             " was refused: ", answer.error_message()));
-  }
-  return true;
-}
-
-void Ingest(Session& session, std::istream& in, const v1::Event& defaults) {
-  grpc::ClientContext context;
-  auto stream = Stub(session.channel()).Ingest(&context);
-  IngestTotals totals;
-  int64_t line_number = 0;
-  uint64_t sent = 0;
-  std::string error;
-  bool open = true;
-  while (open) {
-    v1::IngestRequest batch;
-    if (!ReadBatch(in, line_number, batch, error) || batch.events_size() == 0) break;
-    if (sent == 0) {
-      batch.set_parent(session.parent());
-      *batch.mutable_defaults() = defaults;
+  void Run(std::istream& in, const v1::Event& defaults) {
+    int64_t line_number = 0;
+    std::string error;
+    bool open = true;
+    while (open) {
+      v1::IngestRequest batch;
+      if (!ReadBatch(in, line_number, batch, error) || batch.events_size() == 0) break;
+      if (batches_ == 0) {
+        batch.set_parent(session_.parent());
+        *batch.mutable_defaults() = defaults;
+      }
+      batch.set_batch_number(++batches_);
+      unanswered_.push_back(batch.events_size());
+      open = stream_->Write(batch);
+      while (open && unanswered_.size() >= kIngestOutstanding) open = TakeAnswer();
     }
-    batch.set_batch_number(++sent);
-    open = stream->Write(batch);
-    while (open && sent - totals.answered >= kIngestOutstanding)
-      open = TakeAnswer(session, *stream, &totals);
+    stream_->WritesDone();
+    while (open && !unanswered_.empty()) open = TakeAnswer();
+    const grpc::Status status = stream_->Finish();
+    progress_.End(counts_, absl::Now());
+    PrintCounts();
+    if (!status.ok()) return session_.Fail(status);
+    if (!error.empty()) return session_.FailUsage(error);
+    if (refused_batches_ > 0 || !unanswered_.empty()) {
+      session_.Fail(
+          grpc::Status(grpc::StatusCode::ABORTED, "some batches were refused or not answered"));
+    }
   }
-  stream->WritesDone();
-  while (open && totals.answered < sent) open = TakeAnswer(session, *stream, &totals);
-  const auto status = stream->Finish();
-  if (session.format() == OutputFormat::kTable) {
-    session.Print(FormatTable({"CREATED", "EXISTING"},
-                              {{absl::StrCat(totals.created), absl::StrCat(totals.existing)}}));
-  } else {
-    session.Print(
-        absl::StrCat("{\"created\": ", totals.created, ", \"existing\": ", totals.existing, "}\n"));
+
+ private:
+  bool TakeAnswer() {
+    v1::IngestResponse answer;
+    if (!stream_->Read(&answer) || unanswered_.empty()) return false;
+    counts_.created += answer.created_count();
+    counts_.existing += answer.existing_count();
+    if (answer.error_code() != 0) {
+      ++refused_batches_;
+      counts_.refused += unanswered_.front();
+      progress_.Clear();
+      session_.Say(absl::StrCat("escctl: batch ", answer.batch_number(),
+                                " was refused: ", answer.error_message()));
+    }
+    unanswered_.pop_front();
+    progress_.Show(counts_, absl::Now());
+    return true;
   }
-  if (!status.ok()) return session.Fail(status);
-  if (!error.empty()) return session.FailUsage(error);
-  if (totals.refused_batches > 0 || totals.answered < sent) {
-    session.Fail(
-        grpc::Status(grpc::StatusCode::ABORTED, "some batches were refused or not answered"));
+
+  void PrintCounts() {
+    if (session_.format() == OutputFormat::kTable) {
+      session_.Print(FormatTable({"CREATED", "EXISTING", "REFUSED"},
+                                 {{absl::StrCat(counts_.created), absl::StrCat(counts_.existing),
+                                   absl::StrCat(counts_.refused)}}));
+    } else {
+      session_.Print(FormatJsonText(
+          absl::StrCat("{\"created\": ", counts_.created, ", \"existing\": ", counts_.existing,
+                       ", \"refused\": ", counts_.refused, "}"),
+          session_.format()));
+    }
   }
-}
+
+  Session& session_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::IngestRequest, v1::IngestResponse>> stream_;
+  ProgressLine progress_;
+  IngestCounts counts_;
+  std::deque<int> unanswered_;  // numbers of events, in the order of the batches
+  uint64_t batches_ = 0;
+  int refused_batches_ = 0;
+};
 
 void AddIngest(CLI::App& group, Session& session) {
   struct Options {
@@ -246,10 +265,10 @@ void AddIngest(CLI::App& group, Session& session) {
     v1::Event defaults;
     if (auto status = o->defaults.Apply(defaults); !status.ok())
       return session.FailUsage(status.message());
-    if (o->file == "-") return Ingest(session, std::cin, defaults);
+    if (o->file == "-") return Ingestion(session).Run(std::cin, defaults);
     std::ifstream in(o->file);
-    if (!in) return session.FailUsage(absl::StrCat("cannot read ", o->file));
-    Ingest(session, in, defaults);
+    if (!in) return session.FailUsage(absl::StrCat("--file: cannot read ", o->file));
+    Ingestion(session).Run(in, defaults);
   });
 }
 
