@@ -71,9 +71,12 @@ TEST_F(EscctlApplyTest, TakesAnIntervalWithoutAnAnchorAndWhatGetPrints) {
       "interval":{"every":"90s"},"target":{"grpc":{"uri":"127.0.0.1:1"}}}])");
   EXPECT_EQ(Run({"apply", "-f", file}).data, "schedule/pulse created\n");
   EXPECT_EQ(Run({"apply", "-f", file}).data, "schedule/pulse unchanged\n");
+  Json({"schedule", "pause", "pulse"});
   const Said shown = Run({"schedule", "get", "pulse", "-o", "yaml"});
   const std::string copy = Write("copy.yaml", "kind: Schedule\n" + shown.data);
-  EXPECT_EQ(Run({"apply", "-f", copy}).data, "schedule/pulse unchanged\n");
+  const Said same = Run({"apply", "-f", copy});
+  EXPECT_EQ(same.data, "schedule/pulse unchanged\n");
+  EXPECT_THAT(same.words, HasSubstr("warning: schedule/pulse: state is ignored here"));
 }
 
 TEST_F(EscctlApplyTest, DryRunShowsADiffAndWritesNothing) {

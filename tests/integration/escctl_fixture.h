@@ -76,7 +76,7 @@ class EscctlTest : public ::testing::Test {
 
   std::string folder_;
   int runs_ = 0;
-  std::vector<std::string> environment_;  // what escctl gets
+  std::vector<std::string> environment_;  // for escctl
   fixtures::Receipts receipts_;
   std::unique_ptr<fixtures::HttpReceiver> receiver_;
   std::unique_ptr<Platform> platform_;

@@ -127,6 +127,8 @@ TEST(EscctlShellTest, WrongUsageIsOneLine) {
     EXPECT_EQ(shown.words.find('\n'), shown.words.size() - 1) << shown.words;
     EXPECT_THAT(shown.words, HasSubstr("--help\n"));
   }
+  EXPECT_EQ(Bash("escctl policy usage p --limit 0").words,
+            "escctl: --limit: Value 0 must be more than 0; see: escctl policy usage --help\n");
   EXPECT_THAT(Bash("escctl schedule list --limit x").words,
               HasSubstr("see: escctl schedule list --help"));
 }

@@ -19,8 +19,11 @@ std::string UsageWords(const CLI::App& app, const CLI::Error& error) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const std::string path = PathOf(*command);
   const std::string help = absl::StrCat("escctl ", path, path.empty() ? "" : " ", "--help");
-  return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}, {"subcommand", "command"}}),
-                      "; see: ", help);
+  std::string words = absl::StrReplaceAll(error.what(), {{"\n", " "}, {"subcommand", "command"}});
+  // CLI11 spells out the largest number of all.
+  const size_t range = words.find(" not in range 0.000000 to 1797");
+  if (range != std::string::npos) words.replace(range, std::string::npos, " must be more than 0");
+  return absl::StrCat(words, "; see: ", help);
 }
 
 }  // namespace

@@ -108,6 +108,10 @@ class ApplyRun {
       for (const FieldError& error : resource.errors)
         SayError(resource.place, resource.title, error.field, error.problem);
       if (!resource.errors.empty()) continue;
+      for (const FieldError& warning : resource.warnings) {
+        session_.Say(
+            absl::StrCat("warning: ", resource.title, ": ", warning.field, " ", warning.problem));
+      }
       if constexpr (!std::is_same_v<Kind, std::monostate>)
         Report(resource.place, resource.title, applier_.Apply(*message));
     }

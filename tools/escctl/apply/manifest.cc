@@ -105,7 +105,8 @@ class ManifestReader {
       ReadPayloadText(values, resource.errors);
       ReadMessage(values, schedule, resource.errors);
       if (schedule.state() == v1::Schedule::PAUSED)
-        resource.errors.push_back({"state", "cannot be set here; use: escctl schedule pause"});
+        resource.warnings.push_back(
+            {"state", "is ignored here; to pause it: escctl schedule pause"});
       if (!schedule.policy().empty()) {
         const std::string parent = ParentOf(schedule.name(), "schedules");
         schedule.set_policy(FullName(schedule.policy(), parent.empty() ? parent_ : parent,
@@ -117,7 +118,7 @@ class ManifestReader {
       ReadName(name, "policies", "policy", resource, policy);
       ReadMessage(values, policy, resource.errors);
       if (policy.state() == v1::ThrottlePolicy::PAUSED)
-        resource.errors.push_back({"state", "cannot be set here; use: escctl policy pause"});
+        resource.warnings.push_back({"state", "is ignored here; to pause it: escctl policy pause"});
       ClearServerFields(policy);
     } else {
       const std::string given = kind.is_string() ? kind.get<std::string>() : "";

@@ -23,6 +23,7 @@ struct Resource {
   std::variant<std::monostate, v1::Schedule, v1::ThrottlePolicy> message;
   std::string title;  // "schedule/nightly", or "" while kind or name is unknown
   std::vector<FieldError> errors;
+  std::vector<FieldError> warnings;
 };
 
 struct Manifest {

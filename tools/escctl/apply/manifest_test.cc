@@ -101,9 +101,17 @@ TEST(ManifestTest, NamesTheFieldOfEachError) {
   EXPECT_EQ(errors("exclusions: x"), "exclusions: must be a list\n");
   EXPECT_EQ(errors("cron: x\ninterval: {every: 5s}"),
             "interval: set only one of cron, cronFields, interval\n");
-  EXPECT_EQ(errors("state: PAUSED"), "state: cannot be set here; use: escctl schedule pause\n");
   EXPECT_EQ(errors("policy: a/b"),
             "policy: 'a/b' must be a short name or tenants/{tenant}/policies/{name}\n");
+}
+
+TEST(ManifestTest, WarnsOfAPauseThatIsNotApplied) {
+  const Manifest manifest =
+      ReadManifest("kind: Schedule\nname: s\nstate: PAUSED\nversion: 3\n", kParent);
+  EXPECT_EQ(ErrorsOf(manifest.resources.at(0)), "");
+  EXPECT_EQ(
+      manifest.resources[0].warnings,
+      (std::vector<FieldError>{{"state", "is ignored here; to pause it: escctl schedule pause"}}));
 }
 
 TEST(ManifestTest, BrokenDocumentLeavesTheOthers) {

@@ -51,7 +51,7 @@ TEST(QuantileTest, CountsOnlyWhatIsNew) {
   EXPECT_DOUBLE_EQ(*Quantile(0.5, before, now), 1.5);
   EXPECT_EQ(Quantile(0.5, now, now), std::nullopt);
   EXPECT_EQ(Quantile(0.5, {}, {}), std::nullopt);
-  // A process that started anew has fewer observations than before.
+  // After a restart a process has fewer observations than before.
   EXPECT_EQ(Quantile(0.5, now, before), std::nullopt);
 }
 
