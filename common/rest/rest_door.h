@@ -44,6 +44,7 @@ class RestDoor {
   };
 
   RestDoor(RouteTable routes, std::shared_ptr<grpc::Channel> in_process, Options options);
+  // Waits for calls under way, which end when the gRPC server has shut down.
   ~RestDoor();
   RestDoor(const RestDoor&) = delete;
   RestDoor& operator=(const RestDoor&) = delete;
@@ -51,7 +52,7 @@ class RestDoor {
   // Routes /v1/ of the server here, with the errors that the server itself finds there.
   void AddTo(HttpServer& http);
 
-  // Answers once, perhaps after this object has gone.
+  // Answers once.
   void Handle(HttpRequest request, HttpResponder respond);
 
  private:

@@ -5,12 +5,14 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "common/rest/answer_writer.h"
 #include "common/rest/forwarded_metadata_grpc.h"
 #include "common/rest/gzip.h"
@@ -80,10 +82,18 @@ struct RestCall {
   HttpResponder respond;
 };
 
-class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
+class RestDoor::Core {
  public:
   Core(RouteTable routes, std::shared_ptr<grpc::Channel> channel, Options options)
       : routes_(std::move(routes)), stub_(std::move(channel)), options_(std::move(options)) {}
+
+  void AwaitCalls() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](Core* core)
+             ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex_) { return core->under_way_ == 0; },
+        this));
+  }
 
   void Handle(HttpRequest request, HttpResponder respond) {
     respond = WithHeaders(request, std::move(respond));
@@ -133,9 +143,22 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
     AddForwardedMetadata(request, call->context);
     const grpc::Slice slice(message.SerializeAsString());
     call->request = grpc::ByteBuffer(&slice, 1);
-    stub_.UnaryCall(
-        &call->context, route.grpc_path, grpc::StubOptions(), &call->request, &call->answer,
-        [self = shared_from_this(), call](grpc::Status status) { Answer(*call, status); });
+    {
+      absl::MutexLock lock(&mutex_);
+      ++under_way_;
+    }
+    grpc::ClientContext* const context = &call->context;
+    const grpc::ByteBuffer* const bytes = &call->request;
+    grpc::ByteBuffer* const answer = &call->answer;
+    stub_.UnaryCall(context, route.grpc_path, grpc::StubOptions(), bytes, answer,
+                    [this, call = std::move(call)](grpc::Status status) mutable {
+                      Answer(*call, status);
+                      // The context points at the channel. gRPC 1.51 frees twice if a callback
+                      // destroys the last such pointer, so this one goes before the wait ends.
+                      call.reset();
+                      absl::MutexLock lock(&mutex_);
+                      --under_way_;
+                    });
   }
 
   static void Answer(RestCall& call, const grpc::Status& status) {
@@ -228,12 +251,14 @@ class RestDoor::Core : public std::enable_shared_from_this<RestDoor::Core> {
   const RouteTable routes_;
   grpc::GenericStub stub_;
   const Options options_;
+  absl::Mutex mutex_;
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 RestDoor::RestDoor(RouteTable routes, std::shared_ptr<grpc::Channel> in_process, Options options)
     : core_(std::make_shared<Core>(std::move(routes), std::move(in_process), std::move(options))) {}
 
-RestDoor::~RestDoor() = default;
+RestDoor::~RestDoor() { core_->AwaitCalls(); }
 
 void RestDoor::AddTo(HttpServer& http) {
   http.Route("", kPrefix, [core = core_](HttpRequest request, HttpResponder respond) {

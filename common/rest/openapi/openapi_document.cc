@@ -24,7 +24,7 @@ Json ErrorSchema() {
     codes.push_back(absl::StatusCodeToString(static_cast<absl::StatusCode>(code)));
   const Json detail = {{"type", "object"},
                        {"description", "A message of google.rpc, such as ErrorInfo or BadRequest."},
-              {"additionalProperties", true},
+                       {"additionalProperties", true},
                        {"properties", {{"@type", {{"type", "string"}}}}},
                        {"required", Json::array({"@type"})}};
   const Json error = {

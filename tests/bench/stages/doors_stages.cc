@@ -175,6 +175,9 @@ std::string Json(const google::protobuf::Message& message) {
 
 }  // namespace
 
+DoorsStages::DoorsStages(std::string grpc, std::string http)
+    : grpc_(std::move(grpc)), http_(std::move(http)), channel_(NewChannel(grpc_)) {}
+
 absl::Status DoorsStages::Prepare() {
   v1::Schedule schedule;
   schedule.set_cron("0 3 1 1 *");
@@ -189,7 +192,7 @@ absl::Status DoorsStages::Prepare() {
 }
 
 absl::StatusOr<double> DoorsStages::GetByGrpc(const DoorsLoad& load) const {
-  const auto stub = v1::ScheduleService::NewStub(NewChannel(grpc_));
+  const auto stub = v1::ScheduleService::NewStub(channel_);
   struct Get {
     grpc::ClientContext context;
     v1::GetScheduleRequest request;
@@ -209,7 +212,7 @@ absl::StatusOr<double> DoorsStages::GetByRest(const DoorsLoad& load) const {
 }
 
 absl::StatusOr<double> DoorsStages::BatchByGrpc(const DoorsLoad& load, int events) const {
-  const auto stub = v1::EventService::NewStub(NewChannel(grpc_));
+  const auto stub = v1::EventService::NewStub(channel_);
   const v1::BatchCreateEventsRequest request = Batch(events);
   struct Create {
     grpc::ClientContext context;

@@ -6,10 +6,15 @@
 #define TESTS_BENCH_STAGES_DOORS_STAGES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
 
 namespace escapement::bench {
 
@@ -21,8 +26,7 @@ struct DoorsLoad {
 class DoorsStages {
  public:
   // "host:port" each.
-  DoorsStages(std::string grpc, std::string http)
-      : grpc_(std::move(grpc)), http_(std::move(http)) {}
+  DoorsStages(std::string grpc, std::string http);
 
   // Makes the schedule that is read.
   absl::Status Prepare();
@@ -41,6 +45,8 @@ class DoorsStages {
  private:
   const std::string grpc_;
   const std::string http_;
+  // One for all calls: gRPC 1.51 frees twice if a call's end destroys the last pointer.
+  const std::shared_ptr<grpc::Channel> channel_;
 };
 
 }  // namespace escapement::bench
