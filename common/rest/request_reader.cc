@@ -38,6 +38,20 @@ const FieldDescriptor* FindField(const Descriptor* message, absl::string_view na
   return nullptr;
 }
 
+// True for "*" and for names of fields as protos spell them, joined by dots.
+bool IsMaskPath(absl::string_view path) {
+  if (path == "*") return true;
+  char before = '.';
+  for (const char c : path) {
+    const bool lower = absl::ascii_islower(static_cast<unsigned char>(c));
+    const bool inside = c == '_' || c == '.' || absl::ascii_isdigit(static_cast<unsigned char>(c));
+    // A name, and a word in it, begins with a letter.
+    if (!lower && (!inside || before == '.' || before == '_')) return false;
+    before = c;
+  }
+  return before != '.' && before != '_';
+}
+
 bool ParsesFromText(const Descriptor* type) {
   return type->full_name() == "google.protobuf.Timestamp" ||
          type->full_name() == "google.protobuf.Duration";
@@ -125,16 +139,12 @@ std::string SetFromText(Message& message, const FieldDescriptor* field, absl::st
   if (auto* mask = dynamic_cast<google::protobuf::FieldMask*>(value)) {
     for (const absl::string_view path : absl::StrSplit(text, ',', absl::SkipEmpty())) {
       // "displayName" and "display_name" are both understood; "*" too.
-      const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
-        return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ||
-               c == '*';
-      });
-      if (!plain) return "is malformed";
       std::string snake;
       for (const char c : path) {
         if (c >= 'A' && c <= 'Z') snake.push_back('_');
         snake.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
       }
+      if (!IsMaskPath(snake)) return "is malformed";
       mask->add_paths(snake);
     }
     return {};

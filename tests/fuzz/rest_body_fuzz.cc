@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,12 @@ void CheckRoundTrip(const rest::RestRoute& route, const Message& message, absl::
   const auto again = rest::ReadRequest(
       route, {.bindings = std::move(found.bindings), .query = query, .body = call.body});
   Require(again.ok(), "a message is read again", input);
-  Require(MessageDifferencer::Equals(**again, message), "a message is read again as it was", input);
+  MessageDifferencer differencer;
+  std::string differences;
+  differencer.ReportDifferencesToString(&differences);
+  const bool same = differencer.Compare(message, **again);
+  if (!same) std::fprintf(stderr, "%s", differences.c_str());
+  Require(same, "a message is read again as it was", input);
 }
 
 void CheckRequest(absl::string_view input) {
