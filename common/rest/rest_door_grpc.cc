@@ -35,11 +35,15 @@ constexpr const char* kCorsHeaders =
     "Request-Timeout, traceparent, x-request-id";
 constexpr const char* kCorsExposed = "ETag, Retry-After";
 
-std::string EtagOf(const Message& message) {
-  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName("etag");
+// The etag of an answer; "" if it has none.
+std::string EtagOf(const google::protobuf::Descriptor& type, const std::string& bytes) {
+  const FieldDescriptor* field = type.FindFieldByName("etag");
   if (field == nullptr || field->is_repeated() || field->type() != FieldDescriptor::TYPE_STRING)
     return {};
-  return message.GetReflection()->GetString(message, field);
+  const std::unique_ptr<Message> answer(
+      google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
+  if (!answer->ParseFromString(bytes)) return {};
+  return answer->GetReflection()->GetString(*answer, field);
 }
 
 // An etag of the API as a header: it has its quotes already (AIP-154).
@@ -163,17 +167,14 @@ class RestDoor::Core {
 
   static void Answer(RestCall& call, const grpc::Status& status) {
     if (!status.ok()) return call.respond(ErrorAnswer(FromGrpcStatus(status), call.conditional));
-    const Message* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(
-        call.route->method->output_type());
-    const std::unique_ptr<Message> answer(prototype->New());
-    grpc::Slice bytes;
-    if (!call.answer.DumpToSingleSlice(&bytes).ok() ||
-        !answer->ParseFromArray(bytes.begin(), static_cast<int>(bytes.size()))) {
+    const google::protobuf::Descriptor& type = *call.route->method->output_type();
+    grpc::Slice slice;
+    if (!call.answer.DumpToSingleSlice(&slice).ok())
       return call.respond(ErrorAnswer(absl::InternalError("an answer that cannot be read")));
-    }
+    const std::string bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
     HttpResponse response;
     response.content_type = "application/json";
-    if (std::string etag = EtagOf(*answer); !etag.empty()) {
+    if (std::string etag = EtagOf(type, bytes); !etag.empty()) {
       etag = EtagHeader(etag);
       response.headers.emplace_back("ETag", etag);
       if (call.route->http_method == "GET" && NamesEtag(call.if_none_match, etag)) {
@@ -181,7 +182,7 @@ class RestDoor::Core {
         return call.respond(std::move(response));
       }
     }
-    auto json = AnswerJson(*answer);
+    auto json = AnswerJson(type, bytes);
     if (!json.ok()) return call.respond(ErrorAnswer(json.status()));
     response.body = *std::move(json) + "\n";
     call.respond(std::move(response));
