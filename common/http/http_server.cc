@@ -64,7 +64,8 @@ class HttpServer::Core final : public HttpSessionHost,
   asio::io_context& io() override { return io_; }
   const Options& options() const override { return options_; }
   void Dispatch(HttpRequest request, HttpResponder respond) const override;
-  const HttpStreamHandler* StreamHandler(const HttpRequest& head) const override;
+  const HttpStreamHandler* StreamHandler(absl::string_view method,
+                                         absl::string_view path) const override;
   HttpResponse ErrorFor(absl::string_view path, int status, absl::string_view text) const override;
   void Forget(const std::shared_ptr<HttpSession>& session) override { sessions_.erase(session); }
 
@@ -161,10 +162,11 @@ void HttpServer::Core::Dispatch(HttpRequest request, HttpResponder respond) cons
   respond(path_known ? Words(405, "method not allowed") : Words(404, "not found"));
 }
 
-const HttpStreamHandler* HttpServer::Core::StreamHandler(const HttpRequest& head) const {
+const HttpStreamHandler* HttpServer::Core::StreamHandler(absl::string_view method,
+                                                         absl::string_view path) const {
   for (const StreamRoute& route : stream_routes_) {
-    if (head.method == route.method && absl::StartsWith(head.path, route.prefix) &&
-        absl::EndsWith(head.path, route.suffix))
+    if (method == route.method && absl::StartsWith(path, route.prefix) &&
+        absl::EndsWith(path, route.suffix))
       return &route.handler;
   }
   return nullptr;

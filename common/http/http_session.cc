@@ -121,7 +121,9 @@ void Session::OnHead() {
   const auto& message = parser_->get();
   keep_alive_ = parser_->keep_alive();
   head_ = message.method() == http::verb::head;
-  const HttpStreamHandler* handler = host_->StreamHandler(TakeHead());
+  const absl::string_view target = View(message.target());
+  const HttpStreamHandler* handler =
+      host_->StreamHandler(View(message.method_string()), target.substr(0, target.find('?')));
   if (handler == nullptr) {
     const size_t bytes_max = host_->options().body_bytes_max;
     if (parser_->content_length().value_or(0) > bytes_max)

@@ -27,8 +27,9 @@ class HttpSessionHost {
   virtual boost::asio::io_context& io() = 0;
   virtual const HttpServer::Options& options() const = 0;
   virtual void Dispatch(HttpRequest request, HttpResponder respond) const = 0;
-  // The handler that reads this request's body in pieces; null: the body is read as a whole.
-  virtual const HttpStreamHandler* StreamHandler(const HttpRequest& head) const = 0;
+  // The handler that reads the request's body in pieces; null: the body is read as a whole.
+  virtual const HttpStreamHandler* StreamHandler(absl::string_view method,
+                                                 absl::string_view path) const = 0;
   virtual HttpResponse ErrorFor(absl::string_view path, int status,
                                 absl::string_view text) const = 0;
   virtual void Forget(const std::shared_ptr<HttpSession>& session) = 0;

@@ -187,7 +187,10 @@ class DoorsTest : public testing::Test {
     LinkDescriptors();
     folder_ = testing::TempDir() + "/doors.XXXXXX";
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    platform_ = new integration::Platform({.bin = Bin(), .folder = folder_});
+    platform_ = new integration::Platform(
+        {.bin = Bin(),
+         .folder = folder_,
+         .extra_arguments = {{"standalone", {"--cors_origins=https://ops.example"}}}});
     const absl::Status status = platform_->Start({"standalone"});
     ASSERT_TRUE(status.ok()) << status;
     channel_ = NewChannel(platform_->grpc_address("standalone"));
@@ -417,11 +420,22 @@ TEST_F(DoorsTest, BodiesMayBePackedBothWays) {
   EXPECT_EQ(json::parse(*plain)["occurrences"].size(), 100u);
 }
 
-TEST_F(DoorsTest, WithoutOriginsThereIsNoCors) {
-  const HttpAnswer answer =
+TEST_F(DoorsTest, PagesOfListedOriginsMayCall) {
+  const HttpAnswer other =
       Http({.path = kSchedules, .headers = {{"Origin", "https://evil.example"}}});
-  EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(answer.Header("access-control-allow-origin"), "");
+  EXPECT_EQ(other.status, 200);
+  EXPECT_EQ(other.Header("access-control-allow-origin"), "");
+  const HttpAnswer listed =
+      Http({.path = kSchedules, .headers = {{"Origin", "https://ops.example"}}});
+  EXPECT_EQ(listed.Header("access-control-allow-origin"), "https://ops.example");
+  EXPECT_EQ(listed.Header("vary"), "Origin");
+  const HttpAnswer preflight = Http(
+      {.method = "OPTIONS",
+       .path = kSchedules,
+       .headers = {{"Origin", "https://ops.example"}, {"Access-Control-Request-Method", "PATCH"}}});
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.Header("access-control-allow-origin"), "https://ops.example");
+  EXPECT_THAT(preflight.Header("access-control-allow-methods"), HasSubstr("PATCH"));
 }
 
 }  // namespace
