@@ -80,7 +80,7 @@ absl::StatusOr<RouteTable> RouteTable::Build(const google::protobuf::DescriptorP
     if (service == nullptr) return absl::InvalidArgumentError(absl::StrCat("no service ", name));
     for (int i = 0; i < service->method_count(); ++i) {
       const MethodDescriptor* method = service->method(i);
-      if (method->client_streaming() || method->server_streaming()) continue;
+      const bool streams = method->client_streaming() || method->server_streaming();
       if (!method->options().HasExtension(google::api::http)) continue;
       const auto& http = method->options().GetExtension(google::api::http);
       std::vector<google::api::HttpRule> rules = {http};
@@ -92,7 +92,7 @@ absl::StatusOr<RouteTable> RouteTable::Build(const google::protobuf::DescriptorP
           return absl::InvalidArgumentError(
               absl::StrCat("two RPCs for ", route->http_method, " ", route->path.text()));
         }
-        table.routes_.push_back(*std::move(route));
+        (streams ? table.line_routes_ : table.routes_).push_back(*std::move(route));
       }
     }
   }

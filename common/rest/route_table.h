@@ -29,8 +29,8 @@ struct RestRoute {
 
 class RouteTable {
  public:
-  // The routes of these services, which must be in `pool` by their full names. Streaming RPCs and
-  // RPCs without an annotation have no route.
+  // The routes of these services, which must be in `pool` by their full names. RPCs without an
+  // annotation have no route.
   // INVALID_ARGUMENT: no such service; a bad template; a variable or body that names no field of
   // the request; two routes with the same HTTP method and path.
   static absl::StatusOr<RouteTable> Build(const google::protobuf::DescriptorPool& pool,
@@ -42,12 +42,16 @@ class RouteTable {
     // Without a route: HTTP methods that the path has ("GET, PATCH"); "" if it has none.
     std::string allowed;
   };
+  // Does not find streaming RPCs.
   Found Find(absl::string_view http_method, const RequestPath& path) const;
 
   const std::vector<RestRoute>& routes() const { return routes_; }
+  // Streaming RPCs: over HTTP, lines of JSON both ways. Somebody else serves them.
+  const std::vector<RestRoute>& line_routes() const { return line_routes_; }
 
  private:
   std::vector<RestRoute> routes_;
+  std::vector<RestRoute> line_routes_;
 };
 
 }  // namespace escapement::rest

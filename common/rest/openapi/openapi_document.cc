@@ -106,6 +106,19 @@ absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescript
     document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
         *std::move(operation);
   }
+  for (const RestRoute& route : table->line_routes()) {
+    const auto line = info.line_messages.find(route.method->full_name());
+    const auto* message =
+        line == info.line_messages.end() ? nullptr : pool.FindMessageTypeByName(line->second);
+    if (message == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(route.method->full_name(), ": no message for its lines"));
+    }
+    Json operation = LineOperationOf(route, *message, schemas);
+    MakeUnique(operation, operation_ids);
+    document["paths"][OpenApiPath(route.path)][absl::AsciiStrToLower(route.http_method)] =
+        std::move(operation);
+  }
   document["components"]["responses"]["Error"] = ErrorResponse();
   Json& components = document["components"]["schemas"];
   for (const auto& [name, schema] : schemas.components()) components[name] = schema;

@@ -12,6 +12,7 @@
 
 #include <google/protobuf/descriptor.pb.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,16 @@ struct OpenApiInfo {
   std::string title;
   std::string version;
   std::string description;
+  // By the full name of a streaming RPC with an annotation: the message that is one line.
+  std::map<std::string, std::string> line_messages = {};
 };
 
 // The JSON text. `files` come after those that they import and have source info
 // (protoc --include_imports --include_source_info). `services` have full names; tags and paths
 // follow their order.
 // INVALID_ARGUMENT: RouteTable refuses the services; a file does not build; a body that is no
-// message; a field that can be given only in the query, which cannot hold it.
+// message; a field that can be given only in the query, which cannot hold it; a streaming RPC with
+// an annotation and no line message.
 absl::StatusOr<std::string> OpenApiDocument(const google::protobuf::FileDescriptorSet& files,
                                             const std::vector<std::string>& services,
                                             const OpenApiInfo& info);

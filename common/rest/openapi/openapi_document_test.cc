@@ -43,6 +43,18 @@ std::vector<std::string> ParametersOf(const json& operation, const std::string& 
   return names;
 }
 
+TEST(OpenApiJson, IngestTakesAndGivesLines) {
+  const json& ingest = Document().at("paths").at("/v1/tenants/{tenant}/events:ingest").at("post");
+  EXPECT_EQ(ingest.at("operationId"), "ingest");
+  EXPECT_EQ(
+      ingest.at("requestBody").at("content").at("application/x-ndjson").at("schema").at("$ref"),
+      "#/components/schemas/Event");
+  const json& line =
+      ingest.at("responses").at("200").at("content").at("application/x-ndjson").at("schema");
+  EXPECT_TRUE(line.at("properties").contains("error"));
+  EXPECT_THAT(ingest.at("description").get<std::string>(), HasSubstr("newline-delimited JSON"));
+}
+
 TEST(OpenApiJson, ScheduleHasTheJsonFormOfItsFields) {
   const json& properties = Schema(Document(), "Schedule").at("properties");
   EXPECT_EQ(properties.at("displayName").at("type"), "string");
@@ -141,13 +153,12 @@ FileDescriptorSet PublicApi() {
   return files;
 }
 
-TEST(OpenApiJson, HasEachUnaryRpcWithAnAnnotation) {
+TEST(OpenApiJson, HasEachRpcWithAnAnnotation) {
   const FileDescriptorSet api = PublicApi();
   std::set<std::string> expected;
   for (const FileDescriptorProto& file : api.file()) {
     for (const auto& service : file.service()) {
       for (const auto& method : service.method()) {
-        if (method.client_streaming() || method.server_streaming()) continue;
         if (!method.options().HasExtension(google::api::http)) continue;
         expected.insert(absl::StrCat(service.name(), ".", method.name()));
       }

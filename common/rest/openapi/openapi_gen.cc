@@ -1,4 +1,5 @@
-// openapi_gen <descriptors> <out> <service>...: writes the OpenAPI document of services.
+// openapi_gen <descriptors> <out> <service>... [<streaming RPC>=<message of a line>]...: writes the
+// OpenAPI document of services.
 
 #include <google/protobuf/descriptor.pb.h>
 
@@ -22,7 +23,7 @@ constexpr const char* kDescription =
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::cerr << "usage: openapi_gen <descriptors> <out> <service>...\n";
+    std::cerr << "usage: openapi_gen <descriptors> <out> <service>... [<RPC>=<message>]...\n";
     return 2;
   }
   std::ifstream in(argv[1], std::ios::binary);
@@ -31,9 +32,19 @@ int main(int argc, char** argv) {
     std::cerr << "openapi_gen: cannot read " << argv[1] << "\n";
     return 1;
   }
-  const auto document = escapement::rest::OpenApiDocument(
-      files, std::vector<std::string>(argv + 3, argv + argc),
-      {.title = "Escapement", .version = "v1", .description = kDescription});
+  escapement::rest::OpenApiInfo info = {
+      .title = "Escapement", .version = "v1", .description = kDescription};
+  std::vector<std::string> services;
+  for (int i = 3; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos) {
+      services.push_back(argument);
+    } else {
+      info.line_messages.emplace(argument.substr(0, equals), argument.substr(equals + 1));
+    }
+  }
+  const auto document = escapement::rest::OpenApiDocument(files, services, info);
   if (!document.ok()) {
     std::cerr << "openapi_gen: " << document.status() << "\n";
     return 1;

@@ -14,6 +14,8 @@
 namespace escapement::rest {
 namespace {
 
+constexpr const char* kLines = "application/x-ndjson";
+
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
@@ -148,6 +150,17 @@ Json Responses(const RestRoute& route, JsonSchemas& schemas) {
   return responses;
 }
 
+// Id, tag, summary and description.
+Json Begin(const RestRoute& route) {
+  const std::string& name = route.method->name();
+  Json operation = {
+      {"operationId", absl::StrCat(absl::AsciiStrToLower(name.substr(0, 1)), name.substr(1))},
+      {"tags", Json::array({TagOf(route.method->service())})},
+      {"summary", Words(name)}};
+  Describe(operation, CommentOf(route.method));
+  return operation;
+}
+
 }  // namespace
 
 std::string OpenApiPath(const PathTemplate& path) {
@@ -159,18 +172,37 @@ std::string TagOf(const google::protobuf::ServiceDescriptor* service) {
   return std::string(absl::StripSuffix(service->name(), "Service"));
 }
 
+Json LineOperationOf(const RestRoute& route, const google::protobuf::Descriptor& line,
+                     JsonSchemas& schemas) {
+  Json operation = Begin(route);
+  Json parameters = Json::array();
+  AddPathParameters(route, parameters);
+  operation["parameters"] = std::move(parameters);
+  operation["requestBody"] = {{"description", absl::StrCat("One ", line.name(), " on each line.")},
+                              {"required", true}};
+  operation["requestBody"]["content"][kLines]["schema"] = schemas.OfMessage(&line);
+  const Json answer = {
+      {"type", "object"},
+      {"properties",
+       {{"line", {{"type", "integer"}, {"description", "Number of the line; the first is 1."}}},
+        {"name", {{"type", "string"}, {"description", "The resource of the line."}}},
+        {"existing", {{"type", "boolean"}, {"description", "True if it existed already."}}},
+        {"error", {{"$ref", "#/components/schemas/Error/properties/error"}}}}},
+      {"required", Json::array({"line"})}};
+  Json success = {{"description", "One line for each line of the body, in the same order."}};
+  success["content"][kLines]["schema"] = answer;
+  operation["responses"] = {{"200", std::move(success)},
+                            {"default", {{"$ref", "#/components/responses/Error"}}}};
+  return operation;
+}
+
 absl::StatusOr<Json> OperationOf(const RestRoute& route, JsonSchemas& schemas) {
-  const std::string& name = route.method->name();
   const FieldDescriptor* body = route.method->input_type()->FindFieldByName(route.body);
   if (body != nullptr && body->message_type() == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(route.method->full_name(), ": the body is no message"));
   }
-  Json operation = {
-      {"operationId", absl::StrCat(absl::AsciiStrToLower(name.substr(0, 1)), name.substr(1))},
-      {"tags", Json::array({TagOf(route.method->service())})},
-      {"summary", Words(name)}};
-  Describe(operation, CommentOf(route.method));
+  Json operation = Begin(route);
   Json parameters = Json::array();
   AddPathParameters(route, parameters);
   const absl::Status added = AddQueryParameters(route, schemas, parameters);

@@ -27,6 +27,10 @@ std::string TagOf(const google::protobuf::ServiceDescriptor* service);
 // INVALID_ARGUMENT: a body that is no message; a field that the query cannot hold.
 absl::StatusOr<Json> OperationOf(const RestRoute& route, JsonSchemas& schemas);
 
+// The operation of a streaming RPC as newline-delimited JSON. Each line of the body is a `line`.
+Json LineOperationOf(const RestRoute& route, const google::protobuf::Descriptor& line,
+                     JsonSchemas& schemas);
+
 }  // namespace escapement::rest
 
 #endif  // COMMON_REST_OPENAPI_OPERATION_H_

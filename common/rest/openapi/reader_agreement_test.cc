@@ -73,6 +73,8 @@ TEST(OpenApiJson, ReaderTakesAllThatItNames) {
   for (const auto& [path, operations] : document.at("paths").items()) {
     for (const auto& [method, operation] : operations.items()) {
       SCOPED_TRACE(absl::StrCat(method, " ", path));
+      // Lines of JSON are read by services/master/ingest.
+      if (operation.at("operationId") == "ingest") continue;
       EXPECT_TRUE(Read(method, path, {}).ok()) << Read(method, path, {});
       for (const json& parameter : operation.value("parameters", json::array())) {
         const std::string name = parameter.at("name");
