@@ -67,6 +67,7 @@ class HttpServer::Core final : public HttpSessionHost,
   const HttpStreamHandler* StreamHandler(absl::string_view method,
                                          absl::string_view path) const override;
   HttpResponse ErrorFor(absl::string_view path, int status, absl::string_view text) const override;
+  uint64_t NextTurn() override { return ++turns_; }
   void Forget(const std::shared_ptr<HttpSession>& session) override { sessions_.erase(session); }
 
   const Options options_;
@@ -79,10 +80,12 @@ class HttpServer::Core final : public HttpSessionHost,
 
  private:
   void Accept();
+  void CloseLongestWaiting();
 
   tcp::acceptor acceptor_;
   std::set<std::shared_ptr<HttpSession>> sessions_;  // only on the io thread
-  bool stopping_ = false;                            // only on the io thread
+  uint64_t turns_ = 0;
+  bool stopping_ = false;  // only on the io thread
   std::thread thread_;
 };
 
@@ -118,6 +121,7 @@ absl::Status HttpServer::Core::Start() {
 void HttpServer::Core::Accept() {
   acceptor_.async_accept([this](beast::error_code error, tcp::socket socket) {
     if (stopping_ || error == asio::error::operation_aborted) return;
+    if (!error && sessions_.size() >= options_.connections_max) CloseLongestWaiting();
     if (!error && sessions_.size() < options_.connections_max) {
       beast::error_code ignored;
       socket.set_option(tcp::no_delay(true), ignored);
@@ -128,6 +132,16 @@ void HttpServer::Core::Accept() {
     }
     Accept();
   });
+}
+
+// So that slow or idle clients do not keep others out.
+void HttpServer::Core::CloseLongestWaiting() {
+  std::shared_ptr<HttpSession> longest;
+  for (const auto& session : sessions_) {
+    const uint64_t since = session->waiting_since();
+    if (since != 0 && (longest == nullptr || since < longest->waiting_since())) longest = session;
+  }
+  if (longest != nullptr) longest->Close();
 }
 
 void HttpServer::Core::Shutdown() {

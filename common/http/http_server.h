@@ -80,7 +80,9 @@ class HttpServer {
     bool insecure = false;               // allows addresses beyond loopback
     size_t header_bytes_max = 16 << 10;  // above this: 431
     size_t body_bytes_max = 4 << 20;     // above this: 413
-    size_t connections_max = 1000;       // further connections are closed at once
+    // A further connection takes the place of the one that has waited longest for bytes of a
+    // request. If none waits so, it is closed at once.
+    size_t connections_max = 1000;
     // From the first byte of a request to its last one.
     absl::Duration read_timeout = absl::Seconds(15);
     absl::Duration idle_timeout = absl::Seconds(60);   // between two requests

@@ -5,6 +5,7 @@
 #include <boost/asio/write.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -141,6 +142,29 @@ TEST_F(HttpServerTest, AStreamMayBeRefusedOrDropped) {
   };
   EXPECT_THAT(post("/v1/a:refuse"), StartsWith("HTTP/1.1 403 "));
   EXPECT_EQ(post("/v1/a:drop"), "");
+}
+
+TEST(HttpServer, SlowClientsGiveWayToNewOnes) {
+  HttpServer server({.connections_max = 3});
+  server.RouteSync("GET", "/healthz", [](const HttpRequest&) { return HttpResponse(); });
+  ASSERT_TRUE(server.Start().ok());
+  boost::asio::io_context io;
+  std::vector<boost::asio::ip::tcp::socket> slow;
+  for (int i = 0; i < 3; ++i) {
+    slow.emplace_back(io).connect(
+        {boost::asio::ip::make_address("127.0.0.1"), static_cast<uint16_t>(server.port())});
+    boost::asio::write(slow.back(), boost::asio::buffer("GET /he", 7));
+  }
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(Get(server.port(), "/healthz"), HasSubstr("200 OK"));
+  // The first one had to go.
+  std::string end;
+  boost::system::error_code error;
+  boost::asio::read(slow[0], boost::asio::dynamic_buffer(end), error);
+  EXPECT_TRUE(error) << error.message();
+  boost::asio::write(slow[2], boost::asio::buffer(std::string("althz HTTP/1.1\r\nHost: x\r\n"
+                                                              "Connection: close\r\n\r\n")));
+  boost::asio::read(slow[2], boost::asio::dynamic_buffer(end), error);
+  EXPECT_THAT(end, HasSubstr("200 OK"));
 }
 
 TEST_F(HttpServerTest, AnswersExpectContinue) {

@@ -51,6 +51,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
 
   void Read() override;
   void Close() override;
+  uint64_t waiting_since() const override { return waiting_since_; }
 
  private:
   class Stream;
@@ -76,6 +77,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   const std::shared_ptr<HttpSessionHost> host_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
+  uint64_t waiting_since_ = 0;
   bool keep_alive_ = true;
   bool head_ = false;     // the request is a HEAD
   bool refused_ = false;  // in the middle of a request
@@ -85,6 +87,7 @@ Session::Session(tcp::socket socket, std::shared_ptr<HttpSessionHost> host)
     : stream_(std::move(socket)), host_(std::move(host)) {}
 
 void Session::Read() {
+  waiting_since_ = host_->NextTurn();
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(host_->options().header_bytes_max));
   // A body that is read in pieces has no bound.
@@ -177,6 +180,7 @@ HttpRequest Session::TakeHead() const {
 void Session::OnRequest() {
   HttpRequest request = TakeHead();
   request.body = std::move(parser_->get().body());
+  waiting_since_ = 0;
   // A handler may take any time; it has its own deadline.
   stream_.expires_never();
   host_->Dispatch(std::move(request), MakeResponder());
@@ -210,6 +214,7 @@ HttpResponder Session::MakeResponder() {
 }
 
 void Session::WriteError(int status, absl::string_view text) {
+  waiting_since_ = 0;
   keep_alive_ = false;
   refused_ = true;
   Write(host_->ErrorFor(View(parser_->get().target()), status, text));
@@ -420,6 +425,7 @@ class Session::Stream final : public HttpStream,
 };
 
 void Session::StreamBody(const HttpStreamHandler& handler) {
+  waiting_since_ = 0;
   HttpRequest head = TakeHead();
   handler(std::move(head), std::make_shared<Stream>(shared_from_this()));
 }

@@ -7,6 +7,7 @@
 #ifndef COMMON_HTTP_HTTP_SESSION_H_
 #define COMMON_HTTP_HTTP_SESSION_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/string_view.h"
@@ -32,6 +33,8 @@ class HttpSessionHost {
                                                  absl::string_view path) const = 0;
   virtual HttpResponse ErrorFor(absl::string_view path, int status,
                                 absl::string_view text) const = 0;
+  // Greater with each call.
+  virtual uint64_t NextTurn() = 0;
   virtual void Forget(const std::shared_ptr<HttpSession>& session) = 0;
 };
 
@@ -41,6 +44,9 @@ class HttpSession {
   // Reads the next request.
   virtual void Read() = 0;
   virtual void Close() = 0;
+  // Greater for a session that began later to wait for bytes of its client's request; 0 if it does
+  // not wait.
+  virtual uint64_t waiting_since() const = 0;
 };
 
 // `socket` is an open TCP socket over IPv6 or IPv4; the session closes it.
