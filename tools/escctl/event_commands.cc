@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/base/proto_time.h"
+#include "common/rest/ingest_event.h"
 #include "escapement/v1/event_service.grpc.pb.h"
 #include "tools/escctl/commands.h"
 #include "tools/escctl/ingest_progress.h"
@@ -153,21 +153,14 @@ bool ReadBatch(std::istream& in, int64_t& line_number, v1::IngestRequest& batch,
       error = absl::StrCat("line ", line_number, ": ", status.ToString());
       return false;
     }
-    v1::IngestEvent* event = batch.add_events();
-    event->set_event_id(parsed.event_id());
-    if (parsed.has_due_time()) {
-      const std::optional<int64_t> micros = TimestampMicros(parsed.due_time());
-      if (!micros.has_value()) {
-        error = absl::StrCat("line ", line_number, ": due_time is not a valid time");
-        return false;
-      }
-      event->set_due_time_micros(*micros);
+    std::optional<v1::IngestEvent> event = rest::ToIngestEvent(std::move(parsed));
+    if (!event.has_value()) {
+      error = absl::StrCat("line ", line_number, ": due_time is not a valid time");
+      return false;
     }
-    event->set_payload(std::move(*parsed.mutable_payload()));
-    parsed.clear_event_id();
-    parsed.clear_due_time();
-    parsed.clear_payload();
-    if (parsed.ByteSizeLong() > 0) *event->mutable_overrides() = std::move(parsed);
+    // Without overrides of its own the event has the defaults of the batch.
+    if (event->overrides().ByteSizeLong() == 0) event->clear_overrides();
+    *batch.add_events() = *std::move(event);
   }
   return true;
 }

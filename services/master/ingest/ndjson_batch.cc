@@ -9,24 +9,24 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/proto_time.h"
 #include "common/rest/answer_writer.h"
+#include "common/rest/ingest_event.h"
 #include "common/status/errors.h"
 
 namespace escapement::master {
 namespace {
 
-constexpr int kBatchEvents = 1000;
+constexpr size_t kBatchEvents = 1000;
 constexpr size_t kBatchBytes = 1 << 20;
 
 // Splits "events[3].payload" into 3 and "payload". nullopt: the violation is not of one event.
 std::optional<std::pair<size_t, std::string>> EventOf(absl::string_view field) {
   size_t position = 0;
+  if (!absl::ConsumePrefix(&field, "events[")) return std::nullopt;
   const size_t close = field.find(']');
-  if (!absl::ConsumePrefix(&field, "events[") || close == absl::string_view::npos ||
-      !absl::SimpleAtoi(field.substr(0, field.find(']')), &position))
+  if (close == absl::string_view::npos || !absl::SimpleAtoi(field.substr(0, close), &position))
     return std::nullopt;
-  field.remove_prefix(field.find(']') + 1);
+  field.remove_prefix(close + 1);
   absl::ConsumePrefix(&field, ".");
   absl::ConsumePrefix(&field, "overrides.");
   return std::make_pair(position, std::string(field));
@@ -88,31 +88,18 @@ void NdjsonBatch::Add(const NdjsonLines::Line& line) {
     state.error = event.status();
     return;
   }
-  int64_t due_micros = 0;
-  if (event->has_due_time()) {
-    const std::optional<int64_t> micros = TimestampMicros(event->due_time());
-    if (!micros.has_value()) {
-      state.error = InvalidField("due_time", "is not a valid time");
-      return;
-    }
-    due_micros = *micros;
+  std::optional<v1::IngestEvent> ingested = rest::ToIngestEvent(*std::move(event));
+  if (!ingested.has_value()) {
+    state.error = InvalidField("due_time", "is not a valid time");
+    return;
   }
-  state.id = event->event_id();
-  v1::IngestEvent& added = *request_.add_events();
-  added.set_event_id(event->event_id());
-  added.set_due_time_micros(due_micros);
-  added.set_payload(std::move(*event->mutable_payload()));
-  event->clear_event_id();
-  event->clear_due_time();
-  event->clear_payload();
-  *added.mutable_overrides() = *std::move(event);
+  state.id = ingested->event_id();
+  *request_.add_events() = *std::move(ingested);
   line_of_event_.push_back(lines_.size() - 1);
   bytes_ += line.text.size();
 }
 
-bool NdjsonBatch::full() const {
-  return lines_.size() >= static_cast<size_t>(kBatchEvents) || bytes_ >= kBatchBytes;
-}
+bool NdjsonBatch::full() const { return lines_.size() >= kBatchEvents || bytes_ >= kBatchBytes; }
 
 void NdjsonBatch::Take(const v1::IngestResponse& response) {
   if (response.error_code() == 0) {
