@@ -70,12 +70,12 @@ absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,
       rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(), RestServices());
   if (!routes.ok()) return routes.status();
   ndjson_ = std::make_unique<NdjsonDoor>(in_process, runtime_);
+  for (const rest::RestRoute& route : routes->line_routes()) ndjson_->AddTo(http, route);
   rest_ = std::make_unique<rest::RestDoor>(
       *std::move(routes), std::move(in_process),
       rest::RestDoor::Options{.cors_origins = absl::GetFlag(FLAGS_cors_origins)});
   rest_->AddTo(http);
   AddDescription(http);
-  ndjson_->AddTo(http);
   return absl::OkStatus();
 }
 

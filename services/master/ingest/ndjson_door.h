@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "common/http/http_server.h"
+#include "common/rest/route_table.h"
 #include "common/runtime/runtime.h"
 
 namespace grpc {
@@ -28,8 +29,8 @@ class NdjsonDoor {
   NdjsonDoor(const NdjsonDoor&) = delete;
   NdjsonDoor& operator=(const NdjsonDoor&) = delete;
 
-  // The door must outlive the server's thread.
-  void AddTo(HttpServer& http);
+  // `route` must be of EventService.Ingest. The door must outlive the server's thread.
+  void AddTo(HttpServer& http, const rest::RestRoute& route);
 
  private:
   const std::shared_ptr<grpc::Channel> channel_;

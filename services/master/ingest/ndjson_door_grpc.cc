@@ -1,3 +1,4 @@
+#include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
 
 #include <deque>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr size_t kUnansweredMax = 8;          // batches
 constexpr size_t kAnswerBytesMax = 16 << 20;  // answers that the client has not read
-constexpr absl::string_view kPath = "/v1/{parent=tenants/*}/events:ingest";
+constexpr absl::string_view kMethod = "escapement.v1.EventService.Ingest";
 constexpr absl::string_view kType = "application/x-ndjson";
 
 // One request. It lives until both its HTTP stream and its gRPC stream have ended. Its state is
@@ -145,7 +146,7 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
       sent_.pop_front();
     }
     if (answer_.empty() || writing_) return;
-    if (!std::exchange(begun_, true)) http_->Begin({.content_type = std::string(kType)});
+    BeginOnce();
     writing_ = true;
     http_->Write(std::exchange(answer_, {}), [self = shared_from_this()](absl::Status status) {
       self->Post([ok = status.ok()](NdjsonIngest& self) {
@@ -166,11 +167,9 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
       done_ = true;
       return http_->Refuse(rest::ErrorAnswer(status));
     }
-    for (Sent& sent : sent_) {
-      if (!sent.batch.answered())
-        sent.batch.Fail(status.ok() ? absl::InternalError("the stream ended early") : status);
-    }
-    filling_.Fail(status.ok() ? absl::InternalError("the stream ended early") : status);
+    const absl::Status why = status.ok() ? absl::InternalError("the stream ended early") : status;
+    for (Sent& sent : sent_) sent.batch.Fail(why);
+    filling_.Fail(why);
     if (filling_.lines() > 0)
       sent_.push_back({.waits = false, .batch = std::exchange(filling_, NdjsonBatch(parent_))});
     Finish();
@@ -180,8 +179,12 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
     WriteAnswers();
     if (writing_) return;
     done_ = true;
-    if (!std::exchange(begun_, true)) http_->Begin({.content_type = std::string(kType)});
+    BeginOnce();
     http_->End();
+  }
+
+  void BeginOnce() {
+    if (!std::exchange(begun_, true)) http_->Begin({.content_type = std::string(kType)});
   }
 
   // The client has gone.
@@ -215,11 +218,10 @@ class NdjsonIngest final : public grpc::ClientBidiReactor<v1::IngestRequest, v1:
 };
 
 // "" if the path has no parent.
-std::string ParentOf(const HttpRequest& head) {
-  static const auto* const path = new rest::PathTemplate(*rest::PathTemplate::Parse(kPath));
+std::string ParentOf(const rest::PathTemplate& path, const HttpRequest& head) {
   const auto parsed = rest::RequestPath::Parse(head.path);
   if (!parsed.ok()) return {};
-  const auto bindings = path->Match(*parsed);
+  const auto bindings = path.Match(*parsed);
   return bindings.has_value() ? bindings->front().second : std::string();
 }
 
@@ -239,10 +241,13 @@ NdjsonDoor::NdjsonDoor(std::shared_ptr<grpc::Channel> in_process, Runtime& runti
 
 NdjsonDoor::~NdjsonDoor() { executor_->Stop(); }
 
-void NdjsonDoor::AddTo(HttpServer& http) {
-  http.RouteStream("POST", "/v1/", "/events:ingest",
-                   [this](HttpRequest head, std::shared_ptr<HttpStream> stream) {
-                     std::string parent = ParentOf(head);
+void NdjsonDoor::AddTo(HttpServer& http, const rest::RestRoute& route) {
+  CHECK(route.method->full_name() == kMethod) << route.grpc_path;
+  const std::string& text = route.path.text();
+  http.RouteStream(route.http_method, text.substr(0, text.find('{')),
+                   text.substr(text.rfind('}') + 1),
+                   [this, path = route.path](HttpRequest head, std::shared_ptr<HttpStream> stream) {
+                     std::string parent = ParentOf(path, head);
                      if (parent.empty()) {
                        return stream->Refuse(rest::ErrorAnswer(
                            MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PATH", "no such path")));
