@@ -62,7 +62,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   void ReadBody();
   void OnRequest();
   void OnReadError(beast::error_code error);
-  HttpRequest TakeHead() const;
+  HttpRequest CopiedHead() const;
   HttpResponder MakeResponder();
   // Ends the connection after the answer.
   void WriteError(int status, absl::string_view text);
@@ -164,7 +164,7 @@ void Session::OnReadError(beast::error_code error) {
   Close();
 }
 
-HttpRequest Session::TakeHead() const {
+HttpRequest Session::CopiedHead() const {
   const auto& message = parser_->get();
   HttpRequest request;
   request.method = head_ ? "GET" : std::string(message.method_string());
@@ -178,7 +178,7 @@ HttpRequest Session::TakeHead() const {
 }
 
 void Session::OnRequest() {
-  HttpRequest request = TakeHead();
+  HttpRequest request = CopiedHead();
   request.body = std::move(parser_->get().body());
   waiting_since_ = 0;
   // A handler may take any time; it has its own deadline.
@@ -426,7 +426,7 @@ class Session::Stream final : public HttpStream,
 
 void Session::StreamBody(const HttpStreamHandler& handler) {
   waiting_since_ = 0;
-  HttpRequest head = TakeHead();
+  HttpRequest head = CopiedHead();
   handler(std::move(head), std::make_shared<Stream>(shared_from_this()));
 }
 

@@ -3,9 +3,8 @@
 // A request becomes the message of its RPC (request_reader.h) and goes through the server's own
 // in-process channel, so validation, deadlines, credentials and errors are those of the gRPC door.
 //
-// - Answers are application/json with status 200. A message with an etag has it as ETag. Answers
-// are
-//   packed by gzip if the client accepts it.
+// - Answers are application/json with status 200, packed by gzip if the client accepts it. A
+//   message with an etag has it as ETag.
 // - Errors are those of answer_writer.h. An unknown path is 404, another method of a known path is
 //   405 with Allow.
 // - A GET whose If-None-Match is still the etag is answered with 304.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -213,17 +214,19 @@ class RestDoor::Core {
                      "the body must be application/json");
   }
 
+  // The value of Access-Control-Allow-Origin; "" if pages of this origin may not call.
+  std::string AllowedOrigin(absl::string_view origin) const {
+    if (origin.empty()) return {};
+    const auto allows = [this](absl::string_view which) {
+      return absl::c_linear_search(options_.cors_origins, which);
+    };
+    if (allows("*")) return "*";
+    return allows(origin) ? std::string(origin) : std::string();
+  }
+
   // Adds CORS headers and gzip to the answer.
   HttpResponder WithHeaders(const HttpRequest& request, HttpResponder respond) {
-    std::string origin(request.Header("origin"));
-    const bool any = std::find(options_.cors_origins.begin(), options_.cors_origins.end(), "*") !=
-                     options_.cors_origins.end();
-    if (!any && std::find(options_.cors_origins.begin(), options_.cors_origins.end(), origin) ==
-                    options_.cors_origins.end()) {
-      origin.clear();
-    } else if (any && !origin.empty()) {
-      origin = "*";
-    }
+    std::string origin = AllowedOrigin(request.Header("origin"));
     const bool gzip = TakesGzip(request.Header("accept-encoding"));
     return [respond = std::move(respond), origin, gzip,
             from = options_.gzip_from_bytes](HttpResponse response) {

@@ -80,10 +80,9 @@ class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
       if (!reader.done()) return done_(BrokenRecord("the name of a schedule"));
       records_.push_back(std::move(entry.value));
     }
-    more_ = result.more;
     // Where the search goes on: the last one is read again, unless nothing follows it.
     next_.clear();
-    if (more_ && !ids_.empty()) {
+    if (result.more && !ids_.empty()) {
       next_ = ids_.back();
       ids_.pop_back();
       records_.pop_back();
@@ -149,7 +148,6 @@ class ScheduleSearch : public std::enable_shared_from_this<ScheduleSearch> {
   std::string next_;  // id at which the search goes on; empty: at the begin, or nothing more
   std::vector<std::string> ids_;
   std::vector<std::string> records_;  // the rows of ids_
-  bool more_ = false;
   size_t examined_ = 0;
   ShownSchedules page_;
   PageBudget budget_;
