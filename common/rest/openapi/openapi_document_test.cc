@@ -147,7 +147,7 @@ TEST(OpenApiJson, TextOfAnotherFieldIsShownInPlace) {
 }
 
 FileDescriptorSet PublicApi() {
-  std::ifstream in("common/rest/openapi/public_api.bin", std::ios::binary);
+  std::ifstream in("proto/public_api.bin", std::ios::binary);
   FileDescriptorSet files;
   EXPECT_TRUE(files.ParseFromIstream(&in));
   return files;
