@@ -1,7 +1,6 @@
 // Runs some seeds against a real process. Then spoils answers on purpose; each spoilt answer must
 // be found.
 
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/api_fuzz/bed.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::api_fuzz {
 namespace {
@@ -23,10 +23,8 @@ using ::testing::HasSubstr;
 class ApiFuzzTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = ::testing::TempDir() + "/api_fuzz.XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    auto bed =
-        Bed::Start(absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")), folder);
+    const std::string folder = integration::NewFolder("api_fuzz");
+    auto bed = Bed::Start(integration::BuiltFolder(), folder);
     ASSERT_TRUE(bed.ok()) << bed.status();
     bed_ = *std::move(bed);
   }

@@ -4,13 +4,11 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
 
-#include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -19,20 +17,16 @@
 #include "common/rest/route_table.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
-#include "escapement/v1/event_service.pb.h"
-#include "escapement/v1/policy_service.pb.h"
-#include "escapement/v1/run_service.pb.h"
-#include "escapement/v1/schedule_service.pb.h"
-#include "escapement/v1/store_service.pb.h"
-#include "escapement/v1/token_service.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/doors/rest_call.h"
 #include "tests/doors/schema_check.h"
+#include "tests/fixtures/public_routes.h"
 #include "tests/fixtures/raw_call.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::doors {
 namespace {
@@ -41,13 +35,6 @@ using integration::HttpAnswer;
 using integration::HttpCall;
 using nlohmann::json;
 using testing::HasSubstr;
-
-const std::vector<std::string>& PublicServices() {
-  static const auto* const services = new std::vector<std::string>{
-      "escapement.v1.ScheduleService", "escapement.v1.PolicyService", "escapement.v1.EventService",
-      "escapement.v1.RunService",      "escapement.v1.TokenService",  "escapement.v1.StoreService"};
-  return *services;
-}
 
 // '@' in a request stands for the door's own letter, so that each door has resources of its own.
 struct Case {
@@ -151,10 +138,8 @@ const std::vector<Case>& Cases() {
   return *cases;
 }
 
-std::string Bin() { return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")); }
-
-// Without what differs from call to call, and with '@' for the door's letter in names.
-void Normalise(json& value, const std::string& letter) {
+// Removes what differs from call to call.
+void RemoveVolatile(json& value) {
   static const auto* const volatile_fields = new std::set<std::string>{
       "uid",        "completeTime", "nextTime",      "anchorTime",  "etag",       "createTime",
       "updateTime", "storeTime",    "disagreement",  "nominalTime", "occurrence", "eventId",
@@ -164,12 +149,12 @@ void Normalise(json& value, const std::string& letter) {
       if (volatile_fields->contains(it.key())) {
         it = value.erase(it);
       } else {
-        Normalise(*it, letter);
+        RemoveVolatile(*it);
         ++it;
       }
     }
   } else if (value.is_array()) {
-    for (json& element : value) Normalise(element, letter);
+    for (json& element : value) RemoveVolatile(element);
   }
 }
 
@@ -184,40 +169,22 @@ std::string WithoutLetter(std::string text, const std::string& letter) {
 class DoorsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    LinkDescriptors();
-    folder_ = testing::TempDir() + "/doors.XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    folder_ = integration::NewFolder("doors");
     platform_ = new integration::Platform(
-        {.bin = Bin(),
+        {.bin = integration::BuiltFolder(),
          .folder = folder_,
          .extra_arguments = {{"standalone", {"--cors_origins=https://ops.example"}}}});
     const absl::Status status = platform_->Start({"standalone"});
     ASSERT_TRUE(status.ok()) << status;
     channel_ = NewChannel(platform_->grpc_address("standalone"));
-    auto routes = rest::RouteTable::Build(*google::protobuf::DescriptorPool::generated_pool(),
-                                          PublicServices());
-    ASSERT_TRUE(routes.ok()) << routes.status();
-    routes_ = new rest::RouteTable(*std::move(routes));
   }
   static void TearDownTestSuite() {
     channel_.reset();
     delete platform_;
-    delete routes_;
-  }
-
-  // The linker drops generated files that nothing refers to.
-  static void LinkDescriptors() {
-    using google::protobuf::LinkMessageReflection;
-    LinkMessageReflection<v1::GetScheduleRequest>();
-    LinkMessageReflection<v1::GetPolicyRequest>();
-    LinkMessageReflection<v1::GetEventRequest>();
-    LinkMessageReflection<v1::GetRunRequest>();
-    LinkMessageReflection<v1::ReleaseTokensRequest>();
-    LinkMessageReflection<v1::GetClockRequest>();
   }
 
   static const rest::RestRoute* RouteOf(const std::string& method) {
-    for (const rest::RestRoute& route : routes_->routes()) {
+    for (const rest::RestRoute& route : fixtures::PublicRoutes().routes()) {
       if (route.method->name() == method) return &route;
     }
     return nullptr;
@@ -258,17 +225,15 @@ class DoorsTest : public testing::Test {
   static std::string folder_;
   static integration::Platform* platform_;
   static std::shared_ptr<grpc::Channel> channel_;
-  static rest::RouteTable* routes_;
 };
 std::string DoorsTest::folder_;
 integration::Platform* DoorsTest::platform_ = nullptr;
 std::shared_ptr<grpc::Channel> DoorsTest::channel_;
-rest::RouteTable* DoorsTest::routes_ = nullptr;
 
 TEST_F(DoorsTest, EachUnaryRpcHasARouteAndACase) {
   std::set<std::string> with_case;
   for (const Case& c : Cases()) with_case.insert(c.method);
-  for (const std::string& name : PublicServices()) {
+  for (const std::string& name : fixtures::PublicServices()) {
     const auto* service =
         google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
     ASSERT_NE(service, nullptr) << name;
@@ -313,8 +278,8 @@ TEST_F(DoorsTest, BothDoorsAnswerTheSame) {
     ASSERT_EQ(by_grpc.messages.size(), 1u);
     ASSERT_TRUE(answer->ParseFromString(by_grpc.messages[0]));
     json wanted = json::parse(WithoutLetter(*rest::AnswerJson(*answer), "g"));
-    Normalise(wanted, "g");
-    Normalise(rest, "r");
+    RemoveVolatile(wanted);
+    RemoveVolatile(rest);
     EXPECT_EQ(rest, wanted);
   }
 }

@@ -5,7 +5,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::doors {
 namespace {
@@ -32,15 +32,12 @@ using nlohmann::json;
 
 constexpr const char* kIngest = "/v1/tenants/default/events:ingest";
 
-std::string Bin() { return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")); }
-
 class NdjsonTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "/ndjson.XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    folder_ = integration::NewFolder("ndjson");
     platform_ = std::make_unique<integration::Platform>(
-        integration::Platform::Options{.bin = Bin(), .folder = folder_});
+        integration::Platform::Options{.bin = integration::BuiltFolder(), .folder = folder_});
     const absl::Status status = platform_->Start({"standalone"});
     ASSERT_TRUE(status.ok()) << status;
   }

@@ -16,7 +16,7 @@
 #include "common/rest/path_template.h"
 #include "common/rest/request_reader.h"
 #include "tests/doors/rest_call.h"
-#include "tests/fuzz/public_routes.h"
+#include "tests/fixtures/public_routes.h"
 #include "tests/fuzz/require.h"
 
 namespace escapement::fuzz {
@@ -30,7 +30,7 @@ void CheckRoundTrip(const rest::RestRoute& route, const Message& message, absl::
   const std::vector<std::string> target = absl::StrSplit(call.path, absl::MaxSplits('?', 1));
   const auto path = rest::RequestPath::Parse(target[0]);
   Require(path.ok(), "the path of a message is read", input);
-  auto found = PublicRoutes().Find(call.method, *path);
+  auto found = fixtures::PublicRoutes().Find(call.method, *path);
   Require(found.route == &route, "the path of a message leads to its method", input);
   const std::string query = target.size() > 1 ? target[1] : "";
   const auto again = rest::ReadRequest(
@@ -53,7 +53,7 @@ void CheckRequest(absl::string_view input) {
   if (start.size() < 2) return;
   const auto path = rest::RequestPath::Parse(start[1]);
   if (!path.ok()) return;
-  auto found = PublicRoutes().Find(start[0], *path);
+  auto found = fixtures::PublicRoutes().Find(start[0], *path);
   if (found.route == nullptr) return;
   const std::vector<absl::string_view> headers = absl::StrSplit(lines[2], absl::MaxSplits('\t', 1));
   const auto message = rest::ReadRequest(

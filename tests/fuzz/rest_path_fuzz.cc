@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/rest/path_template.h"
-#include "tests/fuzz/public_routes.h"
+#include "tests/fixtures/public_routes.h"
 #include "tests/fuzz/require.h"
 
 namespace escapement::fuzz {
@@ -24,7 +24,7 @@ void CheckPath(absl::string_view input) {
   }
   for (const std::string& segment : path->segments)
     Require(!absl::StrContains(segment, '/'), "a segment has no slash", input);
-  const auto found = PublicRoutes().Find(method, *path);
+  const auto found = fixtures::PublicRoutes().Find(method, *path);
   if (found.route == nullptr) return;
   Require(found.route->http_method == method, "the route has the method", input);
   Require(found.bindings.size() == found.route->path.Variables().size(), "each variable is bound",

@@ -1,7 +1,6 @@
 // escapement.config.v1.Config is the schema of config files. It has exactly the settings of all
 // processes.
 
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/child_process.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -23,8 +23,7 @@ std::set<std::string> SettingsOf(const std::string& service) {
   std::vector<std::string> arguments = {"--print_config"};
   if (service == "store" || service == "standalone") arguments.push_back("--data_dir=x");
   const auto child = ChildProcess::Start(
-      {.program = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/services/",
-                               service, "/", service),
+      {.program = absl::StrCat(BuiltFolder(), "/services/", service, "/", service),
        .arguments = std::move(arguments),
        .log = ::testing::TempDir() + "/words"});
   EXPECT_TRUE(child.ok()) << child.status();

@@ -3,7 +3,6 @@
 #ifndef TESTS_INTEGRATION_ESCCTL_FIXTURE_H_
 #define TESTS_INTEGRATION_ESCCTL_FIXTURE_H_
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -18,19 +17,16 @@
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/child_process.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
-
-inline std::string Bin() {
-  return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"));
-}
 
 class EscctlTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/escctl.XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    platform_ = std::make_unique<Platform>(Platform::Options{.bin = Bin(), .folder = folder_});
+    folder_ = NewFolder("escctl");
+    platform_ =
+        std::make_unique<Platform>(Platform::Options{.bin = BuiltFolder(), .folder = folder_});
     const absl::Status status = platform_->Start({"standalone"});
     ASSERT_TRUE(status.ok()) << status;
     environment_ = {"ESCAPEMENT_SERVER=" + platform_->grpc_address("standalone"),
@@ -45,7 +41,7 @@ class EscctlTest : public ::testing::Test {
   };
   Said Run(std::vector<std::string> arguments) {
     const std::string log = absl::StrCat(folder_, "/words", ++runs_);
-    auto child = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
+    auto child = ChildProcess::Start({.program = BuiltFolder() + "/tools/escctl/escctl",
                                       .arguments = std::move(arguments),
                                       .environment = environment_,
                                       .log = log});

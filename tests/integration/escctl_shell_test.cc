@@ -1,6 +1,5 @@
 // The completion scripts of escctl in their shells, and its manual as man shows it. No server runs.
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -11,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/child_process.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -28,8 +28,7 @@ struct Shown {
 Shown Bash(const std::string& script) {
   static int runs = 0;
   const std::string log = absl::StrCat(::testing::TempDir(), "/bash", ++runs);
-  const std::string folder =
-      absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"), "/tools/escctl");
+  const std::string folder = absl::StrCat(BuiltFolder(), "/tools/escctl");
   auto child = ChildProcess::Start(
       {.program = "/bin/bash",
        .arguments = {"-c", script},

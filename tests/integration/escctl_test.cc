@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/fixtures/grpc_receiver.h"
 #include "tests/integration/escctl_fixture.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -103,8 +104,8 @@ TEST_F(EscctlTest, IngestShowsItsProgressOnATerminal) {
   auto child = ChildProcess::Start(
       {.program = "/usr/bin/script",
        .arguments = {"-qec",
-                     absl::StrCat(Bin(), "/tools/escctl/escctl event ingest -f ", file, " --http ",
-                                  receiver_->origin()),
+                     absl::StrCat(BuiltFolder(), "/tools/escctl/escctl event ingest -f ", file,
+                                  " --http ", receiver_->origin()),
                      "/dev/null"},
        .environment = environment_,
        .log = folder_ + "/script"});

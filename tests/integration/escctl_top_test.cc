@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -47,7 +48,7 @@ TEST_F(EscctlTest, TopReadsTheMetricsOfAProcess) {
   EXPECT_THAT(top.data, ContainsRegex("\n- +7 +[0-9.]+ m?s +[0-9.]+ m?s +0 "));
 
   // The second frame has a rate.
-  auto live = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
+  auto live = ChildProcess::Start({.program = BuiltFolder() + "/tools/escctl/escctl",
                                    .arguments = {"top", "--metrics-url", url + "/metrics"},
                                    .environment = environment_,
                                    .log = folder_ + "/top"});

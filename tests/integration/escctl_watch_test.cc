@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/escctl_fixture.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -18,7 +19,7 @@ class EscctlWatchTest : public EscctlTest {
  protected:
   // Starts a command that stays.
   std::unique_ptr<ChildProcess> Watch(std::vector<std::string> arguments) {
-    auto child = ChildProcess::Start({.program = Bin() + "/tools/escctl/escctl",
+    auto child = ChildProcess::Start({.program = BuiltFolder() + "/tools/escctl/escctl",
                                       .arguments = std::move(arguments),
                                       .environment = environment_,
                                       .log = folder_ + "/watch"});

@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +23,7 @@
 #include "tests/integration/api_client.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -39,11 +39,10 @@ constexpr int64_t kClaimedAheadMicros = 200'000;
 class PauseTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = ::testing::TempDir() + "/pause.XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    const std::string folder = NewFolder("pause");
     const std::vector<std::string> short_leases = {"--lease_ttl=1s", "--lease_renew_every=200ms"};
     platform_ = std::make_unique<Platform>(
-        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+        Platform::Options{.bin = BuiltFolder(),
                           .folder = folder,
                           .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
                                               {"emitter", short_leases},

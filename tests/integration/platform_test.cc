@@ -6,7 +6,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -25,6 +24,7 @@
 #include "tests/fixtures/http_receiver.h"
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -43,11 +43,10 @@ std::string Source(const std::string& schedule) {
 class PlatformTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/platform.XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    folder_ = NewFolder("platform");
     // Leases are short, so a killed process is soon replaced.
     platform_ = std::make_unique<Platform>(Platform::Options{
-        .bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+        .bin = BuiltFolder(),
         .folder = folder_,
         .extra_arguments = {
             {"store", {"--store_lease_ttl=1s"}},

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -17,20 +16,13 @@
 #include "tests/integration/grpc_health.h"
 #include "tests/integration/http_get.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string Bin() { return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")); }
-
-std::string NewFolder() {
-  std::string folder = ::testing::TempDir() + "/process.XXXXXX";
-  EXPECT_NE(mkdtemp(folder.data()), nullptr);
-  return folder;
-}
 
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path);
@@ -39,7 +31,8 @@ std::string ReadFile(const std::string& path) {
 
 class ProcessTest : public ::testing::TestWithParam<std::string> {
  protected:
-  ProcessTest() : folder_(NewFolder()), platform_({.bin = Bin(), .folder = folder_}) {}
+  ProcessTest()
+      : folder_(NewFolder("process")), platform_({.bin = BuiltFolder(), .folder = folder_}) {}
 
   bool OpensTheData() const { return GetParam() == "store" || GetParam() == "standalone"; }
   void StartAll() {
@@ -52,7 +45,7 @@ class ProcessTest : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<ChildProcess> Run(std::vector<std::string> arguments,
                                     std::vector<std::string> environment = {}) {
     auto child = ChildProcess::Start(
-        {.program = absl::StrCat(Bin(), "/services/", GetParam(), "/", GetParam()),
+        {.program = absl::StrCat(BuiltFolder(), "/services/", GetParam(), "/", GetParam()),
          .arguments = std::move(arguments),
          .environment = std::move(environment),
          .log = folder_ + "/words"});
@@ -126,11 +119,11 @@ INSTANTIATE_TEST_SUITE_P(Services, ProcessTest,
                          [](const auto& info) { return info.param; });
 
 TEST(StoreProcessTest, ASecondStoreCannotOpenTheSameData) {
-  const std::string folder = NewFolder();
-  Platform platform({.bin = Bin(), .folder = folder});
+  const std::string folder = NewFolder("process");
+  Platform platform({.bin = BuiltFolder(), .folder = folder});
   ASSERT_TRUE(platform.Start({"store"}).ok());
   auto second =
-      ChildProcess::Start({.program = Bin() + "/services/store/store",
+      ChildProcess::Start({.program = BuiltFolder() + "/services/store/store",
                            .arguments = {"--listen=127.0.0.1:0", "--http_listen=127.0.0.1:0",
                                          "--data_dir=" + folder + "/data"},
                            .log = folder + "/words"});

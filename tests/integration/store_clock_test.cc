@@ -5,14 +5,14 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/escctl_fixture.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
 
 TEST_F(EscctlTest, ShowsTheStoresClockThroughMasterStoreAndStandalone) {
-  std::string apart_folder = ::testing::TempDir() + "/apart.XXXXXX";
-  ASSERT_NE(mkdtemp(apart_folder.data()), nullptr);
-  Platform apart({.bin = Bin(), .folder = apart_folder});
+  std::string apart_folder = NewFolder("apart");
+  Platform apart({.bin = BuiltFolder(), .folder = apart_folder});
   const absl::Status started = apart.Start({"store", "master"});
   ASSERT_TRUE(started.ok()) << started;
   for (const std::string& server : {platform_->grpc_address("standalone"),

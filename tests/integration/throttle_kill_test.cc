@@ -8,7 +8,6 @@
 
 #include <poll.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -30,6 +29,7 @@
 #include "tests/fixtures/worker.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 ABSL_FLAG(int, kills, 20, "in all");
 ABSL_FLAG(int64_t, events, 20'000, "of the schedule with short work, by HTTP");
@@ -53,11 +53,10 @@ constexpr int64_t kShortPerLong = 50;
 class ThrottleKillTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/throttle.XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    folder_ = NewFolder("throttle");
     const std::vector<std::string> short_leases = {"--lease_ttl=1s", "--lease_renew_every=200ms"};
     platform_ = std::make_unique<Platform>(
-        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+        Platform::Options{.bin = BuiltFolder(),
                           .folder = folder_,
                           .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
                                               {"emitter", short_leases},

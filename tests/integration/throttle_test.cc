@@ -6,7 +6,6 @@
 
 #include <poll.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -29,6 +28,7 @@
 #include "tests/fixtures/token_completer.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -48,11 +48,9 @@ std::string HeaderOf(absl::string_view head, const std::string& name) {
 class ThrottleTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = ::testing::TempDir() + "/throttle.XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    platform_ = std::make_unique<Platform>(
-        Platform::Options{.bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
-                          .folder = folder});
+    const std::string folder = NewFolder("throttle");
+    platform_ =
+        std::make_unique<Platform>(Platform::Options{.bin = BuiltFolder(), .folder = folder});
     // The consumer accepts everything. Only Complete gives a token back.
     http_ = *fixtures::HttpReceiver::Start({.kept_requests_max = 100}, &receipts_);
     const absl::Status status = platform_->Start(kServices);

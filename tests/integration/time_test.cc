@@ -6,7 +6,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -24,6 +23,7 @@
 #include "tests/fixtures/receipts.h"
 #include "tests/integration/api_client.h"
 #include "tests/integration/platform.h"
+#include "tests/integration/test_folders.h"
 
 namespace escapement::integration {
 namespace {
@@ -38,10 +38,9 @@ int64_t Second(const v1::Run& run) { return run.nominal_time().seconds(); }
 class TimeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/time.XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    folder_ = NewFolder("time");
     platform_ = std::make_unique<Platform>(Platform::Options{
-        .bin = absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE")),
+        .bin = BuiltFolder(),
         .folder = folder_,
         .extra_arguments = {{"store", {"--store_lease_ttl=1s"}},
                             {"emitter", {"--lease_ttl=1s", "--lease_renew_every=200ms"}},
