@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/call_dispatcher_grpc.h"
 #include "common/rpc/host_port.h"
-#include "common/rpc/unreadable_message.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "common/rpc/reflection_grpc.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
-#include "grpcpp/support/server_interceptor.h"
 
 namespace escapement {
 namespace {
@@ -21,18 +20,12 @@ namespace {
 // gets a GOAWAY.
 constexpr int kMinPingIntervalMillis = 5'000;
 
-void EnablePlugins() {
-  static const bool once = [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    return true;
-  }();
-  (void)once;
-}
-
 }  // namespace
 
 struct GrpcServer::State {
+  State(RpcTable& table, CallGate& gate) : dispatcher(table, gate) {}
+
+  CallDispatcher dispatcher;
   std::unique_ptr<grpc::Server> server;
   std::string address;
   int port = 0;
@@ -43,7 +36,13 @@ GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 GrpcServer::~GrpcServer() { Shutdown(absl::Seconds(1)); }
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const Options& options, const std::vector<grpc::Service*>& services) {
+    const Options& options, RpcTable& table) {
+  static auto* const gate = new OpenGate;
+  return Start(options, table, *gate);
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const Options& options,
+                                                              RpcTable& table, CallGate& gate) {
   auto listen = ParseHostPort(options.listen);
   if (!listen.ok()) return listen.status();
   if (!listen->IsLoopback() && !options.insecure) {
@@ -52,12 +51,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                      ": without TLS only loopback addresses are allowed; use one, or "
                      "--insecure"));
   }
-  EnablePlugins();
+  grpc::EnableDefaultHealthCheckService(true);
+  AddReflection(table);
 
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<State>(table, gate);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(listen->ToString(), grpc::InsecureServerCredentials(), &state->port);
-  for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.RegisterCallbackGenericService(&state->dispatcher);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.receive_bytes_max));
   builder.SetMaxSendMessageSize(static_cast<int>(options.send_bytes_max));
   builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
@@ -75,10 +75,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMillis);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(NewUnreadableRequestInterceptors());
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
 
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {

@@ -1,4 +1,5 @@
-// GrpcServer: the gRPC port of a process, with health service and reflection.
+// GrpcServer: the gRPC port of a process, with health service and reflection. It passes each call
+// through a CallGate to the methods of an RpcTable.
 //
 // Threads: any thread may call Start, SetServing and Shutdown. Shutdown blocks until the running
 // calls have ended or were cancelled at its deadline.
@@ -9,17 +10,18 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace grpc {
 class Channel;
-class Service;
 }  // namespace grpc
 
 namespace escapement {
+
+class CallGate;
+class RpcTable;
 
 class GrpcServer {
  public:
@@ -39,11 +41,13 @@ class GrpcServer {
     int streams_per_connection_max = 1000;
   };
 
-  // Listens and serves at once, with health NOT_SERVING. `services` must outlive the server.
-  // INVALID_ARGUMENT: a bad address, or one beyond loopback without `insecure`. UNAVAILABLE: the
-  // port cannot be bound.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
-      const Options& options, const std::vector<grpc::Service*>& services);
+  // Listens and serves at once, with health NOT_SERVING. It adds reflection to `table`. `table` and
+  // `gate` must outlive the server. INVALID_ARGUMENT: a bad address, or one beyond loopback without
+  // `insecure`. UNAVAILABLE: the port cannot be bound.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options, RpcTable& table,
+                                                           CallGate& gate);
+  // Admits everybody.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options, RpcTable& table);
   ~GrpcServer();  // as Shutdown(1 s)
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
 #include "common/status/return_if_error.h"
 #include "escapement/v1/token_service.grpc.pb.h"
@@ -101,26 +102,13 @@ class TestStream final : public Stream {
   TakenMessages& taken_;
 };
 
-class Service final
-    : public v1::TokenService::WithRawCallbackMethod_StreamTokens<v1::TokenService::Service> {
- public:
-  Service(Stream::Options options, TakenMessages& taken) : options_(options), taken_(taken) {}
-
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamTokens(
-      grpc::CallbackServerContext*) override {
-    return Stream::Start(std::make_shared<TestStream>(options_, taken_));
-  }
-
- private:
-  const Stream::Options options_;
-  TakenMessages& taken_;
-};
-
 class OrderedStreamTest : public ::testing::Test {
  protected:
   void StartServer(Stream::Options options) {
-    service_ = std::make_unique<Service>(options, taken_);
-    auto server = GrpcServer::Start(GrpcServer::Options(), {service_.get()});
+    rpcs_.AddStream("escapement.v1.TokenService.StreamTokens", [this, options](AdmittedCall) {
+      return Stream::Start(std::make_shared<TestStream>(options, taken_));
+    });
+    auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     stub_ = v1::TokenService::NewStub(NewChannel(server_->address(), ChannelOptions()));
@@ -142,7 +130,7 @@ class OrderedStreamTest : public ::testing::Test {
   }
 
   TakenMessages taken_;
-  std::unique_ptr<Service> service_;
+  RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<v1::TokenService::Stub> stub_;
   grpc::ClientContext context_;

@@ -9,6 +9,7 @@
 #define COMMON_RPC_STREAM_MESSAGE_GRPC_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
 
 #include "absl/status/status.h"
 #include "common/rpc/unreadable_message.h"

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/host_port.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
 #include "common/service/flag_sources.h"
 #include "common/service/log.h"
@@ -164,10 +165,11 @@ class Process {
     if (!service.ok()) return service.status();
     service_ = *std::move(service);
     AddRoutes();
+    service_->AddRpcs(rpcs_);
     auto grpc = GrpcServer::Start({.listen = absl::GetFlag(FLAGS_listen),
                                    .insecure = absl::GetFlag(FLAGS_insecure),
                                    .receive_bytes_max = definition_.receive_bytes_max},
-                                  service_->GrpcServices());
+                                  rpcs_);
     if (!grpc.ok()) return grpc.status();
     grpc_ = *std::move(grpc);
     RETURN_IF_ERROR(service_->AddHttpRoutes(http_, grpc_->InProcessChannel()));
@@ -250,6 +252,7 @@ class Process {
   Metrics metrics_;
   HttpServer http_;
   std::unique_ptr<HostedService> service_;
+  RpcTable rpcs_;  // outlives the server
   std::unique_ptr<GrpcServer> grpc_;
   absl::Mutex health_mutex_;
   bool draining_ ABSL_GUARDED_BY(health_mutex_) = false;

@@ -34,18 +34,19 @@
 
 namespace grpc {
 class Channel;
-class Service;
 }  // namespace grpc
 
 namespace escapement {
+
+class RpcTable;
 
 // The service that a process runs. The main thread makes, starts, drains and destroys it.
 class HostedService {
  public:
   virtual ~HostedService() = default;
 
-  // The services to register with the gRPC server before Start. They live as long as this object.
-  virtual std::vector<grpc::Service*> GrpcServices() = 0;
+  // Adds the RPCs that the process serves. Called once, before the gRPC server starts.
+  virtual void AddRpcs(RpcTable& table) {}
 
   // Adds routes to the HTTP server. Called once, between the starts of the two servers.
   // `in_process` calls the process's own gRPC services.

@@ -29,7 +29,7 @@ std::unique_ptr<HostedService> HostWithStore(const ServiceContext& context) {
    public:
     explicit WithStore(const ServiceContext& context)
         : store_(NewStoreClient()), hosted_(context, *store_), gated_(context, *store_, hosted_) {}
-    std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
+    void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
     absl::Status AddHttpRoutes(HttpServer& http,
                                std::shared_ptr<grpc::Channel> in_process) override {
       return gated_.AddHttpRoutes(http, std::move(in_process));

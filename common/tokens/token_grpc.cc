@@ -6,16 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/ordered_stream_grpc.h"
-#include "common/rpc/unary_answer_grpc.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
 #include "common/tokens/limits.h"
-#include "escapement/v1/token_service.grpc.pb.h"
+#include "escapement/v1/token_service.pb.h"
 
 namespace escapement {
 namespace {
-
-using grpc::CallbackServerContext;
-using grpc::ServerUnaryReactor;
 
 absl::Status TooManyUnanswered() {
   return ResourceExhausted(
@@ -67,50 +64,24 @@ class TokenStream final : public OrderedStream<v1::StreamTokensResponse> {
   v1::StreamTokensRequest request_;  // reused from message to message
 };
 
-// The unary methods get messages, the stream gets bytes (see stream_message_grpc.h).
-template <typename Base>
-using UnaryMethods = v1::TokenService::WithCallbackMethod_CompleteTokens<
-    v1::TokenService::WithCallbackMethod_ReleaseTokens<
-        v1::TokenService::WithCallbackMethod_ExtendTokens<Base>>>;
-
-class Service final : public v1::TokenService::WithRawCallbackMethod_StreamTokens<
-                          UnaryMethods<v1::TokenService::Service>> {
- public:
-  explicit Service(TokenApi& tokens) : tokens_(tokens) {}
-
-  ServerUnaryReactor* CompleteTokens(CallbackServerContext* context,
-                                     const v1::CompleteTokensRequest* request,
-                                     v1::CompleteTokensResponse* response) override {
-    ServerUnaryReactor* reactor = nullptr;
-    tokens_.CompleteTokens(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  ServerUnaryReactor* ReleaseTokens(CallbackServerContext* context,
-                                    const v1::ReleaseTokensRequest* request,
-                                    v1::ReleaseTokensResponse* response) override {
-    ServerUnaryReactor* reactor = nullptr;
-    tokens_.ReleaseTokens(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  ServerUnaryReactor* ExtendTokens(CallbackServerContext* context,
-                                   const v1::ExtendTokensRequest* request,
-                                   v1::ExtendTokensResponse* response) override {
-    ServerUnaryReactor* reactor = nullptr;
-    tokens_.ExtendTokens(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamTokens(
-      CallbackServerContext* context) override {
-    return TokenStream::Start(std::make_shared<TokenStream>(tokens_));
-  }
-
- private:
-  TokenApi& tokens_;
-};
-
 }  // namespace
 
-TokenGrpc::TokenGrpc(TokenApi& tokens) : service_(std::make_unique<Service>(tokens)) {}
-TokenGrpc::~TokenGrpc() = default;
+void AddTokenRpcs(TokenApi& tokens, RpcTable& table) {
+  table.AddUnary<v1::CompleteTokensRequest, v1::CompleteTokensResponse>(
+      "escapement.v1.TokenService.CompleteTokens", [&tokens](auto request, auto answer) {
+        tokens.CompleteTokens(request, std::move(answer));
+      });
+  table.AddUnary<v1::ReleaseTokensRequest, v1::ReleaseTokensResponse>(
+      "escapement.v1.TokenService.ReleaseTokens", [&tokens](auto request, auto answer) {
+        tokens.ReleaseTokens(request, std::move(answer));
+      });
+  table.AddUnary<v1::ExtendTokensRequest, v1::ExtendTokensResponse>(
+      "escapement.v1.TokenService.ExtendTokens", [&tokens](auto request, auto answer) {
+        tokens.ExtendTokens(request, std::move(answer));
+      });
+  table.AddStream("escapement.v1.TokenService.StreamTokens", [&tokens](AdmittedCall) {
+    return TokenStream::Start(std::make_shared<TokenStream>(tokens));
+  });
+}
 
 }  // namespace escapement

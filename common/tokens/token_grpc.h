@@ -8,27 +8,14 @@
 #ifndef COMMON_TOKENS_TOKEN_GRPC_H_
 #define COMMON_TOKENS_TOKEN_GRPC_H_
 
-#include <memory>
-
 #include "common/tokens/token_api.h"
-
-namespace grpc {
-class Service;
-}
 
 namespace escapement {
 
-class TokenGrpc {
- public:
-  // `tokens` must outlive it.
-  explicit TokenGrpc(TokenApi& tokens);
-  ~TokenGrpc();
+class RpcTable;
 
-  grpc::Service* service() const { return service_.get(); }
-
- private:
-  const std::unique_ptr<grpc::Service> service_;
-};
+// Adds TokenService to `table`. `tokens` outlives the server.
+void AddTokenRpcs(TokenApi& tokens, RpcTable& table);
 
 }  // namespace escapement
 

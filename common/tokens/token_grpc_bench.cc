@@ -13,6 +13,7 @@
 #include "common/kv/memory/mem_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
 #include "common/tokens/token_door.h"
 #include "common/tokens/token_grpc.h"
@@ -43,8 +44,9 @@ void StreamedBatches(benchmark::State& state) {
   door.Start();
   while (!door.Ready()) {
   }
-  TokenGrpc service(door);
-  const auto server = *GrpcServer::Start(GrpcServer::Options(), {service.service()});
+  RpcTable rpcs;
+  AddTokenRpcs(door, rpcs);
+  const auto server = *GrpcServer::Start(GrpcServer::Options(), rpcs);
   const auto stub = v1::TokenService::NewStub(NewChannel(server->address()));
 
   const TokenMint mint(key);

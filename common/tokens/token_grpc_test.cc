@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/rpc/status_conversion.h"
 #include "common/status/errors.h"
 #include "common/tokens/limits.h"
@@ -95,7 +96,8 @@ class HeldTokens final : public TokenApi {
 class TokenGrpcTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto server = GrpcServer::Start(GrpcServer::Options(), {grpc_.service()});
+    AddTokenRpcs(tokens_, rpcs_);
+    auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     // No pings: a ping would flush the buffer whose flushing is tested.
@@ -120,7 +122,7 @@ class TokenGrpcTest : public ::testing::Test {
   }
 
   HeldTokens tokens_;
-  TokenGrpc grpc_{tokens_};
+  RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<v1::TokenService::Stub> stub_;
   grpc::ClientContext context_;

@@ -26,7 +26,7 @@ class GatedService final : public HostedService {
   GatedService(const ServiceContext& context, kv::KvStore& store, HostedService& inner);
   ~GatedService() override;
 
-  std::vector<grpc::Service*> GrpcServices() override { return inner_.GrpcServices(); }
+  void AddRpcs(RpcTable& table) override { inner_.AddRpcs(table); }
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
     return inner_.AddHttpRoutes(http, std::move(in_process));
   }

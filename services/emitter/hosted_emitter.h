@@ -20,7 +20,6 @@ class HostedEmitter final : public HostedService {
   // `context` and `store` must outlive it.
   HostedEmitter(const ServiceContext& context, kv::KvStore& store);
 
-  std::vector<grpc::Service*> GrpcServices() override { return {}; }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready(); }
   std::string NotReadyReason() override { return service_.NotReadyReason(); }

@@ -24,7 +24,6 @@ class HostedHandler final : public HostedService {
   // `context` and `store` must outlive it.
   HostedHandler(const ServiceContext& context, kv::KvStore& store);
 
-  std::vector<grpc::Service*> GrpcServices() override { return {}; }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready(); }
   void Drain(Closure done) override { service_.Drain(std::move(done)); }

@@ -7,9 +7,12 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/kv/wire/store_service_grpc.h"
 #include "common/rest/openapi/docs_page.h"
 #include "common/rest/openapi/openapi_json.h"
 #include "common/rest/route_table.h"
+#include "common/tokens/token_grpc.h"
+#include "services/master/master_grpc.h"
 
 ABSL_FLAG(std::vector<std::string>, cors_origins, {},
           "origins whose web pages may call the REST API, e.g. https://ops.example.com; * = any");
@@ -46,22 +49,20 @@ void AddDescription(HttpServer& http) {
 
 HostedMaster::HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens)
     : service_({.instance = context.instance, .metrics = &context.metrics}, store, context.runtime),
-      grpc_(service_.schedules(), service_.events(), service_.runs(), service_.policies()),
-      store_grpc_(store),
+      store_(store),
       runtime_(context.runtime) {
   if (tokens == Tokens::kElsewhere) return;
   TokenDoor::Options options;
   options.instance = context.instance;
   options.metrics = &context.metrics;
   door_ = std::make_unique<TokenDoor>(std::move(options), store, context.runtime);
-  door_grpc_ = std::make_unique<TokenGrpc>(*door_);
 }
 
-std::vector<grpc::Service*> HostedMaster::GrpcServices() {
-  std::vector<grpc::Service*> services = grpc_.services();
-  services.push_back(store_grpc_.service());
-  if (door_grpc_ != nullptr) services.push_back(door_grpc_->service());
-  return services;
+void HostedMaster::AddRpcs(RpcTable& table) {
+  AddMasterRpcs(
+      {service_.schedules(), service_.events(), service_.runs(), service_.policies()}, table);
+  kv::AddStoreServiceRpcs(store_, table);
+  if (door_ != nullptr) AddTokenRpcs(*door_, table);
 }
 
 absl::Status HostedMaster::AddHttpRoutes(HttpServer& http,

@@ -10,13 +10,10 @@
 #include <vector>
 
 #include "common/kv/kv_store.h"
-#include "common/kv/wire/store_service_grpc.h"
 #include "common/rest/rest_door.h"
 #include "common/service/service_process.h"
 #include "common/tokens/token_door.h"
-#include "common/tokens/token_grpc.h"
 #include "services/master/ingest/ndjson_door.h"
-#include "services/master/master_grpc.h"
 #include "services/master/master_service.h"
 
 namespace escapement::master {
@@ -29,7 +26,7 @@ class HostedMaster final : public HostedService {
   // Both outlive it.
   HostedMaster(const ServiceContext& context, kv::KvStore& store, Tokens tokens = Tokens::kServed);
 
-  std::vector<grpc::Service*> GrpcServices() override;
+  void AddRpcs(RpcTable& table) override;
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override;
   absl::Status Start() override;
   bool Ready() override;
@@ -37,10 +34,8 @@ class HostedMaster final : public HostedService {
 
  private:
   MasterService service_;
-  MasterGrpc grpc_;
-  kv::StoreServiceGrpc store_grpc_;
+  kv::KvStore& store_;
   std::unique_ptr<TokenDoor> door_;  // null if tokens are given back elsewhere
-  std::unique_ptr<TokenGrpc> door_grpc_;
   std::unique_ptr<rest::RestDoor> rest_;
   std::unique_ptr<NdjsonDoor> ndjson_;
   Runtime& runtime_;

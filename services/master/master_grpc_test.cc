@@ -15,6 +15,7 @@
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/rpc/status_conversion.h"
 #include "common/runtime/system_runtime.h"
 #include "common/status/errors.h"
@@ -44,9 +45,9 @@ class MasterGrpcTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     master_ = std::make_unique<MasterService>(MasterOptions(), *store_, runtime_);
-    grpc_ = std::make_unique<MasterGrpc>(master_->schedules(), master_->events(), master_->runs(),
-                                         master_->policies());
-    auto server = GrpcServer::Start(GrpcServer::Options(), grpc_->services());
+    AddMasterRpcs(
+        {master_->schedules(), master_->events(), master_->runs(), master_->policies()}, rpcs_);
+    auto server = GrpcServer::Start(GrpcServer::Options(), rpcs_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     master_->Start();
@@ -59,7 +60,6 @@ class MasterGrpcTest : public ::testing::Test {
 
   void TearDown() override {
     server_->Shutdown(absl::Seconds(1));
-    grpc_.reset();
     master_.reset();
     store_.reset();
   }
@@ -93,7 +93,7 @@ class MasterGrpcTest : public ::testing::Test {
   SystemRuntime runtime_;
   std::unique_ptr<kv::RocksKvStore> store_;
   std::unique_ptr<MasterService> master_;
-  std::unique_ptr<MasterGrpc> grpc_;
+  RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::EventService::Stub> events_;

@@ -17,6 +17,7 @@
 #include "common/metrics/metrics.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/rpc/status_conversion.h"
 #include "common/runtime/system_runtime.h"
 #include "common/status/errors.h"
@@ -130,7 +131,8 @@ class StandaloneClockTest : public ::testing::Test {
     auto service = Make({runtime_, metrics_, "standalone", absl::Seconds(15)});
     EXPECT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
-    auto server = GrpcServer::Start({}, service_->GrpcServices());
+    service_->AddRpcs(rpcs_);
+    auto server = GrpcServer::Start({}, rpcs_);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     EXPECT_TRUE(service_->Start().ok());
@@ -192,6 +194,7 @@ class StandaloneClockTest : public ::testing::Test {
   Metrics metrics_;
   Consumer consumer_{runtime_.clock()};
   std::unique_ptr<HostedService> service_;
+  RpcTable rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };

@@ -29,10 +29,9 @@ class AllServices final : public HostedService {
 
   kv::KvStore& store() { return server_->store(); }
 
-  std::vector<grpc::Service*> GrpcServices() override {
-    std::vector<grpc::Service*> services = master_.GrpcServices();
-    for (grpc::Service* service : token_manager_.GrpcServices()) services.push_back(service);
-    return services;
+  void AddRpcs(RpcTable& table) override {
+    master_.AddRpcs(table);
+    token_manager_.AddRpcs(table);
   }
 
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
@@ -91,7 +90,7 @@ class StandaloneProcess final : public HostedService {
  public:
   StandaloneProcess(const ServiceContext& context, std::unique_ptr<store::StoreServer> server)
       : services_(context, std::move(server)), gated_(context, services_.store(), services_) {}
-  std::vector<grpc::Service*> GrpcServices() override { return gated_.GrpcServices(); }
+  void AddRpcs(RpcTable& table) override { gated_.AddRpcs(table); }
   absl::Status AddHttpRoutes(HttpServer& http, std::shared_ptr<grpc::Channel> in_process) override {
     return gated_.AddHttpRoutes(http, std::move(in_process));
   }

@@ -16,7 +16,7 @@ class StoreProcess final : public HostedService {
   StoreProcess(std::unique_ptr<StoreServer> server, Metrics& metrics)
       : server_(std::move(server)), metrics_(metrics, server_->store()) {}
 
-  std::vector<grpc::Service*> GrpcServices() override { return server_->services(); }
+  void AddRpcs(RpcTable& table) override { server_->AddRpcs(table); }
   absl::Status Start() override { return absl::OkStatus(); }
   bool Ready() override { return server_->NotReadyReason().empty(); }
   std::string NotReadyReason() override { return server_->NotReadyReason(); }

@@ -7,17 +7,18 @@
 #include "absl/synchronization/mutex.h"
 #include "common/kv/wire/kv_wire.h"
 #include "common/kv/wire/message_queue.h"
-#include "escapement/internal/v1/store.grpc.pb.h"
-#include "grpcpp/grpcpp.h"
+#include "common/rpc/rpc_table_grpc.h"
+#include "common/rpc/stream_message_grpc.h"
+#include "escapement/internal/v1/store.pb.h"
 
 namespace escapement::store {
+namespace {
 
 namespace wire = ::escapement::internal::v1;
 
 // The stream of one client. Reads run one after the other, so the client's calls reach the store in
 // their order.
-class StoreGrpc::Connection final
-    : public grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse> {
+class Connection final : public grpc::ServerGenericBidiReactor {
  public:
   // The part that answers need. It outlives the reactor while the store still holds callbacks.
   class Outlet {
@@ -69,7 +70,8 @@ class StoreGrpc::Connection final
       }
       if (outgoing_.empty()) return;
       writing_ = true;
-      connection_->StartWrite(outgoing_.Front());
+      WriteMessage(*outgoing_.Front(), &connection_->written_);
+      connection_->StartWrite(&connection_->written_);
     }
 
     absl::Mutex mu_;
@@ -81,13 +83,13 @@ class StoreGrpc::Connection final
   };
 
   explicit Connection(kv::KvStore& store) : store_(store), outlet_(std::make_shared<Outlet>(this)) {
-    StartRead(&incoming_);
+    StartRead(&read_);
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return outlet_->End();
+    if (!ok || !ReadMessage(read_, &incoming_).ok()) return outlet_->End();
     for (wire::StoreCall& call : *incoming_.mutable_calls()) Take(call);
-    StartRead(&incoming_);
+    StartRead(&read_);
   }
   void OnWriteDone(bool ok) override { outlet_->OnWriteDone(ok); }
   void OnCancel() override { outlet_->End(); }
@@ -130,11 +132,13 @@ class StoreGrpc::Connection final
 
   kv::KvStore& store_;
   const std::shared_ptr<Outlet> outlet_;
+  grpc::ByteBuffer read_;         // the read under way
+  grpc::ByteBuffer written_;      // the write under way; the outlet's
   wire::StoreRequest incoming_;
   std::map<uint64_t, std::unique_ptr<kv::Watch>> watches_;  // touched only by reads and by the end
 };
 
-void StoreGrpc::Connection::Take(wire::StoreCall& call) {
+void Connection::Take(wire::StoreCall& call) {
   const uint64_t id = call.call_id();
   switch (call.call_case()) {
     case wire::StoreCall::kOpenSession:
@@ -174,7 +178,7 @@ void StoreGrpc::Connection::Take(wire::StoreCall& call) {
   }
 }
 
-void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
+void Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
   kv::WatchObserver observer;
   auto lagged = std::make_shared<bool>(false);  // safe: calls of one observer never overlap
   observer.on_batch = [outlet = outlet_, id, lagged](kv::WatchBatch batch) {
@@ -183,7 +187,7 @@ void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
     for (const auto& mutation : batch.mutations)
       bytes += 16 + mutation.key.size() + mutation.value.size();
     auto fill = [&](wire::StoreAnswer* answer) { kv::ToWire(std::move(batch), *answer); };
-    if (outlet->Send(id, bytes, kBacklogBytesMax, fill)) return;
+    if (outlet->Send(id, bytes, kWatchBacklogBytesMax, fill)) return;
     *lagged = true;
     outlet->Send(id, 64, kNoBound, [](wire::StoreAnswer* answer) {
       kv::ToWire(absl::ResourceExhaustedError("the watcher does not keep up"), *answer);
@@ -197,22 +201,11 @@ void StoreGrpc::Connection::OpenWatch(uint64_t id, kv::WatchRequest request) {
   watches_[id] = store_.OpenWatch(std::move(request), std::move(observer));
 }
 
-class StoreGrpc::Service final : public wire::StoreService::CallbackService {
- public:
-  explicit Service(kv::KvStore& store) : store_(store) {}
+}  // namespace
 
-  grpc::ServerBidiReactor<wire::StoreRequest, wire::StoreResponse>* Connect(
-      grpc::CallbackServerContext*) override {
-    return new Connection(store_);
-  }
-
- private:
-  kv::KvStore& store_;
-};
-
-StoreGrpc::StoreGrpc(kv::KvStore& store) : service_(std::make_unique<Service>(store)) {}
-StoreGrpc::~StoreGrpc() = default;
-
-grpc::Service* StoreGrpc::service() { return service_.get(); }
+void AddStoreRpcs(kv::KvStore& store, RpcTable& table) {
+  table.AddStream("escapement.internal.v1.StoreService.Connect",
+                  [&store](AdmittedCall) { return new Connection(store); });
+}
 
 }  // namespace escapement::store

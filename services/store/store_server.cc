@@ -10,11 +10,9 @@ namespace escapement::store {
 
 struct StoreServer::Parts {
   explicit Parts(std::unique_ptr<kv::RocksKvStore> opened)
-      : store(std::move(opened)), store_grpc(*store), service_grpc(*store) {}
+      : store(std::move(opened)) {}
 
   std::unique_ptr<kv::RocksKvStore> store;
-  StoreGrpc store_grpc;
-  kv::StoreServiceGrpc service_grpc;
 };
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& options,
@@ -34,8 +32,9 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Open(const Options& op
 StoreServer::StoreServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 StoreServer::~StoreServer() = default;
 
-std::vector<grpc::Service*> StoreServer::services() {
-  return {parts_->store_grpc.service(), parts_->service_grpc.service()};
+void StoreServer::AddRpcs(RpcTable& table) {
+  AddStoreRpcs(*parts_->store, table);
+  kv::AddStoreServiceRpcs(*parts_->store, table);
 }
 
 std::string StoreServer::NotReadyReason() const {

@@ -5,7 +5,7 @@
 //   options.data_dir = ...;
 //   auto server = StoreServer::Open(options, runtime.clock());
 //   // with receive_bytes_max = StoreServer::kReceiveBytesMax:
-//   GrpcServer::Start(..., (*server)->services());
+//   (*server)->AddRpcs(table);
 //
 // Threads: one thread opens and destroys it. Shut the gRPC server down before destroying it.
 
@@ -15,16 +15,15 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/kv/rocks/rocks_kv_store.h"
 #include "common/runtime/runtime.h"
 
-namespace grpc {
-class Service;
-}  // namespace grpc
+namespace escapement {
+class RpcTable;
+}
 
 namespace escapement::store {
 
@@ -51,9 +50,9 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // StoreService of escapement.internal.v1 for our own processes, and of escapement.v1 for
+  // Adds StoreService of escapement.internal.v1 for our own processes, and of escapement.v1 for
   // operators.
-  std::vector<grpc::Service*> services();
+  void AddRpcs(RpcTable& table);
   // As HostedService::NotReadyReason. Not empty if the clock has held emission for longer than it
   // takes to follow a step of minutes (clock_hold.h). Then nothing is planned until an operator
   // confirms the clock.

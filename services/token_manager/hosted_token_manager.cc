@@ -28,8 +28,7 @@ TokenDoor::Options DoorOptions(const ServiceContext& context, LocalGrants& grant
 
 HostedTokenManager::HostedTokenManager(const ServiceContext& context, kv::KvStore& store)
     : service_(OptionsFromFlags(context), store, context.runtime),
-      door_(DoorOptions(context, service_.grants()), store, context.runtime),
-      door_grpc_(door_) {}
+      door_(DoorOptions(context, service_.grants()), store, context.runtime) {}
 
 absl::Status HostedTokenManager::Start() {
   service_.Start();

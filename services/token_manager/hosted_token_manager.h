@@ -5,7 +5,6 @@
 #define SERVICES_TOKEN_MANAGER_HOSTED_TOKEN_MANAGER_H_
 
 #include <memory>
-#include <vector>
 
 #include "common/kv/kv_store.h"
 #include "common/service/service_process.h"
@@ -21,7 +20,7 @@ class HostedTokenManager final : public HostedService {
   HostedTokenManager(const ServiceContext& context, kv::KvStore& store);
 
   // TokenService.
-  std::vector<grpc::Service*> GrpcServices() override { return {door_grpc_.service()}; }
+  void AddRpcs(RpcTable& table) override { AddTokenRpcs(door_, table); }
   absl::Status Start() override;
   bool Ready() override { return service_.Ready() && door_.Ready(); }
   // Drains the door while the service still handles its calls, then the service.
@@ -31,7 +30,6 @@ class HostedTokenManager final : public HostedService {
   // The order matters: the door uses the service, and is destroyed first.
   TokenManagerService service_;
   TokenDoor door_;
-  TokenGrpc door_grpc_;
 };
 
 }  // namespace escapement::token_manager

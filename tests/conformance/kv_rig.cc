@@ -11,6 +11,7 @@
 #include "common/kv/wire/grpc_kv_store.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "services/store/store_grpc.h"
 #include "tests/conformance/awaited.h"
 
@@ -99,7 +100,7 @@ class GrpcRig final : public KvRig {
   // The port may change, so the client is new, too. The old watches have ended by then.
   void Restart() override {
     server_.reset();
-    service_.reset();
+    rpcs_.reset();
     rocks_.Restart();
     old_clients_.push_back(std::move(client_));
     Serve();
@@ -107,20 +108,21 @@ class GrpcRig final : public KvRig {
 
  private:
   void Serve() {
-    service_ = std::make_unique<store::StoreGrpc>(rocks_.store());
+    rpcs_ = std::make_unique<RpcTable>();
+    store::AddStoreRpcs(rocks_.store(), *rpcs_);
     GrpcServer::Options options;
     options.receive_bytes_max = 64 << 20;
-    server_ = GrpcServer::Start(options, {service_->service()}).value();
+    server_ = GrpcServer::Start(options, *rpcs_).value();
     client_ = std::make_unique<GrpcKvStore>(NewChannel(server_->address()));
   }
   void End() {
     client_.reset();
     old_clients_.clear();
     server_.reset();
-    service_.reset();
+    rpcs_.reset();
   }
   RocksRig rocks_;
-  std::unique_ptr<store::StoreGrpc> service_;
+  std::unique_ptr<RpcTable> rpcs_;
   std::unique_ptr<GrpcServer> server_;
   std::vector<std::unique_ptr<GrpcKvStore>> old_clients_;
   std::unique_ptr<GrpcKvStore> client_;

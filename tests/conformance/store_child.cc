@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/rpc/grpc_server.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/runtime/system_runtime.h"
 #include "services/store/store_server.h"
 
@@ -21,7 +22,9 @@ int main(int argc, char** argv) {
   }
   escapement::GrpcServer::Options port;
   port.receive_bytes_max = escapement::store::StoreServer::kReceiveBytesMax;
-  auto server = escapement::GrpcServer::Start(port, (*store)->services());
+  escapement::RpcTable rpcs;
+  (*store)->AddRpcs(rpcs);
+  auto server = escapement::GrpcServer::Start(port, rpcs);
   if (!server.ok()) return 1;
   std::printf("%s\n", (*server)->address().c_str());
   std::fflush(stdout);

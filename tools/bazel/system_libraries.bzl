@@ -220,8 +220,8 @@ def system_libraries():
     )
     _system_library(
         name = "com_github_grpc_grpc",
-        labels = [":grpc++", ":grpc++_reflection"],
-        linkopts = ["-Wl,--no-as-needed", "-lgrpc++_reflection", "-Wl,--as-needed", "-lgrpc++", "-lgrpc", "-lgpr", "-laddress_sorting"],
+        labels = [":grpc++"],
+        linkopts = ["-lgrpc++", "-lgrpc", "-lgpr", "-laddress_sorting"],
         library_deps = ["@com_google_protobuf//:protobuf", "@com_google_absl//:system"],
         probe_headers = ["grpcpp/grpcpp.h"],
         symlinks = {"grpc_cpp_plugin": "/usr/bin/grpc_cpp_plugin"},
@@ -229,8 +229,13 @@ def system_libraries():
     )
     _system_library(
         name = "com_github_grpc_grpc_proto",
-        symlinks = {"grpc/health/v1/health.proto": "/usr/share/grpc-proto/grpc/health/v1/health.proto"},
+        symlinks = {
+            "grpc/health/v1/health.proto": "/usr/share/grpc-proto/grpc/health/v1/health.proto",
+            "grpc/reflection/v1alpha/reflection.proto": "/usr/share/grpc-proto/grpc/reflection/v1alpha/reflection.proto",
+        },
         extra_build = """
+proto_library(name = "reflection_proto", srcs = ["grpc/reflection/v1alpha/reflection.proto"])
+cc_proto_library(name = "reflection_cc_proto", deps = [":reflection_proto"], visibility = ["//visibility:public"])
 proto_library(name = "health_proto", srcs = ["grpc/health/v1/health.proto"], visibility = ["//visibility:public"])
 """,
     )

@@ -4,11 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/rpc/unary_answer_grpc.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
-#include "escapement/v1/store_service.grpc.pb.h"
+#include "escapement/v1/store_service.pb.h"
 #include "google/protobuf/util/time_util.h"
-#include "grpcpp/grpcpp.h"
 
 namespace escapement::kv {
 namespace {
@@ -51,55 +50,35 @@ void Ask(KvStore& store, ClockCall call, Answer answer) {
   });
 }
 
+void Confirm(KvStore& store, const v1::ConfirmClockRequest& request, Answer answer) {
+  if (!request.has_disagreement()) return Ask(store, {.confirm = true}, std::move(answer));
+  const absl::Duration seen = absl::Seconds(request.disagreement().seconds()) +
+                              absl::Nanoseconds(request.disagreement().nanos());
+  store.AskClock({}, [&store, seen, answer](absl::StatusOr<ClockState> state) {
+    if (state.ok() && absl::AbsDuration(state->disagreement - seen) <= kConfirmedMax)
+      return Ask(store, {.confirm = true}, answer);
+    (*answer)(absl::StatusOr<v1::StoreClock>(
+        state.ok() ? Aborted("CLOCK_CHANGED",
+                             absl::StrCat("the wall clock is ahead by ",
+                                          absl::FormatDuration(state->disagreement), ", not by ",
+                                          absl::FormatDuration(seen)))
+                   : WithReason(state.status())));
+  });
+}
+
 }  // namespace
 
-class StoreServiceGrpc::Service final : public v1::StoreService::CallbackService {
- public:
-  explicit Service(KvStore& store) : store_(store) {}
-
-  grpc::ServerUnaryReactor* GetClock(grpc::CallbackServerContext* context,
-                                     const v1::GetClockRequest*, v1::StoreClock* clock) override {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    Ask(store_, {}, MakeAnswer(context, clock, &reactor));
-    return reactor;
-  }
-
-  grpc::ServerUnaryReactor* ConfirmClock(grpc::CallbackServerContext* context,
-                                         const v1::ConfirmClockRequest* request,
-                                         v1::StoreClock* clock) override {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    Answer answer = MakeAnswer(context, clock, &reactor);
-    if (!request->has_disagreement()) {
-      Ask(store_, {.confirm = true}, std::move(answer));
-      return reactor;
-    }
-    const absl::Duration seen = absl::Seconds(request->disagreement().seconds()) +
-                                absl::Nanoseconds(request->disagreement().nanos());
-    store_.AskClock({}, [&store = store_, seen, answer](absl::StatusOr<ClockState> state) {
-      if (state.ok() && absl::AbsDuration(state->disagreement - seen) <= kConfirmedMax)
-        return Ask(store, {.confirm = true}, answer);
-      (*answer)(absl::StatusOr<v1::StoreClock>(
-          state.ok()
-              ? Aborted("CLOCK_CHANGED", absl::StrCat("the wall clock is ahead by ",
-                                                      absl::FormatDuration(state->disagreement),
-                                                      ", not by ", absl::FormatDuration(seen)))
-              : WithReason(state.status())));
-    });
-    return reactor;
-  }
-
- private:
-  static Answer MakeAnswer(grpc::CallbackServerContext* context, v1::StoreClock* clock,
-                           grpc::ServerUnaryReactor** reactor) {
-    return std::make_shared<UnaryAnswer<v1::StoreClock>>(AnswerTo(context, clock, reactor));
-  }
-
-  KvStore& store_;
-};
-
-StoreServiceGrpc::StoreServiceGrpc(KvStore& store) : service_(std::make_unique<Service>(store)) {}
-StoreServiceGrpc::~StoreServiceGrpc() = default;
-
-grpc::Service* StoreServiceGrpc::service() { return service_.get(); }
+void AddStoreServiceRpcs(KvStore& store, RpcTable& table) {
+  using Clock = UnaryAnswer<v1::StoreClock>;
+  table.AddUnary<v1::GetClockRequest, v1::StoreClock>(
+      "escapement.v1.StoreService.GetClock", [&store](v1::GetClockRequest, Clock answer) {
+        Ask(store, {}, std::make_shared<Clock>(std::move(answer)));
+      });
+  table.AddUnary<v1::ConfirmClockRequest, v1::StoreClock>(
+      "escapement.v1.StoreService.ConfirmClock",
+      [&store](v1::ConfirmClockRequest request, Clock answer) {
+        Confirm(store, request, std::make_shared<Clock>(std::move(answer)));
+      });
+}
 
 }  // namespace escapement::kv

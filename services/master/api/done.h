@@ -1,17 +1,13 @@
-// Done: how the answer of an asynchronous call comes back.
+// The callbacks of the master's APIs.
 
 #ifndef SERVICES_MASTER_API_DONE_H_
 #define SERVICES_MASTER_API_DONE_H_
 
-#include "absl/functional/any_invocable.h"
-#include "absl/status/statusor.h"
+#include "common/rpc/done.h"
 
 namespace escapement::master {
 
-// Runs exactly once, on an executor of the service and never within the call; destroyed without
-// being run only when the service is destroyed first.
-template <typename Response>
-using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
+using ::escapement::Done;
 
 }  // namespace escapement::master
 

@@ -5,10 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/ordered_stream_grpc.h"
-#include "common/rpc/unary_answer_grpc.h"
+#include "common/rpc/rpc_table_grpc.h"
 #include "common/status/errors.h"
-#include "escapement/v1/event_service.grpc.pb.h"
+#include "escapement/v1/event_service.pb.h"
 #include "google/protobuf/arena.h"
 #include "services/master/limits.h"
 
@@ -25,9 +26,11 @@ struct ArenaRequest {
 
 class IngestStream final : public OrderedStream<v1::IngestResponse> {
  public:
-  IngestStream(EventApi& events, grpc::CallbackServerContext* context)
-      : OrderedStream({.unanswered_max = kIngestOutstandingMax}), events_(events) {
-    const auto& metadata = context->client_metadata();
+  IngestStream(EventApi& events, AdmittedCall call)
+      : OrderedStream({.unanswered_max = kIngestOutstandingMax}),
+        events_(events),
+        call_(std::move(call)) {
+    const auto& metadata = call_.context->client_metadata();
     const auto it = metadata.find(kReturnIdsMetadata);
     ingest_options_.return_ids = it != metadata.end() && it->second == "true";
   }
@@ -38,11 +41,17 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
     if (auto parsed = ReadMessage(bytes, memory->request); !parsed.ok()) return parsed;
     FillFromEarlierBatches(*memory->request);
     const std::shared_ptr<const v1::IngestRequest> batch(memory, memory->request);
-    events_.IngestBatch(batch, ingest_options_,
-                        [this, self = self(), place, number = batch->batch_number()](
-                            absl::StatusOr<v1::IngestResponse> response) {
-                          AnswerBatch(place, number, std::move(response));
-                        });
+    Done<v1::IngestResponse> done(
+        [this, self = self(), place,
+         number = batch->batch_number()](absl::StatusOr<v1::IngestResponse> response) {
+          AnswerBatch(place, number, std::move(response));
+        },
+        call_.caller);
+    if (absl::Status allowed = call_.CheckRequest(*batch); !allowed.ok()) {
+      done(std::move(allowed));
+    } else {
+      events_.IngestBatch(batch, ingest_options_, std::move(done));
+    }
     return absl::OkStatus();
   }
 
@@ -82,64 +91,25 @@ class IngestStream final : public OrderedStream<v1::IngestResponse> {
   }
 
   EventApi& events_;
+  const AdmittedCall call_;
   IngestOptions ingest_options_;
   std::string parent_;
   v1::Event defaults_;
 };
 
-// The unary methods get messages, the stream gets bytes (see stream_message_grpc.h).
-template <typename Base>
-using UnaryMethods = v1::EventService::WithCallbackMethod_CreateEvent<
-    v1::EventService::WithCallbackMethod_BatchCreateEvents<
-        v1::EventService::WithCallbackMethod_GetEvent<
-            v1::EventService::WithCallbackMethod_CancelEvent<Base>>>>;
-
-class EventGrpc final : public v1::EventService::WithRawCallbackMethod_Ingest<
-                            UnaryMethods<v1::EventService::Service>> {
- public:
-  explicit EventGrpc(EventApi& events) : events_(events) {}
-
-  grpc::ServerUnaryReactor* CreateEvent(grpc::CallbackServerContext* context,
-                                        const v1::CreateEventRequest* request,
-                                        v1::Event* response) override {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    events_.CreateEvent(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  grpc::ServerUnaryReactor* BatchCreateEvents(grpc::CallbackServerContext* context,
-                                              const v1::BatchCreateEventsRequest* request,
-                                              v1::BatchCreateEventsResponse* response) override {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    events_.BatchCreateEvents(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  grpc::ServerUnaryReactor* GetEvent(grpc::CallbackServerContext* context,
-                                     const v1::GetEventRequest* request,
-                                     v1::Event* response) override {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    events_.GetEvent(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  grpc::ServerUnaryReactor* CancelEvent(grpc::CallbackServerContext* context,
-                                        const v1::CancelEventRequest* request,
-                                        v1::Event* response) override {
-    grpc::ServerUnaryReactor* reactor = nullptr;
-    events_.CancelEvent(*request, AnswerTo(context, response, &reactor));
-    return reactor;
-  }
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Ingest(
-      grpc::CallbackServerContext* context) override {
-    return IngestStream::Start(std::make_shared<IngestStream>(events_, context));
-  }
-
- private:
-  EventApi& events_;
-};
-
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewEventGrpc(EventApi& events) {
-  return std::make_unique<EventGrpc>(events);
+void AddEventRpcs(EventApi& events, RpcTable& table) {
+  const auto add = [&](absl::string_view name, auto method) {
+    table.AddUnary(absl::StrCat("escapement.v1.EventService.", name), events, method);
+  };
+  add("CreateEvent", &EventApi::CreateEvent);
+  add("BatchCreateEvents", &EventApi::BatchCreateEvents);
+  add("GetEvent", &EventApi::GetEvent);
+  add("CancelEvent", &EventApi::CancelEvent);
+  table.AddStream("escapement.v1.EventService.Ingest", [&events](AdmittedCall call) {
+    return IngestStream::Start(std::make_shared<IngestStream>(events, std::move(call)));
+  });
 }
 
 }  // namespace escapement::master

@@ -1,4 +1,4 @@
-// The gRPC services' event half: unary calls and the Ingest stream.
+// The RPCs of EventService: unary calls and the Ingest stream.
 //
 // Ingest: batches are read ahead of their answers, at most kIngestOutstandingMax at once, and
 // answered in their order. The stream keeps the parent and the defaults that were given last. A
@@ -8,18 +8,16 @@
 #ifndef SERVICES_MASTER_EVENTS_EVENT_GRPC_H_
 #define SERVICES_MASTER_EVENTS_EVENT_GRPC_H_
 
-#include <memory>
-
 #include "services/master/api/event_api.h"
 
-namespace grpc {
-class Service;
+namespace escapement {
+class RpcTable;
 }
 
 namespace escapement::master {
 
-// `events` outlives it.
-std::unique_ptr<grpc::Service> NewEventGrpc(EventApi& events);
+// `events` outlives the server.
+void AddEventRpcs(EventApi& events, RpcTable& table);
 
 }  // namespace escapement::master
 

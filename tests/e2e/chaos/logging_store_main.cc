@@ -62,13 +62,12 @@ class LoggingStore final : public HostedService {
     if (!store.ok()) return store.status();
     hosted->store_ = *std::move(store);
     if (absl::Status status = hosted->log_.Begin(*hosted->store_); !status.ok()) return status;
-    hosted->grpc_ = std::make_unique<store::StoreGrpc>(*hosted->store_);
-    hosted->service_grpc_ = std::make_unique<kv::StoreServiceGrpc>(*hosted->store_);
     return hosted;
   }
 
-  std::vector<grpc::Service*> GrpcServices() override {
-    return {grpc_->service(), service_grpc_->service()};
+  void AddRpcs(RpcTable& table) override {
+    store::AddStoreRpcs(*store_, table);
+    kv::AddStoreServiceRpcs(*store_, table);
   }
   absl::Status Start() override { return absl::OkStatus(); }
   bool Ready() override { return true; }
@@ -80,8 +79,6 @@ class LoggingStore final : public HostedService {
   // Destroyed in reverse order: the store before the log.
   Log log_;
   std::unique_ptr<kv::RocksKvStore> store_;
-  std::unique_ptr<store::StoreGrpc> grpc_;
-  std::unique_ptr<kv::StoreServiceGrpc> service_grpc_;
 };
 
 void Validate(std::vector<std::string>& errors) {

@@ -1,0 +1,65 @@
+// CallGate: decides for every call of a server whether it may go on. The server asks it twice:
+// before the request is read (who calls, and in which role), and when the request has been read
+// (whose resource it names). Nothing else in a process checks credentials.
+//
+// Threads: any; calls must not block.
+
+#ifndef COMMON_RPC_CALL_GATE_H_
+#define COMMON_RPC_CALL_GATE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/rpc/caller.h"
+#include "common/rpc/method_access.h"
+#include "google/protobuf/message.h"
+
+namespace escapement {
+
+// What is known of a call before its request is read.
+struct CallHead {
+  absl::string_view authorization = {};  // the header's value, or ""
+  std::string source = {};               // ip:port of the client
+  // Subject alternative names of the client's verified certificate; empty without one.
+  std::vector<std::string> client_names = {};
+};
+
+class CallGate {
+ public:
+  virtual ~CallGate() = default;
+
+  // UNAUTHENTICATED: the credentials are missing or wrong. PERMISSION_DENIED: the role is too low.
+  virtual absl::StatusOr<std::shared_ptr<const Caller>> Admit(const MethodAccess& method,
+                                                              const CallHead& head) = 0;
+  // Errors of this call are answers of the RPC. NOT_FOUND for a resource of another tenant.
+  virtual absl::Status CheckRequest(const MethodAccess& method, const Caller& caller,
+                                    const google::protobuf::Message& request) = 0;
+  // Called for each call of an audited method that was refused, by the gate or by the method. The
+  // strings are empty if the request was not read.
+  virtual void OnRefused(const MethodAccess& method, const Caller& caller,
+                         const std::string& resource, const std::string& request_id,
+                         const absl::Status& status) = 0;
+};
+
+// Admits everybody as AnonymousCaller().
+class OpenGate final : public CallGate {
+ public:
+  absl::StatusOr<std::shared_ptr<const Caller>> Admit(const MethodAccess&,
+                                                      const CallHead&) override {
+    return AnonymousCaller();
+  }
+  absl::Status CheckRequest(const MethodAccess&, const Caller&,
+                            const google::protobuf::Message&) override {
+    return absl::OkStatus();
+  }
+  void OnRefused(const MethodAccess&, const Caller&, const std::string&, const std::string&,
+                 const absl::Status&) override {}
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_CALL_GATE_H_

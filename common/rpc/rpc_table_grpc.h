@@ -1,0 +1,88 @@
+// RpcTable: the RPCs that a process serves. A GrpcServer dispatches every call through it:
+//
+//   name → CallGate::Admit → read the request → CallGate::CheckRequest → the method → answer
+//
+// So a method is served only if its proto says who may call it, and it cannot be reached without
+// the gate. A refused call is answered before its request is read.
+//
+//   table.AddUnary("escapement.v1.ScheduleService.GetSchedule", api, &ScheduleApi::GetSchedule);
+//
+// Threads: add methods from one thread, before the server starts. The methods run on gRPC's
+// threads.
+
+#ifndef COMMON_RPC_RPC_TABLE_GRPC_H_
+#define COMMON_RPC_RPC_TABLE_GRPC_H_
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/rpc/call_gate.h"
+#include "common/rpc/done.h"
+#include "common/rpc/method_access.h"
+#include "common/rpc/unary_rpc_grpc.h"
+
+namespace escapement {
+
+class RpcTable {
+ public:
+  // Starts one call. The reactor belongs to itself (OnDone).
+  using Start = std::function<grpc::ServerGenericBidiReactor*(AdmittedCall call)>;
+
+  // `name`: package, service and method, with dots. `method` is `void(Request, answer)`, where the
+  // answer is a UnaryAnswer<Response>. Fails a CHECK if the proto of the method is not linked or
+  // has no role.
+  template <typename Request, typename Response, typename Method>
+  void AddUnary(absl::string_view name, Method method) {
+    Add(name, [method = std::move(method)](AdmittedCall call) {
+      return UnaryRpc<Request, Response, Method>::Start(std::move(call), method);
+    });
+  }
+
+  // A method of an API. `api` outlives the server.
+  template <typename Api, typename Request, typename Response>
+  void AddUnary(absl::string_view name, Api& api, void (Api::*method)(Request, Done<Response>)) {
+    AddUnary<Request, Response>(
+        name, [&api, method](Request request, UnaryAnswer<Response> answer) {
+          std::shared_ptr<const Caller> caller = answer.caller();
+          (api.*method)(std::move(request),
+                        Done<Response>(std::move(answer), std::move(caller)));
+        });
+  }
+
+  // A stream of messages. A stream must pass each request that names a resource to
+  // AdmittedCall::CheckRequest.
+  void AddStream(absl::string_view name, Start start) { Add(name, std::move(start)); }
+
+  // A stream that anybody may call, without credentials.
+  void AddOpenStream(absl::string_view name, Start start);
+
+  // Full names of the services, sorted.
+  std::vector<std::string> ServiceNames() const;
+
+  struct Entry {
+    MethodAccess access;
+    bool open = false;
+    Start start;
+  };
+  // `path` as on the wire: "/escapement.v1.ScheduleService/GetSchedule". Null: no such method.
+  const Entry* Find(absl::string_view path) const;
+
+ private:
+  void Add(absl::string_view name, Start start);
+
+  absl::flat_hash_map<std::string, Entry> entries_;
+  std::vector<std::string> services_;
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_RPC_TABLE_GRPC_H_

@@ -1,0 +1,139 @@
+// One unary call of an RpcTable: reads the request, passes the gate, and answers.
+
+#ifndef COMMON_RPC_UNARY_RPC_GRPC_H_
+#define COMMON_RPC_UNARY_RPC_GRPC_H_
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/rpc/call_gate.h"
+#include "common/rpc/status_conversion.h"
+#include "common/rpc/stream_message_grpc.h"
+
+namespace escapement {
+
+// A call that the gate has admitted.
+struct AdmittedCall {
+  grpc::GenericCallbackServerContext* context;  // gRPC's, until the reactor's OnDone
+  const MethodAccess* method;                   // these two outlive the call
+  CallGate* gate;
+  std::shared_ptr<const Caller> caller;
+
+  absl::Status CheckRequest(const google::protobuf::Message& request) const {
+    return gate->CheckRequest(*method, *caller, request);
+  }
+};
+
+// The part of a unary call that does not depend on its types. The answer finishes the call, or its
+// cancellation, if that is first. Without the store an answer may never come, so neither a client
+// that has gone nor a stopping server waits for it. The object keeps itself alive until gRPC is
+// done with it.
+class UnaryReactor : public grpc::ServerGenericBidiReactor {
+ public:
+  const std::shared_ptr<const Caller>& caller() const { return call_.caller; }
+
+  // Any thread. Of all Answer and Fail only the first counts.
+  template <typename Response>
+  void Answer(const Response& answer) {
+    if (!BeginAnswer()) return;
+    WriteMessage(answer, &bytes_);
+    StartWriteAndFinish(&bytes_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+  void Fail(const absl::Status& status) {
+    if (!BeginAnswer()) return;
+    if (call_.method->access().audited())
+      call_.gate->OnRefused(*call_.method, *call_.caller, resource_, request_id_, status);
+    Finish(ToGrpcStatus(status));
+  }
+
+  void OnCancel() final {
+    if (BeginAnswer()) Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
+  }
+  void OnDone() final { self_.reset(); }
+
+ protected:
+  explicit UnaryReactor(AdmittedCall call) : call_(std::move(call)) {}
+
+  // Parses and checks the request. False: the call has been answered.
+  bool TakeRequest(google::protobuf::Message& request) {
+    if (auto read = ReadMessage(bytes_, &request); !read.ok()) return Fail(read), false;
+    if (call_.method->access().audited()) {
+      resource_ = call_.method->ResourceOf(request);
+      request_id_ = MethodAccess::RequestIdOf(request);
+    }
+    const absl::Status allowed = call_.CheckRequest(request);
+    if (!allowed.ok()) Fail(allowed);
+    return allowed.ok();
+  }
+
+  const AdmittedCall call_;
+  std::shared_ptr<UnaryReactor> self_;
+  grpc::ByteBuffer bytes_;  // the request, then the answer
+
+ private:
+  // True once.
+  bool BeginAnswer() { return !finished_.exchange(true); }
+
+  std::string resource_, request_id_;  // of an audited call; written before the method is called
+  std::atomic<bool> finished_{false};
+};
+
+// Finishes the call with the answer, or with UNAVAILABLE if it is destroyed without one.
+template <typename Response>
+class UnaryAnswer {
+ public:
+  explicit UnaryAnswer(std::shared_ptr<UnaryReactor> call) : call_(std::move(call)) {}
+  UnaryAnswer(UnaryAnswer&& other) noexcept = default;
+  ~UnaryAnswer() {
+    if (call_ != nullptr) call_->Fail(absl::UnavailableError("the service is stopping"));
+  }
+
+  const std::shared_ptr<const Caller>& caller() const { return call_->caller(); }
+
+  void operator()(const absl::Status& error) { std::exchange(call_, nullptr)->Fail(error); }
+  void operator()(const absl::StatusOr<Response>& answer) {
+    const auto call = std::exchange(call_, nullptr);
+    answer.ok() ? call->Answer(*answer) : call->Fail(answer.status());
+  }
+  void operator()(const absl::StatusOr<std::unique_ptr<Response>>& answer) {
+    const auto call = std::exchange(call_, nullptr);
+    answer.ok() ? call->Answer(**answer) : call->Fail(answer.status());
+  }
+
+ private:
+  std::shared_ptr<UnaryReactor> call_;
+};
+
+template <typename Request, typename Response, typename Method>
+class UnaryRpc final : public UnaryReactor {
+ public:
+  static UnaryRpc* Start(AdmittedCall call, const Method& method) {
+    auto rpc = std::shared_ptr<UnaryRpc>(new UnaryRpc(std::move(call), method));
+    rpc->self_ = rpc;
+    rpc->StartRead(&rpc->bytes_);
+    return rpc.get();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return Fail(UnreadableMessage());  // the client has sent nothing
+    Request request;
+    if (TakeRequest(request)) method_(std::move(request), UnaryAnswer<Response>(self_));
+  }
+
+ private:
+  UnaryRpc(AdmittedCall call, const Method& method)
+      : UnaryReactor(std::move(call)), method_(method) {}
+
+  const Method& method_;  // the table's
+};
+
+}  // namespace escapement
+
+#endif  // COMMON_RPC_UNARY_RPC_GRPC_H_
